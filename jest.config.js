@@ -1,14 +1,19 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Tests are TypeScript and import `../../src/…`; they run against what `npm run build:ts` wrote to dist/, so that
- * worker threads, the command line and the addon are tested exactly as they ship.
+ * Tests are TypeScript and import `../../src/…`; they run against what `npm run build:ts` wrote to
+ * dist/, so that worker threads, the command line and the addon are tested exactly as they ship.
  */
 const common = {
   testEnvironment: '<rootDir>/test/vanilla-environment.mjs',
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],
-  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } }] },
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
+    ],
+  },
   moduleNameMapper: {
     '^(?:\\.\\./)+(src|bench|examples)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
     '^\\./(fixtures|real-model)\\.js$': './$1.ts',
@@ -17,16 +22,20 @@ const common = {
   },
   testTimeout: 120_000,
   // `npm run coverage`: V8 forgets what a suite ran when its modules are collected
-  setupFilesAfterEnv: process.env.NODE_V8_COVERAGE === undefined ? [] : ['<rootDir>/test/take-coverage.mjs'],
+  setupFilesAfterEnv:
+    process.env.NODE_V8_COVERAGE === undefined ? [] : ['<rootDir>/test/take-coverage.mjs'],
 };
 
 /**
- * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together under a minute; `loop`: what drives the
- * engine, the loop or the command line; `campaign`: what kills, damages, floods or measures again and again, and the native tests, which
- * are compiled first; `real`: what needs a language model, by `npm run test:real` alone. ISOPRO_FULL=1 lengthens suites of all of them.
+ * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together
+ * under a minute; `loop`: what drives the engine, the loop or the command line; `campaign`: what
+ * kills, damages, floods or measures again and again, and the native tests, which are compiled
+ * first; `real`: what needs a language model, by `npm run test:real` alone. ISOPRO_FULL=1 lengthens
+ * suites of all of them.
  */
 const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
-const projects = process.env.ISOPRO_REAL_MODEL !== undefined ? ['real'] : ['unit', 'loop', 'campaign'];
+const projects =
+  process.env.ISOPRO_REAL_MODEL !== undefined ? ['real'] : ['unit', 'loop', 'campaign'];
 
 export default {
   projects: projects.map((name) => ({

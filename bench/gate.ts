@@ -1,6 +1,7 @@
 /**
- * The promotion gate held to its promise: campaigns of candidates none of which is better, by a proposer that learns from what it sees, and
- * how often one is promoted all the same; and how often one that is better is.
+ * The promotion gate held to its promise: campaigns of candidates none of which is better, by a
+ * proposer that learns from what it sees, and how often one is promoted all the same; and how often
+ * one that is better is.
  */
 import { BettingProcess, logDiscordant } from '../src/gate/e-process.js';
 import { pairedT } from '../src/gate/paired-t.js';
@@ -15,7 +16,10 @@ export type Scenario = (typeof SCENARIOS)[number];
 type Rates = Record<Scenario, number>;
 
 export interface PowerRow {
-  /** Pass rate of the challenger less the incumbent's, of which three in ten problems tell them apart. */
+  /**
+   * Pass rate of the challenger less the incumbent's, of which three in ten problems tell them
+   * apart.
+   */
   readonly effect: number;
   readonly problems: number;
   /** Of the default policy at its first attempt, within so many problems. */
@@ -33,7 +37,10 @@ export interface GateBench {
   /** Of each gate at most, and between two looks. */
   readonly problems: number;
   readonly every: number;
-  /** Share of campaigns in which a candidate was promoted, by the default policy; none of them is better. */
+  /**
+   * Share of campaigns in which a candidate was promoted, by the default policy; none of them is
+   * better.
+   */
   readonly falsePromotions: Rates;
   /** The higher mean of all problems wins. */
   readonly naive: Rates;
@@ -81,21 +88,27 @@ export function source(scenario: Scenario, boldness: Boldness, random: Random): 
       // problems grow harder and easier for both
       const phase = random.nextInteger(0, PROBLEMS);
       return (index) => {
-        const passes = 0.1 + (0.8 * Math.abs(((index + phase) % PROBLEMS) - PROBLEMS / 2)) / (PROBLEMS / 2);
+        const passes =
+          0.1 + (0.8 * Math.abs(((index + phase) % PROBLEMS) - PROBLEMS / 2)) / (PROBLEMS / 2);
         return single(chance(passes), chance(passes));
       };
     }
     case 'clustered':
-      // which of the two a problem suits is the problem's; its samples say the same thing again and again
+      // which of the two a problem suits is the problem's; its samples say the same thing again and
+      // again
       return () => {
         const tilt = (random.nextDouble() < 0.5 ? 0.45 : -0.45) * boldness;
-        const draw = (probability: number): number[] => Array.from({ length: SAMPLES }, () => chance(probability));
+        const draw = (probability: number): number[] =>
+          Array.from({ length: SAMPLES }, () => chance(probability));
         return { lane: 'confirmation', challenger: draw(0.5 + tilt), incumbent: draw(0.5 - tilt) };
       };
   }
 }
 
-/** The default policy, problem by problem; what it would do once it has decided against a candidate does not matter here. */
+/**
+ * The default policy, problem by problem; what it would do once it has decided against a candidate
+ * does not matter here.
+ */
 export class Gate {
   readonly #logThreshold: number;
   readonly #process: BettingProcess | null;
@@ -103,7 +116,9 @@ export class Gate {
   #lost = 0;
 
   constructor(measure: 'verdict' | 'score', attempt: number) {
-    this.#logThreshold = -Math.log(alphaOf(gatePolicy.parse({ kind: 'e-process', measure }), attempt));
+    this.#logThreshold = -Math.log(
+      alphaOf(gatePolicy.parse({ kind: 'e-process', measure }), attempt),
+    );
     this.#process = measure === 'score' ? new BettingProcess() : null;
   }
 
@@ -118,7 +133,9 @@ export class Gate {
   }
 }
 
-/** A t test of samples as if each were its own problem, at the same level whenever somebody looks. */
+/**
+ * A t test of samples as if each were its own problem, at the same level whenever somebody looks.
+ */
 class Peeking {
   static readonly #critical: number[] = [];
   #n = 0;
@@ -153,7 +170,10 @@ export const measureOf = (scenario: Scenario): 'verdict' | 'score' =>
 const SIGN = gatePolicy.parse({ kind: 'sign', margin: 0.01 }) as SignPolicy;
 const PAIRED_T = gatePolicy.parse({ kind: 'paired-t' }) as PairedTPolicy;
 
-/** The paired t of a trainer: its screen, then its confirmation two problems at a time, then what is held out. */
+/**
+ * The paired t of a trainer: its screen, then its confirmation two problems at a time, then what is
+ * held out.
+ */
 function pairedTAccepts(blocks: readonly Block[], attempt: number): boolean {
   const alpha = alphaOf(PAIRED_T, attempt);
   const lane = (name: Lane, from: number, count: number): Block[] =>
@@ -161,7 +181,11 @@ function pairedTAccepts(blocks: readonly Block[], attempt: number): boolean {
   const screen = lane('screen', 0, PAIRED_T.screen);
   const heldOut = lane('held-out', PAIRED_T.screen + PAIRED_T.most, PAIRED_T.heldOut);
   for (let n = PAIRED_T.least; n <= PAIRED_T.most; n += 2) {
-    const { state } = pairedT([...screen, ...lane('confirmation', PAIRED_T.screen, n), ...heldOut], PAIRED_T, alpha);
+    const { state } = pairedT(
+      [...screen, ...lane('confirmation', PAIRED_T.screen, n), ...heldOut],
+      PAIRED_T,
+      alpha,
+    );
     if (state === 'shown') return true;
     if (state === 'refuted') return false;
   }
@@ -191,9 +215,11 @@ function campaign(scenario: Scenario, alpha: number, random: Random): Set<Method
       }
     }
     if (sum > 0) promoted.add('naive');
-    if (sign(first.slice(0, SIGN.blocks), SIGN, alphaOf(SIGN, attempt)).state === 'shown') promoted.add('sign');
+    if (sign(first.slice(0, SIGN.blocks), SIGN, alphaOf(SIGN, attempt)).state === 'shown')
+      promoted.add('sign');
     if (pairedTAccepts(first, attempt)) promoted.add('paired-t');
-    // the proposer keeps what looked well and goes further in it, and starts afresh from what did not
+    // the proposer keeps what looked well and goes further in it, and starts afresh from what did
+    // not
     boldness = sum > 0 ? Math.min(1, boldness * 1.3) : 0.2 + 0.8 * random.nextDouble();
   }
   return promoted;
@@ -202,11 +228,27 @@ function campaign(scenario: Scenario, alpha: number, random: Random): Set<Method
 /** Problems that the policies with a fixed number need. */
 const FIRST = Math.max(SIGN.blocks, PAIRED_T.screen + PAIRED_T.most + PAIRED_T.heldOut);
 
-/** Shares of gates that accept a challenger that is better by `effect`, by the number of problems. */
+/**
+ * Shares of gates that accept a challenger that is better by `effect`, by the number of problems.
+ */
 function powerOf(effect: number, gates: number, alpha: number, seed: bigint): PowerRow[] {
-  const rows = POWER_PROBLEMS.map((problems) => ({ effect, problems, power: 0, naive: 0, peeking: 0 }));
+  const rows = POWER_PROBLEMS.map((problems) => ({
+    effect,
+    problems,
+    power: 0,
+    naive: 0,
+    peeking: 0,
+  }));
   for (let index = 0; index < gates; index++) {
-    const random = new Random(deriveSeed({ runSeed: seed, purpose: 'gate power', iteration: index, problemId: String(effect), sample: 0 }));
+    const random = new Random(
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'gate power',
+        iteration: index,
+        problemId: String(effect),
+        sample: 0,
+      }),
+    );
     const gate = new Gate('verdict', 1);
     const peeking = new Peeking(alpha);
     let [sum, accepted, peeked] = [0, false, false];
@@ -226,21 +268,43 @@ function powerOf(effect: number, gates: number, alpha: number, seed: bigint): Po
       if (sum > 0) row.naive++;
     }
   }
-  return rows.map((row) => ({ ...row, power: row.power / gates, naive: row.naive / gates, peeking: row.peeking / gates }));
+  return rows.map((row) => ({
+    ...row,
+    power: row.power / gates,
+    naive: row.naive / gates,
+    peeking: row.peeking / gates,
+  }));
 }
 
-export function benchGate({ campaigns, seed }: { readonly campaigns: number; readonly seed: bigint }): GateBench {
+export function benchGate({
+  campaigns,
+  seed,
+}: {
+  readonly campaigns: number;
+  readonly seed: bigint;
+}): GateBench {
   const { alpha } = gatePolicy.parse({ kind: 'e-process' });
   const counts = Object.fromEntries(
-    METHODS.map((method) => [method, Object.fromEntries(SCENARIOS.map((scenario) => [scenario, 0]))]),
+    METHODS.map((method) => [
+      method,
+      Object.fromEntries(SCENARIOS.map((scenario) => [scenario, 0])),
+    ]),
   ) as Record<Method, Rates>;
   for (const scenario of SCENARIOS)
     for (let index = 0; index < campaigns; index++) {
-      const drawn = deriveSeed({ runSeed: seed, purpose: 'gate', iteration: index, problemId: scenario, sample: 0 });
+      const drawn = deriveSeed({
+        runSeed: seed,
+        purpose: 'gate',
+        iteration: index,
+        problemId: scenario,
+        sample: 0,
+      });
       for (const method of campaign(scenario, alpha, new Random(drawn))) counts[method][scenario]++;
     }
   const rates = (method: Method): Rates =>
-    Object.fromEntries(SCENARIOS.map((scenario) => [scenario, counts[method][scenario] / campaigns])) as Rates;
+    Object.fromEntries(
+      SCENARIOS.map((scenario) => [scenario, counts[method][scenario] / campaigns]),
+    ) as Rates;
   return {
     alpha,
     campaigns,
@@ -251,7 +315,11 @@ export function benchGate({ campaigns, seed }: { readonly campaigns: number; rea
     falsePromotions: rates('e-process'),
     naive: rates('naive'),
     peeking: rates('peeking'),
-    policies: { 'e-process': rates('e-process'), sign: rates('sign'), 'paired-t': rates('paired-t') },
+    policies: {
+      'e-process': rates('e-process'),
+      sign: rates('sign'),
+      'paired-t': rates('paired-t'),
+    },
     power: EFFECTS.flatMap((effect) => powerOf(effect, campaigns, alpha, seed)),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * GFLOP/s of the trainer's products over quantised weights, dequantisation included, beside OpenBLAS sgemm on f32 copies
- * of the same weights and ggml's out_prod, in interleaved rounds with the same number of threads; by processor time, so that it
- * matters little what else runs.
+ * GFLOP/s of the trainer's products over quantised weights, dequantisation included, beside
+ * OpenBLAS sgemm on f32 copies of the same weights and ggml's out_prod, in interleaved rounds with
+ * the same number of threads; by processor time, so that it matters little what else runs.
  */
 import { loadBenchAddon } from './addon.js';
 
@@ -10,7 +10,10 @@ export interface KernelRow {
   readonly type: string;
   readonly tokens: number;
   readonly gflops: number;
-  /** The same products, their tiles dequantised by ggml's to_float: what the code of our own for a type gains. */
+  /**
+   * The same products, their tiles dequantised by ggml's to_float: what the code of our own for a
+   * type gains.
+   */
   readonly toFloat: number | null;
   /** null where libopenblas is absent. */
   readonly openblas: number | null;
@@ -39,7 +42,16 @@ export async function benchKernels(options: KernelBenchOptions): Promise<{ rows:
           op,
           type,
           tokens,
-          ...(await addon.productRates({ op, type, tokens, rows: matrixRows, columns, threads, rounds, peers: true })),
+          ...(await addon.productRates({
+            op,
+            type,
+            tokens,
+            rows: matrixRows,
+            columns,
+            threads,
+            rounds,
+            peers: true,
+          })),
         };
         rows.push(row);
         options.onRow?.(row);

@@ -17,18 +17,29 @@ export interface LogBench {
   readonly verifiedPerSecond: number;
   readonly records: number;
   readonly bytesPerRecord: number;
-  /** Growth of resident memory while the second half of the log was appended, and while all of it was verified. */
+  /**
+   * Growth of resident memory while the second half of the log was appended, and while all of it
+   * was verified.
+   */
   readonly appendGrowthBytes: number;
   readonly verifyGrowthBytes: number;
-  readonly singleProcess: { readonly appendedPerSecond: number; readonly verifiedPerSecond: number };
+  readonly singleProcess: {
+    readonly appendedPerSecond: number;
+    readonly verifiedPerSecond: number;
+  };
 }
 
 const BATCH = 100;
 
-/** A witness without its process: the same rules and signatures, so that what is timed (and tested) is the log. */
+/**
+ * A witness without its process: the same rules and signatures, so that what is timed (and tested)
+ * is the log.
+ */
 export function witnessInProcess(folder: string, seed = Buffer.alloc(32, 7)): LogSigner {
   const signer = new Ed25519Signer(seed);
-  const store = new WitnessStore(join(folder, 'witness.sqlite'), (text, name) => signer.sign(text, name));
+  const store = new WitnessStore(join(folder, 'witness.sqlite'), (text, name) =>
+    signer.sign(text, name),
+  );
   return {
     kind: 'witness',
     key: async () => ({ signer: 'witness', publicKey: signer.publicKey }),
@@ -43,7 +54,12 @@ export function witnessInProcess(folder: string, seed = Buffer.alloc(32, 7)): Lo
 
 /** A step's statistics, one module's of them. */
 function stepRecord(random: Random, step: number): NewRunRecord {
-  const module = (): { pairGradNorm: number; updateRatio: number; dormantFraction: number; rankUse: number } => ({
+  const module = (): {
+    pairGradNorm: number;
+    updateRatio: number;
+    dormantFraction: number;
+    rankUse: number;
+  } => ({
     pairGradNorm: random.nextDouble(),
     updateRatio: random.nextDouble() / 1000,
     dormantFraction: 0,
@@ -64,12 +80,25 @@ function stepRecord(random: Random, step: number): NewRunRecord {
   };
 }
 
-async function measure(folder: string, records: number, signer: LogSigner): Promise<Omit<LogBench, 'singleProcess'>> {
+async function measure(
+  folder: string,
+  records: number,
+  signer: LogSigner,
+): Promise<Omit<LogBench, 'singleProcess'>> {
   const path = join(folder, `${signer.kind}-log.sqlite`);
   const runId = 'b'.repeat(32);
-  const log = await EventLog.create({ streams: RUN_STREAMS, path, runId, signer, runConfig: null, digests: {} });
+  const log = await EventLog.create({
+    streams: RUN_STREAMS,
+    path,
+    runId,
+    signer,
+    runConfig: null,
+    digests: {},
+  });
   const random = new Random(1n);
-  const batches = Array.from({ length: 50 }, () => Array.from({ length: BATCH }, (_, i) => stepRecord(random, i)));
+  const batches = Array.from({ length: 50 }, () =>
+    Array.from({ length: BATCH }, (_, i) => stepRecord(random, i)),
+  );
   let appendNs = 0n;
   let halfway = 0;
   for (let done = 0; done < records; done += BATCH) {
@@ -110,7 +139,11 @@ export async function benchLog(records = 200_000): Promise<LogBench> {
     const result = await measure(folder, records, witness);
     await witness.close();
     const single = new SingleProcessSigner(folder);
-    const { appendedPerSecond, verifiedPerSecond } = await measure(folder, Math.min(records, 50_000), single);
+    const { appendedPerSecond, verifiedPerSecond } = await measure(
+      folder,
+      Math.min(records, 50_000),
+      single,
+    );
     await single.close();
     return { ...result, singleProcess: { appendedPerSecond, verifiedPerSecond } };
   } finally {

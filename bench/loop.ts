@@ -1,7 +1,7 @@
 /**
- * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the top layers with cached boundaries, the
- * adapter put to use in between. Weights are random, so no reply could pass a verifier: every rollout is trained on, which costs what an
- * accepted one costs.
+ * Time and memory of the loop's parts in the 3B shape: two iterations of rollouts and steps on the
+ * top layers with cached boundaries, the adapter put to use in between. Weights are random, so no
+ * reply could pass a verifier: every rollout is trained on, which costs what an accepted one costs.
  */
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../src/engine/model.js';
@@ -33,7 +33,10 @@ export interface Resident {
   readonly total: number;
   readonly mapped: number;
   readonly anonymous: number;
-  /** Proportional set: a page that is mapped twice counts once, which is what the machine has to hold. */
+  /**
+   * Proportional set: a page that is mapped twice counts once, which is what the machine has to
+   * hold.
+   */
   readonly proportional: number;
 }
 
@@ -62,16 +65,23 @@ export interface LoopBenchResult {
   readonly stages: readonly LoopBenchStage[];
   /** The most that the system ever counted, loading included. */
   readonly peakRssBytes: number;
-  /** Where the resident total was largest once the model was loaded, looked at every second and after each stage. */
+  /**
+   * Where the resident total was largest once the model was loaded, looked at every second and
+   * after each stage.
+   */
   readonly peak: Resident | null;
-  /** Anonymous memory after the last iteration over that after the first, without the kept activations. */
+  /**
+   * Anonymous memory after the last iteration over that after the first, without the kept
+   * activations.
+   */
   readonly growth: number | null;
 }
 
 export function resident(): Resident | null {
   try {
     const status = readFileSync('/proc/self/status', 'utf8');
-    const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
+    const kilobytes = (name: string): number =>
+      Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)![1]) * 1024;
     const rollup = /^Pss:\s+(\d+) kB/m.exec(readFileSync('/proc/self/smaps_rollup', 'utf8'));
     return {
       total: kilobytes('VmRSS'),
@@ -85,8 +95,23 @@ export function resident(): Resident | null {
 }
 
 export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchResult> {
-  const { modelPath, iterations, rollouts, samples, tokens, promptTokens, topLayers, batchSize, seed, threads } = options;
-  const settings = resolveSettings({ seed: String(seed), model: { name: modelPath, threads }, layers: { choice: 'last', topLayers } });
+  const {
+    modelPath,
+    iterations,
+    rollouts,
+    samples,
+    tokens,
+    promptTokens,
+    topLayers,
+    batchSize,
+    seed,
+    threads,
+  } = options;
+  const settings = resolveSettings({
+    seed: String(seed),
+    model: { name: modelPath, threads },
+    layers: { choice: 'last', topLayers },
+  });
   await using model = await loadModel(modelPath, {
     fixedThreads: true,
     ...(threads === 0 ? {} : { threads }),
@@ -97,7 +122,10 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   const learner = await Learner.create({
     model,
     settings: { ...settings, model: { ...settings.model, threads: model.info.threads } },
-    layers: Array.from({ length: Math.min(topLayers, layers) }, (_, i) => layers - Math.min(topLayers, layers) + i),
+    layers: Array.from(
+      { length: Math.min(topLayers, layers) },
+      (_, i) => layers - Math.min(topLayers, layers) + i,
+    ),
   });
   const results: LoopBenchIteration[] = [];
   const stages: LoopBenchStage[] = [];
@@ -121,7 +149,9 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   try {
     for (let iteration = 1; iteration <= iterations; iteration++) {
       const prompts = Array.from({ length: rollouts / samples }, () => ({
-        tokenIds: Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, vocabularySize - 1024)),
+        tokenIds: Int32Array.from({ length: promptTokens }, () =>
+          random.nextInteger(256, vocabularySize - 1024),
+        ),
       }));
       const traces: { key: string; episode: Episode }[] = [];
       const begin = performance.now();
@@ -132,7 +162,10 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
         maxTokens: tokens,
         ignoreEndOfSequence: true,
       })) {
-        traces.push({ key: `${iteration}/${promptIndex}/${sampleIndex}`, episode: exchange(promptIds, tokenIds) });
+        traces.push({
+          key: `${iteration}/${promptIndex}/${sampleIndex}`,
+          episode: exchange(promptIds, tokenIds),
+        });
       }
       const sampled = performance.now();
       look(iteration, 'sampled');
@@ -163,7 +196,9 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
   }
   const kept = ({ resident, boundaryBytes }: LoopBenchIteration): number | null =>
     resident === null ? null : resident.anonymous - boundaryBytes;
-  const [first, last] = [results[0], results.at(-1)].map((result) => (result === undefined ? null : kept(result)));
+  const [first, last] = [results[0], results.at(-1)].map((result) =>
+    result === undefined ? null : kept(result),
+  );
   return {
     iterations: results,
     stages,

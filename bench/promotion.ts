@@ -1,6 +1,7 @@
 /**
- * All of it, stage by stage and timed: a run is trained, published, held against the base by a gate, promoted and served; a version that
- * was spoilt is forced into its place for a share of the keys, canary problems show it, and the one before is put back.
+ * All of it, stage by stage and timed: a run is trained, published, held against the base by a
+ * gate, promoted and served; a version that was spoilt is forced into its place for a share of the
+ * keys, canary problems show it, and the one before is put back.
  */
 import path from 'node:path';
 import { createTrainer } from '../src/engine/trainer.js';
@@ -46,7 +47,10 @@ export interface PromotionResult {
   readonly seconds: number;
   /** Of the gate. */
   readonly decision: string;
-  /** The versions by their ids: what was promoted, what was forced into its place, what is in use at the end. */
+  /**
+   * The versions by their ids: what was promoted, what was forced into its place, what is in use at
+   * the end.
+   */
   readonly promoted: string;
   readonly spoilt: string;
   readonly inUse: string | null;
@@ -59,11 +63,23 @@ export interface PromotionResult {
 const SHARE = 0.25;
 const KEYS = Array.from({ length: 40 }, (_, i) => `user-${i}`);
 
-/** An adapter that was trained towards noise at fifty times a sensible rate: what it answers is worth nothing. */
-async function writeSpoilt(model: string, vocabulary: number, file: string, threads: number | undefined): Promise<void> {
+/**
+ * An adapter that was trained towards noise at fifty times a sensible rate: what it answers is
+ * worth nothing.
+ */
+async function writeSpoilt(
+  model: string,
+  vocabulary: number,
+  file: string,
+  threads: number | undefined,
+): Promise<void> {
   await using trainer = await createTrainer(
     { path: model },
-    { lora: { rank: 4, layers: { top: 1 } }, optimiser: { learningRate: 0.01 }, ...(threads === undefined ? {} : { threads }) },
+    {
+      lora: { rank: 4, layers: { top: 1 } },
+      optimiser: { learningRate: 0.01 },
+      ...(threads === undefined ? {} : { threads }),
+    },
   );
   const random = new Random(1n);
   const sequences = Array.from({ length: 4 }, () => ({
@@ -76,7 +92,17 @@ async function writeSpoilt(model: string, vocabulary: number, file: string, thre
 
 /** @throws IsoproError of whatever stage fails */
 export async function benchPromotion(options: PromotionOptions): Promise<PromotionResult> {
-  const { folder, settings, trained, problems, canaryProblems, requests, threads, signal, onStage } = options;
+  const {
+    folder,
+    settings,
+    trained,
+    problems,
+    canaryProblems,
+    requests,
+    threads,
+    signal,
+    onStage,
+  } = options;
   makeFolder(folder);
   const registry = new Registry({ folder: path.join(folder, 'registry'), ...options.registry });
   const stages: Stage[] = [];
@@ -84,17 +110,26 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
     stages.push(done);
     onStage?.(done);
   };
-  const timed = async <T>(stage: string, work: () => Promise<T>, say: (result: T) => string): Promise<T> => {
+  const timed = async <T>(
+    stage: string,
+    work: () => Promise<T>,
+    say: (result: T) => string,
+  ): Promise<T> => {
     const started = performance.now();
     const result = await work();
     end({ stage, seconds: (performance.now() - started) / 1000, said: say(result) });
     return result;
   };
   const cancelling = signal === undefined ? {} : { signal };
-  const runFolder = trained ?? (await run(settings, { out: path.join(folder, 'run'), ...cancelling })).folder;
+  const runFolder =
+    trained ?? (await run(settings, { out: path.join(folder, 'run'), ...cancelling })).folder;
   // what the run's log says that it took, whenever that was
   const { runId, seconds: trainedFor } = readResult(runFolder);
-  end({ stage: 'train', seconds: trainedFor, said: `${trained === undefined ? 'run' : 'taken from run'} ${runId}` });
+  end({
+    stage: 'train',
+    seconds: trainedFor,
+    said: `${trained === undefined ? 'run' : 'taken from run'} ${runId}`,
+  });
   const { start } = readManifest(runFolder);
   const slot = { scenario: start.task.id, role: 'default', environment: 'default' };
   const name = `${slot.scenario}@champion`;
@@ -114,22 +149,36 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
 
   const { decision, gate } = await timed(
     'gate',
-    async () => measureGate(registry, (await openGate(registry, { slot, challenger: published.id })).gate, measure),
-    ({ decision: { decision: word, reasons }, problems: asked }) => `${word} after ${asked} problems: ${reasons.join('; ')}`,
+    async () =>
+      measureGate(
+        registry,
+        (await openGate(registry, { slot, challenger: published.id })).gate,
+        measure,
+      ),
+    ({ decision: { decision: word, reasons }, problems: asked }) =>
+      `${word} after ${asked} problems: ${reasons.join('; ')}`,
   );
   const isAccepted = decision.decision === 'accepted';
-  const by = isAccepted ? { gate: gate.gate } : { force: true, reason: `the gate said ${decision.decision}; for the sake of this run` };
+  const by = isAccepted
+    ? { gate: gate.gate }
+    : { force: true, reason: `the gate said ${decision.decision}; for the sake of this run` };
   await timed(
     'promote',
     () => registry.move({ slot, id: published.id, ...by }),
-    () => (isAccepted ? `by gate ${gate.gate}; no server runs, so nothing is waited for` : 'by force, which is on record'),
+    () =>
+      isAccepted
+        ? `by gate ${gate.gate}; no server runs, so nothing is waited for`
+        : 'by force, which is on record',
   );
 
   await using host = new ModelHost();
   const serving = await timed(
     'serve: load',
     async () => {
-      const model = await host.load(base, { contextTokens: 4096, ...(threads === undefined ? {} : { threads }) });
+      const model = await host.load(base, {
+        contextTokens: 4096,
+        ...(threads === undefined ? {} : { threads }),
+      });
       const service = await serveAdapters(registry, {
         baseSha256: await model.hash(),
         rendererId: model.rendererId,
@@ -147,13 +196,18 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
     const by = new Map<string, number>();
     for (let i = 0; i < count; i++) {
       const version = await service.resolve(name, KEYS[i % KEYS.length]);
-      await serving.model.generate({ prompt: `Request ${i}`, adapter: version.adapter, maxTokens: 4 });
+      await serving.model.generate({
+        prompt: `Request ${i}`,
+        adapter: version.adapter,
+        maxTokens: 4,
+      });
       version.release();
       by.set(version.name ?? 'the base', (by.get(version.name ?? 'the base') ?? 0) + 1);
     }
     return by;
   };
-  const shown = (by: Map<string, number>): string => [...by].map(([of, count]) => `${count} by ${of}`).join(', ');
+  const shown = (by: Map<string, number>): string =>
+    [...by].map(([of, count]) => `${count} by ${of}`).join(', ');
   const half = Math.ceil(requests / 2);
   await timed('serve: requests', () => ask(half), shown);
 
@@ -162,15 +216,26 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
     'regression: train and publish',
     async () => {
       await writeSpoilt(base, serving.model.info.vocabularySize, file, threads);
-      return publishFile(registry, file, { model: base, settings: start.settings as never, parent: published.id });
+      return publishFile(registry, file, {
+        model: base,
+        settings: start.settings as never,
+        parent: published.id,
+      });
     },
     ({ name: of }) => `${of}, trained towards noise`,
   );
   await timed(
     'regression: forced, on probation',
     () =>
-      registry.move({ slot, id: spoilt.id, force: true, reason: 'a regression, on purpose', probation: { share: SHARE, problems: 200 } }),
-    () => `the running server had loaded it when the name was moved; ${100 * SHARE} % of the keys get it`,
+      registry.move({
+        slot,
+        id: spoilt.id,
+        force: true,
+        reason: 'a regression, on purpose',
+        probation: { share: SHARE, problems: 200 },
+      }),
+    () =>
+      `the running server had loaded it when the name was moved; ${100 * SHARE} % of the keys get it`,
   );
   await service.look();
   await timed('regression: requests', () => ask(requests - half), shown);
@@ -178,7 +243,9 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
     'canary and rollback',
     () => measureCanary(registry, { slot }, { ...measure, problems: canaryProblems, batch: 10 }),
     ({ decision: { decision: word, at }, problems: asked, moved }) =>
-      moved === null ? `${word} after ${asked} problems` : `${word}: the evidence was there after ${at} problems, ${asked} were asked`,
+      moved === null
+        ? `${word} after ${asked} problems`
+        : `${word}: the evidence was there after ${at} problems, ${asked} were asked`,
   );
   await timed(
     'serve: after the rollback',
@@ -190,7 +257,10 @@ export async function benchPromotion(options: PromotionOptions): Promise<Promoti
   );
   const { state } = await registry.read();
   const report = path.join(folder, 'promotion.html');
-  await writeRegistryPage(registry, report, { title: `${start.model.name} on ${start.task.id}: from training to rollback`, stages });
+  await writeRegistryPage(registry, report, {
+    title: `${start.model.name} on ${start.task.id}: from training to rollback`,
+    stages,
+  });
   return {
     stages,
     seconds: stages.reduce((sum, { seconds }) => sum + seconds, 0),

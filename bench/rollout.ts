@@ -1,8 +1,9 @@
 /**
- * Tokens a second of batched sampling: ours, a bare llama_decode loop at the same batch, and node-llama-cpp doing the
- * same job with its own batching, in one run. Sampled tokens over the whole time, prompts included; end-of-sequence is
- * ignored, so that every sample has exactly `tokens` tokens. All three: same threads, same f16 KV cache, flash
- * attention; ours and node-llama-cpp sample at temperature 0.8, the bare loop takes the argmax.
+ * Tokens a second of batched sampling: ours, a bare llama_decode loop at the same batch, and
+ * node-llama-cpp doing the same job with its own batching, in one run. Sampled tokens over the
+ * whole time, prompts included; end-of-sequence is ignored, so that every sample has exactly
+ * `tokens` tokens. All three: same threads, same f16 KV cache, flash attention; ours and
+ * node-llama-cpp sample at temperature 0.8, the bare loop takes the argmax.
  */
 import { loadModel } from '../src/engine/model.js';
 import { requirePackage } from '../src/optional-package.js';
@@ -45,7 +46,9 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   });
   const random = new Random(seed);
   const prompts = Array.from({ length: promptCount }, () =>
-    Int32Array.from({ length: promptTokens }, () => random.nextInteger(256, model.info.vocabularySize - 1024)),
+    Int32Array.from({ length: promptTokens }, () =>
+      random.nextInteger(256, model.info.vocabularySize - 1024),
+    ),
   );
 
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
@@ -57,8 +60,13 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
     maxThreads: model.info.threads,
   });
   const peer = await llama.loadModel({ modelPath: options.modelPath });
-  const bare = await bench.openModel(options.modelPath, appleSilicon ? 100_000 : 0, model.info.kvType);
-  const bareLoop = (samples: number, tokens: number): Promise<number> => bench.bareLoop(bare, prompts, samples, tokens, model.info.threads);
+  const bare = await bench.openModel(
+    options.modelPath,
+    appleSilicon ? 100_000 : 0,
+    model.info.kvType,
+  );
+  const bareLoop = (samples: number, tokens: number): Promise<number> =>
+    bench.bareLoop(bare, prompts, samples, tokens, model.info.threads);
 
   const ours = async (): Promise<void> => {
     let count = 0;
@@ -89,13 +97,16 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
         Array.from({ length: samples }, async (_, s) => {
           const sequence = context.getSequence();
           let own = 0;
-          for await (const _token of sequence.evaluate([...prompt] as Parameters<typeof sequence.evaluate>[0], {
-            temperature: TEMPERATURE,
-            topK: 0,
-            topP: 1,
-            seed: p * samples + s,
-            yieldEogToken: true,
-          })) {
+          for await (const _token of sequence.evaluate(
+            [...prompt] as Parameters<typeof sequence.evaluate>[0],
+            {
+              temperature: TEMPERATURE,
+              topK: 0,
+              topP: 1,
+              seed: p * samples + s,
+              yieldEogToken: true,
+            },
+          )) {
             count++;
             if (++own === tokens) break;
           }
@@ -105,11 +116,16 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
     );
     const seconds = (performance.now() - begin) / 1000;
     await context.dispose();
-    if (count !== sampled) throw new Error(`node-llama-cpp sampled ${count} tokens instead of ${sampled}`);
+    if (count !== sampled)
+      throw new Error(`node-llama-cpp sampled ${count} tokens instead of ${sampled}`);
     return seconds;
   };
 
-  const rates: Record<keyof RolloutBenchResult, number[]> = { ours: [], bareLoop: [], nodeLlamaCpp: [] };
+  const rates: Record<keyof RolloutBenchResult, number[]> = {
+    ours: [],
+    bareLoop: [],
+    nodeLlamaCpp: [],
+  };
   const record = (of: keyof RolloutBenchResult, round: number, seconds: number): void => {
     rates[of].push(sampled / seconds);
     onRound?.(round, of, sampled / seconds);
@@ -117,7 +133,12 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   try {
     // One short pass each, so that no round pays for reading the file or for the first allocation.
     await bareLoop(1, 2);
-    for await (const _ of model.generate({ prompts: prompts.map((tokenIds) => ({ tokenIds })), samples, maxTokens: 2 })) continue;
+    for await (const _ of model.generate({
+      prompts: prompts.map((tokenIds) => ({ tokenIds })),
+      samples,
+      maxTokens: 2,
+    }))
+      continue;
     for (let round = 1; round <= rounds; round++) {
       record('bareLoop', round, await bareLoop(samples, tokens));
       const begin = performance.now();
@@ -130,11 +151,17 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
     await peer.dispose();
     await llama.dispose();
   }
-  return { ours: median(rates.ours), bareLoop: median(rates.bareLoop), nodeLlamaCpp: median(rates.nodeLlamaCpp) };
+  return {
+    ours: median(rates.ours),
+    bareLoop: median(rates.bareLoop),
+    nodeLlamaCpp: median(rates.nodeLlamaCpp),
+  };
 }
 
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }

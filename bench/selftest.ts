@@ -1,6 +1,7 @@
 /**
- * `doctor --selftest`: whether this machine computes what it should, and how fast, in a form that can be sent to someone
- * who does not have such a machine. Models are synthetic, so that nothing is downloaded and every machine does the same.
+ * `doctor --selftest`: whether this machine computes what it should, and how fast, in a form that
+ * can be sent to someone who does not have such a machine. Models are synthetic, so that nothing is
+ * downloaded and every machine does the same.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +12,12 @@ import { loadModel, type Model } from '../src/engine/model.js';
 import { createTrainer } from '../src/engine/trainer.js';
 import { requirePackage } from '../src/optional-package.js';
 import { peerGreedy } from './peer/node-llama-cpp.js';
-import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../test/models/synthetic.js';
+import {
+  ARCHITECTURES,
+  writeSyntheticModel,
+  type Architecture,
+  type SyntheticModelOptions,
+} from '../test/models/synthetic.js';
 
 export interface SelftestStep {
   readonly name: string;
@@ -42,7 +48,10 @@ interface Step {
 
 const PROMPT = 'Once upon a time';
 const TOKENS = 24;
-/** Largest difference, in nats, between a log-probability while sampling in a batch and the same one scored afterwards. */
+/**
+ * Largest difference, in nats, between a log-probability while sampling in a batch and the same one
+ * scored afterwards.
+ */
 const SCORE_TOLERANCE = 1e-3;
 const BENCH_SHAPE: SyntheticModelOptions = {
   architecture: 'qwen2',
@@ -55,7 +64,10 @@ const BENCH_SHAPE: SyntheticModelOptions = {
   seed: 3n,
 };
 
-/** How far the loss may fall from what the gradient's length foretells: second-order terms, and f32 sums. */
+/**
+ * How far the loss may fall from what the gradient's length foretells: second-order terms, and f32
+ * sums.
+ */
 const SLOPE_TOLERANCE = 0.01;
 
 class Mismatch extends Error {}
@@ -104,13 +116,18 @@ async function greedyIdsOfNodeLlamaCpp(file: string): Promise<number[]> {
 }
 
 async function parity(file: string): Promise<string> {
-  expectEqual('greedy decoding against node-llama-cpp', await greedyIds(file, 0), await greedyIdsOfNodeLlamaCpp(file));
+  expectEqual(
+    'greedy decoding against node-llama-cpp',
+    await greedyIds(file, 0),
+    await greedyIdsOfNodeLlamaCpp(file),
+  );
   return `${TOKENS} greedy tokens as node-llama-cpp`;
 }
 
 /**
- * That a row's values do not depend on the calls that it shares is a property of the processor's kernels, which `score` relies on:
- * one row a call, and calls that several sizes of request are cut in.
+ * That a row's values do not depend on the calls that it shares is a property of the processor's
+ * kernels, which `score` relies on: one row a call, and calls that several sizes of request are cut
+ * in.
  */
 async function scoreAgreement(file: string): Promise<string> {
   const model = await loadModel(file, { threads: 1, fixedThreads: true });
@@ -120,19 +137,28 @@ async function scoreAgreement(file: string): Promise<string> {
       const rollouts = await sample(model, samples, 1);
       const again = await sample(model, samples, 1);
       for (const [index, rollout] of rollouts.entries())
-        expectEqual(`sample ${index} the second time`, [...rollout.tokenIds], [...again[index]!.tokenIds]);
+        expectEqual(
+          `sample ${index} the second time`,
+          [...rollout.tokenIds],
+          [...again[index]!.tokenIds],
+        );
       const scored = await model.score(
         model.tokenize(PROMPT),
         rollouts.map(({ tokenIds }) => tokenIds),
         { stepwise: samples === 1 },
       );
       for (const [index, { logprobs }] of rollouts.entries()) {
-        logprobs.forEach((value, position) => (worst = Math.max(worst, Math.abs(value - scored[index]![position]!))));
+        logprobs.forEach(
+          (value, position) =>
+            (worst = Math.max(worst, Math.abs(value - scored[index]![position]!))),
+        );
       }
     }
     const difference = `log-probabilities of sampling and scoring differ by up to ${worst.toExponential(1)} nats`;
     if (!(worst <= SCORE_TOLERANCE))
-      throw new Mismatch(`this processor does not compute rows alike in calls of different sizes: ${difference}`);
+      throw new Mismatch(
+        `this processor does not compute rows alike in calls of different sizes: ${difference}`,
+      );
     return `1 to 61 samples twice the same; ${worst === 0 ? 'scored as they were sampled, bit for bit' : difference}`;
   } finally {
     await model.dispose();
@@ -140,9 +166,9 @@ async function scoreAgreement(file: string): Promise<string> {
 }
 
 /**
- * A step of size r along the gradient must lower the loss by r times its squared norm. AdamW takes such a step when its
- * moments do not decay and epsilon is far above every gradient: r = rate / epsilon. Warm-up steps first, since half of
- * LoRA's gradient is zero while B is.
+ * A step of size r along the gradient must lower the loss by r times its squared norm. AdamW takes
+ * such a step when its moments do not decay and epsilon is far above every gradient: r = rate /
+ * epsilon. Warm-up steps first, since half of LoRA's gradient is zero while B is.
  */
 async function gradientSlope(file: string): Promise<string> {
   const epsilon = 1000;
@@ -152,7 +178,9 @@ async function gradientSlope(file: string): Promise<string> {
   );
   try {
     const tokenIds = Int32Array.from({ length: 48 }, (_, position) => (position * 37 + 11) % 250);
-    const batch = [{ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, position) => (position === 0 ? 0 : 1)) }];
+    const batch = [
+      { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, position) => (position === 0 ? 0 : 1)) },
+    ];
     for (let warmUp = 0; warmUp < 4; ++warmUp) await trainer.step(batch);
     const learningRate = 0.3;
     await trainer.setOptimiser({ learningRate, maxNorm: 0 });
@@ -161,7 +189,9 @@ async function gradientSlope(file: string): Promise<string> {
     const fall = before - (await trainer.evaluate(batch)).loss;
     const ratio = fall / ((learningRate / epsilon) * gradNorm ** 2);
     if (!(Math.abs(ratio - 1) <= SLOPE_TOLERANCE))
-      throw new Mismatch(`a step along the gradient lowered the loss by ${ratio} of what its length foretells`);
+      throw new Mismatch(
+        `a step along the gradient lowered the loss by ${ratio} of what its length foretells`,
+      );
     return `the loss falls by ${ratio.toFixed(4)} of what the gradient foretells`;
   } finally {
     await trainer.dispose();
@@ -180,7 +210,9 @@ async function decodingSpeed(file: string): Promise<string> {
     for (const samples of [1, 8, 32]) {
       const begin = performance.now();
       await sample(model, samples, 1, 64);
-      speeds.push(`${Math.round((1000 * samples * 64) / (performance.now() - begin))} at ${samples}`);
+      speeds.push(
+        `${Math.round((1000 * samples * 64) / (performance.now() - begin))} at ${samples}`,
+      );
     }
     return (
       `tokens/s by sequences: ${speeds.join(', ')} (${model.info.threads} threads, ${(model.info.parameters / 1e6).toFixed(0)}M ` +
@@ -192,22 +224,36 @@ async function decodingSpeed(file: string): Promise<string> {
 }
 
 /** @throws IsoproError ABORTED */
-export async function selftest({ signal, speed = true, onStep }: SelftestOptions = {}): Promise<SelftestReport> {
+export async function selftest({
+  signal,
+  speed = true,
+  onStep,
+}: SelftestOptions = {}): Promise<SelftestReport> {
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-selftest-'));
   try {
     const findings = await diagnose();
     const file = (architecture: Architecture): string => path.join(folder, `${architecture}.gguf`);
-    for (const architecture of ARCHITECTURES) writeSyntheticModel(file(architecture), { architecture, type: 'Q4_K', seed: 2n });
+    for (const architecture of ARCHITECTURES)
+      writeSyntheticModel(file(architecture), { architecture, type: 'Q4_K', seed: 2n });
     const bench = path.join(folder, 'bench.gguf');
     writeSyntheticModel(bench, BENCH_SHAPE);
     const steps: Step[] = [
-      ...ARCHITECTURES.map((architecture) => ({ name: `parity ${architecture}`, run: () => parity(file(architecture)) })),
-      ...ARCHITECTURES.map((architecture) => ({ name: `gradient ${architecture}`, run: () => gradientSlope(file(architecture)) })),
+      ...ARCHITECTURES.map((architecture) => ({
+        name: `parity ${architecture}`,
+        run: () => parity(file(architecture)),
+      })),
+      ...ARCHITECTURES.map((architecture) => ({
+        name: `gradient ${architecture}`,
+        run: () => gradientSlope(file(architecture)),
+      })),
       { name: 'sampling and scoring', run: () => scoreAgreement(file('qwen2')) },
       ...(speed ? [{ name: 'decoding speed', run: () => decodingSpeed(bench) }] : []),
     ];
-    const backends = findings.find(({ check }) => check === 'back ends')?.facts.backends as { type: string }[] | undefined;
-    if (backends?.some(({ type }) => type === 'gpu') === true) steps.push({ name: 'GPU', run: () => gpuAgreement(bench) });
+    const backends = findings.find(({ check }) => check === 'back ends')?.facts.backends as
+      | { type: string }[]
+      | undefined;
+    if (backends?.some(({ type }) => type === 'gpu') === true)
+      steps.push({ name: 'GPU', run: () => gpuAgreement(bench) });
 
     const results: SelftestStep[] = [];
     for (const [index, { name, run }] of steps.entries()) {
@@ -226,7 +272,9 @@ export async function selftest({ signal, speed = true, onStep }: SelftestOptions
     return {
       findings,
       steps: results,
-      ok: results.every(({ status }) => status !== 'fail') && findings.every(({ status }) => status !== 'fail'),
+      ok:
+        results.every(({ status }) => status !== 'fail') &&
+        findings.every(({ status }) => status !== 'fail'),
     };
   } finally {
     rmSync(folder, { recursive: true, force: true });

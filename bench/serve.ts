@@ -1,7 +1,8 @@
 /**
- * Tokens a second of the server and the time to a reply's first token, beside llama-server with the same file and threads: clients that
- * each ask again as soon as they are answered, with prompts of English words in an order that no two have in common. Both are
- * processes of their own; their rounds take turns.
+ * Tokens a second of the server and the time to a reply's first token, beside llama-server with the
+ * same file and threads: clients that each ask again as soon as they are answered, with prompts of
+ * English words in an order that no two have in common. Both are processes of their own; their
+ * rounds take turns.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,7 +15,12 @@ import { createTrainer } from '../src/engine/trainer.js';
 import { IsoproError } from '../src/errors.js';
 import { readForgettingText } from '../src/evaluation/forgetting.js';
 import { Random } from '../src/random.js';
-import { endingOf, findLlamaServer, startLlamaServer, type RunningServer } from './peer/llama-server.js';
+import {
+  endingOf,
+  findLlamaServer,
+  startLlamaServer,
+  type RunningServer,
+} from './peer/llama-server.js';
 
 export interface ServeBenchOptions {
   readonly model: string;
@@ -115,15 +121,27 @@ function ask(url: string, agent: Agent, body: object, silenceSeconds: number): P
     sent.on('error', reject);
     sent.setTimeout(silenceSeconds * 1000, () => {
       const problem = `${url} left a reply open and said nothing for ${silenceSeconds} seconds`;
-      sent.destroy(new IsoproError('SERVER_NOT_READY', problem, { remedy: 'Ask for fewer clients or tokens, or raise --silence.' }));
+      sent.destroy(
+        new IsoproError('SERVER_NOT_READY', problem, {
+          remedy: 'Ask for fewer clients or tokens, or raise --silence.',
+        }),
+      );
     });
     sent.end(JSON.stringify(body));
   });
 }
 
-/** llama-server closes some connections before it says anything; the time that is lost is the reply's. */
+/**
+ * llama-server closes some connections before it says anything; the time that is lost is the
+ * reply's.
+ */
 const HANG_UPS = 5;
-async function askUntilHeard(url: string, agent: Agent, body: object, silenceSeconds: number): Promise<Timed> {
+async function askUntilHeard(
+  url: string,
+  agent: Agent,
+  body: object,
+  silenceSeconds: number,
+): Promise<Timed> {
   const began = performance.now();
   for (let hangUps = 0; ; hangUps++) {
     const lost = performance.now() - began;
@@ -131,7 +149,8 @@ async function askUntilHeard(url: string, agent: Agent, body: object, silenceSec
       const { firstTokenMs, tokens } = await ask(url, agent, body, silenceSeconds);
       return { firstTokenMs: firstTokenMs + lost, tokens };
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET' || hangUps === HANG_UPS) throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET' || hangUps === HANG_UPS)
+        throw error;
     }
   }
 }
@@ -143,23 +162,45 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 export async function benchServe(options: ServeBenchOptions): Promise<ServeBenchResult> {
-  const { model, requests, promptTokens, tokens, rounds, adapterClients, silenceSeconds, onRound = (): void => undefined } = options;
+  const {
+    model,
+    requests,
+    promptTokens,
+    tokens,
+    rounds,
+    adapterClients,
+    silenceSeconds,
+    onRound = (): void => undefined,
+  } = options;
   const threads = options.threads ?? loadAddon().addon.physicalCores();
-  const { program, reason } = findLlamaServer(options.peer, (folder) => onRound(`llama-server is built in ${folder}`));
+  const { program, reason } = findLlamaServer(options.peer, (folder) =>
+    onRound(`llama-server is built in ${folder}`),
+  );
   if (program === null) onRound(`no llama-server: ${reason}`);
   const newPrompt = await promptsOf(model, promptTokens);
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-bench-serve-'));
   const slotTokens = Math.ceil((promptTokens + tokens) / 256) * 256;
 
-  const load = async ({ server, more }: Side, clients: number, adapters: number): Promise<Measured> => {
-    // A connection a reply: llama-server closes those that it kept, at times just when they are taken again.
+  const load = async (
+    { server, more }: Side,
+    clients: number,
+    adapters: number,
+  ): Promise<Measured> => {
+    // A connection a reply: llama-server closes those that it kept, at times just when they are
+    // taken again.
     const agent = new Agent({ maxSockets: clients });
     const began = performance.now();
     const asking = Promise.all(
       Array.from({ length: clients }, async (_, client) => {
         const own: Timed[] = [];
         for (let i = 0; i < requests; i++) {
-          const settings = { max_tokens: tokens, temperature: TEMPERATURE, ignore_eos: true, stream: true, seed: i };
+          const settings = {
+            max_tokens: tokens,
+            temperature: TEMPERATURE,
+            ignore_eos: true,
+            stream: true,
+            seed: i,
+          };
           const body = {
             prompt: newPrompt(),
             ...settings,
@@ -176,18 +217,40 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     const seconds = (performance.now() - began) / 1000;
     const all = replies.flat();
     const sampled = all.reduce((sum, reply) => sum + reply.tokens, 0);
-    if (sampled !== clients * requests * tokens) throw new Error(`expected ${clients * requests * tokens} tokens, got ${sampled}`);
-    return { tokensPerSecond: sampled / seconds, firstTokenMs: all.map(({ firstTokenMs }) => firstTokenMs) };
+    if (sampled !== clients * requests * tokens)
+      throw new Error(`expected ${clients * requests * tokens} tokens, got ${sampled}`);
+    return {
+      tokensPerSecond: sampled / seconds,
+      firstTokenMs: all.map(({ firstTokenMs }) => firstTokenMs),
+    };
   };
 
-  const start = async (clients: number, adapters: readonly string[]): Promise<{ ours: Side; peer: Side | null }> => {
+  const start = async (
+    clients: number,
+    adapters: readonly string[],
+  ): Promise<{ ours: Side; peer: Side | null }> => {
     const ours = await startOurs(options, clients, adapters, threads, clients * slotTokens);
-    const side = { server: ours, more: (adapter: number | null) => ({ model: adapter === null ? 'base' : `adapter${adapter}` }) };
+    const side = {
+      server: ours,
+      more: (adapter: number | null) => ({
+        model: adapter === null ? 'base' : `adapter${adapter}`,
+      }),
+    };
     if (program === null) return { ours: side, peer: null };
     try {
-      const server = await startLlamaServer(program, { model, adapters, slots: clients, slotTokens, threads });
-      const scales = (chosen: number | null): object[] => adapters.map((_, id) => ({ id, scale: id === chosen ? 1 : 0 }));
-      const more = (adapter: number | null): object => ({ cache_prompt: false, ...(adapters.length > 0 && { lora: scales(adapter) }) });
+      const server = await startLlamaServer(program, {
+        model,
+        adapters,
+        slots: clients,
+        slotTokens,
+        threads,
+      });
+      const scales = (chosen: number | null): object[] =>
+        adapters.map((_, id) => ({ id, scale: id === chosen ? 1 : 0 }));
+      const more = (adapter: number | null): object => ({
+        cache_prompt: false,
+        ...(adapters.length > 0 && { lora: scales(adapter) }),
+      });
       return { ours: side, peer: { server, more } };
     } catch (error) {
       await ours.close();
@@ -201,7 +264,9 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     let peer: Measured[] = [];
     let peerFailure: string | undefined;
     const told = (of: string, { tokensPerSecond }: Measured): void =>
-      onRound(`${clients} clients${adapters.length > 0 ? ', adapters' : ''}  ${of}  ${tokensPerSecond.toFixed(1)} tokens/s`);
+      onRound(
+        `${clients} clients${adapters.length > 0 ? ', adapters' : ''}  ${of}  ${tokensPerSecond.toFixed(1)} tokens/s`,
+      );
     try {
       for (let round = 0; round < rounds; round++) {
         ours.push(await load(sides.ours, clients, adapters.length));
@@ -223,7 +288,8 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     return { ours, peer, ...(peerFailure !== undefined && { peerFailure }) };
   };
 
-  const rate = (of: readonly Measured[]): number => middle(of.map(({ tokensPerSecond }) => tokensPerSecond));
+  const rate = (of: readonly Measured[]): number =>
+    middle(of.map(({ tokensPerSecond }) => tokensPerSecond));
   const times = (of: readonly Measured[]): FirstTokenTimes => {
     const all = of.flatMap(({ firstTokenMs }) => firstTokenMs);
     return { p50: quantile(all, 0.5), p99: quantile(all, 0.99) };
@@ -243,7 +309,10 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
     }
     let mixedAdapters: ServeBenchResult['mixedAdapters'] = null;
     if (adapterClients > 0) {
-      const { ours, peer, ...failure } = await measure(adapterClients, await writeAdapters(model, folder));
+      const { ours, peer, ...failure } = await measure(
+        adapterClients,
+        await writeAdapters(model, folder),
+      );
       mixedAdapters = { ours: rate(ours), peer: peer.length > 0 ? rate(peer) : null, ...failure };
     }
     return { rows, mixedAdapters, ...(reason !== undefined && { peerMissing: reason }) };
@@ -252,7 +321,10 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
   }
 }
 
-/** Prompts of so many tokens, each its own: llama-server leaves replies to some prompts of random tokens open for ever. */
+/**
+ * Prompts of so many tokens, each its own: llama-server leaves replies to some prompts of random
+ * tokens open for ever.
+ */
 async function promptsOf(model: string, length: number): Promise<() => number[]> {
   await using tokenizer = await loadModel(model, { threads: 1, contextTokens: 256 });
   const words = readForgettingText('english')
@@ -299,9 +371,13 @@ async function startOurs(
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
   const served = adapters.flatMap((file, i) => ['--adapter', `adapter${i}=${file}`]);
-  const child = spawn(process.execPath, [process.argv[1]!, 'serve', ...flags, ...served, '--json'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    process.execPath,
+    [process.argv[1]!, 'serve', ...flags, ...served, '--json'],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   const close = endingOf(child);
   const url = await new Promise<string>((resolve, reject) => {
     let text = '';

@@ -1,7 +1,8 @@
 /**
- * Where the time of a run goes: iterations of a real model on a task by stage, in seconds of the clock and of the processor. Each stage is
- * done by itself, after the one before, so that what it costs is its own: replies are judged once all have been sampled. Without a log,
- * a gate and a monitor. Where no reply passes, all of them are trained on, which costs what accepted ones cost.
+ * Where the time of a run goes: iterations of a real model on a task by stage, in seconds of the
+ * clock and of the processor. Each stage is done by itself, after the one before, so that what it
+ * costs is its own: replies are judged once all have been sampled. Without a log, a gate and a
+ * monitor. Where no reply passes, all of them are trained on, which costs what accepted ones cost.
  */
 import type { StageTime } from '../src/engine/addon.js';
 import type { Rollout } from '../src/engine/generation.js';
@@ -25,7 +26,10 @@ export interface TaskLoopOptions {
   readonly settings: RunSettings;
 }
 
-/** In the order in which they come. `evaluation` is a greedy reply to each of as many problems as a dev set has. */
+/**
+ * In the order in which they come. `evaluation` is a greedy reply to each of as many problems as a
+ * dev set has.
+ */
 export const STAGES = [
   'load',
   'prompts',
@@ -58,7 +62,9 @@ export interface TaskLoopResult {
   readonly passed: number;
   readonly tokens: { readonly prompts: number; readonly sampled: number; readonly trained: number };
   /** After each part of the last iteration; null where the system does not say. */
-  readonly memory: Readonly<Record<'loaded' | 'sampled' | 'trained' | 'evaluated', Resident | null>>;
+  readonly memory: Readonly<
+    Record<'loaded' | 'sampled' | 'trained' | 'evaluated', Resident | null>
+  >;
   readonly peakRssBytes: number;
 }
 
@@ -74,7 +80,10 @@ class Costs {
   }
 
   /** Adds what `work` costs, less what it says is another stage's. */
-  async of<T>(stage: Stage, work: (others: (stage: Stage, time: StageTime) => void) => Promise<T>): Promise<T> {
+  async of<T>(
+    stage: Stage,
+    work: (others: (stage: Stage, time: StageTime) => void) => Promise<T>,
+  ): Promise<T> {
     const [began, processor] = [performance.now(), process.cpuUsage()];
     let [seconds, processorSeconds] = [0, 0];
     const result = await work((other, time) => {
@@ -91,9 +100,18 @@ class Costs {
   }
 
   shares(): StageShare[] {
-    const times = STAGES.map((stage) => ({ stage, ...(this.#times.get(stage) ?? { seconds: 0, processorSeconds: 0 }) }));
-    const total = times.reduce((sum, { stage, processorSeconds }) => sum + (stage === 'load' ? 0 : processorSeconds), 0);
-    return times.map((time) => ({ ...time, share: time.stage === 'load' || total === 0 ? 0 : time.processorSeconds / total }));
+    const times = STAGES.map((stage) => ({
+      stage,
+      ...(this.#times.get(stage) ?? { seconds: 0, processorSeconds: 0 }),
+    }));
+    const total = times.reduce(
+      (sum, { stage, processorSeconds }) => sum + (stage === 'load' ? 0 : processorSeconds),
+      0,
+    );
+    return times.map((time) => ({
+      ...time,
+      share: time.stage === 'load' || total === 0 ? 0 : time.processorSeconds / total,
+    }));
   }
 }
 
@@ -104,20 +122,38 @@ const difference = (after: StageTime, before: StageTime): StageTime => ({
 
 /** Samples a whole plan, then judges it. */
 async function answered(
-  { model, task, settings, costs }: { model: Model; task: OpenTask; settings: RunSettings; costs: Costs },
+  {
+    model,
+    task,
+    settings,
+    costs,
+  }: { model: Model; task: OpenTask; settings: RunSettings; costs: Costs },
   plan: readonly PlannedProblem[],
-  at: { readonly temperature: number; readonly stages: Readonly<Record<'prompts' | 'prefill' | 'decode' | 'draw' | 'verdicts', Stage>> },
+  at: {
+    readonly temperature: number;
+    readonly stages: Readonly<
+      Record<'prompts' | 'prefill' | 'decode' | 'draw' | 'verdicts', Stage>
+    >;
+  },
 ): Promise<SampledGroups> {
   const { style, topP, maxTokens } = settings.sampling;
   const { maxSequences } = settings.model;
   const prompts = await costs.of(at.stages.prompts, () =>
     Promise.all(
-      plan.map(async ({ problem, seeds }) => ({ tokenIds: model.renderChat(await task.prompt(problem, style)).tokenIds, seeds })),
+      plan.map(async ({ problem, seeds }) => ({
+        tokenIds: model.renderChat(await task.prompt(problem, style)).tokenIds,
+        seeds,
+      })),
     ),
   );
   const replies: Rollout[] = [];
   await costs.of(at.stages.decode, async (others) => {
-    const running = model.generate({ prompts, sampling: { temperature: at.temperature, topP }, maxTokens, maxSequences });
+    const running = model.generate({
+      prompts,
+      sampling: { temperature: at.temperature, topP },
+      maxTokens,
+      maxSequences,
+    });
     let next = await running.next();
     for (; next.done !== true; next = await running.next()) replies.push(next.value);
     others(at.stages.prefill, next.value.prefill);
@@ -144,16 +180,25 @@ async function answered(
 }
 
 /** @throws as loadModel, openTask, Model.generate and Trainer.step */
-export async function benchTaskLoop({ modelPath, task: specifier, settings: asked }: TaskLoopOptions): Promise<TaskLoopResult> {
+export async function benchTaskLoop({
+  modelPath,
+  task: specifier,
+  settings: asked,
+}: TaskLoopOptions): Promise<TaskLoopResult> {
   const costs = new Costs();
   await using model = await costs.of('load', () =>
     loadModel(modelPath, {
       fixedThreads: true,
       ...(asked.model.threads === 0 ? {} : { threads: asked.model.threads }),
-      ...(asked.model.contextTokens === undefined ? {} : { contextTokens: asked.model.contextTokens }),
+      ...(asked.model.contextTokens === undefined
+        ? {}
+        : { contextTokens: asked.model.contextTokens }),
     }),
   );
-  const settings: RunSettings = { ...asked, model: { ...asked.model, threads: model.info.threads } };
+  const settings: RunSettings = {
+    ...asked,
+    model: { ...asked.model, threads: model.info.threads },
+  };
   const task = await openTask(specifier);
   const memory = {
     loaded: resident(),
@@ -170,11 +215,24 @@ export async function benchTaskLoop({ modelPath, task: specifier, settings: aske
     const trained = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
     for (let iteration = 1; iteration <= iterations; iteration++) {
       const { rollouts, samples } = settings.sampling;
-      const counts = allocate({ tiers: trained, problems: Math.max(1, Math.round(rollouts / samples)), records: new Map(), floor: 1 });
-      const plan = await costs.of('prompts', () => planRollouts({ task, runSeed: BigInt(seed), iteration, counts, samples }));
+      const counts = allocate({
+        tiers: trained,
+        problems: Math.max(1, Math.round(rollouts / samples)),
+        records: new Map(),
+        floor: 1,
+      });
+      const plan = await costs.of('prompts', () =>
+        planRollouts({ task, runSeed: BigInt(seed), iteration, counts, samples }),
+      );
       const { groups, promptTokens, sampledTokens } = await answered(setting, plan, {
         temperature: settings.sampling.temperature,
-        stages: { prompts: 'prompts', prefill: 'prefill', decode: 'decode', draw: 'draw', verdicts: 'verdicts' },
+        stages: {
+          prompts: 'prompts',
+          prefill: 'prefill',
+          decode: 'decode',
+          draw: 'draw',
+          verdicts: 'verdicts',
+        },
       });
       memory.sampled = resident();
       tokens.prompts += promptTokens;
@@ -187,9 +245,16 @@ export async function benchTaskLoop({ modelPath, task: specifier, settings: aske
       passed += right.length;
       const source = right.length > 0 ? right : all;
       const { stepsPerIteration, batchSize } = settings.optimiser;
-      const drawn = Array.from({ length: stepsPerIteration * batchSize }, (_, i) => source[i % source.length]!);
+      const drawn = Array.from(
+        { length: stepsPerIteration * batchSize },
+        (_, i) => source[i % source.length]!,
+      );
       const made = (learner ??= await costs.of('adapter', async () =>
-        Learner.create({ model, settings, layers: (await chooseLayers({ model, settings, probes: [] })).layers }),
+        Learner.create({
+          model,
+          settings,
+          layers: (await chooseLayers({ model, settings, probes: [] })).layers,
+        }),
       ));
       for (const batch of chunks(drawn, batchSize)) {
         const sequences = await costs.of('boundaries', () => made.boundaries.sequences(batch));
@@ -197,20 +262,35 @@ export async function benchTaskLoop({ modelPath, task: specifier, settings: aske
           const before = await made.trainer.times();
           tokens.trained += (await made.trainer.step(sequences, { leastMicroBatches: 2 })).tokens;
           const after = await made.trainer.times();
-          for (const stage of ['forward', 'head', 'backward', 'optimiser'] as const) others(stage, difference(after[stage], before[stage]));
+          for (const stage of ['forward', 'head', 'backward', 'optimiser'] as const)
+            others(stage, difference(after[stage], before[stage]));
         });
       }
       await costs.of('adapter', () => made.apply());
       memory.trained = resident();
 
-      const evaluated = new Map(task.tiers.map(({ id }) => [id, settings.evaluation.devSize] as const));
+      const evaluated = new Map(
+        task.tiers.map(({ id }) => [id, settings.evaluation.devSize] as const),
+      );
       const rest = 'evaluation: rest';
       const questions = await costs.of(rest, () =>
-        planRollouts({ task, runSeed: BigInt(seed), iteration: iterations + iteration, counts: evaluated, samples: 1 }),
+        planRollouts({
+          task,
+          runSeed: BigInt(seed),
+          iteration: iterations + iteration,
+          counts: evaluated,
+          samples: 1,
+        }),
       );
       await answered(setting, questions, {
         temperature: 0,
-        stages: { prompts: rest, prefill: 'evaluation: prefill', decode: 'evaluation: decode', draw: rest, verdicts: rest },
+        stages: {
+          prompts: rest,
+          prefill: 'evaluation: prefill',
+          decode: 'evaluation: decode',
+          draw: rest,
+          verdicts: rest,
+        },
       });
       memory.evaluated = resident();
     }
@@ -218,5 +298,12 @@ export async function benchTaskLoop({ modelPath, task: specifier, settings: aske
     await learner?.dispose();
     await task.dispose();
   }
-  return { stages: costs.shares(), replies, passed, tokens, memory, peakRssBytes: process.resourceUsage().maxRSS * 1024 };
+  return {
+    stages: costs.shares(),
+    replies,
+    passed,
+    tokens,
+    memory,
+    peakRssBytes: process.resourceUsage().maxRSS * 1024,
+  };
 }

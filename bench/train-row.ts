@@ -1,6 +1,6 @@
 /**
- * One row of `bench train`, measured in a process of its own (train.ts starts it): memory that another row
- * touched is not counted, and what it left in the allocator is not found again.
+ * One row of `bench train`, measured in a process of its own (train.ts starts it): memory that
+ * another row touched is not counted, and what it left in the allocator is not found again.
  */
 import { readFileSync } from 'node:fs';
 import { createTrainer, type TrainSequence } from '../src/engine/trainer.js';
@@ -16,11 +16,17 @@ export interface StepRow {
   readonly boundaryCached: boolean;
   /** Of the whole batch, labelled or not. */
   readonly tokensPerSecond: number;
-  /** 2 weights tokens for each forward and each dX of the linear maps, recomputed blocks once more, the head on labelled rows. */
+  /**
+   * 2 weights tokens for each forward and each dX of the linear maps, recomputed blocks once more,
+   * the head on labelled rows.
+   */
   readonly usefulGflops: number;
   /** Of the product alone: Y and dX of a Q4_K matrix of 2048 x 11008 at 512 tokens. */
   readonly gemmGflops: number;
-  /** Peaks of this process, which maps the model, during its steps; null where the system does not say. */
+  /**
+   * Peaks of this process, which maps the model, during its steps; null where the system does not
+   * say.
+   */
   readonly peakRssBytes: number | null;
   readonly anonymousBytes: number | null;
   /** Threads that the trainer took. */
@@ -59,7 +65,9 @@ export interface GroupRequest extends RowRequest {
 }
 
 /** What this process prints. */
-export type RowReply = { readonly row: StepRow | GroupRow } | { readonly error: ReturnType<IsoproError['toJSON']> };
+export type RowReply =
+  | { readonly row: StepRow | GroupRow }
+  | { readonly error: ReturnType<IsoproError['toJSON']> };
 
 const TOKENS = 512;
 const SEQUENCES = 2;
@@ -68,7 +76,10 @@ async function measureStep({ shape, layers, threads, rounds }: StepRequest): Pro
   const addon = loadBenchAddon();
   const all = SHAPES[shape].layers;
   const memory = watchMemory();
-  await using trainer = await createTrainer({ path: benchModel(shape) }, { threads, lora: { rank: 16, layers: { top: layers } } });
+  await using trainer = await createTrainer(
+    { path: benchModel(shape) },
+    { threads, lora: { rank: 16, layers: { top: layers } } },
+  );
   const random = new Random(1n);
   const length = TOKENS / SEQUENCES;
   let batch: TrainSequence[] = Array.from({ length: SEQUENCES }, () => ({
@@ -80,7 +91,15 @@ async function measureStep({ shape, layers, threads, rounds }: StepRequest): Pro
     batch = batch.map((sequence, i) => ({ ...sequence, boundary: boundaries[i]! }));
   }
   const product = async (): Promise<number> => {
-    const request = { type: 'q4_K', rows: 2048, columns: 11_008, tokens: TOKENS, threads, rounds: 2, peers: false } as const;
+    const request = {
+      type: 'q4_K',
+      rows: 2048,
+      columns: 11_008,
+      tokens: TOKENS,
+      threads,
+      rounds: 2,
+      peers: false,
+    } as const;
     const y = (await addon.productRates({ op: 'Y', ...request })).gflops;
     const dX = (await addon.productRates({ op: 'dX', ...request })).gflops;
     return 2 / (1 / y + 1 / dX);
@@ -121,7 +140,9 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
     withBoundaries(
       replies.map((reply, index) => ({
         tokenIds: Int32Array.of(...promptOf(index), ...reply),
-        labelMask: Uint8Array.from({ length: promptTokens + replyTokens }, (_, t) => (t >= promptTokens ? 1 : 0)),
+        labelMask: Uint8Array.from({ length: promptTokens + replyTokens }, (_, t) =>
+          t >= promptTokens ? 1 : 0,
+        ),
       })),
     );
   const withBoundaries = async (batch: TrainSequence[]): Promise<TrainSequence[]> => {
@@ -129,14 +150,25 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
     const boundaries = await trainer.captureBoundary(batch);
     return batch.map((sequence, i) => ({ ...sequence, boundary: boundaries[i]! }));
   };
-  const batches = [await batchOf(() => prompt), await batchOf((index) => Int32Array.of(index, ...prompt.subarray(1)))];
+  const batches = [
+    await batchOf(() => prompt),
+    await batchOf((index) => Int32Array.of(index, ...prompt.subarray(1))),
+  ];
   await trainer.step(batches[0]!.slice(0, 1)); // the weights are read for the first time
   const rates: number[][] = [[], []];
   for (let round = 0; round < rounds; round++) {
     for (const [which, batch] of batches.entries())
-      rates[which]!.push((group * (promptTokens + replyTokens)) / (await seconds(() => trainer.step(batch))));
+      rates[which]!.push(
+        (group * (promptTokens + replyTokens)) / (await seconds(() => trainer.step(batch))),
+      );
   }
-  return { shape, layers, shared: median(rates[0]!), unshared: median(rates[1]!), ...memory.stop() };
+  return {
+    shape,
+    layers,
+    shared: median(rates[0]!),
+    unshared: median(rates[1]!),
+    ...memory.stop(),
+  };
 }
 
 const tokens = (random: Random, shape: ShapeName, length: number): Int32Array =>
@@ -148,7 +180,9 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - started) / 1000;
 }
 
-/** Floating-point operations that a step must do, of the products with the model's weights alone. */
+/**
+ * Floating-point operations that a step must do, of the products with the model's weights alone.
+ */
 function usefulFlops(shape: ShapeName, layers: number, kept: number): number {
   const s = SHAPES[shape];
   const queries = s.heads * s.headDimension;
@@ -165,11 +199,16 @@ function median(values: number[]): number {
 /** Peaks of resident and anonymous memory of this process from now until the first stop(). */
 function watchMemory(): { stop(): Pick<StepRow, 'peakRssBytes' | 'anonymousBytes'> } {
   let peaks: Pick<StepRow, 'peakRssBytes' | 'anonymousBytes'> | undefined;
-  if (process.platform !== 'linux') return { stop: () => ({ peakRssBytes: null, anonymousBytes: null }) };
+  if (process.platform !== 'linux')
+    return { stop: () => ({ peakRssBytes: null, anonymousBytes: null }) };
   const kilobytes = (key: string): number =>
-    Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))![1]) * 1024;
+    Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))![1]) *
+    1024;
   let anonymousBytes = kilobytes('RssAnon');
-  const timer = setInterval(() => (anonymousBytes = Math.max(anonymousBytes, kilobytes('RssAnon'))), 20);
+  const timer = setInterval(
+    () => (anonymousBytes = Math.max(anonymousBytes, kilobytes('RssAnon'))),
+    20,
+  );
   return {
     stop: () => {
       clearInterval(timer);

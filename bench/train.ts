@@ -1,7 +1,9 @@
 /**
- * One LoRA step (rank 16, seven targets) on the shapes of Qwen2.5 0.5B and 3B. Either 512 tokens of which half are labelled, all layers and
- * the top ones with a cached boundary, beside the rate of the bare product with the same threads, so that the ratio holds on a busy machine
- * too; or a group of replies to one prompt, which they share and do not share by turns. Each row is measured in a process of its own.
+ * One LoRA step (rank 16, seven targets) on the shapes of Qwen2.5 0.5B and 3B. Either 512 tokens of
+ * which half are labelled, all layers and the top ones with a cached boundary, beside the rate of
+ * the bare product with the same threads, so that the ratio holds on a busy machine too; or a group
+ * of replies to one prompt, which they share and do not share by turns. Each row is measured in a
+ * process of its own.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -40,16 +42,27 @@ export interface GroupBenchOptions extends RowOptions {
 }
 
 /**
- * Of eight replies of 100 tokens to a prompt of 300 it holds all activations in the smaller shape, the inputs of the blocks in the larger.
+ * Of eight replies of 100 tokens to a prompt of 300 it holds all activations in the smaller shape,
+ * the inputs of the blocks in the larger.
  */
-const GROUP_MEMORY: Readonly<Record<ShapeName, number>> = { 'qwen2.5-0.5b': 1_600_000_000, 'qwen2.5-3b': 1_000_000_000 };
+const GROUP_MEMORY: Readonly<Record<ShapeName, number>> = {
+  'qwen2.5-0.5b': 1_600_000_000,
+  'qwen2.5-3b': 1_000_000_000,
+};
 
 /** @throws IsoproError as createTrainer and step do; NATIVE_ADDON_MISSING */
-export async function benchTrain({ torch, onRow, ...options }: TrainBenchOptions): Promise<{ rows: TrainRow[] }> {
+export async function benchTrain({
+  torch,
+  onRow,
+  ...options
+}: TrainBenchOptions): Promise<{ rows: TrainRow[] }> {
   const rows: TrainRow[] = [];
   for (const request of rowsOf(options)) {
     const row = await measured<StepRow>({ kind: 'step', ...request });
-    const peer = torch === undefined ? null : await torchStep(torch, request.shape, request.layers, row.threads, options.rounds);
+    const peer =
+      torch === undefined
+        ? null
+        : await torchStep(torch, request.shape, request.layers, row.threads, options.rounds);
     rows.push({ ...row, torch: peer });
     onRow?.(rows.at(-1)!);
   }
@@ -57,12 +70,24 @@ export async function benchTrain({ torch, onRow, ...options }: TrainBenchOptions
 }
 
 /** @throws IsoproError as benchTrain */
-export async function benchGroup({ onRow, ...options }: GroupBenchOptions): Promise<{ rows: GroupRow[] }> {
+export async function benchGroup({
+  onRow,
+  ...options
+}: GroupBenchOptions): Promise<{ rows: GroupRow[] }> {
   const { promptTokens, replyTokens, group } = options;
   const rows: GroupRow[] = [];
   for (const request of rowsOf(options)) {
     const memoryBytes = options.memoryBytes ?? GROUP_MEMORY[request.shape];
-    rows.push(await measured<GroupRow>({ kind: 'group', ...request, promptTokens, replyTokens, group, memoryBytes }));
+    rows.push(
+      await measured<GroupRow>({
+        kind: 'group',
+        ...request,
+        promptTokens,
+        replyTokens,
+        group,
+        memoryBytes,
+      }),
+    );
     onRow?.(rows.at(-1)!);
   }
   return { rows };
@@ -78,18 +103,31 @@ const rowsOf = ({ shapes, top, threads, rounds }: RowOptions): Omit<StepRequest,
     })),
   );
 
-async function measured<Row extends StepRow | GroupRow>(request: StepRequest | GroupRequest): Promise<Row> {
+async function measured<Row extends StepRow | GroupRow>(
+  request: StepRequest | GroupRequest,
+): Promise<Row> {
   const script = fileURLToPath(new URL('train-row.js', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(request)]);
   const reply = JSON.parse(stdout) as RowReply;
-  if ('error' in reply) throw new IsoproError(reply.error.code, reply.error.message, { remedy: reply.error.remedy });
+  if ('error' in reply)
+    throw new IsoproError(reply.error.code, reply.error.message, { remedy: reply.error.remedy });
   return reply.row as Row;
 }
 
-const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+const median = (values: number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
-/** bench/peer/lora_step.py lies in the repository, two folders above the compiled file, and is not part of the package. */
-async function torchStep(python: string, shape: ShapeName, layers: number, threads: number, rounds: number): Promise<TrainRow['torch']> {
+/**
+ * bench/peer/lora_step.py lies in the repository, two folders above the compiled file, and is not
+ * part of the package.
+ */
+async function torchStep(
+  python: string,
+  shape: ShapeName,
+  layers: number,
+  threads: number,
+  rounds: number,
+): Promise<TrainRow['torch']> {
   const script = fileURLToPath(new URL('../../bench/peer/lora_step.py', import.meta.url));
   const { stdout } = await promisify(execFile)(python, [
     script,
@@ -101,6 +139,9 @@ async function torchStep(python: string, shape: ShapeName, layers: number, threa
     '--steps',
     String(rounds),
   ]);
-  const { seconds, peakRssBytes } = JSON.parse(stdout) as { seconds: number[]; peakRssBytes: number };
+  const { seconds, peakRssBytes } = JSON.parse(stdout) as {
+    seconds: number[];
+    peakRssBytes: number;
+  };
   return { tokensPerSecond: 512 / median(seconds), peakRssBytes };
 }

@@ -1,6 +1,7 @@
 /**
- * What exact beliefs cost: problems are reasoned about in a batch, beliefs are read before the first step of each reasoning and after
- * each, and beside that the reasoning alone is evaluated, as a prompt is, which any reader of it has to do.
+ * What exact beliefs cost: problems are reasoned about in a batch, beliefs are read before the
+ * first step of each reasoning and after each, and beside that the reasoning alone is evaluated, as
+ * a prompt is, which any reader of it has to do.
  */
 import type { BranchScores, Matmul } from '../src/engine/addon.js';
 import { loadModel, type Model } from '../src/engine/model.js';
@@ -40,7 +41,10 @@ export interface TruthBenchResult {
   /** Of sampling and reading. */
   readonly seconds: number;
   readonly processorSeconds: number;
-  /** Seconds of the readouts, less those of the probes' own tokens, for one second of evaluating the trajectories. */
+  /**
+   * Seconds of the readouts, less those of the probes' own tokens, for one second of evaluating the
+   * trajectories.
+   */
   readonly costOfReadouts: number;
   /** The same in processor time of the whole process. */
   readonly costOfReadoutsInProcessorTime: number;
@@ -64,10 +68,19 @@ async function timed<T>(work: () => Promise<T>): Promise<Cost & { readonly resul
   const [begin, processor] = [performance.now(), process.cpuUsage()];
   const result = await work();
   const { user, system } = process.cpuUsage(processor);
-  return { result, seconds: (performance.now() - begin) / 1e3, processorSeconds: (user + system) / 1e6 };
+  return {
+    result,
+    seconds: (performance.now() - begin) / 1e3,
+    processorSeconds: (user + system) / 1e6,
+  };
 }
 
-async function reasonings(model: Model, problems: readonly BinaryProblem[], policyId: string, options: TruthBenchOptions) {
+async function reasonings(
+  model: Model,
+  problems: readonly BinaryProblem[],
+  policyId: string,
+  options: TruthBenchOptions,
+) {
   const { tokens, readouts, seed, signal, onProgress } = options;
   const prompts = problems.map((problem) => opening(problem, MODE, null));
   const step = Math.ceil(tokens / (readouts - 1));
@@ -81,7 +94,9 @@ async function reasonings(model: Model, problems: readonly BinaryProblem[], poli
   });
   let done = 0;
   for await (const { promptIndex: i, tokenIds } of replies) {
-    const steps = Array.from({ length: readouts - 1 }, (_, s) => model.detokenize(tokenIds.slice(s * step, (s + 1) * step)));
+    const steps = Array.from({ length: readouts - 1 }, (_, s) =>
+      model.detokenize(tokenIds.slice(s * step, (s + 1) * step)),
+    );
     found[i] = trajectory({
       problemId: problems[i]!.id,
       policyId,
@@ -108,7 +123,10 @@ function watched(model: Model, policy: Policy, onScored: (scored: BranchScores) 
   };
 }
 
-/** What the probes' own tokens have cost: those of the trunk that are evaluated again with them cost a reader as much as any other. */
+/**
+ * What the probes' own tokens have cost: those of the trunk that are evaluated again with them cost
+ * a reader as much as any other.
+ */
 function ofProbes({ branches: { tokens, time }, repeatedTokens }: BranchScores): Cost {
   const share = tokens === 0 ? 0 : (tokens - repeatedTokens) / tokens;
   return { seconds: share * time.seconds, processorSeconds: share * time.processorSeconds };
@@ -123,12 +141,18 @@ export async function benchTruth(options: TruthBenchOptions): Promise<TruthBench
   });
   const policy = await localPolicy(model, { seed });
   const problems = generate(SUMS_AND_CLAIMS, 'test', count, seed);
-  await model.score(policy.promptIds([{ role: 'user', content: 'Hello' }]), [[0]]); // the first call reads the file
+  // the first call reads the file
+  await model.score(policy.promptIds([{ role: 'user', content: 'Hello' }]), [[0]]);
   const sampling = await timed(() => reasonings(model, problems, policy.id, options));
 
   let scored: BranchScores | undefined;
   const reader = watched(model, policy, (each) => (scored = each));
-  const totals = { processorSeconds: sampling.processorSeconds, readoutSeconds: 0, trajectoryTokens: 0, probeTokens: 0 };
+  const totals = {
+    processorSeconds: sampling.processorSeconds,
+    readoutSeconds: 0,
+    trajectoryTokens: 0,
+    probeTokens: 0,
+  };
   const rest = { seconds: 0, processorSeconds: 0 };
   const prefill = { seconds: 0, processorSeconds: 0 };
   for (const [i, of] of sampling.result.entries()) {
@@ -141,7 +165,10 @@ export async function benchTruth(options: TruthBenchOptions): Promise<TruthBench
     onProgress?.('read', i + 1);
     if (i % YARDSTICK !== 0) continue;
     const probes = ofProbes(scored!);
-    const ids = [...policy.promptIds(of.prompt), ...of.steps.flatMap(({ content }) => [...policy.textIds(`${content}\n\n`)])];
+    const ids = [
+      ...policy.promptIds(of.prompt),
+      ...of.steps.flatMap(({ content }) => [...policy.textIds(`${content}\n\n`)]),
+    ];
     const alone = await timed(() => model.score(ids, [[0]], signal && { signal }));
     for (const clock of ['seconds', 'processorSeconds'] as const) {
       rest[clock] += read[clock] - probes[clock];

@@ -1,6 +1,9 @@
 /** When a demonstration on a scenario may say that a model improved. */
 
-/** Mean score of uniformly random valid strategies for grid_ctf: what a trained model has to exceed before anybody speaks of skill. */
+/**
+ * Mean score of uniformly random valid strategies for grid_ctf: what a trained model has to exceed
+ * before anybody speaks of skill.
+ */
 export const RANDOM_CHOICE = 0.661;
 
 /** Scores on the held-out seeds, an answer that is invalid counted 0. */
@@ -27,8 +30,10 @@ export interface Claim {
 /** @param random random valid strategies on the same seeds */
 export function claim({ who, low }: Pick<Line, 'who' | 'low'>, random: Pick<Line, 'mean'>): Claim {
   const short: string[] = [];
-  if (!(low > RANDOM_CHOICE)) short.push(`it is not above ${RANDOM_CHOICE}, random choice as published`);
-  if (!(low > random.mean)) short.push(`it is not above ${random.mean.toFixed(3)}, random choice on these seeds`);
+  if (!(low > RANDOM_CHOICE))
+    short.push(`it is not above ${RANDOM_CHOICE}, random choice as published`);
+  if (!(low > random.mean))
+    short.push(`it is not above ${random.mean.toFixed(3)}, random choice on these seeds`);
   const bound = `the lower 95 % bound of ${who} is ${low.toFixed(3)}`;
   return short.length === 0
     ? { improved: true, text: `improved: ${bound}, above random choice` }

@@ -1,4 +1,7 @@
-/** What the demonstrations on a scenario have in common: strategies and their scores, examples to train on, lines of a report. */
+/**
+ * What the demonstrations on a scenario have in common: strategies and their scores, examples to
+ * train on, lines of a report.
+ */
 import path from 'node:path';
 import {
   createTrainer,
@@ -24,8 +27,14 @@ export const MAX_TOKENS = 96;
 const SCORED_ON = 16;
 
 /** Problems that are trained on; the frozen ones, which are measured on, are never generated. */
-export async function draw(task: OpenTask, purpose: string, count: number, seed: bigint): Promise<Problem[]> {
-  const keyed = (sample: number): bigint => deriveSeed({ runSeed: seed, purpose, iteration: 0, problemId: TIER, sample });
+export async function draw(
+  task: OpenTask,
+  purpose: string,
+  count: number,
+  seed: bigint,
+): Promise<Problem[]> {
+  const keyed = (sample: number): bigint =>
+    deriveSeed({ runSeed: seed, purpose, iteration: 0, problemId: TIER, sample });
   return Promise.all(Array.from({ length: count }, (_, i) => task.generate(TIER, keyed(i))));
 }
 
@@ -44,7 +53,8 @@ export class Scoring {
     this.#problems = problems;
   }
 
-  static open = async (task: OpenTask, seed: bigint): Promise<Scoring> => new Scoring(task, await draw(task, 'scoring', SCORED_ON, seed));
+  static open = async (task: OpenTask, seed: bigint): Promise<Scoring> =>
+    new Scoring(task, await draw(task, 'scoring', SCORED_ON, seed));
 
   async score(text: string): Promise<Strategy> {
     let sum = 0;
@@ -57,8 +67,15 @@ export class Scoring {
   }
 }
 
-/** Uniform over the valid strategies with three decimals: what is drawn and invalid is drawn again. */
-export async function randomStrategies(scoring: Scoring, parameters: readonly string[], count: number, seed: bigint): Promise<Strategy[]> {
+/**
+ * Uniform over the valid strategies with three decimals: what is drawn and invalid is drawn again.
+ */
+export async function randomStrategies(
+  scoring: Scoring,
+  parameters: readonly string[],
+  count: number,
+  seed: bigint,
+): Promise<Strategy[]> {
   const random = new Random(seed);
   const found: Strategy[] = [];
   while (found.length < count) {
@@ -71,7 +88,11 @@ export async function randomStrategies(scoring: Scoring, parameters: readonly st
 
 /** The best first, each text once. */
 export function best(strategies: readonly Strategy[], count: number): Strategy[] {
-  const distinct = [...new Map(strategies.filter(({ score }) => score !== null).map((each) => [each.text, each])).values()];
+  const distinct = [
+    ...new Map(
+      strategies.filter(({ score }) => score !== null).map((each) => [each.text, each]),
+    ).values(),
+  ];
   return distinct.sort((a, b) => b.score! - a.score!).slice(0, count);
 }
 
@@ -85,9 +106,14 @@ export async function examplesOf(
   const { eot, eos } = model.info;
   const examples: TrainSequence[] = [];
   for (const [i, { text }] of strategies.entries()) {
-    const prompt = model.renderChat(await task.prompt(problems[i % problems.length]!, STYLE)).tokenIds;
+    const prompt = model.renderChat(
+      await task.prompt(problems[i % problems.length]!, STYLE),
+    ).tokenIds;
     const tokenIds = Int32Array.from([...prompt, ...model.tokenize(text), eot >= 0 ? eot : eos]);
-    examples.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) });
+    examples.push({
+      tokenIds,
+      labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)),
+    });
   }
   return examples;
 }
@@ -101,10 +127,19 @@ export interface Training {
 
 /** All layers at rank 8: what teaches a small instruct model. */
 export const openTrainer = (model: Model, { rate, seed }: Training): Promise<Trainer> =>
-  createTrainer(model, { seed, threads: model.info.threads, lora: { rank: 8 }, optimiser: { learningRate: rate } });
+  createTrainer(model, {
+    seed,
+    threads: model.info.threads,
+    lora: { rank: 8 },
+    optimiser: { learningRate: rate },
+  });
 
 /** Shuffled passes over the examples. @returns the loss of the last step */
-export async function train(trainer: Trainer, examples: readonly TrainSequence[], { steps, batch, seed }: Training): Promise<number> {
+export async function train(
+  trainer: Trainer,
+  examples: readonly TrainSequence[],
+  { steps, batch, seed }: Training,
+): Promise<number> {
   const random = new Random(seed);
   let order: TrainSequence[] = [];
   let loss = Number.NaN;
@@ -119,10 +154,22 @@ function lineOf(who: string, scores: readonly (number | undefined)[]): Line {
   const [n, given] = [scores.length, scores.filter((score) => score !== undefined)];
   const counted = scores.map((score) => score ?? 0);
   const mean = statistics.mean(counted);
-  const reach = (statistics.studentQuantile(0.025, n - 1) * statistics.sampleStandardDeviation(counted)) / Math.sqrt(n);
+  const reach =
+    (statistics.studentQuantile(0.025, n - 1) * statistics.sampleStandardDeviation(counted)) /
+    Math.sqrt(n);
   const { low, high } = statistics.wilsonInterval(given.length, n);
   const validMean = given.length === 0 ? null : statistics.mean(given);
-  return { who, n, mean, low: mean - reach, high: mean + reach, validMean, valid: given.length, validLow: low, validHigh: high };
+  return {
+    who,
+    n,
+    mean,
+    low: mean - reach,
+    high: mean + reach,
+    validMean,
+    valid: given.length,
+    validLow: low,
+    validHigh: high,
+  };
 }
 
 export interface Asked {
@@ -136,7 +183,10 @@ export interface Asked {
 }
 
 /** One greedy answer to each seed. */
-export async function measureModel(who: string, { model, adapter, task, problems, constrained = false }: Asked): Promise<Line> {
+export async function measureModel(
+  who: string,
+  { model, adapter, task, problems, constrained = false }: Asked,
+): Promise<Line> {
   const { outcomes } = await evaluateGreedy(localBackend(model), task, problems, {
     style: STYLE,
     maxTokens: MAX_TOKENS,
@@ -149,14 +199,25 @@ export async function measureModel(who: string, { model, adapter, task, problems
   );
 }
 
-/** The frozen set that is measured on: `test`, which nothing was chosen on, or `dev`, which settings are chosen on. */
-export async function measuredOn(task: OpenTask, name: string, count: number): Promise<{ problems: readonly Problem[]; sha256: string }> {
+/**
+ * The frozen set that is measured on: `test`, which nothing was chosen on, or `dev`, which settings
+ * are chosen on.
+ */
+export async function measuredOn(
+  task: OpenTask,
+  name: string,
+  count: number,
+): Promise<{ problems: readonly Problem[]; sha256: string }> {
   if (name !== 'dev' && name !== 'test') throw new Error('--measured-on takes dev or test');
   return await evaluationSet(task, name, count);
 }
 
 /** The task's own policy, which asks no model. */
-export async function measurePolicy(name: string, task: OpenTask, heldOut: readonly Problem[]): Promise<Line> {
+export async function measurePolicy(
+  name: string,
+  task: OpenTask,
+  heldOut: readonly Problem[],
+): Promise<Line> {
   const scores: (number | undefined)[] = [];
   for (const problem of heldOut) scores.push((await task.applyPolicy(name, problem)).score);
   return lineOf(name, scores);
@@ -188,13 +249,27 @@ export interface Report extends Claim {
   readonly generations?: readonly Proposals[];
 }
 
-export const flagsOf = ({ json: _, model, threads: __, ...flags }: Record<string, unknown>): Record<string, unknown> => ({
+export const flagsOf = ({
+  json: _,
+  model,
+  threads: __,
+  ...flags
+}: Record<string, unknown>): Record<string, unknown> => ({
   ...flags,
   model: path.basename(String(model)),
 });
 
 /** A report for a reader. */
-export function reportText({ flags, model, lines, heldOut, counts, adapter, generations = [], text }: Report): string {
+export function reportText({
+  flags,
+  model,
+  lines,
+  heldOut,
+  counts,
+  adapter,
+  generations = [],
+  text,
+}: Report): string {
   const proposals = generations.map(
     ({ proposed, distinct, valid, mean, best: most, trainedOn }, i) =>
       `proposals ${i}: ${valid} of ${proposed} valid, ${distinct} distinct, mean ${mean?.toFixed(3) ?? '-'}, ` +
@@ -205,7 +280,14 @@ export function reportText({ flags, model, lines, heldOut, counts, adapter, gene
     counts === undefined
       ? `each generation trained by ${flags['train']}`
       : `${counts.drawn} strategies drawn, the best ${counts.trained} trained on, adapter ${adapter!.slice(0, 12)}`;
-  return [...proposals, ...(proposals.length === 0 ? [] : ['']), table(lines), '', `${from}; ${trained}`, text].join('\n');
+  return [
+    ...proposals,
+    ...(proposals.length === 0 ? [] : ['']),
+    table(lines),
+    '',
+    `${from}; ${trained}`,
+    text,
+  ].join('\n');
 }
 
 /** Lines under one another. */

@@ -1,6 +1,7 @@
 /**
- * From random strategies to a served adapter in one step: random valid strategies are scored, the best are trained on, the adapter is
- * published, resolved by name, loaded, and measured on seeds that nothing was trained or chosen on. What asks no model stands beside it.
+ * From random strategies to a served adapter in one step: random valid strategies are scored, the
+ * best are trained on, the adapter is published, resolved by name, loaded, and measured on seeds
+ * that nothing was trained or chosen on. What asks no model stands beside it.
  *   npm run build:ts && node dist/examples/one-step.js --model smollm2-135m
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -40,7 +41,12 @@ const { values } = parseArgs({
   },
 });
 const PARAMETERS = ['aggression', 'defense', 'path_bias'];
-const training = { steps: Number(values.steps), batch: Number(values.batch), rate: Number(values.rate), seed: 1n };
+const training = {
+  steps: Number(values.steps),
+  batch: Number(values.batch),
+  rate: Number(values.rate),
+  seed: 1n,
+};
 const seconds: Record<string, number> = {};
 async function timed<T>(stage: string, work: () => Promise<T>): Promise<T> {
   const started = performance.now();
@@ -51,8 +57,16 @@ async function timed<T>(stage: string, work: () => Promise<T>): Promise<T> {
 
 const threads = Number(values.threads);
 await using task = await openTask('grid_ctf');
-await using model = await loadModel(values.model, { fixedThreads: true, contextTokens: 8192, ...(threads > 0 && { threads }) });
-const { problems: heldOut, sha256 } = await measuredOn(task, values['measured-on'], Number(values['held-out']));
+await using model = await loadModel(values.model, {
+  fixedThreads: true,
+  contextTokens: 8192,
+  ...(threads > 0 && { threads }),
+});
+const { problems: heldOut, sha256 } = await measuredOn(
+  task,
+  values['measured-on'],
+  Number(values['held-out']),
+);
 const base = { model, adapter: null, task, problems: heldOut };
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-one-step-'));
 try {
@@ -60,12 +74,21 @@ try {
     await measurePolicy('random-valid', task, heldOut),
     await measurePolicy('best-constant', task, heldOut),
     await timed('base', () => measureModel('prompt only', base)),
-    await timed('base, constrained', () => measureModel('prompt only, constrained', { ...base, constrained: true })),
+    await timed('base, constrained', () =>
+      measureModel('prompt only, constrained', { ...base, constrained: true }),
+    ),
   ];
   const scoring = await Scoring.open(task, 2n);
-  const drawn = await timed('score', () => randomStrategies(scoring, PARAMETERS, Number(values.strategies), 3n));
+  const drawn = await timed('score', () =>
+    randomStrategies(scoring, PARAMETERS, Number(values.strategies), 3n),
+  );
   const kept = best(drawn, Number(values.keep));
-  const examples = await examplesOf(model, task, kept, await draw(task, 'examples', kept.length, 4n));
+  const examples = await examplesOf(
+    model,
+    task,
+    kept,
+    await draw(task, 'examples', kept.length, 4n),
+  );
   const file = path.join(folder, 'adapter.gguf');
   await model.releaseContext();
   await timed('train', async () => {
@@ -82,10 +105,13 @@ try {
     baseSha256: trainedFrom.sha256,
     rendererId: model.rendererId,
   });
-  if (!resolved.ok || resolved.id === null) throw new Error(resolved.ok ? 'the base answers' : resolved.message);
+  if (!resolved.ok || resolved.id === null)
+    throw new Error(resolved.ok ? 'the base answers' : resolved.message);
   const adapter = await model.loadAdapter(resolved.file);
   const served = await timed('serve', () => measureModel('served', { ...base, adapter }));
-  const formed = await timed('serve, constrained', () => measureModel('served, constrained', { ...base, adapter, constrained: true }));
+  const formed = await timed('serve, constrained', () =>
+    measureModel('served, constrained', { ...base, adapter, constrained: true }),
+  );
   lines.push(served, formed);
   adapter.dispose();
 

@@ -1,11 +1,20 @@
 /**
- * Ground-truth checking in a second, without a model: one scheduling problem that CP-SAT has solved, and four answers
- * through the verifier.
+ * Ground-truth checking in a second, without a model: one scheduling problem that CP-SAT has
+ * solved, and four answers through the verifier.
  *   npm run build:ts && node dist/examples/quickstart-gce.js
  */
-import { frozenSet, scheduling, type GroundTruth, type Schedule, type SchedulingProblem } from 'isopro-native';
+import {
+  frozenSet,
+  scheduling,
+  type GroundTruth,
+  type Schedule,
+  type SchedulingProblem,
+} from 'isopro-native';
 
-const { problem, reference } = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'dev').problems.at(-1)!;
+const { problem, reference } = frozenSet<SchedulingProblem, GroundTruth>(
+  'scheduling',
+  'dev',
+).problems.at(-1)!;
 console.log(scheduling.prompt(problem, 'cot')[0]!.content);
 
 const optimal = reference.schedule!;
@@ -26,5 +35,6 @@ for (const [who, text] of Object.entries(answers)) {
   const verdict = parsed.ok ? scheduling.verify(problem, parsed.answer) : null;
   console.log(`\n${who}: ${verdict?.kind ?? 'fail'}`);
   if (verdict === null) console.log(`  ${parsed.ok ? '' : parsed.detail}`);
-  for (const violation of verdict?.violations.slice(0, 4) ?? []) console.log(`  ${violation.category}: ${violation.detail}`);
+  for (const violation of verdict?.violations.slice(0, 4) ?? [])
+    console.log(`  ${violation.category}: ${violation.detail}`);
 }

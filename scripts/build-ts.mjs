@@ -1,9 +1,19 @@
-// build-ts.mjs [--force]: `npm run build:ts`, which writes the TypeScript of the package, the benchmarks, the examples and what tests share
-// to dist/. Where dist/ is what these sources gave last time, nothing is run; else `tsc --incremental` writes what has changed. It leaves
-// behind what came of sources that are no more, and does not see that somebody deleted or changed a file of dist/: both are seen to here.
+// build-ts.mjs [--force]: `npm run build:ts`, which writes the TypeScript of the package, the
+// benchmarks, the examples and what tests share to dist/. Where dist/ is what these sources gave
+// last time, nothing is run; else `tsc --incremental` writes what has changed. It leaves behind
+// what came of sources that are no more, and does not see that somebody deleted or changed a file
+// of dist/: both are seen to here.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -30,13 +40,22 @@ function filesOf(place) {
 
 const sources = include
   .flatMap(filesOf)
-  .filter((file) => /\.(?:[mc]?tsx?|json)$/.test(file) && !exclude.some((folder) => file.startsWith(`${folder}/`)))
+  .filter(
+    (file) =>
+      /\.(?:[mc]?tsx?|json)$/.test(file) &&
+      !exclude.some((folder) => file.startsWith(`${folder}/`)),
+  )
   .sort();
 
 /** What dist/ depends on: sources, options, and the compiler and the types that are installed. */
 function fingerprint() {
   const hash = createHash('sha256');
-  for (const file of [...sources, 'tsconfig.json', 'package.json', 'node_modules/.package-lock.json'])
+  for (const file of [
+    ...sources,
+    'tsconfig.json',
+    'package.json',
+    'node_modules/.package-lock.json',
+  ])
     hash
       .update(`${file}\0`)
       .update(existsSync(path.join(root, file)) ? readFileSync(path.join(root, file)) : '')
@@ -44,7 +63,8 @@ function fingerprint() {
   return hash.digest('hex');
 }
 
-const outputs = () => ['src', 'bench', 'examples', 'test'].flatMap((folder) => filesOf(`dist/${folder}`)).sort();
+const outputs = () =>
+  ['src', 'bench', 'examples', 'test'].flatMap((folder) => filesOf(`dist/${folder}`)).sort();
 const state = () =>
   Object.fromEntries(
     outputs().map((file) => {
@@ -55,16 +75,23 @@ const state = () =>
 
 const inputs = fingerprint();
 const force = process.argv.includes('--force');
-const last = !force && existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : { inputs: '', outputs: {} };
+const last =
+  !force && existsSync(record)
+    ? JSON.parse(readFileSync(record, 'utf8'))
+    : { inputs: '', outputs: {} };
 const untouched = JSON.stringify(last.outputs) === JSON.stringify(state());
 if (last.inputs !== inputs || !untouched) {
   rmSync(record, { force: true });
   if (!untouched) rmSync(increments, { force: true });
   const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: root, stdio: 'inherit' });
+  const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.json'], {
+    cwd: root,
+    stdio: 'inherit',
+  });
   if (status !== 0) process.exit(status ?? 1);
   const expected = new Set(sources.map((file) => `dist/${file.replace(/\.tsx?$/, '')}`));
-  for (const file of outputs()) if (!expected.has(file.replace(/\.(?:js|js\.map|d\.ts)$/, ''))) rmSync(path.join(root, file));
+  for (const file of outputs())
+    if (!expected.has(file.replace(/\.(?:js|js\.map|d\.ts)$/, ''))) rmSync(path.join(root, file));
   chmodSync(path.join(dist, 'src', 'cli', 'main.js'), 0o755);
   writeFileSync(record, JSON.stringify({ inputs, outputs: state() }));
 }

@@ -1,6 +1,7 @@
-// npm writes only those optional packages of other platforms into package-lock.json that its registry serves; a mirror
-// that holds one platform's leaves a lock that `npm ci` refuses and that lacks the Mac's llama.cpp. This adds what is
-// missing, from the exact versions that the packages themselves name. Run it after `npm install` has changed the lock.
+// npm writes only those optional packages of other platforms into package-lock.json that its
+// registry serves; a mirror that holds one platform's leaves a lock that `npm ci` refuses and that
+// lacks the Mac's llama.cpp. This adds what is missing, from the exact versions that the packages
+// themselves name. Run it after `npm install` has changed the lock.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -31,13 +32,18 @@ function platformOf(name) {
     wasm32: 'wasm32',
   };
   const libc = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
-  const pick = (table) => words.filter((word) => Object.hasOwn(table, word)).map((word) => table[word]);
+  const pick = (table) =>
+    words.filter((word) => Object.hasOwn(table, word)).map((word) => table[word]);
   const platform = { cpu: pick(cpu), libc: pick(libc), os: pick(os) };
-  if (platform.cpu.length !== 1 || platform.os.length > 1) throw new Error(`${name} does not name its platform`);
+  if (platform.cpu.length !== 1 || platform.os.length > 1)
+    throw new Error(`${name} does not name its platform`);
   return Object.fromEntries(Object.entries(platform).filter(([, values]) => values.length > 0));
 }
 
-/** Names and exact versions of optional dependencies that the lock has no entry for, with the package that wants them. */
+/**
+ * Names and exact versions of optional dependencies that the lock has no entry for, with the
+ * package that wants them.
+ */
 export function missingOptionalPackages(lock) {
   const missing = [];
   for (const [place, entry] of Object.entries(lock.packages)) {
@@ -45,9 +51,12 @@ export function missingOptionalPackages(lock) {
       // Where node would look from `place`: nested, then in each node_modules above.
       const parts = place === '' ? [] : place.split('/node_modules/');
       const candidates = parts
-        .map((_, depth) => `${parts.slice(0, depth + 1).join('/node_modules/')}/node_modules/${name}`)
+        .map(
+          (_, depth) => `${parts.slice(0, depth + 1).join('/node_modules/')}/node_modules/${name}`,
+        )
         .concat(`node_modules/${name}`);
-      if (!candidates.some((candidate) => candidate in lock.packages)) missing.push({ name, version, dev: entry.dev === true });
+      if (!candidates.some((candidate) => candidate in lock.packages))
+        missing.push({ name, version, dev: entry.dev === true });
     }
   }
   return missing;
@@ -57,8 +66,14 @@ function completeLock(file) {
   const lock = JSON.parse(readFileSync(file, 'utf8'));
   const missing = missingOptionalPackages(lock);
   for (const { name, version, dev } of missing) {
-    if (!/^\d/.test(version)) throw new Error(`${name} is wanted as ${version}, which is not one version`);
-    lock.packages[`node_modules/${name}`] = { version, ...(dev ? { dev } : {}), optional: true, ...platformOf(name) };
+    if (!/^\d/.test(version))
+      throw new Error(`${name} is wanted as ${version}, which is not one version`);
+    lock.packages[`node_modules/${name}`] = {
+      version,
+      ...(dev ? { dev } : {}),
+      optional: true,
+      ...platformOf(name),
+    };
   }
   const sorted = Object.entries(lock.packages).sort(([a], [b]) => a.localeCompare(b, 'en'));
   lock.packages = Object.fromEntries(sorted);
@@ -67,4 +82,5 @@ function completeLock(file) {
 }
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-if (process.argv[1] === fileURLToPath(import.meta.url)) completeLock(path.join(root, 'package-lock.json'));
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  completeLock(path.join(root, 'package-lock.json'));

@@ -1,11 +1,13 @@
-// copy-libraries.mjs FROM TO: puts the llama.cpp libraries of FROM beside our binary in TO, as hard links where the
-// file system allows it (a loader that meets both then maps one file), else as copies. Those of another build that lay
-// there before go away: ggml would load their back ends too.
+// copy-libraries.mjs FROM TO: puts the llama.cpp libraries of FROM beside our binary in TO, as hard
+// links where the file system allows it (a loader that meets both then maps one file), else as
+// copies. Those of another build that lay there before go away: ggml would load their back ends
+// too.
 import { copyFileSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 
 const isLibrary = (name) =>
-  (/^(lib)?(llama|ggml)[-.\w]*\.(so|dylib|dll|metal)/.test(name) || /\.metallib$/.test(name)) && !/llama-common/.test(name);
+  (/^(lib)?(llama|ggml)[-.\w]*\.(so|dylib|dll|metal)/.test(name) || /\.metallib$/.test(name)) &&
+  !/llama-common/.test(name);
 
 const [from, to] = process.argv.slice(2);
 mkdirSync(to, { recursive: true });

@@ -1,6 +1,6 @@
-// `npm run coverage -- [jest's arguments]`: which lines of src/ the tests run, in every process and thread that they start, by V8's own
-// counters (c8). Prints the total and each file below the limit with the lines that nothing ran; fails below it. The figures are of what
-// dist/ was built from.
+// `npm run coverage -- [jest's arguments]`: which lines of src/ the tests run, in every process and
+// thread that they start, by V8's own counters (c8). Prints the total and each file below the limit
+// with the lines that nothing ran; fails below it. The figures are of what dist/ was built from.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,12 @@ const LIMIT = 90;
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const counters = mkdtempSync(path.join(tmpdir(), 'isopro-coverage-'));
 try {
-  const jest = ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--maxWorkers=2', ...process.argv.slice(2)];
+  const jest = [
+    '--experimental-vm-modules',
+    'node_modules/jest/bin/jest.js',
+    '--maxWorkers=2',
+    ...process.argv.slice(2),
+  ];
   const env = { ...process.env, NODE_V8_COVERAGE: counters };
   const { status } = spawnSync(process.execPath, jest, { cwd: root, stdio: 'inherit', env });
   const report = new Report({

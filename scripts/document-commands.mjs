@@ -1,4 +1,5 @@
-// `npm run docs:commands`: writes the flags in docs/commands/*.md from the commands themselves (as built in dist/).
+// `npm run docs:commands`: writes the flags in docs/commands/*.md from the commands themselves (as
+// built in dist/).
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +11,8 @@ const nameOf = ({ command }) => String(command).split(' ')[0];
 function declared({ builder }) {
   const found = { positional: {}, option: {}, command: [] };
   const methods = {
-    option: (name, definition) => Object.assign(found.option, typeof name === 'string' ? { [name]: definition } : name),
+    option: (name, definition) =>
+      Object.assign(found.option, typeof name === 'string' ? { [name]: definition } : name),
     options: (definitions) => Object.assign(found.option, definitions),
     positional: (name, definition) => Object.assign(found.positional, { [name]: definition }),
     command: (commands) => found.command.push(...[commands].flat()),
@@ -31,7 +33,8 @@ const cell = (text) => String(text).replaceAll('|', '\\|').replaceAll('<', '&lt;
 
 /** `--layers TEXT`, `--count N`, `--stop TEXT …`; a switch is its name alone. */
 function flag(name, { type, choices, array, default: value, defaultDescription }) {
-  if (type === 'boolean' && (value === true || defaultDescription === 'true')) return `\`--[no-]${name}\``;
+  if (type === 'boolean' && (value === true || defaultDescription === 'true'))
+    return `\`--[no-]${name}\``;
   const word = choices === undefined && type === 'boolean' ? '' : type === 'number' ? 'N' : 'TEXT';
   return `\`--${name}${word === '' ? '' : ` ${word}`}${array === true ? ' …' : ''}\``;
 }
@@ -44,22 +47,32 @@ function fallback({ demandOption, defaultDescription, default: value, type }) {
 }
 
 const meaning = ({ describe, choices, alias }) =>
-  cell(`${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${alias?.length > 1 ? `; also \`--${alias}\`` : ''}`);
+  cell(
+    `${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${alias?.length > 1 ? `; also \`--${alias}\`` : ''}`,
+  );
 
 function tableOf(name, { positional, option }) {
-  const settings = name !== 'run' && Object.values(option).some(({ group }) => group === 'Settings:');
+  const settings =
+    name !== 'run' && Object.values(option).some(({ group }) => group === 'Settings:');
   const rows = Object.entries(option).filter(([, { group }]) => !settings || group !== 'Settings:');
   return [
-    ...Object.entries(positional).map(([argument, { describe }]) => `- \`${argument}\`: ${cell(describe)}`),
+    ...Object.entries(positional).map(
+      ([argument, { describe }]) => `- \`${argument}\`: ${cell(describe)}`,
+    ),
     ...(Object.keys(positional).length > 0 && rows.length > 0 ? [''] : []),
     ...(rows.length === 0
       ? []
       : [
           '| flag | default | |',
           '|---|---|---|',
-          ...rows.map(([key, definition]) => `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`),
+          ...rows.map(
+            ([key, definition]) =>
+              `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`,
+          ),
         ]),
-    ...(settings ? ['', 'All settings of [`run`](run.md#flags) are flags here too, the seed aside.'] : []),
+    ...(settings
+      ? ['', 'All settings of [`run`](run.md#flags) are flags here too, the seed aside.']
+      : []),
   ];
 }
 
@@ -76,7 +89,9 @@ export function flagsOf(command) {
       ...tableOf(nameOf(child), declared(child)),
     ]),
   ];
-  const lines = sections.filter((section) => section.length > 0).flatMap((section) => [...section, '']);
+  const lines = sections
+    .filter((section) => section.length > 0)
+    .flatMap((section) => [...section, '']);
   return [
     '<!-- flags -->',
     'Written by `npm run docs:commands`, like `--help`, from the same source. `--json` (machine-readable output on stdout, progress on ' +
@@ -91,17 +106,25 @@ export function flagsOf(command) {
 
 /** A page with its flags as they are now. */
 export function pageOf(page, command) {
-  if (!FLAGS.test(page)) throw new Error("a command's page needs the markers <!-- flags --> and <!-- /flags -->");
+  if (!FLAGS.test(page))
+    throw new Error("a command's page needs the markers <!-- flags --> and <!-- /flags -->");
   return page.replace(FLAGS, () => flagsOf(command));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { loadCommands } = await import('../dist/src/cli/commands.js');
-  const folder = path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), 'docs', 'commands');
+  const folder = path.join(
+    path.dirname(path.dirname(fileURLToPath(import.meta.url))),
+    'docs',
+    'commands',
+  );
   const pages = readdirSync(folder);
   for (const command of await loadCommands()) {
     const file = `${nameOf(command)}.md`;
     if (!pages.includes(file)) throw new Error(`docs/commands/${file} is missing`);
-    writeFileSync(path.join(folder, file), pageOf(readFileSync(path.join(folder, file), 'utf8'), command));
+    writeFileSync(
+      path.join(folder, file),
+      pageOf(readFileSync(path.join(folder, file), 'utf8'), command),
+    );
   }
 }

@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url';
 
 /** docs/errors.md for a table of codes and remedies. */
 export function errorsPage(errors) {
-  const rows = Object.entries(errors).map(([code, remedy]) => `| \`${code}\` | ${remedy.replaceAll('|', '\\|')} |`);
+  const rows = Object.entries(errors).map(
+    ([code, remedy]) => `| \`${code}\` | ${remedy.replaceAll('|', '\\|')} |`,
+  );
   return [
     '# Errors',
     '',
@@ -26,5 +28,8 @@ export function errorsPage(errors) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { ERRORS } = await import('../dist/src/errors.js');
-  writeFileSync(path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), 'docs', 'errors.md'), errorsPage(ERRORS));
+  writeFileSync(
+    path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), 'docs', 'errors.md'),
+    errorsPage(ERRORS),
+  );
 }

@@ -1,4 +1,7 @@
-/** The tables of a folder of results that `npm run measure:real` left: one file a step (real-experiments.mjs), and summary.json. */
+/**
+ * The tables of a folder of results that `npm run measure:real` left: one file a step
+ * (real-experiments.mjs), and summary.json.
+ */
 import { flagsInUse } from '../dist/src/training/setting-names.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
 import { CONTROLS, minutesOf, PRACTICAL, realSteps } from './real-experiments.mjs';
@@ -9,11 +12,15 @@ export const realStepNames = () => realSteps().map(({ name }) => name);
 
 const runsOf = (files, task) =>
   Object.entries(files).flatMap(([name, file]) => {
-    const [, condition, seed] = new RegExp(`^${task}-(full|${Object.values(CONTROLS).join('|')})-(\\d+)$`).exec(name) ?? [];
+    const [, condition, seed] =
+      new RegExp(`^${task}-(full|${Object.values(CONTROLS).join('|')})-(\\d+)$`).exec(name) ?? [];
     return condition === undefined ? [] : [{ condition, seed, file, ...file.run }];
   });
 
-/** Nats a token that the submitted adapter loses, and where it has less of its strength, that and what the whole one loses. */
+/**
+ * Nats a token that the submitted adapter loses, and where it has less of its strength, that and
+ * what the whole one loses.
+ */
 function forgotten(nats, restraint) {
   if (nats === undefined) return '–';
   if (restraint == null || restraint.strength === 1) return nats.toFixed(4);
@@ -21,30 +28,54 @@ function forgotten(nats, restraint) {
 }
 
 /** Of the machine, of one run, or of what is measured beside it. */
-const NOT_OF_THE_RUN = ['model', 'threads', 'matmul', 'task', 'seed', 'turns', 'forgetting', 'constrained'];
+const NOT_OF_THE_RUN = [
+  'model',
+  'threads',
+  'matmul',
+  'task',
+  'seed',
+  'turns',
+  'forgetting',
+  'constrained',
+];
 
 /** Flags of the full runs that are other than the profile's, as the manifests have them. */
 function flagsOf(files) {
-  const runs = PRACTICAL.flatMap((task) => runsOf(files, task)).filter(({ condition }) => condition === 'full');
+  const runs = PRACTICAL.flatMap((task) => runsOf(files, task)).filter(
+    ({ condition }) => condition === 'full',
+  );
   const lines = runs.map(({ file: { settings } }) => {
     const own = new Map(
-      flagsInUse(resolveSettings({ profile: settings.profile, task: settings.task, model: { name: settings.model.name } })),
+      flagsInUse(
+        resolveSettings({
+          profile: settings.profile,
+          task: settings.task,
+          model: { name: settings.model.name },
+        }),
+      ),
     );
     return flagsInUse(settings)
-      .filter(([flag, value]) => !NOT_OF_THE_RUN.includes(flag) && String(own.get(flag)) !== String(value))
+      .filter(
+        ([flag, value]) =>
+          !NOT_OF_THE_RUN.includes(flag) && String(own.get(flag)) !== String(value),
+      )
       .map(([flag, value]) => `--${flag} ${value}`)
       .join(' ');
   });
   return [...new Set(lines)].map((line) => `\`${line}\``).join(' or ');
 }
 
-const quantisationsOf = (files) => [...new Set(Object.values(files).flatMap(({ model }) => model.quantisation ?? []))].join(', ');
+const quantisationsOf = (files) =>
+  [...new Set(Object.values(files).flatMap(({ model }) => model.quantisation ?? []))].join(', ');
 
 /** What README shows of it: practical tasks with a seed at least; null where there is none yet. */
 export function realMainTable({ summary, files }, { percent, pValue }) {
-  const tasks = PRACTICAL.flatMap((task) => (summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : []));
+  const tasks = PRACTICAL.flatMap((task) =>
+    summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : [],
+  );
   if (tasks.length === 0) return null;
-  const range = (values, write) => [...new Set([Math.min(...values), Math.max(...values)].map(write))].join('–');
+  const range = (values, write) =>
+    [...new Set([Math.min(...values), Math.max(...values)].map(write))].join('–');
   const change = (changes, strong = '') =>
     changes.every((each) => each !== undefined)
       ? `${range(
@@ -74,18 +105,35 @@ export function realMainTable({ summary, files }, { percent, pValue }) {
 
 /** Where the time of full runs went. */
 function stagesText(runs, { whole }) {
-  const total = (iterations, read) => iterations.reduce((sum, iteration) => sum + read(iteration), 0);
+  const total = (iterations, read) =>
+    iterations.reduce((sum, iteration) => sum + read(iteration), 0);
   const minutes = (seconds) => (seconds / 60).toFixed(1);
   return [
     'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with ' +
       'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on beside their prompts, over ' +
       'the time of their stage.',
     table(
-      ['full run', 'processor', 'sampling', 'training', 'dev', 'the rest', 'tokens sampled', 'trained', 'sampled/s', 'trained/s', 'MB'],
+      [
+        'full run',
+        'processor',
+        'sampling',
+        'training',
+        'dev',
+        'the rest',
+        'tokens sampled',
+        'trained',
+        'sampled/s',
+        'trained/s',
+        'MB',
+      ],
       runs.map(({ task, seed, file, iterations, seconds, peakRssBytes }) => {
-        const stages = ['rollouts', 'training', 'evaluation'].map((stage) => total(iterations, (each) => each.seconds[stage]));
+        const stages = ['rollouts', 'training', 'evaluation'].map((stage) =>
+          total(iterations, (each) => each.seconds[stage]),
+        );
         const [sampling, training, dev] = stages;
-        const [sampled, trained] = ['sampled', 'trained'].map((kind) => total(iterations, ({ tokens }) => tokens[kind]));
+        const [sampled, trained] = ['sampled', 'trained'].map((kind) =>
+          total(iterations, ({ tokens }) => tokens[kind]),
+        );
         return [
           `\`${task}\`, seed ${seed}`,
           file.machine.processor,
@@ -105,9 +153,12 @@ function stagesText(runs, { whole }) {
 export function realTables(name, { summary, files }, figures) {
   const { percent, points, pValue, bounds, whole } = figures;
   const measured = (part) => (part == null ? '–' : `${percent(part.mean)} (${bounds(part)})`);
-  const both = (change) => (change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`);
+  const both = (change) =>
+    change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`;
   const [first] = Object.values(files);
-  const machines = new Set(Object.values(files).map(({ machine }) => `${machine.processor}, ${machine.cores} cores`));
+  const machines = new Set(
+    Object.values(files).map(({ machine }) => `${machine.processor}, ${machine.cores} cores`),
+  );
   const parts = [
     `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${[...machines].join(' and ')}. ` +
       'Per cent of the frozen test problems, greedy, with 95 % intervals; the mean counts each tier once. p is the exact paired test of ' +
@@ -126,7 +177,18 @@ export function realTables(name, { summary, files }, figures) {
       parts.push(
         `\`${task}\``,
         table(
-          ['full run', 'before', 'after', 'p', 'read leniently', 'form given', 'well-formed', 'forgetting', 'minutes', 'peak memory, MB'],
+          [
+            'full run',
+            'before',
+            'after',
+            'p',
+            'read leniently',
+            'form given',
+            'well-formed',
+            'forgetting',
+            'minutes',
+            'peak memory, MB',
+          ],
           of.seeds.map((seed) => {
             const { test, peakRssBytes, restraint } = full.find((run) => run.seed === seed.seed);
             return [
@@ -168,7 +230,12 @@ export function realTables(name, { summary, files }, figures) {
       ]),
       ...(files[`${task}-few-shot`] === undefined
         ? []
-        : [['the base model with 3 solved examples', measured(files[`${task}-few-shot`].evaluation.accuracy)]]),
+        : [
+            [
+              'the base model with 3 solved examples',
+              measured(files[`${task}-few-shot`].evaluation.accuracy),
+            ],
+          ]),
       ...(samples === undefined
         ? []
         : [
@@ -176,8 +243,11 @@ export function realTables(name, { summary, files }, figures) {
             ['its commonest answer of 8', measured(samples.majority)],
           ]),
     ];
-    if (others.length > 0) parts.push(table([`\`${task}\`, beside the full run`, 'solved'], others));
-    const after = Object.entries(files).filter(([step]) => new RegExp(`^${task}-samples(-\\d+)?$`).test(step));
+    if (others.length > 0)
+      parts.push(table([`\`${task}\`, beside the full run`, 'solved'], others));
+    const after = Object.entries(files).filter(([step]) =>
+      new RegExp(`^${task}-samples(-\\d+)?$`).test(step),
+    );
     if (after.length > 0) {
       const ks = Object.keys(after[0][1].evaluation.passAtK);
       parts.push(
@@ -191,9 +261,9 @@ export function realTables(name, { summary, files }, figures) {
       );
     }
   }
-  const timed = PRACTICAL.flatMap((task) => runsOf(files, task).map((run) => ({ task, ...run }))).filter(
-    ({ condition }) => condition === 'full',
-  );
+  const timed = PRACTICAL.flatMap((task) =>
+    runsOf(files, task).map((run) => ({ task, ...run })),
+  ).filter(({ condition }) => condition === 'full');
   if (timed.length > 0) parts.push(...stagesText(timed, figures));
   const elsewhere = Object.entries(files).filter(([step]) => /-full-\d+-on-/.test(step));
   if (elsewhere.length > 0)
@@ -203,13 +273,17 @@ export function realTables(name, { summary, files }, figures) {
         elsewhere.map(([step, { task, evaluation }]) => [
           `\`${step.split('-full-')[0]}\``,
           `\`${task}\``,
-          measured(files[`${task}-full-${/-full-(\d+)-on-/.exec(step)[1]}`]?.run.test.before), // by the same kernels
+          // by the same kernels
+          measured(files[`${task}-full-${/-full-(\d+)-on-/.exec(step)[1]}`]?.run.test.before),
           measured(evaluation.accuracy),
         ]),
       ),
     );
   const further = Object.entries(files).filter(
-    ([step, { run }]) => run !== undefined && !step.startsWith('search-') && !PRACTICAL.some((task) => step.startsWith(`${task}-`)),
+    ([step, { run }]) =>
+      run !== undefined &&
+      !step.startsWith('search-') &&
+      !PRACTICAL.some((task) => step.startsWith(`${task}-`)),
   );
   if (further.length > 0)
     parts.push(
@@ -230,11 +304,23 @@ export function realTables(name, { summary, files }, figures) {
       'What each choice of the profile is worth: runs of three iterations on `extract`, each with one thing changed, by the best ' +
         'dev accuracy that one of their iterations reached, and by what their last adapter forgot.',
       table(
-        ['change', 'iterations', 'best dev', 'forgetting', 'tokens sampled', 'minutes', 'peak memory, MB'],
+        [
+          'change',
+          'iterations',
+          'best dev',
+          'forgetting',
+          'tokens sampled',
+          'minutes',
+          'peak memory, MB',
+        ],
         search.map(([step, { run }]) => [
           step.slice('search-'.length),
           run.iterations.length,
-          measured(run.iterations.map(({ dev }) => dev).reduce((best, dev) => ((dev.mean ?? 0) > (best.mean ?? 0) ? dev : best))),
+          measured(
+            run.iterations
+              .map(({ dev }) => dev)
+              .reduce((best, dev) => ((dev.mean ?? 0) > (best.mean ?? 0) ? dev : best)),
+          ),
           run.forgetting?.lost.mean.toFixed(4) ?? '–',
           whole(run.iterations.reduce((sum, { tokens }) => sum + tokens.sampled, 0)),
           minutesOf(run).toFixed(0),

@@ -1,7 +1,8 @@
-// `npm run docs:results`: writes the tables of docs/results.md, and the main figures of them into README.md, between their marks, from the
-// files in results/. A folder there holds what was measured with one model: `ablation.json` as `isopro-native ablate` left it,
-// `modes-<seed>.json` as `isopro-native run --mode all` left it in its run folder (comparison.json); or one file a step and `summary.json`,
-// as `npm run measure:real` left them.
+// `npm run docs:results`: writes the tables of docs/results.md, and the main figures of them into
+// README.md, between their marks, from the files in results/. A folder there holds what was
+// measured with one model: `ablation.json` as `isopro-native ablate` left it, `modes-<seed>.json`
+// as `isopro-native run --mode all` left it in its run folder (comparison.json); or one file a step
+// and `summary.json`, as `npm run measure:real` left them.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,7 +27,9 @@ function mainTable({ ablation }, { percent }) {
   const [full, control] = [runs('full'), runs('shuffled-verdicts')];
   const shown = (of) => of.map((run) => percent(run.mean));
   const unmoved =
-    control === undefined ? '' : `; trained on shuffled verdicts ${[...new Set(shown(control.map(({ after }) => after)))].join(', ')}`;
+    control === undefined
+      ? ''
+      : `; trained on shuffled verdicts ${[...new Set(shown(control.map(({ after }) => after)))].join(', ')}`;
   const rows = [
     ['before', ...shown(full.map(({ before }) => before))],
     ['after', ...shown(full.map(({ after }) => after)).map((value) => `**${value}**`)],
@@ -37,12 +40,26 @@ function mainTable({ ablation }, { percent }) {
   ].join('\n\n');
 }
 
-/** The tables of one folder of results, by the figures' own way of being written (src/report/figures.ts). */
+/**
+ * The tables of one folder of results, by the figures' own way of being written
+ * (src/report/figures.ts).
+ */
 function folderTables(name, { ablation, modes }, figures) {
   const { percent, points, pValue, whole } = figures;
   const measured = measuredBy(figures);
   const spread = ({ low, high }) => `${points(low)} to ${points(high)}`;
-  const { task, model, modelSha256, code, machine, untrained, trivialPolicies, seeds, conditions, embedded } = ablation;
+  const {
+    task,
+    model,
+    modelSha256,
+    code,
+    machine,
+    untrained,
+    trivialPolicies,
+    seeds,
+    conditions,
+    embedded,
+  } = ablation;
   const full = conditions.find(({ condition }) => condition === 'full');
   const tiers = Object.keys(full.runs[0].paired.byTier);
   const seedHeads = seeds.map((seed) => `seed ${seed}`);
@@ -54,7 +71,19 @@ function folderTables(name, { ablation, modes }, figures) {
       `that mean over the same problems, McNemar’s where all problems weigh alike, each counting once. ` +
       `Written by \`npm run docs:results\` from \`results/${name}/\`.`,
     table(
-      ['full run', 'before', 'after', 'change', 'gained', 'lost', 'p', 'minutes', 'tokens sampled', 'trained on', 'peak memory, MB'],
+      [
+        'full run',
+        'before',
+        'after',
+        'change',
+        'gained',
+        'lost',
+        'p',
+        'minutes',
+        'tokens sampled',
+        'trained on',
+        'peak memory, MB',
+      ],
       full.runs.map(({ seed, before, after, paired, seconds, tokens, peakRssBytes }) => [
         `seed ${seed}`,
         measured(before),
@@ -76,7 +105,15 @@ function folderTables(name, { ablation, modes }, figures) {
         ['tier', 'n', 'before', 'after', 'gained', 'lost', 'p'],
         tiers.map((tier) => {
           const { n, gained, lost, p } = paired.byTier[tier];
-          return [tier, n, measured(before.byTier[tier]), measured(after.byTier[tier]), gained, lost, pValue(p)];
+          return [
+            tier,
+            n,
+            measured(before.byTier[tier]),
+            measured(after.byTier[tier]),
+            gained,
+            lost,
+            pValue(p),
+          ];
         }),
       ),
     ]),
@@ -96,9 +133,16 @@ function folderTables(name, { ablation, modes }, figures) {
   ];
   if (modes.length > 0) {
     const methods = [...new Set(modes.flatMap((each) => each.methods.map(({ method }) => method)))];
-    const notes = methods.map((method) => `- \`${method}\`: ${modes.map((each) => methodOf(each, method)).find(Boolean).note}`);
+    const notes = methods.map(
+      (method) =>
+        `- \`${method}\`: ${modes.map((each) => methodOf(each, method)).find(Boolean).note}`,
+    );
     const skipped = [
-      ...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`))),
+      ...new Set(
+        modes.flatMap((each) =>
+          each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`),
+        ),
+      ),
     ];
     const cost = (method, read) => {
       const each = modes.map((seed) => methodOf(seed, method)).filter(Boolean);
@@ -121,8 +165,18 @@ function folderTables(name, { ablation, modes }, figures) {
     );
   }
   const forced =
-    embedded == null ? [] : [[`base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`, embedded.forcedPrefix.test]];
-  const policies = [...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]), ...forced];
+    embedded == null
+      ? []
+      : [
+          [
+            `base model, \`${embedded.forcedPrefix.heuristic}\` forced as its method`,
+            embedded.forcedPrefix.test,
+          ],
+        ];
+  const policies = [
+    ...Object.entries(trivialPolicies).map(([policy, summary]) => [`\`${policy}\``, summary]),
+    ...forced,
+  ];
   if (policies.length > 0) {
     parts.push(
       'Programs of a few lines that use no model' +
@@ -132,13 +186,19 @@ function folderTables(name, { ablation, modes }, figures) {
         ', on the same problems.',
       table(
         ['', 'mean', ...tiers],
-        policies.map(([policy, summary]) => [policy, measured(summary), ...tiers.map((tier) => percent(summary.byTier[tier]?.mean))]),
+        policies.map(([policy, summary]) => [
+          policy,
+          measured(summary),
+          ...tiers.map((tier) => percent(summary.byTier[tier]?.mean)),
+        ]),
       ),
     );
   }
   if (embedded != null) {
     const reports = [embedded.before, ...embedded.after];
-    const named = Object.keys(embedded.before.shares).filter((heuristic) => reports.some(({ shares }) => shares[heuristic] > 0));
+    const named = Object.keys(embedded.before.shares).filter((heuristic) =>
+      reports.some(({ shares }) => shares[heuristic] > 0),
+    );
     parts.push(
       'Which method the greedy replies to the test problems name, per cent of replies: what the loop selects among.',
       table(
@@ -153,11 +213,15 @@ function folderTables(name, { ablation, modes }, figures) {
   return parts.join('\n\n');
 }
 
-/** What stands between the marks, for folders of results by name; `figures` is dist/src/report/figures.js. */
+/**
+ * What stands between the marks, for folders of results by name; `figures` is
+ * dist/src/report/figures.js.
+ */
 export const resultsText = (folders, figures, { brief = false } = {}) =>
   Object.entries(folders)
     .map(([name, results]) => {
-      if (results.summary !== undefined) return brief ? realMainTable(results, figures) : realTables(name, results, figures);
+      if (results.summary !== undefined)
+        return brief ? realMainTable(results, figures) : realTables(name, results, figures);
       return brief ? mainTable(results, figures) : folderTables(name, results, figures);
     })
     .filter((text) => text !== null)
@@ -175,11 +239,13 @@ export function readResults(parent = path.join(root, 'results')) {
     const text = readFileSync(path.join(parent, ...names), 'utf8');
     const value = JSON.parse(text);
     const place = /"((?:\/|[A-Za-z]:\\\\|file:)[^"]*)"/.exec(text);
-    if (place !== null) throw new Error(`${path.join(...names)} holds a path of a machine: ${place[1]}`);
+    if (place !== null)
+      throw new Error(`${path.join(...names)} holds a path of a machine: ${place[1]}`);
     return value;
   };
   const folders = readdirSync(parent, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== 'truth') // has a page of its own (document-truth.mjs)
+    // has a page of its own (document-truth.mjs)
+    .filter((entry) => entry.isDirectory() && entry.name !== 'truth')
     .map(({ name }) => name)
     .sort();
   return Object.fromEntries(
@@ -189,7 +255,10 @@ export function readResults(parent = path.join(root, 'results')) {
         const steps = realStepNames().filter((step) => files.includes(`${step}.json`));
         return [
           name,
-          { summary: read(name, 'summary.json'), files: Object.fromEntries(steps.map((step) => [step, read(name, `${step}.json`)])) },
+          {
+            summary: read(name, 'summary.json'),
+            files: Object.fromEntries(steps.map((step) => [step, read(name, `${step}.json`)])),
+          },
         ];
       }
       const ablation = read(name, 'ablation.json');
@@ -208,6 +277,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const figures = await import('../dist/src/report/figures.js');
   for (const [page, brief] of Object.entries(PAGES)) {
     const file = path.join(root, page);
-    writeFileSync(file, withResults(readFileSync(file, 'utf8'), resultsText(folders, figures, { brief })));
+    writeFileSync(
+      file,
+      withResults(readFileSync(file, 'utf8'), resultsText(folders, figures, { brief })),
+    );
   }
 }

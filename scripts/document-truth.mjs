@@ -1,4 +1,5 @@
-// `npm run docs:truth`: writes docs/truth-results.md, between its marks, from the files that `npm run measure:truth` left in results/truth.
+// `npm run docs:truth`: writes docs/truth-results.md, between its marks, from the files that
+// `npm run measure:truth` left in results/truth.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,11 +27,20 @@ const within = (value, interval) =>
 const unique = (values) => [...new Set(values)];
 const asked = ({ systemPrompt, mode }) => `${systemPrompt}, ${specText(mode)}`;
 /** Whose beliefs a score is of, where a model's results are of several. */
-const SOURCES = { logprob: 'beliefs read', judge: 'said by a judge', self: 'said by itself', stated: 'stated' };
+const SOURCES = {
+  logprob: 'beliefs read',
+  judge: 'said by a judge',
+  self: 'said by itself',
+  stated: 'stated',
+};
 const readBy = ({ reader }, areSeveral) =>
   areSeveral && reader ? `, ${SOURCES[reader.source]}, system prompt ${reader.beliefSystem}` : '';
 
-const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' };
+const DIRECTIONS = {
+  lower: 'lower is better',
+  higher: 'higher is better',
+  zero: 'nearer to 0 is better',
+};
 
 /** One table a strategy: domains by setups. Of what no setup has a value for, the reasons. */
 function strategyTable(strategy, results, note = '') {
@@ -40,12 +50,15 @@ function strategyTable(strategy, results, note = '') {
   const setups = unique(of.map(columnOf));
   const reasons = unique(of.flatMap(({ skipped }) => Object.keys(skipped))).sort();
   const head = `\`${strategy}\`${note} (${DIRECTIONS[of[0].direction]})`;
-  if (of.every(({ value }) => value === null)) return `${head}: nothing to say: ${reasons.join('; ')}.`;
+  if (of.every(({ value }) => value === null))
+    return `${head}: nothing to say: ${reasons.join('; ')}.`;
   const rows = unique(of.map(({ setup }) => setup.domain)).map((domain) => [
     domain,
     ...setups.map((setup) => {
       const found = of.find((each) => each.setup.domain === domain && columnOf(each) === setup);
-      return found === undefined || found.value === null ? '–' : `${within(found.value, found.interval)}, ${found.n}`;
+      return found === undefined || found.value === null
+        ? '–'
+        : `${within(found.value, found.interval)}, ${found.n}`;
     }),
   ]);
   return [head, table(['domain', ...setups], rows)].join('\n\n');
@@ -67,7 +80,10 @@ function modelTables(model, runs) {
         const found = each.strategy === strategy ? slopeWithoutNoiseIn(each) : null;
         return found === null ? [] : [{ ...each, ...found }];
       });
-      return [strategyTable(strategy, results), ...(slopes.length === 0 ? [] : [strategyTable(strategy, slopes, ', without noise')])];
+      return [
+        strategyTable(strategy, results),
+        ...(slopes.length === 0 ? [] : [strategyTable(strategy, slopes, ', without noise')]),
+      ];
     }),
   ].join('\n\n');
 }
@@ -77,7 +93,11 @@ const NAMES = { slope: 'slope with noise' };
 
 /** What is measured before is the same of seeds that share a processor and its kernels. */
 const rangeOf = (values) =>
-  unique([Math.min(...values), Math.max(...values)].map((value) => figure(values.includes(null) ? null : value))).join(' to ');
+  unique(
+    [Math.min(...values), Math.max(...values)].map((value) =>
+      figure(values.includes(null) ? null : value),
+    ),
+  ).join(' to ');
 
 /** Before and after of each training, a column a seed. p of all of them are one family. */
 function trainingTables(trained) {
@@ -86,7 +106,11 @@ function trainingTables(trained) {
   const adjusted = new Map(holm(tested.map(({ p }) => p)).map((p, i) => [tested[i], p]));
   const runs = trained.map((run) => ({
     ...run,
-    changes: run.changes.map((each) => ({ ...each, figure: NAMES[each.figure] ?? each.figure, adjusted: adjusted.get(each) })),
+    changes: run.changes.map((each) => ({
+      ...each,
+      figure: NAMES[each.figure] ?? each.figure,
+      adjusted: adjusted.get(each),
+    })),
   }));
   const [{ model, settings }] = runs;
   const processors = unique(runs.map(({ machine }) => machine.processor)).map(
@@ -98,9 +122,14 @@ function trainingTables(trained) {
   );
   const seeds = runs.map(({ settings: { seed } }) => seed);
   const figures = [
-    ...new Map(runs.flatMap((run) => run.changes).map(({ domain, figure: name }) => [`${domain} ${name}`, { domain, name }])).values(),
+    ...new Map(
+      runs
+        .flatMap((run) => run.changes)
+        .map(({ domain, figure: name }) => [`${domain} ${name}`, { domain, name }]),
+    ).values(),
   ];
-  const changeOf = ({ changes: own }, { domain, name }) => own.find((each) => each.domain === domain && each.figure === name);
+  const changeOf = ({ changes: own }, { domain, name }) =>
+    own.find((each) => each.domain === domain && each.figure === name);
   return [
     `## Trained by 1 − Brier`,
     `\`${model}\` on ${processors.join(' and ')}, by the seed: ${settings.steps} steps of ${settings.questions} questions x ` +
@@ -131,8 +160,14 @@ function trainingTables(trained) {
 /** How a slope and its correction do on reasoners whose slope is known. */
 function oracleTables({ settings, studies }) {
   const { samples, wordings, draws, noise, seed } = settings;
-  const slope = ({ mean, coverage, detected }, truth) => [figure(mean - truth), figure(coverage), figure(detected)];
-  const groups = unique(studies.map(({ reasoner, trajectories }) => `${reasoner}, ${trajectories}`)).map((name) =>
+  const slope = ({ mean, coverage, detected }, truth) => [
+    figure(mean - truth),
+    figure(coverage),
+    figure(detected),
+  ];
+  const groups = unique(
+    studies.map(({ reasoner, trajectories }) => `${reasoner}, ${trajectories}`),
+  ).map((name) =>
     studies.filter(({ reasoner, trajectories }) => `${reasoner}, ${trajectories}` === name),
   );
   return [
@@ -148,13 +183,24 @@ function oracleTables({ settings, studies }) {
       const rows = own.map(({ noise: kind, plain, corrected, excess }) => [
         kind,
         ...slope(plain, truth),
-        ...(corrected === null ? ['–', '–', '–', '–'] : [...slope(corrected, truth), corrected.unbounded]),
+        ...(corrected === null
+          ? ['–', '–', '–', '–']
+          : [...slope(corrected, truth), corrected.unbounded]),
         excess === null ? '–' : figure(excess.mean),
       ]);
       const heads = ['bias', 'coverage', 'not 0'];
       return [
         `${reasoner}, true slope ${figure(truth)}, ${trajectories} trajectories`,
-        table(['noise', ...heads, ...heads.map((head) => `${head}, corrected`), 'no bounds', 'movement'], rows),
+        table(
+          [
+            'noise',
+            ...heads,
+            ...heads.map((head) => `${head}, corrected`),
+            'no bounds',
+            'movement',
+          ],
+          rows,
+        ),
       ].join('\n\n');
     }),
   ].join('\n\n');
@@ -178,7 +224,8 @@ export function truthText(files) {
   ].join('\n\n');
 }
 
-export const readTruthResults = () => (existsSync(FOLDER) ? resultsOf(truthSteps(), (name) => path.join(FOLDER, `${name}.json`)) : {});
+export const readTruthResults = () =>
+  existsSync(FOLDER) ? resultsOf(truthSteps(), (name) => path.join(FOLDER, `${name}.json`)) : {};
 export const withTruth = (page, content) => betweenMarks(page, 'truth', content);
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,6 +1,7 @@
 /**
- * Writes assets/evaluation: for each task the frozen test and dev sets and SHA256SUMS. Run once per task version, after
- * `npm run build:ts`; a set that is already there is left alone, because results that were published refer to it.
+ * Writes assets/evaluation: for each task the frozen test and dev sets and SHA256SUMS. Run once per
+ * task version, after `npm run build:ts`; a set that is already there is left alone, because
+ * results that were published refer to it.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,12 +9,21 @@ import { Random, deriveSeed } from '../dist/src/random.js';
 import { SET_NAMES, SET_SIZE } from '../dist/src/tasks/frozen-sets.js';
 import { TIERS, drawProblem } from '../dist/src/tasks/scheduling/generate.js';
 import { GroundTruthSolver } from '../dist/src/tasks/scheduling/ground-truth.js';
-import { TIERS as SQL_TIERS, drawProblem as drawSqlProblem } from '../dist/src/tasks/sql/generate.js';
+import {
+  TIERS as SQL_TIERS,
+  drawProblem as drawSqlProblem,
+} from '../dist/src/tasks/sql/generate.js';
 import { FROZEN_THEMES } from '../dist/src/tasks/sql/frozen-themes.js';
-import { CLASSIC_TIERS, drawClassicProblem } from '../dist/src/tasks/scheduling-classic/generate.js';
+import {
+  CLASSIC_TIERS,
+  drawClassicProblem,
+} from '../dist/src/tasks/scheduling-classic/generate.js';
 import * as extract from '../dist/src/tasks/extract/generate.js';
 import * as ladder from '../dist/src/tasks/ladder/generate.js';
-import { TIERS as OTHELLO_TIERS, drawOthelloProblem } from '../dist/src/tasks/games/othello-board.js';
+import {
+  TIERS as OTHELLO_TIERS,
+  drawOthelloProblem,
+} from '../dist/src/tasks/games/othello-board.js';
 import { drawTraderProblem } from '../dist/src/tasks/games/trader.js';
 import { drawScenarioProblem } from '../dist/src/tasks/games/scenario-task.js';
 import { SHIPPED, shippedScenario } from '../dist/src/tasks/games/shipped.js';
@@ -23,26 +33,53 @@ const folder = new URL('../assets/evaluation/', import.meta.url);
 const solver = new GroundTruthSolver();
 async function optimum(problem) {
   const reference = await solver.solve(problem, { timeLimitSeconds: 120 });
-  if (reference.status !== 'optimal') throw new Error(`${problem.tier} ${problem.id}: the optimum was not proven (${reference.status})`);
+  if (reference.status !== 'optimal')
+    throw new Error(
+      `${problem.tier} ${problem.id}: the optimum was not proven (${reference.status})`,
+    );
   return reference;
 }
 
 const makers = {
-  scheduling: { tiers: TIERS, draw: (tier, random) => drawProblem('scheduling', tier, random), refer: optimum },
-  'scheduling-classic': { tiers: CLASSIC_TIERS, draw: (tier, random) => drawClassicProblem(tier, random), refer: optimum },
+  scheduling: {
+    tiers: TIERS,
+    draw: (tier, random) => drawProblem('scheduling', tier, random),
+    refer: optimum,
+  },
+  'scheduling-classic': {
+    tiers: CLASSIC_TIERS,
+    draw: (tier, random) => drawClassicProblem(tier, random),
+    refer: optimum,
+  },
   extract: {
     tiers: extract.TIERS,
     draw: (tier, random) => extract.drawProblem('extract', tier, random, 'frozen'),
     refer: ({ expected }) => expected,
   },
-  ladder: { tiers: ladder.TIERS, draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'), refer: solve },
-  sql: { tiers: SQL_TIERS, draw: (tier, random, name) => drawSqlProblem(tier, FROZEN_THEMES[name], random), refer: () => null },
-  resource_trader: { tiers: [{ id: 'market' }], draw: (_tier, random) => drawTraderProblem(random), refer: () => null },
+  ladder: {
+    tiers: ladder.TIERS,
+    draw: (tier, random) => ladder.drawProblem('ladder', tier, random, 'frozen'),
+    refer: solve,
+  },
+  sql: {
+    tiers: SQL_TIERS,
+    draw: (tier, random, name) => drawSqlProblem(tier, FROZEN_THEMES[name], random),
+    refer: () => null,
+  },
+  resource_trader: {
+    tiers: [{ id: 'market' }],
+    draw: (_tier, random) => drawTraderProblem(random),
+    refer: () => null,
+  },
   'othello-board': { tiers: OTHELLO_TIERS, draw: drawOthelloProblem, refer: () => null },
   ...Object.fromEntries(
     SHIPPED.map(shippedScenario).map((scenario) => [
       scenario.document.id,
-      { tiers: [{ id: 'match' }], draw: (_tier, random) => drawScenarioProblem(scenario, random), refer: () => null },
+      {
+        tiers: [{ id: 'match' }],
+        draw: (_tier, random) => drawScenarioProblem(scenario, random),
+        refer: () => null,
+      },
     ]),
   ),
 };
@@ -62,7 +99,15 @@ for (const [task, { tiers, draw, refer }] of Object.entries(makers)) {
       for (let index = 0, draws = 0; index < SET_SIZE[name]; draws++) {
         const problem = draw(
           tier,
-          new Random(deriveSeed({ runSeed: 0n, purpose: `frozen ${name}`, iteration: 0, problemId: `${task}/${tier.id}`, sample: draws })),
+          new Random(
+            deriveSeed({
+              runSeed: 0n,
+              purpose: `frozen ${name}`,
+              iteration: 0,
+              problemId: `${task}/${tier.id}`,
+              sample: draws,
+            }),
+          ),
           name,
         );
         if (taken.has(problem.id)) continue;

@@ -1,6 +1,7 @@
 /**
- * npm run make:tiny -- [--folder F] [--threads N] [--until STEP] [--out FILE]: trains the embedded model, or continues where
- * it stopped, and writes it. Everything it needs to continue lies in the folder (default build/tiny).
+ * npm run make:tiny -- [--folder F] [--threads N] [--until STEP] [--out FILE]: trains the embedded
+ * model, or continues where it stopped, and writes it. Everything it needs to continue lies in the
+ * folder (default build/tiny).
  */
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';

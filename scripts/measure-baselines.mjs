@@ -1,5 +1,6 @@
-// `npm run measure:baselines`: `tasks baselines` of the tasks with a score on their frozen test problems, kept in results/baselines.json,
-// and the tables of docs/tasks.md from it. Minutes. `-- --write`: nothing is run, only the page is written.
+// `npm run measure:baselines`: `tasks baselines` of the tasks with a score on their frozen test
+// problems, kept in results/baselines.json, and the tables of docs/tasks.md from it. Minutes.
+// `-- --write`: nothing is run, only the page is written.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,13 +17,17 @@ const SECTIONS = {
   games: ['resource_trader', 'othello-board'],
 };
 
-/** One line a tier; policies as far as the tier's task has them, mean score and per cent that pass. */
+/**
+ * One line a tier; policies as far as the tier's task has them, mean score and per cent that pass.
+ */
 function sectionText(results, tasks) {
   const of = results.filter(({ task }) => tasks.includes(task));
   const policies = [...new Set(of.flatMap((each) => Object.keys(each.policies)))];
   const cell = (policy, tier) => {
     const score = policy?.measures.score.byTier[tier];
-    return score === undefined ? '–' : `${score.mean.toFixed(3)}, ${(100 * policy.byTier[tier].mean).toFixed(0)} %`;
+    return score === undefined
+      ? '–'
+      : `${score.mean.toFixed(3)}, ${(100 * policy.byTier[tier].mean).toFixed(0)} %`;
   };
   return table(
     ['', ...policies.map((name) => `\`${name}\``)],
@@ -37,9 +42,14 @@ function sectionText(results, tasks) {
 
 /** By section. */
 export const baselinesText = (results) =>
-  Object.fromEntries(Object.entries(SECTIONS).map(([section, tasks]) => [section, sectionText(results, tasks)]));
+  Object.fromEntries(
+    Object.entries(SECTIONS).map(([section, tasks]) => [section, sectionText(results, tasks)]),
+  );
 export const withBaselines = (page, texts) =>
-  Object.entries(texts).reduce((text, [section, content]) => betweenMarks(text, `baselines of ${section}`, content), page);
+  Object.entries(texts).reduce(
+    (text, [section, content]) => betweenMarks(text, `baselines of ${section}`, content),
+    page,
+  );
 export const readBaselines = () => JSON.parse(readFileSync(RESULTS, 'utf8'));
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
@@ -47,7 +57,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const results = [];
     for (const task of Object.values(SECTIONS).flat()) {
       console.error(`${task} …`);
-      const { code, printed } = await command(['tasks', 'baselines', '--task', task, '--set', 'test']);
+      const { code, printed } = await command([
+        'tasks',
+        'baselines',
+        '--task',
+        task,
+        '--set',
+        'test',
+      ]);
       if (printed === undefined) process.exit(code);
       results.push(printed);
     }

@@ -1,6 +1,7 @@
-// `npm run measure:load`: `serve` of the embedded model with one compute thread, under load generators that no one here wrote. Writes
-// results/load.json, and the section of docs/serve.md from it. On a quiet machine; under four minutes.
-// `-- --write`: nothing is run, only the page is written. `-- --guidellm PROGRAM`: times of tokens by guidellm too (pip install guidellm).
+// `npm run measure:load`: `serve` of the embedded model with one compute thread, under load
+// generators that no one here wrote. Writes results/load.json, and the section of docs/serve.md
+// from it. On a quiet machine; under four minutes. `-- --write`: nothing is run, only the page is
+// written. `-- --guidellm PROGRAM`: times of tokens by guidellm too (pip install guidellm).
 // `-- --try`: a second a row, to stdout.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +20,10 @@ const RESULTS = path.join(root, 'results', 'load.json');
 
 const TOKENS = 16;
 const STREAMS = 4;
-/** autocannon puts another text in the place of the mark in each request, so that no two prompts are the same. */
+/**
+ * autocannon puts another text in the place of the mark in each request, so that no two prompts are
+ * the same.
+ */
 const chat = (stream) => ({
   model: 'served',
   messages: [{ role: 'user', content: 'River [<id>]?' }],
@@ -29,8 +33,18 @@ const chat = (stream) => ({
 });
 const ROWS = [
   { what: 'no model asked: `GET /health`', path: '/health', clients: 64 },
-  ...[1, 8, 64].map((clients) => ({ what: 'chat', path: '/v1/chat/completions', body: chat(false), clients })),
-  ...[8, 64].map((clients) => ({ what: 'chat, streamed', path: '/v1/chat/completions', body: chat(true), clients })),
+  ...[1, 8, 64].map((clients) => ({
+    what: 'chat',
+    path: '/v1/chat/completions',
+    body: chat(false),
+    clients,
+  })),
+  ...[8, 64].map((clients) => ({
+    what: 'chat, streamed',
+    path: '/v1/chat/completions',
+    body: chat(true),
+    clients,
+  })),
 ];
 
 async function run(program, args) {
@@ -44,10 +58,31 @@ async function run(program, args) {
 
 async function autocannon(url, { path: to, body, clients }, seconds) {
   const asked =
-    body === undefined ? [] : ['-m', 'POST', '-H', 'content-type=application/json', '-b', JSON.stringify(body), '--idReplacement'];
+    body === undefined
+      ? []
+      : [
+          '-m',
+          'POST',
+          '-H',
+          'content-type=application/json',
+          '-b',
+          JSON.stringify(body),
+          '--idReplacement',
+        ];
   const program = path.join(root, 'node_modules', 'autocannon', 'autocannon.js');
   return JSON.parse(
-    await run(process.execPath, [program, '-c', String(clients), '-d', String(seconds), '-t', '60', '--json', ...asked, url + to]),
+    await run(process.execPath, [
+      program,
+      '-c',
+      String(clients),
+      '-d',
+      String(seconds),
+      '-t',
+      '60',
+      '--json',
+      ...asked,
+      url + to,
+    ]),
   );
 }
 
@@ -80,8 +115,10 @@ async function guidellm(program, url, requests) {
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-load-'));
   try {
     const [prompts, out] = [path.join(folder, 'prompts.jsonl'), path.join(folder, 'out.json')];
-    const words = (k) => Array.from({ length: 60 }, (_, i) => `${(i * 7 + k) % 97} hours`).join(', ');
-    const line = (_, k) => JSON.stringify({ prompt: `Plan ${k}: ${words(k)}.`, output_tokens_count: TOKENS });
+    const words = (k) =>
+      Array.from({ length: 60 }, (_, i) => `${(i * 7 + k) % 97} hours`).join(', ');
+    const line = (_, k) =>
+      JSON.stringify({ prompt: `Plan ${k}: ${words(k)}.`, output_tokens_count: TOKENS });
     writeFileSync(prompts, `${Array.from({ length: requests }, line).join('\n')}\n`);
     const flags = {
       backend: `kind=openai_http,target=${url},model=served`,
@@ -90,7 +127,10 @@ async function guidellm(program, url, requests) {
       data: `kind=json_file,path=${prompts}`,
       output: `kind=json,path=${out}`,
     };
-    await run(program, ['run', ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])]);
+    await run(program, [
+      'run',
+      ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
+    ]);
     const report = JSON.parse(readFileSync(out, 'utf8'));
     const { metrics } = report.benchmarks[0];
     const of = (name) => {
@@ -112,15 +152,32 @@ async function guidellm(program, url, requests) {
 }
 
 async function measure(program, seconds) {
-  const flags = ['--model', 'tiny', '--name', 'served', '--threads', '1', '--fixed-threads', '--max-sequences', '16', '--context', '8192'];
+  const flags = [
+    '--model',
+    'tiny',
+    '--name',
+    'served',
+    '--threads',
+    '1',
+    '--fixed-threads',
+    '--max-sequences',
+    '16',
+    '--context',
+    '8192',
+  ];
   const rest = ['--rate', '100000000', '--port', '0', '--json'];
-  const child = spawn(process.execPath, [path.join(root, 'dist', 'src', 'cli', 'main.js'), 'serve', ...flags, ...rest], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    process.execPath,
+    [path.join(root, 'dist', 'src', 'cli', 'main.js'), 'serve', ...flags, ...rest],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   try {
     const [line] = await once(createInterface(child.stdout), 'line');
     const { url } = JSON.parse(line);
-    for (const row of ROWS) await rowOf(url, row, Math.min(seconds, 5)); // until what is hot is compiled
+    // until what is hot is compiled
+    for (const row of ROWS) await rowOf(url, row, Math.min(seconds, 5));
     const rows = [];
     for (const row of ROWS) {
       console.error(`${row.what}, ${row.clients} clients …`);
@@ -128,7 +185,13 @@ async function measure(program, seconds) {
     }
     const tokens = program === undefined ? undefined : await guidellm(program, url, 50 * STREAMS);
     const { devDependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-    return { ...(await measuredBy()), seconds, autocannon: devDependencies.autocannon, rows, ...(tokens && { guidellm: tokens }) };
+    return {
+      ...(await measuredBy()),
+      seconds,
+      autocannon: devDependencies.autocannon,
+      rows,
+      ...(tokens && { guidellm: tokens }),
+    };
   } finally {
     child.kill();
   }
@@ -162,12 +225,15 @@ export const readLoad = () => JSON.parse(readFileSync(RESULTS, 'utf8'));
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const flag = { type: 'boolean', default: false };
-  const { values } = parseArgs({ options: { write: flag, try: flag, guidellm: { type: 'string' } } });
+  const { values } = parseArgs({
+    options: { write: flag, try: flag, guidellm: { type: 'string' } },
+  });
   if (!values.write) {
     const result = await measure(values.guidellm, values.try ? 1 : 15);
     if (values.try) console.log(JSON.stringify(result, null, 1));
     else await writeResult(RESULTS, result);
-    if (result.rows.some(({ failed, answered }) => failed > 0 || answered === 0)) process.exitCode = 1;
+    if (result.rows.some(({ failed, answered }) => failed > 0 || answered === 0))
+      process.exitCode = 1;
   }
   if (!values.try) {
     const page = path.join(root, PAGE);

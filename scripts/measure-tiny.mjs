@@ -1,6 +1,7 @@
 /**
- * npm run measure:tiny -- [--model FILE] [--test]: measures the embedded model on the frozen sets and writes
- * assets/models/tiny.json, and from it the tables of assets/models/MODEL_CARD.md. The test set is read with --test only.
+ * npm run measure:tiny -- [--model FILE] [--test]: measures the embedded model on the frozen sets
+ * and writes assets/models/tiny.json, and from it the tables of assets/models/MODEL_CARD.md. The
+ * test set is read with --test only.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +12,10 @@ import { renderFigures } from '../dist/src/embedded/figures.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
 
 const { values } = parseArgs({
-  options: { model: { type: 'string', default: 'assets/models/tiny.gguf' }, test: { type: 'boolean', default: false } },
+  options: {
+    model: { type: 'string', default: 'assets/models/tiny.gguf' },
+    test: { type: 'boolean', default: false },
+  },
 });
 const { threads, contextTokens } = resolveSettings({}).model;
 const figures = 'assets/models/tiny.json';
@@ -28,7 +32,8 @@ const result = {
 };
 // A figure of the test set belongs to the very file that it was measured on.
 if (values.test) result.greedyTest = await measure(model, 'test', { temperature: 0 });
-else if (before.model === sha256 && before.greedyTest !== undefined) result.greedyTest = before.greedyTest;
+else if (before.model === sha256 && before.greedyTest !== undefined)
+  result.greedyTest = before.greedyTest;
 await model.dispose();
 writeFileSync(figures, `${JSON.stringify(result, null, 1)}\n`);
 const text = renderFigures(result);

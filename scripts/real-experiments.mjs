@@ -1,6 +1,6 @@
 /**
- * What is measured on SmolLM2-135M-Instruct: the steps of `npm run measure:real`, each with its file in results/smollm2-135m, and
- * summary.json, which follows from these files.
+ * What is measured on SmolLM2-135M-Instruct: the steps of `npm run measure:real`, each with its
+ * file in results/smollm2-135m, and summary.json, which follows from these files.
  */
 import { CONDITIONS } from '../dist/src/jobs/ablation.js';
 
@@ -22,7 +22,8 @@ export const CONTROLS = {
 const OTHERS = {
   ladder: 'ladder',
   scheduling: 'scheduling',
-  'number-sorting': 'python:reasoning_gym:number_sorting:min_numbers=3,max_numbers=4/min_numbers=5,max_numbers=6',
+  'number-sorting':
+    'python:reasoning_gym:number_sorting:min_numbers=3,max_numbers=4/min_numbers=5,max_numbers=6',
 };
 /** Few-shot's examples; samples of a problem for best-of-k, majority and pass@k. */
 const EXAMPLES = 3;
@@ -36,8 +37,9 @@ const PUBLISHED = {
   monitor: { patience: 4 }, // a dev set of 50 or 70 is noise of 5 points
 };
 /**
- * Of the search, which reads the dev problems alone: one test problem a tier is the least that a run evaluates. Three iterations, a quarter
- * of an hour: from the fourth on all runs of the profile stay where they are.
+ * Of the search, which reads the dev problems alone: one test problem a tier is the least that a
+ * run evaluates. Three iterations, a quarter of an hour: from the fourth on all runs of the profile
+ * stay where they are.
  */
 const SEARCHED = { iterations: 3, maxMinutes: 20, evaluation: { devSize: 20, testSize: 1 } };
 /** At most twelve runs, each with one thing changed. */
@@ -67,55 +69,82 @@ const merge = (...parts) => {
   const merged = {};
   for (const part of parts)
     for (const [name, value] of Object.entries(part))
-      merged[name] = typeof value === 'object' && !Array.isArray(value) ? { ...merged[name], ...value } : value;
+      merged[name] =
+        typeof value === 'object' && !Array.isArray(value) ? { ...merged[name], ...value } : value;
   return merged;
 };
 
 /**
- * In the order in which they are run. A step is a run (`settings`), or an evaluation (`evaluate`: flags of `eval` beside model and task) of
- * the base model or of the adapter of a run (`adapter`: that step's name).
+ * In the order in which they are run. A step is a run (`settings`), or an evaluation (`evaluate`:
+ * flags of `eval` beside model and task) of the base model or of the adapter of a run (`adapter`:
+ * that step's name).
  */
 export function realSteps({ small = false } = {}) {
-  const run = (name, task, settings) => ({ name, task, settings: merge({ task }, settings, small ? TRIED : {}) });
+  const run = (name, task, settings) => ({
+    name,
+    task,
+    settings: merge({ task }, settings, small ? TRIED : {}),
+  });
   const evaluation = (name, task, evaluate, adapter) => ({
     name,
     task,
     evaluate: { perTier: small ? 1 : 100, ...evaluate },
     ...(adapter === undefined ? {} : { adapter }),
   });
-  const published = (name, task, seed, changes = {}) => run(name, task, merge({ seed }, PUBLISHED, changes));
-  const sampled = { ...(small ? { samples: 2, k: [1, 2] } : { samples: SAMPLES, k: [1, 2, 4, SAMPLES] }), seed: FIRST };
+  const published = (name, task, seed, changes = {}) =>
+    run(name, task, merge({ seed }, PUBLISHED, changes));
+  const sampled = {
+    ...(small ? { samples: 2, k: [1, 2] } : { samples: SAMPLES, k: [1, 2, 4, SAMPLES] }),
+    seed: FIRST,
+  };
   return [
-    ...Object.entries(SEARCH).map(([change, changes]) => run(`search-${change}`, 'extract', merge({ seed: FIRST }, SEARCHED, changes))),
+    ...Object.entries(SEARCH).map(([change, changes]) =>
+      run(`search-${change}`, 'extract', merge({ seed: FIRST }, SEARCHED, changes)),
+    ),
     ...PRACTICAL.flatMap((task) => [
       evaluation(`${task}-few-shot`, task, { fewShot: EXAMPLES }),
       evaluation(`${task}-samples`, task, sampled),
     ]),
     ...SEEDS.flatMap((seed) =>
-      PRACTICAL.map((task) => published(`${task}-full-${seed}`, task, seed, { evaluation: { constrained: true } })),
+      PRACTICAL.map((task) =>
+        published(`${task}-full-${seed}`, task, seed, { evaluation: { constrained: true } }),
+      ),
     ),
     ...PRACTICAL.flatMap((task) => [
       evaluation(`${task}-samples-${FURTHER}`, task, sampled, `${task}-full-${FURTHER}`),
       ...[...PRACTICAL, 'ladder']
         .filter((other) => other !== task)
-        .map((other) => evaluation(`${task}-full-${FURTHER}-on-${other}`, other, {}, `${task}-full-${FURTHER}`)),
+        .map((other) =>
+          evaluation(`${task}-full-${FURTHER}-on-${other}`, other, {}, `${task}-full-${FURTHER}`),
+        ),
     ]),
     ...Object.values(CONTROLS).flatMap((condition) =>
-      PRACTICAL.map((task) => published(`${task}-${condition}-${FIRST}`, task, FIRST, CONDITIONS[condition])),
+      PRACTICAL.map((task) =>
+        published(`${task}-${condition}-${FIRST}`, task, FIRST, CONDITIONS[condition]),
+      ),
     ),
-    ...Object.entries(OTHERS).map(([name, task]) => published(`${name}-full-${FIRST}`, task, FIRST)),
+    ...Object.entries(OTHERS).map(([name, task]) =>
+      published(`${name}-full-${FIRST}`, task, FIRST),
+    ),
   ];
 }
 
 /** Without members that were not measured. */
 const known = (members) =>
   Object.fromEntries(
-    Object.entries(members).filter(([, value]) => value != null && (typeof value !== 'object' || Object.keys(value).length > 0)),
+    Object.entries(members).filter(
+      ([, value]) => value != null && (typeof value !== 'object' || Object.keys(value).length > 0),
+    ),
   );
 
-/** Minutes of the iterations with their dev evaluations, without the evaluations of the test set. */
+/**
+ * Minutes of the iterations with their dev evaluations, without the evaluations of the test set.
+ */
 export const minutesOf = ({ iterations }) =>
-  iterations.reduce((sum, { seconds }) => sum + seconds.rollouts + seconds.training + seconds.evaluation, 0) / 60;
+  iterations.reduce(
+    (sum, { seconds }) => sum + seconds.rollouts + seconds.training + seconds.evaluation,
+    0,
+  ) / 60;
 
 /** Before and after, where both are known. */
 function change(before, after) {
@@ -150,9 +179,14 @@ export function summaryOf(files) {
       bestOfK: files[`${task}-samples`]?.evaluation.bestOfK?.mean,
       controls: known(
         Object.fromEntries(
-          Object.entries(CONTROLS).map(([member, condition]) => [member, files[`${task}-${condition}-${FIRST}`]?.run.test.after.mean]),
+          Object.entries(CONTROLS).map(([member, condition]) => [
+            member,
+            files[`${task}-${condition}-${FIRST}`]?.run.test.after.mean,
+          ]),
         ),
       ),
     });
-  return { tasks: known(Object.fromEntries([...PRACTICAL].reverse().map((task) => [task, taskOf(task)]))) };
+  return {
+    tasks: known(Object.fromEntries([...PRACTICAL].reverse().map((task) => [task, taskOf(task)]))),
+  };
 }

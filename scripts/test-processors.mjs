@@ -1,11 +1,14 @@
-// test-processors.mjs [--processors a,b,…] [--emulate a,b,…] [jest arguments]: the tests whose truth depends on the processor, on
-// other processors than this one.
-//   --processors  with the CPU back ends of ggml that are named, one after the other; all that this processor runs where none is named
-//   --emulate     on processors that this one is not, by qemu-user's names: other kernels of ours run there too. Always the selftest,
-//                 since it is one process: what a test spawns would run outside of the emulator
-// ggml takes the best of the back ends that it finds beside the addon. Here it finds one: the tests run in build-processors/, where the
-// project is a copy, node_modules are hard links, and every libggml-cpu-* but one is taken out of both folders that have them.
-// Without jest arguments each runs what `doctor --selftest` does: parity with node-llama-cpp, scores, gradients.
+// test-processors.mjs [--processors a,b,…] [--emulate a,b,…] [jest arguments]: the tests whose
+// truth depends on the processor, on other processors than this one.
+//   --processors with the CPU back ends of ggml that are named, one after the other; all that this
+//                 processor runs where none is named
+//   --emulate on processors that this one is not, by qemu-user's names: other kernels of ours run
+//                 there too. Always the selftest, since it is one process: what a test spawns would
+//                 run outside of the emulator
+// ggml takes the best of the back ends that it finds beside the addon. Here it finds one: the tests
+// run in build-processors/, where the project is a copy, node_modules are hard links, and every
+// libggml-cpu-* but one is taken out of both folders that have them. Without jest arguments each
+// runs what `doctor --selftest` does: parity with node-llama-cpp, scores, gradients.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
@@ -56,9 +59,11 @@ function makeProject() {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(project, { recursive: true });
   for (const name of readdirSync(root)) {
-    if (name === '.git' || name === 'runs' || name === 'prebuilds' || name.startsWith('build')) continue;
+    if (name === '.git' || name === 'runs' || name === 'prebuilds' || name.startsWith('build'))
+      continue;
     if (name === 'biome.json') continue; // biome takes a second one below the root for a mistake
-    if (name !== 'node_modules') cpSync(path.join(root, name), path.join(project, name), { recursive: true });
+    if (name !== 'node_modules')
+      cpSync(path.join(root, name), path.join(project, name), { recursive: true });
   }
   linkTree(path.join(root, 'node_modules'), path.join(project, 'node_modules'));
   linkTree(path.join(root, addonFolder), path.join(project, addonFolder));
@@ -69,14 +74,23 @@ function makeProject() {
 
 function install(name) {
   for (const at of [addonFolder, peerFolder]) {
-    for (const file of readdirSync(path.join(project, at))) if (backend.test(file)) rmSync(path.join(project, at, file));
-    linkSync(path.join(root, at, `libggml-cpu-${name}.so`), path.join(project, at, `libggml-cpu-${name}.so`));
+    for (const file of readdirSync(path.join(project, at)))
+      if (backend.test(file)) rmSync(path.join(project, at, file));
+    linkSync(
+      path.join(root, at, `libggml-cpu-${name}.so`),
+      path.join(project, at, `libggml-cpu-${name}.so`),
+    );
   }
 }
 
 /** This file in the copied project, under an emulator where one is given. */
 function inProject(what, emulator = []) {
-  const [command, ...args] = [...emulator, process.execPath, path.join(project, 'scripts', 'test-processors.mjs'), what];
+  const [command, ...args] = [
+    ...emulator,
+    process.execPath,
+    path.join(project, 'scripts', 'test-processors.mjs'),
+    what,
+  ];
   return spawnSync(command, args, { cwd: project, encoding: 'utf8' });
 }
 
@@ -102,7 +116,9 @@ const available = existsSync(path.join(root, peerFolder))
   : [];
 const unknown = named.filter((name) => !available.includes(name));
 if (unknown.length > 0) {
-  console.error(`no such back ends: ${unknown.join(', ')}; there are ${available.join(', ') || 'none'}`);
+  console.error(
+    `no such back ends: ${unknown.join(', ')}; there are ${available.join(', ') || 'none'}`,
+  );
   process.exit(2);
 }
 if (available.length < 2) {
@@ -128,7 +144,10 @@ for (const name of named.length > 0 || emulated.length > 0 ? named : available) 
   }
   console.log(`\n== ${name}`);
   const passed =
-    tests.length === 0 ? selftest() : spawnSync(process.execPath, [...jest, ...tests], { cwd: project, stdio: 'inherit' }).status === 0;
+    tests.length === 0
+      ? selftest()
+      : spawnSync(process.execPath, [...jest, ...tests], { cwd: project, stdio: 'inherit' })
+          .status === 0;
   if (!passed) failed.push(name);
 }
 rmSync(folder, { recursive: true, force: true });

@@ -1,14 +1,20 @@
-// What a build of the addon needs from the machine: git, CMake and a C++ compiler; and how to get each here.
-// Used by scripts/install.mjs before it builds and by `isopro-native doctor`.
+// What a build of the addon needs from the machine: git, CMake and a C++ compiler; and how to get
+// each here. Used by scripts/install.mjs before it builds and by `isopro-native doctor`.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 const MINIMUM_CMAKE = [3, 19];
 
-/** Command that installs packages on this machine, and the names of what it should install, by tool. */
+/**
+ * Command that installs packages on this machine, and the names of what it should install, by tool.
+ */
 function packageManager() {
   if (process.platform === 'darwin') {
-    return { git: 'xcode-select --install', cmake: 'brew install cmake', compiler: 'xcode-select --install' };
+    return {
+      git: 'xcode-select --install',
+      cmake: 'brew install cmake',
+      compiler: 'xcode-select --install',
+    };
   }
   if (process.platform === 'win32') {
     return {
@@ -22,7 +28,9 @@ function packageManager() {
   let family = '';
   try {
     const release = readFileSync('/etc/os-release', 'utf8');
-    family = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].map((match) => match[1]).join(' ');
+    family = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)]
+      .map((match) => match[1])
+      .join(' ');
   } catch {
     // Not a Linux with os-release: the general advice below holds.
   }
@@ -50,7 +58,10 @@ function versionLine(command, args = ['--version']) {
   return result.stdout.split(/\r?\n/, 1)[0].trim();
 }
 
-/** On macOS /usr/bin holds placeholders that open a dialog; only xcode-select tells whether the tools behind them exist. */
+/**
+ * On macOS /usr/bin holds placeholders that open a dialog; only xcode-select tells whether the
+ * tools behind them exist.
+ */
 function appleToolsMissing() {
   return process.platform === 'darwin' && spawnSync('xcode-select', ['-p']).status !== 0;
 }
@@ -77,15 +88,22 @@ function findCompiler() {
   return null;
 }
 
-/** One entry a tool: what was found (null where missing or too old) and the command that brings it. */
+/**
+ * One entry a tool: what was found (null where missing or too old) and the command that brings it.
+ */
 export function inspectToolchain() {
   const install = packageManager();
   const cmake = versionLine('cmake');
   const [major, minor] = (cmake?.match(/(\d+)\.(\d+)/)?.slice(1) ?? ['0', '0']).map(Number);
-  const cmakeIsNew = major > MINIMUM_CMAKE[0] || (major === MINIMUM_CMAKE[0] && minor >= MINIMUM_CMAKE[1]);
+  const cmakeIsNew =
+    major > MINIMUM_CMAKE[0] || (major === MINIMUM_CMAKE[0] && minor >= MINIMUM_CMAKE[1]);
   return [
     { tool: 'git', found: appleToolsMissing() ? null : versionLine('git'), remedy: install.git },
-    { tool: `CMake ${MINIMUM_CMAKE.join('.')} or newer`, found: cmakeIsNew ? cmake : null, remedy: install.cmake },
+    {
+      tool: `CMake ${MINIMUM_CMAKE.join('.')} or newer`,
+      found: cmakeIsNew ? cmake : null,
+      remedy: install.cmake,
+    },
     { tool: 'a C++ compiler', found: findCompiler(), remedy: install.compiler },
   ];
 }

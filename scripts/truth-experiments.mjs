@@ -1,8 +1,16 @@
-/** What is measured of truth-seeking: the steps of `npm run measure:truth`, each with its file in results/truth. */
+/**
+ * What is measured of truth-seeking: the steps of `npm run measure:truth`, each with its file in
+ * results/truth.
+ */
 import { DOMAINS } from '../dist/src/truth-seeking/domains/index.js';
 
 export const PROMPTS = ['confirmatory', 'critical'];
-export const MODES = ['direct', 'chain-of-thought', 'self-debate:turns=2', 'bootstrap-interview:questions=2'];
+export const MODES = [
+  'direct',
+  'chain-of-thought',
+  'self-debate:turns=2',
+  'bootstrap-interview:questions=2',
+];
 /** Who reasons, with who predicts its answers (mutual predictability) and forecasts outcomes. */
 const MODELS = { tiny: 'smollm2-135m', 'smollm2-135m': 'tiny' };
 /** Each is asked under every mode and prompt, thrice. */
@@ -34,15 +42,20 @@ export const STRATEGIES = [
   'grader:kind=model-belief',
   'grader:kind=rating',
 ];
-const COSTS = 'replies of up to 512 tokens each before the verdict: longer than all the rest of a domain';
-const NO_EXAMPLES = 'no domain here has solved ratings (--examples), and without them all orders are one';
+const COSTS =
+  'replies of up to 512 tokens each before the verdict: longer than all the rest of a domain';
+const NO_EXAMPLES =
+  'no domain here has solved ratings (--examples), and without them all orders are one';
 const MIXED = 'by lot one of the two others, which stand for themselves';
-const PEERS = 'the other model would have to reason about every question too, and a model of a megabyte says little worth predicting';
+const PEERS =
+  'the other model would have to reason about every question too, and a model of a megabyte says little worth predicting';
 /** Values of options that are not measured, each with its reason. */
 export const LEFT_OUT = {
-  'grader:kind=belief': 'a reply has to end with it, which neither model does when it is asked to: asked-belief asks afterwards',
+  'grader:kind=belief':
+    'a reply has to end with it, which neither model does when it is asked to: asked-belief asks afterwards',
   'grader:kind=coverage': 'no problem that comes with the package has a reference answer',
-  'mutual-predictability:predictor=evaluated': 'the answers are its own, and a trial in which somebody predicts himself says nothing',
+  'mutual-predictability:predictor=evaluated':
+    'the answers are its own, and a trial in which somebody predicts himself says nothing',
   'mutual-predictability:predictor=random-any': MIXED,
   'mutual-predictability:predicted=random-other': PEERS,
   'mutual-predictability:predicted=random-any': PEERS,
@@ -56,12 +69,22 @@ export const LEFT_OUT = {
 const MAX_TOKENS = 96;
 const SEED = '42';
 
-/** An adapter trained by 1 - Brier of what is read, measured on held-out questions before and after. */
+/**
+ * An adapter trained by 1 - Brier of what is read, measured on held-out questions before and after.
+ */
 const TRAINED = {
   model: 'smollm2-135m',
   domain: ['urns', 'sums-and-claims'],
   seeds: ['42', '123', '456'],
-  flags: { steps: 20, questions: 4, group: 4, maxTokens: 48, trainCutOff: true, measure: 40, matmul: 'auto' },
+  flags: {
+    steps: 20,
+    questions: 4,
+    group: 4,
+    maxTokens: 48,
+    trainCutOff: true,
+    measure: 40,
+    matmul: 'auto',
+  },
 };
 
 /** The urn oracle, whose figures are those of no model (flags of `truth oracle`). */
@@ -73,8 +96,9 @@ const TRIED_ORACLE = { samples: 2 };
 const TRIED_TRAINING = { steps: 1, questions: 2, group: 2, maxTokens: 8, measure: 2 };
 
 /**
- * In the order in which they are run: the urn oracle; a run of each model on each domain, every mode under every prompt,
- * every strategy (`settings` of `truth run`); then trainings, a seed each (`train`: flags of `truth train`).
+ * In the order in which they are run: the urn oracle; a run of each model on each domain, every
+ * mode under every prompt, every strategy (`settings` of `truth run`); then trainings, a seed each
+ * (`train`: flags of `truth train`).
  */
 export function truthSteps({ small = false } = {}) {
   const runs = Object.entries(MODELS).flatMap(([model, predictor]) =>
@@ -101,5 +125,9 @@ export function truthSteps({ small = false } = {}) {
     model: TRAINED.model,
     train: { domain: TRAINED.domain, ...TRAINED.flags, ...(small ? TRIED_TRAINING : {}), seed },
   }));
-  return [{ name: 'oracle', oracle: { ...ORACLE, ...(small ? TRIED_ORACLE : {}) } }, ...runs, ...trainings];
+  return [
+    { name: 'oracle', oracle: { ...ORACLE, ...(small ? TRIED_ORACLE : {}) } },
+    ...runs,
+    ...trainings,
+  ];
 }

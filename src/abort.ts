@@ -1,5 +1,11 @@
-/** One listener a signal, however many wait for it: from the eleventh on Node warns of a leak, and a caller may give one to any number. */
-const waiting = new WeakMap<AbortSignal, { readonly all: Set<() => void>; readonly tell: () => void }>();
+/**
+ * One listener a signal, however many wait for it: from the eleventh on Node warns of a leak, and a
+ * caller may give one to any number.
+ */
+const waiting = new WeakMap<
+  AbortSignal,
+  { readonly all: Set<() => void>; readonly tell: () => void }
+>();
 
 /** Harmless without a signal, and for one that was aborted before. */
 export function onAbort(signal: AbortSignal | undefined, hear: () => void): void {

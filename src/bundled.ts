@@ -1,6 +1,7 @@
 /**
- * Imported before everything else: a bundler writes these modules into another file, where the native addon, the threads and the assets
- * that lie beside them are not found. Said at once, and not as a file that is missing at some later call.
+ * Imported before everything else: a bundler writes these modules into another file, where the
+ * native addon, the threads and the assets that lie beside them are not found. Said at once, and
+ * not as a file that is missing at some later call.
  */
 import { readFileSync } from 'node:fs';
 import { IsoproError } from './errors.js';
@@ -12,7 +13,11 @@ import { IsoproError } from './errors.js';
 export function refuseBundled(module: string | undefined): void {
   let name: unknown;
   try {
-    name = (JSON.parse(readFileSync(new URL('../../package.json', module), 'utf8')) as { readonly name?: unknown }).name;
+    name = (
+      JSON.parse(readFileSync(new URL('../../package.json', module), 'utf8')) as {
+        readonly name?: unknown;
+      }
+    ).name;
   } catch {
     name = undefined; // no such file: it does not lie in the package
   }

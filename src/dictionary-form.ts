@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { dictionary } from './dictionary.js';
 
 /** As `z.record(z.string(), value)`, which leaves a member called `__proto__` out. */
-export const dictionaryOf = <S extends z.ZodType>(value: S): z.ZodType<Record<string, z.output<S>>, Record<string, z.input<S>>> =>
+export const dictionaryOf = <S extends z.ZodType>(
+  value: S,
+): z.ZodType<Record<string, z.output<S>>, Record<string, z.input<S>>> =>
   z
     .custom<Record<string, z.input<S>>>(
       (given) => typeof given === 'object' && given !== null && !Array.isArray(given),
@@ -13,7 +15,9 @@ export const dictionaryOf = <S extends z.ZodType>(value: S): z.ZodType<Record<st
       for (const [name, member] of Object.entries(given)) {
         const parsed = value.safeParse(member);
         if (parsed.success) read[name] = parsed.data;
-        else for (const issue of parsed.error.issues) context.addIssue({ ...issue, path: [name, ...issue.path] } as never);
+        else
+          for (const issue of parsed.error.issues)
+            context.addIssue({ ...issue, path: [name, ...issue.path] } as never);
       }
       return read;
     });

@@ -1,6 +1,7 @@
 /**
- * Values under names that a caller, a task, a model file or a log chose. Any string is a name: `__proto__`, `constructor` and `toString`
- * are nothing special in an object without prototype, neither when they are written nor when they are looked for.
+ * Values under names that a caller, a task, a model file or a log chose. Any string is a name:
+ * `__proto__`, `constructor` and `toString` are nothing special in an object without prototype,
+ * neither when they are written nor when they are looked for.
  */
 export type Dictionary<T> = Readonly<Record<string, T>>;
 
@@ -11,5 +12,9 @@ export function dictionary<T>(entries: Iterable<readonly [string, T]> = []): Rec
   return made;
 }
 
-/** The value of a name in an object that may have come from JSON or another thread, and so have a prototype. */
-export const valueOf = <T>(values: Dictionary<T>, name: string): T | undefined => (Object.hasOwn(values, name) ? values[name] : undefined);
+/**
+ * The value of a name in an object that may have come from JSON or another thread, and so have a
+ * prototype.
+ */
+export const valueOf = <T>(values: Dictionary<T>, name: string): T | undefined =>
+  Object.hasOwn(values, name) ? values[name] : undefined;

@@ -1,7 +1,18 @@
 /**
- * Files and folders that a user names: what is wrong with a path is said in the same words by every command, before anything is computed.
+ * Files and folders that a user names: what is wrong with a path is said in the same words by every
+ * command, before anything is computed.
  */
-import { accessSync, constants, createReadStream, lstatSync, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  createReadStream,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
 import path from 'node:path';
 import { TextDecoder } from 'node:util';
 import { createGunzip, gunzipSync } from 'node:zlib';
@@ -20,19 +31,34 @@ export function refusal(cause: unknown, as: ErrorCode): ErrorCode {
 }
 
 const failure = (as: ErrorCode, file: string, what: string, cause: unknown): IsoproError =>
-  cause instanceof IsoproError ? cause : new IsoproError(refusal(cause, as), `${file} ${what}: ${(cause as Error).message}`, { cause });
+  cause instanceof IsoproError
+    ? cause
+    : new IsoproError(refusal(cause, as), `${file} ${what}: ${(cause as Error).message}`, {
+        cause,
+      });
 
 /** Why a file was not read, in a form to be thrown; an IsoproError is its own. */
-export const unreadable = (file: string, cause: unknown, as: ErrorCode = 'FILE_UNREADABLE'): IsoproError =>
-  failure(as, file, 'cannot be read', cause);
+export const unreadable = (
+  file: string,
+  cause: unknown,
+  as: ErrorCode = 'FILE_UNREADABLE',
+): IsoproError => failure(as, file, 'cannot be read', cause);
 
 /** Why a file was not written, in a form to be thrown; an IsoproError is its own. */
-export const unwritable = (file: string, cause: unknown): IsoproError => failure('WRITE_FAILED', file, 'could not be written', cause);
+export const unwritable = (file: string, cause: unknown): IsoproError =>
+  failure('WRITE_FAILED', file, 'could not be written', cause);
 
-/** What a path stands for where that is no file; null for a file, and for a pipe where one is as good. */
+/**
+ * What a path stands for where that is no file; null for a file, and for a pipe where one is as
+ * good.
+ */
 function otherThanFile(status: Stats, pipes: boolean): string | null {
   if (status.isFile() || (pipes && (status.isFIFO() || status.isSocket()))) return null;
-  return status.isDirectory() ? 'is a folder' : status.isFIFO() || status.isSocket() ? 'is a pipe' : 'is a device';
+  return status.isDirectory()
+    ? 'is a folder'
+    : status.isFIFO() || status.isSocket()
+      ? 'is a pipe'
+      : 'is a device';
 }
 
 /** False of what the system does not tell of, too, such as links in a circle. */
@@ -70,7 +96,8 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
 /**
  * Refuses a path that is no file which can be read.
  * @param as the code of what the file should have been
- * @param meant what the file should have been, and the remedy for that, where the code's own do not apply
+ * @param meant what the file should have been, and the remedy for that, where the code's own do not
+ *   apply
  * @throws IsoproError
  */
 export function requireFile(
@@ -81,17 +108,30 @@ export function requireFile(
 ): void {
   const reason = whyUnreadable(file, pipes);
   if (reason === null) return;
-  throw meant === undefined ? new IsoproError(as, reason) : new IsoproError(as, `${meant.what}: ${reason}`, { remedy: meant.remedy });
+  throw meant === undefined
+    ? new IsoproError(as, reason)
+    : new IsoproError(as, `${meant.what}: ${reason}`, { remedy: meant.remedy });
 }
 
 const encodingOf = ([first, second]: Uint8Array): 'utf-16le' | 'utf-16be' | 'utf-8' =>
-  first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8';
+  first === 0xff && second === 0xfe
+    ? 'utf-16le'
+    : first === 0xfe && second === 0xff
+      ? 'utf-16be'
+      : 'utf-8';
 
-/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. Leaves the mark out, and refuses other bytes. */
-const decoderOf = (bytes: Uint8Array): TextDecoder => new TextDecoder(encodingOf(bytes), { fatal: true });
+/**
+ * UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. Leaves
+ * the mark out, and refuses other bytes.
+ */
+const decoderOf = (bytes: Uint8Array): TextDecoder =>
+  new TextDecoder(encodingOf(bytes), { fatal: true });
 
 const SAVE_AS_UTF8 = 'Save the file as UTF-8.';
-/** A text shows within so many characters whether it is UTF-16 without a mark: every other byte is 0. */
+/**
+ * A text shows within so many characters whether it is UTF-16 without a mark: every other byte is
+ * 0.
+ */
 const HEAD_CHARACTERS = 1000;
 
 interface Before {
@@ -99,38 +139,70 @@ interface Before {
   readonly lines: number;
 }
 
-/** Bytes that are not what they are read as. @param bytes a text from a place on, before which as much stands */
-function wrongBytes(name: string, bytes: Buffer, encoding: string, as: ErrorCode, before: Before = { bytes: 0, lines: 0 }): IsoproError {
+/**
+ * Bytes that are not what they are read as.
+ * @param bytes a text from a place on, before which as much stands
+ */
+function wrongBytes(
+  name: string,
+  bytes: Buffer,
+  encoding: string,
+  as: ErrorCode,
+  before: Before = { bytes: 0, lines: 0 },
+): IsoproError {
   if (encoding !== 'utf-8')
-    return new IsoproError(as, `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`, { remedy: SAVE_AS_UTF8 });
+    return new IsoproError(
+      as,
+      `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`,
+      { remedy: SAVE_AS_UTF8 },
+    );
   // a decoder that lets wrong bytes pass writes others in their place
   const again = Buffer.from(bytes.toString('utf8'), 'utf8');
   const at = bytes.findIndex((byte, i) => byte !== again[i]);
-  const line = before.lines + 1 + bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length - 1;
-  return new IsoproError(as, `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is not valid`, { remedy: SAVE_AS_UTF8 });
+  const line =
+    before.lines +
+    1 +
+    bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length -
+    1;
+  return new IsoproError(
+    as,
+    `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is not valid`,
+    { remedy: SAVE_AS_UTF8 },
+  );
 }
 
 /** The beginning of a character of UTF-8 whose end is still to come. */
 function openEnd(bytes: Buffer): Buffer {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back]!;
-    if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? bytes.subarray(-back) : Buffer.alloc(0);
+    if (byte >= 0xc0)
+      return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back
+        ? bytes.subarray(-back)
+        : Buffer.alloc(0);
     if (byte < 0x80) break;
   }
   return Buffer.alloc(0);
 }
 
-const isUndecodable = (error: unknown): boolean => code(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA';
+const isUndecodable = (error: unknown): boolean =>
+  code(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA';
 
 function refuseZeros(name: string, text: string, as: ErrorCode): void {
   if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
-    throw new IsoproError(as, `${name} holds zero bytes, as UTF-16 without a byte order mark has them`, { remedy: SAVE_AS_UTF8 });
+    throw new IsoproError(
+      as,
+      `${name} holds zero bytes, as UTF-16 without a byte order mark has them`,
+      { remedy: SAVE_AS_UTF8 },
+    );
 }
 
 /** Whether a file is packed by gzip, as its name says. */
 const isPacked = (file: string): boolean => /\.gz$/i.test(file);
 
-/** What is unpacked has at most so many times the bytes of the file: more are a file that was made to fill the memory. */
+/**
+ * What is unpacked has at most so many times the bytes of the file: more are a file that was made
+ * to fill the memory.
+ */
 const MOST_TIMES = 1000;
 
 /** @throws Error where it is no gzip, or too large */
@@ -150,11 +222,16 @@ function unpacked(file: string): Buffer {
  * @param undecodable the code where its bytes are no text
  * @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY
  */
-export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE', undecodable: ErrorCode = as): string {
+export function readText(
+  file: string,
+  as: ErrorCode = 'FILE_UNREADABLE',
+  undecodable: ErrorCode = as,
+): string {
   requireFile(file, as, true);
   let bytes: Buffer | undefined;
   try {
-    if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
+    if (statSync(file).size > LARGEST_TEXT)
+      throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
     bytes = isPacked(file) ? unpacked(file) : readFileSync(file);
     return decoderOf(bytes).decode(bytes);
   } catch (cause) {
@@ -171,7 +248,10 @@ export function readRowText(file: string, undecodable: ErrorCode): string {
   return text.replace(/\r\n?/g, '\n');
 }
 
-/** The JSON value in a small file. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON */
+/**
+ * The JSON value in a small file.
+ * @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON
+ */
 export const readJson = (file: string): unknown => readWrittenJson(file).value;
 
 /** As readJson, with how its numbers are written. */
@@ -180,15 +260,17 @@ export function readWrittenJson(file: string): JsonText {
   try {
     return readJsonText(text);
   } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `${file} is not JSON: ${(cause as Error).message}`, { cause });
+    throw new IsoproError('INVALID_ARGUMENT', `${file} is not JSON: ${(cause as Error).message}`, {
+      cause,
+    });
   }
 }
 
 /**
- * The lines of a file, unpacked where its name ends in `.gz`, or of standard input for `-`, as they are asked for; without byte order mark.
- * A line ends with LF, CRLF or CR.
- * @throws IsoproError FILE_UNREADABLE at once; while it is read, INVALID_ARGUMENT for a line that is longer than any that could be meant,
- *   and for bytes that are no text
+ * The lines of a file, unpacked where its name ends in `.gz`, or of standard input for `-`, as they
+ * are asked for; without byte order mark. A line ends with LF, CRLF or CR.
+ * @throws IsoproError FILE_UNREADABLE at once; while it is read, INVALID_ARGUMENT for a line that
+ *   is longer than any that could be meant, and for bytes that are no text
  */
 export function readLines(file: string): AsyncGenerator<string, void> {
   if (file === '-') return linesOf(process.stdin, 'standard input');
@@ -207,7 +289,10 @@ async function* unpackedChunks(file: string): AsyncGenerator<Buffer, void> {
     for await (const chunk of source.pipe(stream) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > MOST_TIMES * packed)
-        throw new IsoproError('FILE_UNREADABLE', `${file} cannot be read: it unpacks to more than ${MOST_TIMES} times its size`);
+        throw new IsoproError(
+          'FILE_UNREADABLE',
+          `${file} cannot be read: it unpacks to more than ${MOST_TIMES} times its size`,
+        );
       yield chunk;
     }
   } finally {
@@ -229,7 +314,10 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
     const pieces = rest.split(/\r\n|\n|\r/);
     for (const [at, piece] of pieces.entries()) {
       if (line.length + piece.length > LARGEST_TEXT)
-        throw new IsoproError('INVALID_ARGUMENT', `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`,
+        );
       line += piece;
       if (at === pieces.length - 1) return;
       yield line;
@@ -282,7 +370,11 @@ export function parseLine(line: string, number: number): unknown {
   try {
     return withDigits(readJsonText(line));
   } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `line ${number} is not JSON: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `line ${number} is not JSON: ${(cause as Error).message}`,
+      { cause },
+    );
   }
 }
 
@@ -296,29 +388,38 @@ function realPlace(file: string): string {
 }
 
 /**
- * What a link means in the place of a file that is to be written. `follow`: the user has named this file, and means what the link leads to.
- * `replace`: the name is the product's own, in a folder that may come from somebody else, and the link goes.
+ * What a link means in the place of a file that is to be written. `follow`: the user has named this
+ * file, and means what the link leads to. `replace`: the name is the product's own, in a folder
+ * that may come from somebody else, and the link goes.
  */
 export type Link = 'follow' | 'replace';
 
 /** Where a file that is to be written lies. */
 export const targetOf = (file: string, link: Link): string =>
-  link === 'follow' ? realPlace(file) : path.join(realPlace(path.dirname(file)), path.basename(file));
+  link === 'follow'
+    ? realPlace(file)
+    : path.join(realPlace(path.dirname(file)), path.basename(file));
 
 /**
- * Refuses a link where a file of the product's own is opened to be written: its folder may come from somebody else.
+ * Refuses a link where a file of the product's own is opened to be written: its folder may come
+ * from somebody else.
  * @throws IsoproError WRITE_FAILED
  */
 export function refuseLink(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
-  throw new IsoproError('WRITE_FAILED', `${file} is a link: what it leads to would be overwritten`, {
-    remedy: 'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
-  });
+  throw new IsoproError(
+    'WRITE_FAILED',
+    `${file} is a link: what it leads to would be overwritten`,
+    {
+      remedy:
+        'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
+    },
+  );
 }
 
 /**
- * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may
- * not be written. @throws IsoproError WRITE_FAILED
+ * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a
+ * name in a folder that is missing or may not be written. @throws IsoproError WRITE_FAILED
  */
 export function requireTarget(file: string, link: Link = 'follow'): void {
   const refuse = (reason: string, cause?: unknown): never => {
@@ -329,9 +430,11 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
   const folder = path.dirname(target);
   try {
     const there = (link === 'follow' ? statSync : lstatSync)(target, { throwIfNoEntry: false });
-    const other = there === undefined || there.isSymbolicLink() ? null : otherThanFile(there, false);
+    const other =
+      there === undefined || there.isSymbolicLink() ? null : otherThanFile(there, false);
     if (other !== null) refuse(`it ${other}`);
-    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) refuse(`there is no folder ${folder}`);
+    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
+      refuse(`there is no folder ${folder}`);
     accessSync(folder, constants.W_OK);
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
@@ -345,8 +448,9 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
 }
 
 /**
- * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again for ever, and hears no signal, where a
- * file system answers that the path does not exist although the folder above it does (as /proc does).
+ * Makes a folder and those above it; harmless where it is there. Node's own `recursive` asks again
+ * for ever, and hears no signal, where a file system answers that the path does not exist although
+ * the folder above it does (as /proc does).
  */
 export function makeFolder(folder: string, mode = 0o777): void {
   const place = path.resolve(folder);
@@ -355,15 +459,20 @@ export function makeFolder(folder: string, mode = 0o777): void {
   } catch (error) {
     if (statSync(place, { throwIfNoEntry: false })?.isDirectory() === true) return;
     const above = path.dirname(place);
-    if (code(error) !== 'ENOENT' || above === place || statSync(above, { throwIfNoEntry: false }) !== undefined) throw error;
+    if (
+      code(error) !== 'ENOENT' ||
+      above === place ||
+      statSync(above, { throwIfNoEntry: false }) !== undefined
+    )
+      throw error;
     makeFolder(above, mode);
     makeFolder(place, mode);
   }
 }
 
 /**
- * Whether the process of an id has ended; false where that cannot be known. One that nobody waits for has ended, too: in a container whose
- * first process takes no orphans in it keeps its id.
+ * Whether the process of an id has ended; false where that cannot be known. One that nobody waits
+ * for has ended, too: in a container whose first process takes no orphans in it keeps its id.
  */
 export function hasEnded(pid: number): boolean {
   try {

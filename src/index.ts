@@ -1,4 +1,6 @@
-/** The public API of isopro-native. Anything that is not exported here may change without notice. */
+/**
+ * The public API of isopro-native. Anything that is not exported here may change without notice.
+ */
 import './bundled.js';
 
 export { ERRORS, IsoproError, type ErrorCode } from './errors.js';
@@ -13,14 +15,28 @@ export {
   type Model,
 } from './engine/model.js';
 export type { EmbedOptions, Embeddings } from './engine/embedding.js';
-export { resolveModel, type DownloadProgress, type ResolvedModel, type ResolveModelOptions } from './engine/model-files.js';
-export { generateEach, type GenerateEachRequest, type NamedRollout } from './engine/generate-each.js';
+export {
+  resolveModel,
+  type DownloadProgress,
+  type ResolvedModel,
+  type ResolveModelOptions,
+} from './engine/model-files.js';
+export {
+  generateEach,
+  type GenerateEachRequest,
+  type NamedRollout,
+} from './engine/generate-each.js';
 export { inspectModel, type ModelInspection } from './engine/inspect.js';
 export { estimateMemory, type MemoryEstimate } from './engine/memory-estimate.js';
 export { diagnose, type Finding } from './engine/diagnosis.js';
 export type { Adapter } from './engine/adapter.js';
 export type { GenerationProgress, StageTime, TensorSummary } from './engine/addon.js';
-export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
+export type {
+  GenerateRequest,
+  Prompt,
+  SamplingSettings,
+  TokenIds,
+} from './engine/generate-request.js';
 export type { Seed } from './engine/seed.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
 export type { MessageInput } from './engine/messages.js';
@@ -35,8 +51,18 @@ export type {
   SampleRequest,
   TokenReply,
 } from './backends/backend.js';
-export { ModelHost, type HostLoadOptions, type HostUsage, type ModelHostOptions } from './host/model-host.js';
-export type { HostAdapterOptions, HostedModel, HostEmbedOptions, WhenFull } from './host/hosted-model.js';
+export {
+  ModelHost,
+  type HostLoadOptions,
+  type HostUsage,
+  type ModelHostOptions,
+} from './host/model-host.js';
+export type {
+  HostAdapterOptions,
+  HostedModel,
+  HostEmbedOptions,
+  WhenFull,
+} from './host/hosted-model.js';
 export { Conversation, type ConversationSettings } from './host/conversation.js';
 export type { HostedAdapter } from './host/hosted-adapter.js';
 export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js';
@@ -46,10 +72,23 @@ export { recordedBackend } from './backends/recorded.js';
 export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';
 export { evaluationSet, type EvaluationSet } from './evaluation/evaluation-set.js';
 export { evaluateGreedy, type GreedyEvaluation, type GreedyOutcome } from './evaluation/greedy.js';
-export { evaluatePassAtK, type PassAtKEvaluation, type PassAtKOptions } from './evaluation/pass-at-k.js';
+export {
+  evaluatePassAtK,
+  type PassAtKEvaluation,
+  type PassAtKOptions,
+} from './evaluation/pass-at-k.js';
 export { defineTask, type GivenVerdict, type TaskDefinition } from './tasks/define-task.js';
-export { frozenSet, type FrozenProblem, type FrozenSet, type SetName } from './tasks/frozen-sets.js';
-export { scenarioTask, type ScenarioProblem, type ScenarioTask } from './tasks/games/scenario-task.js';
+export {
+  frozenSet,
+  type FrozenProblem,
+  type FrozenSet,
+  type SetName,
+} from './tasks/frozen-sets.js';
+export {
+  scenarioTask,
+  type ScenarioProblem,
+  type ScenarioTask,
+} from './tasks/games/scenario-task.js';
 export { openTask, type OpenTaskOptions } from './tasks/open-task.js';
 export { scheduling } from './tasks/scheduling/scheduling.js';
 export type { GroundTruth } from './tasks/scheduling/grade.js';
@@ -87,7 +126,13 @@ export {
   type AdapterFormat,
   type AdapterInspection,
 } from './engine/adapter-files.js';
-export { ADAPTER_USERS, prepareAdapter, type AdapterUse, type AdapterUser, type PreparedAdapter } from './engine/adapter-use.js';
+export {
+  ADAPTER_USERS,
+  prepareAdapter,
+  type AdapterUse,
+  type AdapterUser,
+  type PreparedAdapter,
+} from './engine/adapter-use.js';
 export {
   mergeAdapter,
   MODEL_TYPES,
@@ -112,7 +157,14 @@ export {
   type TrainerOptions,
   type TrainSequence,
 } from './engine/trainer.js';
-export { DEFAULT_RULES, ruleConfig, type BreachSide, type RuleConfig, type RuleConfigInput, type RuleId } from './monitor/rules.js';
+export {
+  DEFAULT_RULES,
+  ruleConfig,
+  type BreachSide,
+  type RuleConfig,
+  type RuleConfigInput,
+  type RuleId,
+} from './monitor/rules.js';
 export type { Evaluation as RuleEvaluations, RuleEvaluation } from './monitor/evaluate-rules.js';
 export type { DecideOptions, Refusal } from './monitor/policy.js';
 export type { LoraOperation as RemedyOperation } from './trainees/lora/operations.js';
@@ -126,11 +178,22 @@ export type {
 } from './trainees/lora/trainee.js';
 export type { LoraReport as MonitorReport } from './training/monitor-session.js';
 export { run, type TrackedRunOptions } from './jobs/run.js';
-export { trainAdapter, type TrainAdapterOptions, type TrainedAdapter, type TrainStep } from './jobs/train-adapter.js';
+export {
+  trainAdapter,
+  type TrainAdapterOptions,
+  type TrainedAdapter,
+  type TrainStep,
+} from './jobs/train-adapter.js';
 export type { TrackerName } from './trackers/trackers.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
-export type { IterationReport, RunHooks, RunOptions, RunProgress, Stage } from './training/hooks.js';
+export type {
+  IterationReport,
+  RunHooks,
+  RunOptions,
+  RunProgress,
+  Stage,
+} from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
 export { ablate, type Ablation, type AblationOptions, type Condition } from './jobs/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './jobs/compare-modes.js';

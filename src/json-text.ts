@@ -1,11 +1,17 @@
-/** JSON with what its text says and its value does not: how numbers are written, and members that stand there twice. */
+/**
+ * JSON with what its text says and its value does not: how numbers are written, and members that
+ * stand there twice.
+ */
 import { canonicalJson, type Json } from './canonical-json.js';
 import { decimalOf, decimalText, isHeld } from './decimal.js';
 import { dictionary, type Dictionary } from './dictionary.js';
 
 export type JsonPath = readonly (string | number)[];
 
-/** A number that JSON.stringify would write otherwise: 1.50, or 9007199254740993, which a double does not hold. */
+/**
+ * A number that JSON.stringify would write otherwise: 1.50, or 9007199254740993, which a double
+ * does not hold.
+ */
 export interface WrittenNumber {
   readonly path: JsonPath;
   readonly text: string;
@@ -76,7 +82,8 @@ function scanned(json: string): Omit<JsonText, 'value'> {
     if (character === '-' || (character >= '0' && character <= '9')) {
       NUMBER.lastIndex = i;
       const [text] = NUMBER.exec(json)!;
-      if (JSON.stringify(Number(text)) !== text) numbers.push({ path: path(), text, held: isHeld(text) });
+      if (JSON.stringify(Number(text)) !== text)
+        numbers.push({ path: path(), text, held: isHeld(text) });
       i += text.length;
       continue;
     }
@@ -89,7 +96,10 @@ function scanned(json: string): Omit<JsonText, 'value'> {
     }
     i++;
   }
-  return { numbers: replaced.size === 0 ? numbers : numbers.filter((_, at) => !replaced.has(at)), twice };
+  return {
+    numbers: replaced.size === 0 ? numbers : numbers.filter((_, at) => !replaced.has(at)),
+    twice,
+  };
 }
 
 /** @throws SyntaxError where it is no JSON */
@@ -98,7 +108,10 @@ export function readJsonText(json: string): JsonText {
   return { value, ...scanned(json) };
 }
 
-/** The value, in which a number that a double does not hold is its digits, as a text. Changes the value. */
+/**
+ * The value, in which a number that a double does not hold is its digits, as a text. Changes the
+ * value.
+ */
 export function withDigits({ value, numbers }: Pick<JsonText, 'value' | 'numbers'>): Json {
   let whole = value;
   for (const { path, text, held } of numbers) {
@@ -106,15 +119,25 @@ export function withDigits({ value, numbers }: Pick<JsonText, 'value' | 'numbers
     const last = path.at(-1);
     if (last === undefined) whole = text;
     else {
-      const holder = path.slice(0, -1).reduce<Json>((at, name) => (at as Dictionary<Json>)[name]!, whole);
-      Object.defineProperty(holder, last, { value: text, enumerable: true, configurable: true, writable: true });
+      const holder = path
+        .slice(0, -1)
+        .reduce<Json>((at, name) => (at as Dictionary<Json>)[name]!, whole);
+      Object.defineProperty(holder, last, {
+        value: text,
+        enumerable: true,
+        configurable: true,
+        writable: true,
+      });
     }
   }
   return whole;
 }
 
 /** One text of each number that a double does not hold, however the file writes it. */
-export const comparable = ({ value, numbers }: Pick<JsonText, 'value' | 'numbers'>): Pick<JsonText, 'value' | 'numbers'> => ({
+export const comparable = ({
+  value,
+  numbers,
+}: Pick<JsonText, 'value' | 'numbers'>): Pick<JsonText, 'value' | 'numbers'> => ({
   value,
   numbers: numbers.map((number) => {
     const decimal = number.held ? null : decimalOf(number.text);
@@ -125,11 +148,16 @@ export const comparable = ({ value, numbers }: Pick<JsonText, 'value' | 'numbers
 /** As people read it. */
 export const placeOf = (path: JsonPath): string => path.join('.');
 
-const pointerOf = (path: JsonPath): string => path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+const pointerOf = (path: JsonPath): string =>
+  path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 
 /** The numbers that a double does not hold, by JSON pointer (RFC 6901). */
 export function digitsOf(numbers: readonly WrittenNumber[]): Dictionary<string> {
-  return dictionary(numbers.flatMap(({ path, text, held }): [string, string][] => (held ? [] : [[pointerOf(path), text]])));
+  return dictionary(
+    numbers.flatMap(({ path, text, held }): [string, string][] =>
+      held ? [] : [[pointerOf(path), text]],
+    ),
+  );
 }
 
 /** JSON of a value in which the numbers at these places are written so. */
@@ -137,8 +165,10 @@ export function writtenJson(value: Json, texts: ReadonlyMap<string, string>, poi
   const text = texts.get(pointer);
   if (text !== undefined) return text;
   if (typeof value !== 'object' || value === null || texts.size === 0) return JSON.stringify(value);
-  const within = (name: string | number, member: Json): string => writtenJson(member, texts, `${pointer}${pointerOf([name])}`);
-  if (Array.isArray(value)) return `[${value.map((member: Json, i) => within(i, member)).join(',')}]`;
+  const within = (name: string | number, member: Json): string =>
+    writtenJson(member, texts, `${pointer}${pointerOf([name])}`);
+  if (Array.isArray(value))
+    return `[${value.map((member: Json, i) => within(i, member)).join(',')}]`;
   return `{${Object.entries(value as Dictionary<Json>)
     .map(([name, member]) => `${JSON.stringify(name)}:${within(name, member)}`)
     .join(',')}}`;
@@ -148,7 +178,10 @@ export function writtenJson(value: Json, texts: ReadonlyMap<string, string>, poi
 export const textsOf = (numbers: readonly WrittenNumber[]): ReadonlyMap<string, string> =>
   new Map(numbers.map(({ path, text }) => [pointerOf(path), text]));
 
-/** Equal for equal values, whatever their layout: numbers by all their digits. @param value as withDigits makes it of comparable */
+/**
+ * Equal for equal values, whatever their layout: numbers by all their digits.
+ * @param value as withDigits makes it of comparable
+ */
 export function comparedJson(value: Json, digits: Dictionary<string>): string {
   const canonical = canonicalJson(value);
   return Object.keys(digits).length === 0 ? canonical : `${canonical}\n${canonicalJson(digits)}`;

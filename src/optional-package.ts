@@ -1,4 +1,7 @@
-/** Packages that an installation may be without (`npm install --omit=optional`): which are there, and what installs one. */
+/**
+ * Packages that an installation may be without (`npm install --omit=optional`): which are there,
+ * and what installs one.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -8,7 +11,8 @@ import { IsoproError } from './errors.js';
 export function installedVersion(name: string): string | null {
   for (const base of createRequire(import.meta.url).resolve.paths(name) ?? []) {
     const file = path.join(base, ...name.split('/'), 'package.json');
-    if (existsSync(file)) return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+    if (existsSync(file))
+      return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
   }
   return null;
 }
@@ -16,11 +20,20 @@ export function installedVersion(name: string): string | null {
 /** Each with the version that it is tried with; a test holds these to package.json. */
 export const OPTIONAL_PACKAGES = { 'node-llama-cpp': '3.22.1', 'or-tools-wasm': '0.9.1' } as const;
 
-export function missingPackage(name: string, version: string, purpose: string, cause?: unknown): IsoproError {
-  return new IsoproError('PACKAGE_MISSING', `${purpose} needs the package ${name}, which is not installed here`, {
-    cause,
-    remedy: `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,
-  });
+export function missingPackage(
+  name: string,
+  version: string,
+  purpose: string,
+  cause?: unknown,
+): IsoproError {
+  return new IsoproError(
+    'PACKAGE_MISSING',
+    `${purpose} needs the package ${name}, which is not installed here`,
+    {
+      cause,
+      remedy: `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,
+    },
+  );
 }
 
 /**

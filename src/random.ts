@@ -1,7 +1,8 @@
 /**
- * The one generator: xoshiro256** (Blackman and Vigna 2018, https://prng.di.unimi.it) seeded through splitmix64.
- * `native/support/random.h` is its twin; `test/random.vectors.json` holds the vectors that both must reproduce.
- * Nothing in this project draws from a global generator or from the clock.
+ * The one generator: xoshiro256** (Blackman and Vigna 2018, https://prng.di.unimi.it) seeded
+ * through splitmix64. `native/support/random.h` is its twin; `test/random.vectors.json` holds the
+ * vectors that both must reproduce. Nothing in this project draws from a global generator or from
+ * the clock.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from './canonical-json.js';
@@ -9,7 +10,9 @@ import { canonicalJson } from './canonical-json.js';
 const { isSafeInteger } = Number;
 const MASK = (1n << 64n) - 1n;
 
-/** splitmix64 (Steele, Lea, Flood 2014): returns a function that yields successive 64-bit outputs. */
+/**
+ * splitmix64 (Steele, Lea, Flood 2014): returns a function that yields successive 64-bit outputs.
+ */
 export function splitmix64(seed: bigint): () => bigint {
   let state = BigInt.asUintN(64, seed);
   return () => {
@@ -22,8 +25,9 @@ export function splitmix64(seed: bigint): () => bigint {
 }
 
 /**
- * xoshiro256**; 256 bits of state filled by splitmix64(seed). Same numbers on every platform. The state is eight 32-bit
- * halves because BigInt arithmetic costs 20 times as much and problem generation draws hundreds of integers.
+ * xoshiro256**; 256 bits of state filled by splitmix64(seed). Same numbers on every platform. The
+ * state is eight 32-bit halves because BigInt arithmetic costs 20 times as much and problem
+ * generation draws hundreds of integers.
  */
 export class Random {
   /** s0 high, s0 low, s1 high, … */
@@ -42,7 +46,16 @@ export class Random {
   }
 
   #step(): void {
-    const s = this.#s as unknown as [number, number, number, number, number, number, number, number];
+    const s = this.#s as unknown as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
     const h1 = s[2],
       l1 = s[3];
     // rotl(s1 * 5, 7) * 9, with x * 5 = (x << 2) + x and x * 9 = (x << 3) + x
@@ -52,7 +65,8 @@ export class Random {
     const rotatedHigh = (high << 7) | (low >>> 25);
     const rotatedLow = (low << 7) | (high >>> 25);
     low = ((rotatedLow << 3) >>> 0) + (rotatedLow >>> 0);
-    high = (((rotatedHigh << 3) | (rotatedLow >>> 29)) + rotatedHigh + (low > 0xffffffff ? 1 : 0)) | 0;
+    high =
+      (((rotatedHigh << 3) | (rotatedLow >>> 29)) + rotatedHigh + (low > 0xffffffff ? 1 : 0)) | 0;
     this.#high = high >>> 0;
     this.#low = low >>> 0;
 
@@ -87,12 +101,15 @@ export class Random {
   }
 
   /**
-   * Uniform integer in [low, high], both included, without modulo bias: draws below 2^64 mod range are rejected.
+   * Uniform integer in [low, high], both included, without modulo bias: draws below 2^64 mod range
+   * are rejected.
    * @throws RangeError unless low and high are safe integers with low <= high
    */
   nextInteger(low: number, high: number): number {
     if (!isSafeInteger(low) || !isSafeInteger(high) || low > high) {
-      throw new RangeError(`nextInteger needs safe integers with low <= high, got ${low} and ${high}`);
+      throw new RangeError(
+        `nextInteger needs safe integers with low <= high, got ${low} and ${high}`,
+      );
     }
     const range = high - low + 1;
     if (range > 2 ** 21) return this.#nextWideInteger(low, high);
@@ -136,6 +153,12 @@ export interface DrawKey {
  * [runSeed, purpose, iteration, problemId, sample]. Seeds are decimal strings in JSON.
  */
 export function deriveSeed(key: DrawKey): bigint {
-  const text = canonicalJson([key.runSeed.toString(), key.purpose, key.iteration, key.problemId, key.sample]);
+  const text = canonicalJson([
+    key.runSeed.toString(),
+    key.purpose,
+    key.iteration,
+    key.problemId,
+    key.sample,
+  ]);
   return createHash('sha256').update(text, 'utf8').digest().readBigUInt64BE(0);
 }

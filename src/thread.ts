@@ -2,14 +2,18 @@ import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { IsoproError } from './errors.js';
 
 /**
- * A thread of this package's own script. Node's own flags, --input-type for one, are the caller's and not that file's, so none is
- * inherited. @throws IsoproError SYSTEM_LIMIT
+ * A thread of this package's own script. Node's own flags, --input-type for one, are the caller's
+ * and not that file's, so none is inherited. @throws IsoproError SYSTEM_LIMIT
  */
 export function startThread(script: URL, options: WorkerOptions = {}): Worker {
   try {
     return new Worker(script, { ...options, execArgv: [] });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_WORKER_INIT_FAILED') throw cause;
-    throw new IsoproError('SYSTEM_LIMIT', `the system started no further thread: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'SYSTEM_LIMIT',
+      `the system started no further thread: ${(cause as Error).message}`,
+      { cause },
+    );
   }
 }

@@ -1,4 +1,7 @@
-/** What could stand solved before every question, and does not: rows of data, or problems of a task that has solved ones. */
+/**
+ * What could stand solved before every question, and does not: rows of data, or problems of a task
+ * that has solved ones.
+ */
 export type Unshown = 'rows' | 'problems';
 
 /** How it is put there. */

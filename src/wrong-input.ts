@@ -27,7 +27,9 @@ type Bounded = Extract<z.core.$ZodRawIssue, { code: 'too_small' | 'too_big' }>;
 
 function ofBounds(issue: Bounded): string | undefined {
   const [bound, words] =
-    issue.code === 'too_small' ? [issue.minimum, ['at least', 'more than']] : [issue.maximum, ['at most', 'less than']];
+    issue.code === 'too_small'
+      ? [issue.minimum, ['at least', 'more than']]
+      : [issue.maximum, ['at most', 'less than']];
   const limit = `${issue.inclusive === false ? words[1] : words[0]} ${bound}`;
   switch (issue.origin) {
     case 'int':
@@ -43,13 +45,21 @@ function ofBounds(issue: Bounded): string | undefined {
   }
 }
 
-/** For `safeParse(value, { error: plainWords })`: a schema's own words go before these, zod's come after them. */
+/**
+ * For `safeParse(value, { error: plainWords })`: a schema's own words go before these, zod's come
+ * after them.
+ */
 export function plainWords(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'too_small' || issue.code === 'too_big') return ofBounds(issue);
   if (issue.code === 'invalid_value') return taken(choice(issue.values), issue.input);
   if (issue.code === 'invalid_union' && Array.isArray(issue.options)) {
-    const { discriminator, options, input } = issue as { readonly discriminator?: string; readonly options: unknown[]; input?: unknown };
-    const named = options.filter((option) => option !== undefined && option !== null); // left out, one of the forms is meant
+    const { discriminator, options, input } = issue as {
+      readonly discriminator?: string;
+      readonly options: unknown[];
+      input?: unknown;
+    };
+    // left out, one of the forms is meant
+    const named = options.filter((option) => option !== undefined && option !== null);
     return taken(choice(named), Object(input)[discriminator ?? '']);
   }
   if (issue.code !== 'invalid_type') return undefined;
@@ -57,43 +67,78 @@ export function plainWords(issue: z.core.$ZodRawIssue): string | undefined {
   return type === undefined ? undefined : taken(type, issue.input);
 }
 
-const taken = (what: string, input: unknown): string => (input === undefined ? `is missing: ${what}` : `takes ${what}${given(input)}`);
+const taken = (what: string, input: unknown): string =>
+  input === undefined ? `is missing: ${what}` : `takes ${what}${given(input)}`;
 
 /** `"a", "b" or "c"` */
 function choice(values: readonly unknown[]): string {
-  const words = values.map((value) => (typeof value === 'string' ? JSON.stringify(value) : String(value)));
+  const words = values.map((value) =>
+    typeof value === 'string' ? JSON.stringify(value) : String(value),
+  );
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
 type Issue = z.core.$ZodIssue;
 
-/** Of a value that is none of several forms: what is wrong with it as the one that it comes nearest to, or what all of them take. */
+/**
+ * Of a value that is none of several forms: what is wrong with it as the one that it comes nearest
+ * to, or what all of them take.
+ */
 export function plainIssue(issue: Issue): Issue {
-  if (issue.code === 'invalid_key') return { ...issue, message: issue.issues[0]?.message ?? issue.message };
+  if (issue.code === 'invalid_key')
+    return { ...issue, message: issue.issues[0]?.message ?? issue.message };
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue;
   const forms = issue.errors.map((issues) => {
     const first = plainIssue(issues[0]!);
     const isOfKind = !issues.some(({ code, path }) => code === 'invalid_value' && path.length > 0);
     const isOfType = first.code !== 'invalid_type' || first.path.length > 0;
-    const near = [isOfType, isOfKind, first.path.length, first.code !== 'invalid_type', Number(first.path[0]) || 0].map(Number);
+    const near = [
+      isOfType,
+      isOfKind,
+      first.path.length,
+      first.code !== 'invalid_type',
+      Number(first.path[0]) || 0,
+    ].map(Number);
     return { first, near };
   });
   const isNearer = (a: readonly number[], b: readonly number[]): boolean => {
     const i = a.findIndex((value, at) => value !== b[at]);
     return i >= 0 && a[i]! > b[i]!;
   };
-  const { first, near } = forms.reduce((best, form) => (isNearer(form.near, best.near) ? form : best));
-  const equals = forms.filter((form) => form.near.every((value, i) => value === near[i])).map((form) => form.first);
+  const { first, near } = forms.reduce((best, form) =>
+    isNearer(form.near, best.near) ? form : best,
+  );
+  const equals = forms
+    .filter((form) => form.near.every((value, i) => value === near[i]))
+    .map((form) => form.first);
   const path = [...issue.path, ...first.path];
   const taking = (what: string): Issue => ({
     ...first,
     path,
-    message: first.message.replace(/^(takes|is missing:) .*?(, not .*)?$/, (_, verb: string, value = '') => `${verb} ${what}${value}`),
+    message: first.message.replace(
+      /^(takes|is missing:) .*?(, not .*)?$/,
+      (_, verb: string, value = '') => `${verb} ${what}${value}`,
+    ),
   });
-  if (equals.every((each) => each.code === 'invalid_value' && String(each.path) === String(first.path)))
-    return taking(choice([...new Set(equals.flatMap((each) => (each.code === 'invalid_value' ? each.values : [])))]));
-  if (first.path.length > 0 || !equals.every(({ code }) => code === 'invalid_type')) return { ...first, path };
-  return taking([...new Set(equals.map((each) => TYPES[(each as { expected: string }).expected] ?? 'another value'))].join(' or '));
+  if (
+    equals.every(
+      (each) => each.code === 'invalid_value' && String(each.path) === String(first.path),
+    )
+  )
+    return taking(
+      choice([
+        ...new Set(equals.flatMap((each) => (each.code === 'invalid_value' ? each.values : []))),
+      ]),
+    );
+  if (first.path.length > 0 || !equals.every(({ code }) => code === 'invalid_type'))
+    return { ...first, path };
+  return taking(
+    [
+      ...new Set(
+        equals.map((each) => TYPES[(each as { expected: string }).expected] ?? 'another value'),
+      ),
+    ].join(' or '),
+  );
 }
 
 interface Shape {
@@ -110,12 +155,24 @@ function shapeOf(schema: z.ZodType): Shape {
 }
 
 /** Of a key that its object does not have: where it belongs, or the nearest one there is. */
-export function strangeKeys(schema: z.ZodType, path: readonly PropertyKey[], keys: readonly string[]): string[] {
-  const shape = path.reduce<Shape | undefined>((of, key) => of?.properties?.[String(key)], shapeOf(schema));
+export function strangeKeys(
+  schema: z.ZodType,
+  path: readonly PropertyKey[],
+  keys: readonly string[],
+): string[] {
+  const shape = path.reduce<Shape | undefined>(
+    (of, key) => of?.properties?.[String(key)],
+    shapeOf(schema),
+  );
   const known = Object.entries(shape?.properties ?? {});
   return keys.map((key) => {
-    const parts = known.flatMap(([part, { properties = {} }]) => (Object.hasOwn(properties, key) ? [part] : []));
-    const elsewhere = parts.length === 0 ? '' : `; it belongs in ${parts.join(' or ')}: { ${parts[0]}: { ${key} } }`;
+    const parts = known.flatMap(([part, { properties = {} }]) =>
+      Object.hasOwn(properties, key) ? [part] : [],
+    );
+    const elsewhere =
+      parts.length === 0
+        ? ''
+        : `; it belongs in ${parts.join(' or ')}: { ${parts[0]}: { ${key} } }`;
     return `there is no ${JSON.stringify(key)}${
       elsewhere ||
       didYouMean(

@@ -1,4 +1,6 @@
-/** Files of text as they are: whatever ends their lines, packed or not, and nothing that is no text. */
+/**
+ * Files of text as they are: whatever ends their lines, packed or not, and nothing that is no text.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -23,14 +25,26 @@ async function lines(file: string): Promise<string[]> {
 
 describe('lines', () => {
   test('end with LF, CRLF and CR in any mixture', async () => {
-    expect(await lines(write('a\nb\r\nc\rd\n\r\ne\r\rf'))).toEqual(['a', 'b', 'c', 'd', '', 'e', '', 'f']);
+    expect(await lines(write('a\nb\r\nc\rd\n\r\ne\r\rf'))).toEqual([
+      'a',
+      'b',
+      'c',
+      'd',
+      '',
+      'e',
+      '',
+      'f',
+    ]);
     expect(readRowText(write('a\r\nb\rc\n'), 'DATA_INVALID')).toBe('a\nb\nc\n');
   });
 
   test('wherever a chunk of the file ends', async () => {
     const random = new Random(10n);
     const ends = ['\n', '\r\n', '\r'];
-    const all = Array.from({ length: 20_000 }, (_, i) => `${i}${'ä€𝄞'.repeat(random.nextInteger(0, 4))}`);
+    const all = Array.from(
+      { length: 20_000 },
+      (_, i) => `${i}${'ä€𝄞'.repeat(random.nextInteger(0, 4))}`,
+    );
     const text = all.map((line) => `${line}${ends[random.nextInteger(0, 2)]!}`).join('');
     expect(await lines(write(text))).toEqual(all);
     expect(await lines(write(gzipSync(text), '.jsonl.gz'))).toEqual(all);
@@ -43,10 +57,15 @@ describe('bytes that are no UTF-8', () => {
     ['of Latin-1', latin('{"a": 1}\n{"b": "caf\xe9"}\n'), /byte 19, in line 2/],
     ['cut off', latin('a\nb\xe2\x82'), /byte 3, in line 2/],
     ['of a lone surrogate', latin('a\r\nb\rc\xed\xa0\x80'), /in line 3/],
-    ['behind a long beginning', Buffer.concat([Buffer.from('ä\n'.repeat(100_000)), latin('x\xff')]), /byte 300001, in line 100001/],
+    [
+      'behind a long beginning',
+      Buffer.concat([Buffer.from('ä\n'.repeat(100_000)), latin('x\xff')]),
+      /byte 300001, in line 100001/,
+    ],
     ['of UTF-16 that is cut off', latin('\xff\xfea\0b'), /UTF-16LE/],
   ])('%s', async (_, bytes, message) => {
-    const refused = (code: string) => expect.objectContaining({ code, message: expect.stringMatching(message) as unknown });
+    const refused = (code: string) =>
+      expect.objectContaining({ code, message: expect.stringMatching(message) as unknown });
     const file = write(bytes);
     await expect(lines(file)).rejects.toEqual(refused('INVALID_ARGUMENT'));
     expect(() => readText(file)).toThrow(refused('FILE_UNREADABLE'));

@@ -1,4 +1,7 @@
-/** Jest's order of suites: the longest first, so that no worker is left with one of them at the end; the others as they come. */
+/**
+ * Jest's order of suites: the longest first, so that no worker is left with one of them at the end;
+ * the others as they come.
+ */
 const HEAVIEST = [
   'native/native',
   'real/inference',
@@ -24,7 +27,9 @@ const HEAVIEST = [
 ];
 
 const rank = ({ path }) => {
-  const at = HEAVIEST.findIndex((suite) => path.split('\\').join('/').endsWith(`test/${suite}.test.ts`));
+  const at = HEAVIEST.findIndex((suite) =>
+    path.split('\\').join('/').endsWith(`test/${suite}.test.ts`),
+  );
   return at === -1 ? HEAVIEST.length : at;
 };
 

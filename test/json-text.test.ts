@@ -2,7 +2,15 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Json } from '../src/canonical-json.js';
 import { readRowJson } from '../src/engine/row-json.js';
-import { comparable, comparedJson, digitsOf, readJsonText, textsOf, withDigits, writtenJson } from '../src/json-text.js';
+import {
+  comparable,
+  comparedJson,
+  digitsOf,
+  readJsonText,
+  textsOf,
+  withDigits,
+  writtenJson,
+} from '../src/json-text.js';
 import { Random } from '../src/random.js';
 
 const written = (text: string): [string, string, boolean][] =>
@@ -18,7 +26,11 @@ const equal = (a: string, b: string): boolean => {
 
 describe('numbers', () => {
   test('whose text is another than their value has are named by their place', () => {
-    expect(written('{"a": [1, 1.50, {"b": 9007199254740993}], "c": 1e400, "s": "2.50 \\" 9.0", "d": -0.0}')).toEqual([
+    expect(
+      written(
+        '{"a": [1, 1.50, {"b": 9007199254740993}], "c": 1e400, "s": "2.50 \\" 9.0", "d": -0.0}',
+      ),
+    ).toEqual([
       ['a.1', '1.50', true],
       ['a.2.b', '9007199254740993', false],
       ['c', '1e400', false],
@@ -40,12 +52,25 @@ describe('numbers', () => {
   test('a name may be anything', () => {
     const json = readJsonText('{"__proto__": {"a/b~": 9007199254740993}, "constructor": 1}');
     expect(digitsOf(json.numbers)).toEqual({ '/__proto__/a~1b~0': '9007199254740993' });
-    expect(JSON.stringify(withDigits(json))).toBe('{"__proto__":{"a/b~":"9007199254740993"},"constructor":1}');
+    expect(JSON.stringify(withDigits(json))).toBe(
+      '{"__proto__":{"a/b~":"9007199254740993"},"constructor":1}',
+    );
   });
 
   test('are written again as they were', () => {
     const random = new Random(4n);
-    const numbers = ['1', '1.50', '-0', '0.0', '1e5', '1E+2', '9007199254740993', '1e400', '3.141592653589793238', '-7'];
+    const numbers = [
+      '1',
+      '1.50',
+      '-0',
+      '0.0',
+      '1e5',
+      '1E+2',
+      '9007199254740993',
+      '1e400',
+      '3.141592653589793238',
+      '-7',
+    ];
     const value = (depth: number): string => {
       const kind = random.nextInteger(0, depth > 3 ? 1 : 3);
       const members = (): number[] => Array.from({ length: random.nextInteger(0, 4) }, (_, i) => i);
@@ -73,11 +98,15 @@ test('a member that stands there twice is named, and the last one counts', () =>
   expect(twice('[{"a": 1}, {"a": 1}]')).toBeNull();
   expect(twice('{"a": {"b": 1, "\\u0062": 2}}')).toBe('b');
   expect(readJsonText('{"a": 1.50, "a": 2}').numbers).toEqual([]);
-  expect(written('{"a": {"x": 1.0, "x": 2.0}, "b": 3.0, "a": {"y": 4.0, "y": [5.0]}, "c": 6.0, "b": 7}')).toEqual([
+  expect(
+    written('{"a": {"x": 1.0, "x": 2.0}, "b": 3.0, "a": {"y": 4.0, "y": [5.0]}, "c": 6.0, "b": 7}'),
+  ).toEqual([
     ['a.y.0', '5.0', true],
     ['c', '6.0', true],
   ]);
-  expect(written('[{"a": 1.0, "a": 2}, {"a": 3.0}, {"a": {}, "a": {"b": 4.0}}]').map(([place]) => place)).toEqual(['1.a', '2.a.b']);
+  expect(
+    written('[{"a": 1.0, "a": 2}, {"a": 3.0}, {"a": {}, "a": {"b": 4.0}}]').map(([place]) => place),
+  ).toEqual(['1.a', '2.a.b']);
 });
 
 test('members that stand there twice, many times over, take no longer than others', () => {
@@ -109,19 +138,30 @@ describe('rows that are trained on', () => {
 
   test('have the answer of the file, letter by letter', () => {
     expect(read('{"prompt": "p", "answer": 1.50}')).toEqual({ prompt: 'p', answer: '1.50' });
-    expect(read('{"prompt": "p", "answer": 90071992547409931}')).toEqual({ prompt: 'p', answer: '90071992547409931' });
+    expect(read('{"prompt": "p", "answer": 90071992547409931}')).toEqual({
+      prompt: 'p',
+      answer: '90071992547409931',
+    });
     expect(read('{"prompt": "p", "answer": {"total": 2.00, "id": 9007199254740993}}')).toEqual({
       prompt: 'p',
       answer: '{"total":2.00,"id":9007199254740993}',
     });
-    expect(read('[{"answer": 1.5}, {"answer": 1.0, "score": 0.50}]')).toEqual([{ answer: 1.5 }, { answer: '1.0', score: 0.5 }]);
+    expect(read('[{"answer": 1.5}, {"answer": 1.0, "score": 0.50}]')).toEqual([
+      { answer: 1.5 },
+      { answer: '1.0', score: 0.5 },
+    ]);
   });
 
   test('are refused where a number that is rendered would change, and not where it is no part of them', () => {
     expect(() => read('{"messages": [], "tools": [{"maximum": 9007199254740993}]}')).toThrow(
       /^null: tools\.0\.maximum is 9007199254740993/,
     );
-    expect(() => read('[{"answer": "a"}, {"functions": [1e999]}]')).toThrow(/^1: functions\.0 is 1e999/);
-    expect(read('{"id": 9007199254740993, "answer": "a"}')).toEqual({ id: '9007199254740993', answer: 'a' });
+    expect(() => read('[{"answer": "a"}, {"functions": [1e999]}]')).toThrow(
+      /^1: functions\.0 is 1e999/,
+    );
+    expect(read('{"id": 9007199254740993, "answer": "a"}')).toEqual({
+      id: '9007199254740993',
+      answer: 'a',
+    });
   });
 });

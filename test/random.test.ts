@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { deriveSeed, Random, splitmix64 } from '../src/random.js';
 
-const vectors = JSON.parse(readFileSync(new URL('./random.vectors.json', import.meta.url), 'utf8')) as {
+const vectors = JSON.parse(
+  readFileSync(new URL('./random.vectors.json', import.meta.url), 'utf8'),
+) as {
   splitmix64: { seed: string; outputs: string[] }[];
   xoshiro256starstar: { seed: string; outputs: string[]; doubles: number[] }[];
 };
@@ -10,20 +12,30 @@ const vectors = JSON.parse(readFileSync(new URL('./random.vectors.json', import.
 describe('the generator', () => {
   test('splitmix64 gives its published outputs', () => {
     const next = splitmix64(1234567n);
-    expect([next(), next(), next()]).toEqual([6457827717110365317n, 3203168211198807973n, 9817491932198370423n]);
+    expect([next(), next(), next()]).toEqual([
+      6457827717110365317n,
+      3203168211198807973n,
+      9817491932198370423n,
+    ]);
   });
 
-  test.each(vectors.splitmix64)('splitmix64 seed $seed reproduces the shared vectors', ({ seed, outputs }) => {
-    const next = splitmix64(BigInt(seed));
-    expect(outputs.map(() => next().toString())).toEqual(outputs);
-  });
+  test.each(vectors.splitmix64)(
+    'splitmix64 seed $seed reproduces the shared vectors',
+    ({ seed, outputs }) => {
+      const next = splitmix64(BigInt(seed));
+      expect(outputs.map(() => next().toString())).toEqual(outputs);
+    },
+  );
 
-  test.each(vectors.xoshiro256starstar)('xoshiro256** seed $seed reproduces the shared vectors', ({ seed, outputs, doubles }) => {
-    const integers = new Random(BigInt(seed));
-    expect(outputs.map(() => integers.nextUint64().toString())).toEqual(outputs);
-    const reals = new Random(BigInt(seed));
-    expect(doubles.map(() => reals.nextDouble())).toEqual(doubles);
-  });
+  test.each(vectors.xoshiro256starstar)(
+    'xoshiro256** seed $seed reproduces the shared vectors',
+    ({ seed, outputs, doubles }) => {
+      const integers = new Random(BigInt(seed));
+      expect(outputs.map(() => integers.nextUint64().toString())).toEqual(outputs);
+      const reals = new Random(BigInt(seed));
+      expect(doubles.map(() => reals.nextDouble())).toEqual(doubles);
+    },
+  );
 
   test('integers are uniform over ranges that do not divide 2^64', () => {
     const random = new Random(7n);
@@ -35,10 +47,14 @@ describe('the generator', () => {
 
   test('integers reach both ends and refuse bad ranges', () => {
     const random = new Random(1n);
-    expect(new Set(Array.from({ length: 200 }, () => random.nextInteger(-1, 1)))).toEqual(new Set([-1, 0, 1]));
+    expect(new Set(Array.from({ length: 200 }, () => random.nextInteger(-1, 1)))).toEqual(
+      new Set([-1, 0, 1]),
+    );
     expect(() => random.nextInteger(2, 1)).toThrow(RangeError);
     expect(() => random.nextInteger(0, 0.5)).toThrow(RangeError);
-    expect(Number.isSafeInteger(random.nextInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER))).toBe(true);
+    expect(
+      Number.isSafeInteger(random.nextInteger(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
+    ).toBe(true);
   });
 
   test('shuffle permutes without touching its argument', () => {

@@ -1,9 +1,11 @@
 /**
- * Jest's Node environment in a context whose global object is an ordinary one. In the one that jest makes each use of a global, `Math` or
- * `Uint8Array` in a loop for instance, is a call through a proxy, some ten times as dear. Where Node has no such contexts (before 20.18),
- * jest's own is taken.
+ * Jest's Node environment in a context whose global object is an ordinary one. In the one that jest
+ * makes each use of a global, `Math` or `Uint8Array` in a loop for instance, is a call through a
+ * proxy, some ten times as dear. Where Node has no such contexts (before 20.18), jest's own is
+ * taken.
  *
- * A process that a suite leaves behind, because a test failed before its end, is killed: with it alive jest would never exit.
+ * A process that a suite leaves behind, because a test failed before its end, is killed: with it
+ * alive jest would never exit.
  */
 import vm from 'node:vm';
 import { TestEnvironment } from 'jest-environment-node';
@@ -22,7 +24,8 @@ export default class VanillaEnvironment extends TestEnvironment {
 
   async teardown() {
     for (const handle of process._getActiveHandles())
-      if (handle.constructor.name === 'ChildProcess' && handle.exitCode === null) handle.kill('SIGKILL');
+      if (handle.constructor.name === 'ChildProcess' && handle.exitCode === null)
+        handle.kill('SIGKILL');
     await super.teardown();
   }
 }

@@ -1,5 +1,5 @@
-// Copies commands, names the columns of cells, searches and filters the rollouts. Without it everything can still be read: all of it is in
-// the page.
+// Copies commands, names the columns of cells, searches and filters the rollouts. Without it
+// everything can still be read: all of it is in the page.
 (() => {
   for (const text of document.querySelectorAll('pre.copyable')) {
     const button = document.createElement('button');
@@ -8,13 +8,18 @@
     button.textContent = 'copy';
     button.addEventListener('click', () => {
       getSelection().selectAllChildren(text);
-      button.textContent = document.execCommand('copy') ? 'copied' : 'marked: copy it with the keyboard';
+      button.textContent = document.execCommand('copy')
+        ? 'copied'
+        : 'marked: copy it with the keyboard';
     });
     text.after(button);
   }
-  // on a narrow screen each row stands for itself, its cells below each other: a cell says which column it is of
+  // on a narrow screen each row stands for itself, its cells below each other: a cell says which
+  // column it is of
   for (const table of document.querySelectorAll('.wide > table')) {
-    const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) => (cell.querySelector('bdi') ?? cell).textContent.trim());
+    const heads = [...(table.tHead?.rows[0]?.cells ?? [])].map((cell) =>
+      (cell.querySelector('bdi') ?? cell).textContent.trim(),
+    );
     if (heads.length < 4) continue;
     table.classList.add('stacks');
     for (const row of table.tBodies[0].rows) {
@@ -36,7 +41,8 @@
     let shown = 0;
     rollouts.forEach((rollout, i) => {
       const hit =
-        words.every((word) => texts[i].includes(word)) && selects.every(({ id, value }) => value === '' || rollout.dataset[id] === value);
+        words.every((word) => texts[i].includes(word)) &&
+        selects.every(({ id, value }) => value === '' || rollout.dataset[id] === value);
       rollout.hidden = !hit;
       if (hit) shown++;
     });

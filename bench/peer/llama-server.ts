@@ -1,4 +1,7 @@
-/** llama-server of the llama.cpp release that the addon is linked with: where it is, or how it is built; and one that runs. */
+/**
+ * llama-server of the llama.cpp release that the addon is linked with: where it is, or how it is
+ * built; and one that runs.
+ */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -15,25 +18,47 @@ export interface FoundPeer {
 }
 
 /**
- * The one that is named, or that of the cache, which is built on first use: a few minutes of a compiler.
+ * The one that is named, or that of the cache, which is built on first use: a few minutes of a
+ * compiler.
  * @param named a path; 'none': without a peer
  */
-export function findLlamaServer(named: string | undefined, onBuild: (folder: string) => void): FoundPeer {
+export function findLlamaServer(
+  named: string | undefined,
+  onBuild: (folder: string) => void,
+): FoundPeer {
   if (named === 'none') return { program: null, reason: 'none was asked for' };
-  if (named !== undefined) return existsSync(named) ? { program: named } : { program: null, reason: `there is no ${named}` };
+  if (named !== undefined)
+    return existsSync(named)
+      ? { program: named }
+      : { program: null, reason: `there is no ${named}` };
   const build = path.join(homeFolder(), 'bench', `llama-server-${loadAddon().addon.llamaRelease}`);
-  const program = path.join(build, 'bin', process.platform === 'win32' ? 'llama-server.exe' : 'llama-server');
+  const program = path.join(
+    build,
+    'bin',
+    process.platform === 'win32' ? 'llama-server.exe' : 'llama-server',
+  );
   if (existsSync(program)) return { program };
   const source = path.join(packageRoot(), 'bench', 'peer', 'llama-server');
-  if (!existsSync(source)) return { program: null, reason: 'it is built from a clone of the project only; --peer PATH names one' };
+  if (!existsSync(source))
+    return {
+      program: null,
+      reason: 'it is built from a clone of the project only; --peer PATH names one',
+    };
   onBuild(build);
   mkdirSync(build, { recursive: true });
   for (const step of [
     ['-S', source, '-B', build],
     ['--build', build, '--target', 'llama-server', '--parallel', String(availableParallelism())],
   ]) {
-    const { status, stderr, error } = spawnSync('cmake', step, { encoding: 'utf8', maxBuffer: 2 ** 28 });
-    if (status !== 0) return { program: null, reason: `cmake ${step.join(' ')}: ${error?.message ?? stderr.trim().slice(-1000)}` };
+    const { status, stderr, error } = spawnSync('cmake', step, {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 28,
+    });
+    if (status !== 0)
+      return {
+        program: null,
+        reason: `cmake ${step.join(' ')}: ${error?.message ?? stderr.trim().slice(-1000)}`,
+      };
   }
   return { program };
 }
@@ -80,15 +105,32 @@ export interface LlamaServerOptions {
 }
 
 /** Resolves when it answers. */
-export async function startLlamaServer(program: string, options: LlamaServerOptions): Promise<RunningServer> {
+export async function startLlamaServer(
+  program: string,
+  options: LlamaServerOptions,
+): Promise<RunningServer> {
   const { model, adapters, slots, slotTokens, threads } = options;
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const settings = { '-m': model, '-np': slots, '-c': slots * slotTokens, '-t': threads, '-tb': threads, '--port': port, '-ngl': 0 };
+  const settings = {
+    '-m': model,
+    '-np': slots,
+    '-c': slots * slotTokens,
+    '-t': threads,
+    '-tb': threads,
+    '--port': port,
+    '-ngl': 0,
+  };
   const loras = adapters.flatMap((file) => ['--lora', file]);
   const child = spawn(
     program,
-    [...Object.entries(settings).flatMap(([name, value]) => [name, String(value)]), ...loras, '--host', '127.0.0.1', '--log-disable'],
+    [
+      ...Object.entries(settings).flatMap(([name, value]) => [name, String(value)]),
+      ...loras,
+      '--host',
+      '127.0.0.1',
+      '--log-disable',
+    ],
     { stdio: 'ignore' },
   );
   const close = endingOf(child);

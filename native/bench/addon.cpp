@@ -1,5 +1,5 @@
-// The addon that only benchmarks load (bench/addon.ts). It is called after the other one has been loaded, which registers
-// llama.cpp's back ends for both.
+// The addon that only benchmarks load (bench/addon.ts). It is called after the other one has been
+// loaded, which registers llama.cpp's back ends for both.
 #include <memory>
 #include <vector>
 
@@ -22,10 +22,12 @@ int intOf(const Napi::Value& value) { return value.As<Napi::Number>().Int32Value
 
 // openModel(path, gpuLayers, kvType): Promise<handle>, freed when it is collected
 Napi::Value openModel(const Napi::CallbackInfo& info) {
-  const ModelOptions options{info[0].As<Napi::String>().Utf8Value(), intOf(info[1]), info[2].As<Napi::String>().Utf8Value()};
+  const ModelOptions options{info[0].As<Napi::String>().Utf8Value(), intOf(info[1]),
+                             info[2].As<Napi::String>().Utf8Value()};
   return PoolJob::run(info.Env(), [options]() -> MakeValue {
     return [model = Model::load(options, {})](Napi::Env env) -> Napi::Value {
-      return ModelHandle::New(env, new std::shared_ptr<Model>(model), [](Napi::Env, std::shared_ptr<Model>* held) { delete held; });
+      return ModelHandle::New(env, new std::shared_ptr<Model>(model),
+                              [](Napi::Env, std::shared_ptr<Model>* held) { delete held; });
     };
   });
 }
@@ -38,22 +40,27 @@ Napi::Value bareLoop(const Napi::CallbackInfo& info) {
     const auto tokens = given.Get(i).As<Napi::Int32Array>();
     prompts.emplace_back(tokens.Data(), tokens.Data() + tokens.ElementLength());
   }
-  return PoolJob::run(info.Env(),
-                      [model = *info[0].As<ModelHandle>().Data(), prompts, samples = intOf(info[2]), tokens = intOf(info[3]),
-                       threads = intOf(info[4])]() -> MakeValue {
-                        const double seconds = bareDecodeLoop(*model, prompts, samples, tokens, threads);
-                        return [seconds](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, seconds); };
-                      });
+  return PoolJob::run(
+      info.Env(),
+      [model = *info[0].As<ModelHandle>().Data(), prompts, samples = intOf(info[2]),
+       tokens = intOf(info[3]), threads = intOf(info[4])]() -> MakeValue {
+        const double seconds = bareDecodeLoop(*model, prompts, samples, tokens, threads);
+        return [seconds](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, seconds); };
+      });
 }
 
-// productRates({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}): Promise<{gflops, toFloat, openblas, ggmlOutProd}>
+// productRates({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}):
+// Promise<{gflops, toFloat, openblas, ggmlOutProd}>
 Napi::Value measureProduct(const Napi::CallbackInfo& info) {
   const auto object = info[0].As<Napi::Object>();
-  const auto integer = [&](const char* name) { return object.Get(name).As<Napi::Number>().Int64Value(); };
+  const auto integer = [&](const char* name) {
+    return object.Get(name).As<Napi::Number>().Int64Value();
+  };
   ProductRequest request;
   request.transposed = object.Get("op").As<Napi::String>().Utf8Value() == "dX";
   request.type = object.Get("type").As<Napi::String>().Utf8Value();
-  request.rows = integer("rows"), request.columns = integer("columns"), request.tokens = integer("tokens");
+  request.rows = integer("rows"), request.columns = integer("columns"),
+  request.tokens = integer("tokens");
   const auto threads = static_cast<int>(integer("threads"));
   request.threads = threads > 0 ? threads : physicalCores();
   request.rounds = static_cast<int>(integer("rounds"));
@@ -61,7 +68,9 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
   return PoolJob::run(info.Env(), [request]() -> MakeValue {
     return [rates = productRates(request)](Napi::Env env) -> Napi::Value {
       Napi::Object result = Napi::Object::New(env);
-      const auto set = [&](const char* name, double rate) { result.Set(name, rate > 0 ? Napi::Number::New(env, rate) : env.Null()); };
+      const auto set = [&](const char* name, double rate) {
+        result.Set(name, rate > 0 ? Napi::Number::New(env, rate) : env.Null());
+      };
       set("gflops", rates.ours);
       set("toFloat", rates.toFloat);
       set("openblas", rates.openBlas);
@@ -74,9 +83,11 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
 }  // namespace
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
-  exports.Set("openModel", Napi::Function::New(env, bindings::asynchronous<openModel>, "openModel"));
+  exports.Set("openModel",
+              Napi::Function::New(env, bindings::asynchronous<openModel>, "openModel"));
   exports.Set("bareLoop", Napi::Function::New(env, bindings::asynchronous<bareLoop>, "bareLoop"));
-  exports.Set("productRates", Napi::Function::New(env, bindings::asynchronous<measureProduct>, "productRates"));
+  exports.Set("productRates",
+              Napi::Function::New(env, bindings::asynchronous<measureProduct>, "productRates"));
   return exports;
 }
 

@@ -17,11 +17,14 @@ struct BatchDeleter {
   }
 };
 
-Token argmax(const float* logits, int count) { return static_cast<Token>(std::max_element(logits, logits + count) - logits); }
+Token argmax(const float* logits, int count) {
+  return static_cast<Token>(std::max_element(logits, logits + count) - logits);
+}
 
 }  // namespace
 
-double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts, int samples, int tokens, int threads) {
+double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>& prompts,
+                      int samples, int tokens, int threads) {
   constexpr int kBatch = 512;
   int cells = 0;
   for (const auto& prompt : prompts) cells += static_cast<int>(prompt.size()) + samples * tokens;
@@ -39,7 +42,8 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   const std::unique_ptr<llama_context, decltype(&llama_free)> context(
       callLlama([&] { return llama_init_from_model(model.handle(), params); }), llama_free);
   if (context == nullptr) throw Error(ErrorCode::outOfMemory, "no context for the bare loop");
-  const std::unique_ptr<llama_batch, BatchDeleter> batch(new llama_batch(llama_batch_init(kBatch, 0, 1)));
+  const std::unique_ptr<llama_batch, BatchDeleter> batch(
+      new llama_batch(llama_batch_init(kBatch, 0, 1)));
   llama_memory_t memory = llama_get_memory(context.get());
 
   const auto add = [&](Token token, int position, int sequence, bool output) {
@@ -62,7 +66,8 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
     const auto& prompt = prompts[p];
     for (size_t i = 0; i < prompt.size();) {
       batch->n_tokens = 0;
-      for (; i < prompt.size() && batch->n_tokens < kBatch; ++i) add(prompt[i], static_cast<int>(i), first, i + 1 == prompt.size());
+      for (; i < prompt.size() && batch->n_tokens < kBatch; ++i)
+        add(prompt[i], static_cast<int>(i), first, i + 1 == prompt.size());
       decode();
     }
     const Token token = argmax(llama_get_logits_ith(context.get(), -1), model.vocabularySize());
@@ -79,7 +84,8 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
     }
     decode();
     for (int s = 0; s < sequences; ++s) {
-      last[static_cast<size_t>(s)] = argmax(llama_get_logits_ith(context.get(), s), model.vocabularySize());
+      last[static_cast<size_t>(s)] =
+          argmax(llama_get_logits_ith(context.get(), s), model.vocabularySize());
     }
   }
   return static_cast<double>(wallNanoseconds() - begin) * 1e-9;

@@ -22,8 +22,9 @@ namespace {
 using kernels::Engine;
 using kernels::Matrix;
 
-using Sgemm = void (*)(int order, int transA, int transB, int m, int n, int k, float alpha, const float* a, int lda, const float* b,
-                       int ldb, float beta, float* c, int ldc);
+using Sgemm = void (*)(int order, int transA, int transB, int m, int n, int k, float alpha,
+                       const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                       int ldc);
 
 struct OpenBlas {
   Sgemm sgemm = nullptr;
@@ -43,7 +44,9 @@ OpenBlas openBlas() {
 
 // Of what else runs on this machine, the clock knows and processor time does not.
 double seconds(const ProductRequest& r, const std::function<void()>& work) {
-  const auto now = [&] { return r.peers ? processCpuNanoseconds() / r.threads : wallNanoseconds(); };
+  const auto now = [&] {
+    return r.peers ? processCpuNanoseconds() / r.threads : wallNanoseconds();
+  };
   const std::int64_t start = now();
   work();
   return static_cast<double>(now() - start) * 1e-9;
@@ -56,14 +59,16 @@ class GgmlOutProduct {
     ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) return;
     backend_.reset(ggml_backend_dev_init(device, nullptr));
-    const auto setThreads = reinterpret_cast<ggml_backend_set_n_threads_t>(
-        ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
+    const auto setThreads =
+        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
     if (backend_ == nullptr || setThreads == nullptr) return;
     setThreads(backend_.get(), threads);
     context_.reset(ggml_init({ggml_tensor_overhead() * 16 + ggml_graph_overhead(), nullptr, true}));
     ggml_tensor* weights = ggml_new_tensor_2d(context_.get(), w.type, w.columns, w.rows);
     ggml_tensor* gradient = ggml_new_tensor_2d(context_.get(), GGML_TYPE_F32, w.rows, tokens);
-    ggml_tensor* result = ggml_out_prod(context_.get(), weights, ggml_transpose(context_.get(), gradient));
+    ggml_tensor* result =
+        ggml_out_prod(context_.get(), weights, ggml_transpose(context_.get(), gradient));
     graph_ = ggml_new_graph(context_.get());
     ggml_build_forward_expand(graph_, result);
     buffer_.reset(ggml_backend_alloc_ctx_tensors(context_.get(), backend_.get()));
@@ -95,10 +100,12 @@ ProductRates productRates(const ProductRequest& r) {
   ggml_type type = GGML_TYPE_COUNT;
   for (int t = 0; t < GGML_TYPE_COUNT; ++t) {
     const char* name = ggml_type_name(static_cast<ggml_type>(t));
-    if (name != nullptr && r.type == name && kernels::readable(static_cast<ggml_type>(t))) type = static_cast<ggml_type>(t);
+    if (name != nullptr && r.type == name && kernels::readable(static_cast<ggml_type>(t)))
+      type = static_cast<ggml_type>(t);
   }
   if (type == GGML_TYPE_COUNT || r.columns % ggml_blck_size(type) != 0)
-    throw Error(ErrorCode::invalidArgument, "no such type, or rows that it does not divide: " + r.type);
+    throw Error(ErrorCode::invalidArgument,
+                "no such type, or rows that it does not divide: " + r.type);
   Random random(1);
   const auto draw = [&](std::int64_t count) {
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -113,7 +120,8 @@ ProductRates productRates(const ProductRequest& r) {
   for (std::int64_t row = 0; row < r.rows; ++row)
     kernels::readRow(kernels::kernels(), w, row, 0, r.columns, dense.data() + row * r.columns);
 
-  const std::int64_t in = r.transposed ? r.rows : r.columns, out = r.transposed ? r.columns : r.rows;
+  const std::int64_t in = r.transposed ? r.rows : r.columns,
+                     out = r.transposed ? r.columns : r.rows;
   const std::vector<float> x = draw(r.tokens * in);
   std::vector<float> y(static_cast<std::size_t>(r.tokens * out));
   Engine engine(r.threads);
@@ -123,11 +131,15 @@ ProductRates productRates(const ProductRequest& r) {
   const OpenBlas blas = r.peers ? openBlas() : OpenBlas{};
   if (blas.setThreads != nullptr) blas.setThreads(r.threads);
   std::unique_ptr<GgmlOutProduct> ggmlOutProduct;
-  if (r.transposed && r.peers) ggmlOutProduct = std::make_unique<GgmlOutProduct>(w, r.tokens, x, r.threads);
+  if (r.transposed && r.peers)
+    ggmlOutProduct = std::make_unique<GgmlOutProduct>(w, r.tokens, x, r.threads);
 
   std::vector<double> ours, toFloat, sgemm, outProd;
   const auto product = [&](Engine& by) {
-    return seconds(r, [&] { r.transposed ? by.yW(w, x.data(), y.data(), r.tokens) : by.xWt(w, x.data(), y.data(), r.tokens); });
+    return seconds(r, [&] {
+      r.transposed ? by.yW(w, x.data(), y.data(), r.tokens)
+                   : by.xWt(w, x.data(), y.data(), r.tokens);
+    });
   };
   for (int round = 0; round <= r.rounds; ++round) {  // the first warms up
     ours.push_back(product(engine));
@@ -135,13 +147,15 @@ ProductRates productRates(const ProductRequest& r) {
     if (blas.sgemm != nullptr) {
       constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
       sgemm.push_back(seconds(r, [&] {
-        blas.sgemm(kRowMajor, kPlain, r.transposed ? kPlain : kTransposed, static_cast<int>(r.tokens), static_cast<int>(out),
-                   static_cast<int>(in), 1, x.data(), static_cast<int>(in), dense.data(), static_cast<int>(r.columns), 0, y.data(),
-                   static_cast<int>(out));
+        blas.sgemm(kRowMajor, kPlain, r.transposed ? kPlain : kTransposed,
+                   static_cast<int>(r.tokens), static_cast<int>(out), static_cast<int>(in), 1,
+                   x.data(), static_cast<int>(in), dense.data(), static_cast<int>(r.columns), 0,
+                   y.data(), static_cast<int>(out));
       }));
     }
     // Ten times slower: once is enough.
-    if (ggmlOutProduct != nullptr && ggmlOutProduct->ready() && round < 2) outProd.push_back(seconds(r, [&] { ggmlOutProduct->run(); }));
+    if (ggmlOutProduct != nullptr && ggmlOutProduct->ready() && round < 2)
+      outProd.push_back(seconds(r, [&] { ggmlOutProduct->run(); }));
   }
   const auto rate = [&](std::vector<double>& times) {
     if (times.size() < 2) return 0.0;

@@ -1,4 +1,5 @@
-// The yardsticks of `bench kernels` and `bench train`: the trainer's products beside those of others.
+// The yardsticks of `bench kernels` and `bench train`: the trainer's products beside those of
+// others.
 #pragma once
 
 #include <cstdint>

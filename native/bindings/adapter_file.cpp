@@ -29,13 +29,14 @@ Napi::Value readAdapter(const Napi::CallbackInfo& info) {
 // encodeAdapter(modelPath, modules, baseSha256): Promise<Buffer>, a GGUF
 Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
   auto modules = std::make_shared<std::vector<training::AdapterModule>>(modulesOf(info[1]));
-  return PoolJob::run(info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> MakeValue {
-    const std::unique_ptr<training::ModelWeights> model = training::loadWeights(path);
-    training::fit(*modules, *model);
-    auto bytes = std::make_shared<std::vector<std::uint8_t>>(
-        training::encodeAdapter({model->hyper.architecture.name, "", "", base, std::move(*modules)}));
-    return [bytes](Napi::Env env) { return fromBytes(env, bytes); };
-  });
+  return PoolJob::run(
+      info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> MakeValue {
+        const std::unique_ptr<training::ModelWeights> model = training::loadWeights(path);
+        training::fit(*modules, *model);
+        auto bytes = std::make_shared<std::vector<std::uint8_t>>(training::encodeAdapter(
+            {model->hyper.architecture.name, "", "", base, std::move(*modules)}));
+        return [bytes](Napi::Env env) { return fromBytes(env, bytes); };
+      });
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ Napi::Value fromModules(Napi::Env env, const std::vector<training::AdapterModule
 
 void exportAdapterFile(Napi::Env env, Napi::Object exports) {
   exports.Set("readAdapter", Napi::Function::New(env, asynchronous<readAdapter>, "readAdapter"));
-  exports.Set("encodeAdapter", Napi::Function::New(env, asynchronous<encodeAdapter>, "encodeAdapter"));
+  exports.Set("encodeAdapter",
+              Napi::Function::New(env, asynchronous<encodeAdapter>, "encodeAdapter"));
 }
 
 }  // namespace isopro::bindings

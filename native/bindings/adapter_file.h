@@ -1,5 +1,5 @@
-// readAdapter(path), encodeAdapter(model, modules, baseSha256), and factors from and to JavaScript; src/engine/addon.ts
-// describes them.
+// readAdapter(path), encodeAdapter(model, modules, baseSha256), and factors from and to JavaScript;
+// src/engine/addon.ts describes them.
 #pragma once
 
 #include <vector>

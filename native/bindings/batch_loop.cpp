@@ -44,7 +44,8 @@ BatchRequest batchRequestOf(const Napi::Object& object) {
   return request;
 }
 
-BatchLoop::BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone, ThreadPool& pool, const BatchSettings& settings)
+BatchLoop::BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone,
+                     ThreadPool& pool, const BatchSettings& settings)
     : context_(std::move(context)),
       aloneContext_(std::move(alone)),
       batch_(*context_, pool, settings),
@@ -105,7 +106,8 @@ Call& BatchLoop::take(std::int64_t number) {
   return call;
 }
 
-Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value onToken, BatchRequest request) {
+Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value onToken,
+                        BatchRequest request) {
   Call& call = Call::create(alive.Env(), alive, onToken);
   Napi::Promise promise = call.promise();
   try {
@@ -116,7 +118,8 @@ Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value on
         [&call, &session, shared] {
           try {
             session.dropRetired();
-            if (session.batch == nullptr) throw Error(ErrorCode::objectDisposed, "the model has been disposed");
+            if (session.batch == nullptr)
+              throw Error(ErrorCode::objectDisposed, "the model has been disposed");
             session.batch->join(call, std::move(*shared));
           } catch (...) {
             call.reject(std::current_exception());

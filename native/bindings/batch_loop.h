@@ -1,4 +1,5 @@
-// The requests that run in a model's batch: from JavaScript's calls into the batch, and each step's report back to them.
+// The requests that run in a model's batch: from JavaScript's calls into the batch, and each step's
+// report back to them.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,11 @@ struct ModelSession;
 class BatchLoop {
  public:
   // `alone`: where deterministic requests run, one after the other.
-  BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone, ThreadPool& pool, const BatchSettings& settings);
+  BatchLoop(std::unique_ptr<Context> context, std::unique_ptr<Context> alone, ThreadPool& pool,
+            const BatchSettings& settings);
 
-  // Settles the call when the reply has ended. Throws what RunningBatch::join throws; the call is the caller's then.
+  // Settles the call when the reply has ended. Throws what RunningBatch::join throws; the call is
+  // the caller's then.
   void join(Call& call, BatchRequest request);
   void step();
   // Settles every call.
@@ -51,6 +54,7 @@ class BatchLoop {
 BatchRequest batchRequestOf(const Napi::Object& object);
 
 // The promise of a reply.
-Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value onToken, BatchRequest request);
+Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value onToken,
+                        BatchRequest request);
 
 }  // namespace isopro::bindings

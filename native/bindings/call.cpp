@@ -12,7 +12,8 @@ Napi::Function Cancellation::define(Napi::Env env) {
 }
 
 Cancellation::Cancellation(const Napi::CallbackInfo& info)
-    : Napi::ObjectWrap<Cancellation>(info), flag_(guarded(info.Env(), [] { return std::make_shared<std::atomic<bool>>(false); })) {}
+    : Napi::ObjectWrap<Cancellation>(info),
+      flag_(guarded(info.Env(), [] { return std::make_shared<std::atomic<bool>>(false); })) {}
 
 void Cancellation::cancel(const Napi::CallbackInfo& info) {
   flag_->store(true);

@@ -1,4 +1,5 @@
-// One asynchronous call: the promise that JavaScript holds, and the events and the value that a job sends back to it.
+// One asynchronous call: the promise that JavaScript holds, and the events and the value that a job
+// sends back to it.
 #pragma once
 
 #include <exception>
@@ -26,8 +27,8 @@ class Cancellation : public Napi::ObjectWrap<Cancellation> {
   CancelFlag flag_;
 };
 
-// Created on the JavaScript thread, used by a job, settled exactly once and gone then; keeps `alive` from being collected
-// until then.
+// Created on the JavaScript thread, used by a job, settled exactly once and gone then; keeps
+// `alive` from being collected until then.
 class Call {
  public:
   // onEvent may be undefined.
@@ -36,8 +37,9 @@ class Call {
   // In the scope of create().
   Napi::Promise promise() const { return deferred_.Promise(); }
 
-  // From the job's thread. An event calls onEvent(value), and where that fails, so does the call, when it is settled; once the
-  // environment has begun to close they do nothing. A call can be settled without any memory left.
+  // From the job's thread. An event calls onEvent(value), and where that fails, so does the call,
+  // when it is settled; once the environment has begun to close they do nothing. A call can be
+  // settled without any memory left.
   void emit(MakeValue value);
   // Events of several calls of one environment, in one message.
   static void emitAll(std::vector<std::pair<Call*, MakeValue>> events);
@@ -64,10 +66,12 @@ inline MakeValue undefined() {
   return [](Napi::Env env) { return env.Undefined(); };
 }
 
-// Posts a job whose return value settles the promise. work(call, cancelled) returns a MakeValue. `alive` and `onEvent` are those
-// of Call::create; the call is made last, when nothing can keep it from being settled any more.
+// Posts a job whose return value settles the promise. work(call, cancelled) returns a MakeValue.
+// `alive` and `onEvent` are those of Call::create; the call is made last, when nothing can keep it
+// from being settled any more.
 template <typename Work>
-Napi::Promise runAsync(JobThread& thread, Napi::Value alive, Napi::Value onEvent, CancelFlag cancelled, Work work) {
+Napi::Promise runAsync(JobThread& thread, Napi::Value alive, Napi::Value onEvent,
+                       CancelFlag cancelled, Work work) {
   Call& call = Call::create(alive.Env(), alive, onEvent);
   Napi::Promise promise = call.promise();
   try {

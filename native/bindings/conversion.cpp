@@ -4,8 +4,12 @@
 
 namespace isopro::bindings {
 
-std::vector<Token> tokensOf(const Napi::Value& value) { return elementsOf<Napi::Int32Array, Token>(value); }
-std::vector<float> floatsOf(const Napi::Value& value) { return elementsOf<Napi::Float32Array, float>(value); }
+std::vector<Token> tokensOf(const Napi::Value& value) {
+  return elementsOf<Napi::Int32Array, Token>(value);
+}
+std::vector<float> floatsOf(const Napi::Value& value) {
+  return elementsOf<Napi::Float32Array, float>(value);
+}
 
 std::uint64_t seedOf(const Napi::Value& value) {
   bool lossless = false;
@@ -18,7 +22,9 @@ bool truthOf(const Napi::Value& value) { return value.As<Napi::Boolean>().Value(
 float floatOf(const Napi::Value& value) { return value.As<Napi::Number>().FloatValue(); }
 std::string textOf(const Napi::Value& value) { return value.As<Napi::String>().Utf8Value(); }
 
-CancelFlag flagOf(const Napi::Value& value) { return Cancellation::Unwrap(value.As<Napi::Object>())->flag(); }
+CancelFlag flagOf(const Napi::Value& value) {
+  return Cancellation::Unwrap(value.As<Napi::Object>())->flag();
+}
 
 SamplingSettings samplingOf(const Napi::Object& object) {
   SamplingSettings sampling;
@@ -89,7 +95,10 @@ Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes) {
   auto held = std::make_unique<std::shared_ptr<std::vector<std::uint8_t>>>(bytes);
   const auto buffer = Napi::Buffer<std::uint8_t>::NewOrCopy(
-      env, bytes->data(), bytes->size(), [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) { delete owner; },
+      env, bytes->data(), bytes->size(),
+      [](Napi::Env, std::uint8_t*, std::shared_ptr<std::vector<std::uint8_t>>* owner) {
+        delete owner;
+      },
       held.get());
   held.release();
   return buffer;
@@ -115,7 +124,8 @@ Napi::Value fromChances(Napi::Env env, const std::vector<TokenChance>& chances) 
 
 Napi::Value fromChances(Napi::Env env, const std::vector<std::vector<TokenChance>>& rows) {
   Napi::Array array = Napi::Array::New(env, rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) array.Set(static_cast<std::uint32_t>(i), fromChances(env, rows[i]));
+  for (size_t i = 0; i < rows.size(); ++i)
+    array.Set(static_cast<std::uint32_t>(i), fromChances(env, rows[i]));
   return array;
 }
 
@@ -126,7 +136,9 @@ Napi::Object fromReply(Napi::Env env, const Reply& reply) {
   object.Set("sampledLogProbabilities", fromFloats(env, reply.sampledLogProbabilities));
   if (!reply.top.empty()) object.Set("top", fromChances(env, reply.top));
   object.Set("text", reply.text);
-  object.Set("finish", reply.finish == Finish::kStop ? "stop" : reply.finish == Finish::kLength ? "length" : "aborted");
+  object.Set("finish", reply.finish == Finish::kStop     ? "stop"
+                       : reply.finish == Finish::kLength ? "length"
+                                                         : "aborted");
   return object;
 }
 
@@ -161,7 +173,8 @@ Napi::Value fromBranchScores(Napi::Env env, const BranchScores& scored) {
   };
   Napi::Array logProbabilities = Napi::Array::New(env, scored.scores.size());
   for (size_t i = 0; i < scored.scores.size(); ++i) {
-    logProbabilities.Set(static_cast<std::uint32_t>(i), fromFloats(env, scored.scores[i].logProbabilities));
+    logProbabilities.Set(static_cast<std::uint32_t>(i),
+                         fromFloats(env, scored.scores[i].logProbabilities));
   }
   Napi::Object object = Napi::Object::New(env);
   object.Set("logProbabilities", logProbabilities);

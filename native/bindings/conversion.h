@@ -53,7 +53,8 @@ auto arrayOf(const Napi::Value& value, Read read) {
 Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens);
 Napi::Value fromTexts(Napi::Env env, const std::vector<std::string>& texts);
 Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
-// The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
+// The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids
+// that.
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes);
 Napi::Value fromHalves(Napi::Env env, const std::vector<std::uint16_t>& values);
 // [{tokenId, logprob}], or one such list a token.
@@ -63,7 +64,8 @@ Napi::Object fromReply(Napi::Env env, const Reply& reply);
 Napi::Value fromRollout(Napi::Env env, const Rollout& rollout);
 // {logProbabilities, ranks, top}[]
 Napi::Value fromScores(Napi::Env env, const std::vector<TokenScores>& scores);
-// {logProbabilities: Float32Array[], trunk, branches, repeatedTokens}, of which two are {tokens, time}
+// {logProbabilities: Float32Array[], trunk, branches, repeatedTokens}, of which two are {tokens,
+// time}
 Napi::Value fromBranchScores(Napi::Env env, const BranchScores& scored);
 // {seconds, processorSeconds}
 Napi::Value fromStageTime(Napi::Env env, const StageTime& time);

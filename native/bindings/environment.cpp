@@ -20,8 +20,9 @@ Environment::Environment(Napi::Env env) : env_(env) {
   const auto ring = [](napi_env env, napi_value, void* self, void*) {
     if (env != nullptr) static_cast<Environment*>(self)->receive();
   };
-  const napi_status status = napi_create_threadsafe_function(env, nullptr, nullptr, Napi::String::New(env, "isopro-native"), 0, 1, nullptr,
-                                                             nullptr, this, ring, &bell_);
+  const napi_status status = napi_create_threadsafe_function(
+      env, nullptr, nullptr, Napi::String::New(env, "isopro-native"), 0, 1, nullptr, nullptr, this,
+      ring, &bell_);
   NAPI_THROW_IF_FAILED_VOID(env, status);
   napi_unref_threadsafe_function(env_, bell_);
 }

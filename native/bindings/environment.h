@@ -1,9 +1,10 @@
-// What one JavaScript environment, the main thread or a worker, keeps for as long as it lives: its job threads, the way
-// back from them, the calls that are not settled, and the classes whose objects C++ makes.
+// What one JavaScript environment, the main thread or a worker, keeps for as long as it lives: its
+// job threads, the way back from them, the calls that are not settled, and the classes whose
+// objects C++ makes.
 //
-// Before Node-API takes anything of the environment down, a clean-up hook ends the job threads and closes the way back.
-// A job may therefore read JavaScript's memory and send messages for as long as it runs, and what a job uses is destroyed
-// on the JavaScript thread, never by the job itself.
+// Before Node-API takes anything of the environment down, a clean-up hook ends the job threads and
+// closes the way back. A job may therefore read JavaScript's memory and send messages for as long
+// as it runs, and what a job uses is destroyed on the JavaScript thread, never by the job itself.
 #pragma once
 
 #include <functional>
@@ -35,8 +36,8 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // From any thread: runs the one message of the list on the JavaScript thread, after those sent before it. A list, because
-  // moving its node takes no memory.
+  // From any thread: runs the one message of the list on the JavaScript thread, after those sent
+  // before it. A list, because moving its node takes no memory.
   void send(std::list<Message> message) noexcept;
 
   // The event loop goes on while there are calls.
@@ -65,7 +66,8 @@ class Environment {
 
   std::mutex mutex_;
   std::list<Message> messages_;
-  napi_threadsafe_function bell_ = nullptr;  // null once closed; waking it up for each message is all that it does
+  napi_threadsafe_function bell_ =
+      nullptr;  // null once closed; waking it up for each message is all that it does
 };
 
 }  // namespace isopro::bindings

@@ -7,7 +7,8 @@
 
 namespace isopro::bindings {
 
-// Any exception; what is not an isopro::Error becomes OUT_OF_MEMORY (std::bad_alloc) or NATIVE_FAILURE.
+// Any exception; what is not an isopro::Error becomes OUT_OF_MEMORY (std::bad_alloc) or
+// NATIVE_FAILURE.
 Napi::Error toJsError(Napi::Env env, std::exception_ptr failure);
 
 // Runs a synchronous binding and rethrows what it throws as a JavaScript error.

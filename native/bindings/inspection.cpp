@@ -14,12 +14,15 @@
 namespace isopro::bindings {
 namespace {
 
-Napi::Value number(Napi::Env env, std::uint64_t value) { return Napi::Number::New(env, static_cast<double>(value)); }
+Napi::Value number(Napi::Env env, std::uint64_t value) {
+  return Napi::Number::New(env, static_cast<double>(value));
+}
 
 template <typename Items, typename Make>
 Napi::Array listFrom(Napi::Env env, const Items& items, Make make) {
   Napi::Array array = Napi::Array::New(env, items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) array.Set(static_cast<std::uint32_t>(i), make(items[i]));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    array.Set(static_cast<std::uint32_t>(i), make(items[i]));
   return array;
 }
 
@@ -59,7 +62,8 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                Napi::Object entry = Napi::Object::New(env);
                entry.Set("name", tensor.name);
                entry.Set("type", tensor.type);
-               entry.Set("dimensions", listFrom(env, tensor.dimensions, [env](std::int64_t dimension) {
+               entry.Set("dimensions",
+                         listFrom(env, tensor.dimensions, [env](std::int64_t dimension) {
                            return Napi::Number::New(env, static_cast<double>(dimension));
                          }));
                entry.Set("bytes", number(env, tensor.bytes));
@@ -86,7 +90,8 @@ Napi::Value inspectModel(const Napi::CallbackInfo& info) {
     Inspection inspection = inspect(path);
     const bool loads = inspection.kind != "adapter" && !inspection.problem;
     auto training = loads ? trainingProblem(path) : inspection.problem;
-    return [inspection = std::move(inspection), training = std::move(training)](Napi::Env env) -> Napi::Value {
+    return [inspection = std::move(inspection),
+            training = std::move(training)](Napi::Env env) -> Napi::Value {
       Napi::Object object = toObject(env, inspection);
       object.Set("trainingProblem", problemOf(env, training));
       return object;

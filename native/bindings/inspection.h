@@ -1,4 +1,5 @@
-// inspectModel(path): what a GGUF file says about itself; src/engine/inspect.ts describes the result.
+// inspectModel(path): what a GGUF file says about itself; src/engine/inspect.ts describes the
+// result.
 #pragma once
 
 #include <napi.h>

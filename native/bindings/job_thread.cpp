@@ -10,12 +10,15 @@ namespace isopro::bindings {
 namespace {
 
 std::exception_ptr disposed() {
-  return std::make_exception_ptr(Error(ErrorCode::objectDisposed, "the object was disposed before the call ran"));
+  return std::make_exception_ptr(
+      Error(ErrorCode::objectDisposed, "the object was disposed before the call ran"));
 }
 
 }  // namespace
 
-JobThread::JobThread(Environment& environment) : environment_(&environment) { environment.add(this); }
+JobThread::JobThread(Environment& environment) : environment_(&environment) {
+  environment.add(this);
+}
 
 JobThread::~JobThread() { stop(); }
 
@@ -49,7 +52,8 @@ void JobThread::dropCancelled() {
     }
   }
   for (const Dropped& drop : dropped)
-    drop(std::make_exception_ptr(Error(ErrorCode::aborted, "the call was cancelled before its turn came")));
+    drop(std::make_exception_ptr(
+        Error(ErrorCode::aborted, "the call was cancelled before its turn came")));
 }
 
 void JobThread::cancelAll() {

@@ -19,8 +19,9 @@ using CancelFlag = std::shared_ptr<std::atomic<bool>>;
 // Of a job that no caller cancels; the thread that runs it still can.
 inline CancelFlag never() { return std::make_shared<std::atomic<bool>>(false); }
 
-// A long generation holds no thread of libuv's pool this way. Made, stopped and destroyed on the JavaScript thread; whoever
-// has one as its last member may be used by its jobs without being owned by them.
+// A long generation holds no thread of libuv's pool this way. Made, stopped and destroyed on the
+// JavaScript thread; whoever has one as its last member may be used by its jobs without being owned
+// by them.
 class JobThread {
  public:
   using Dropped = std::function<void(std::exception_ptr)>;
@@ -30,8 +31,9 @@ class JobThread {
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
-  // `dropped` runs instead of `job`, with the reason, when the thread stops first, and for a `call`, which somebody waits for, on the
-  // JavaScript thread when it is cancelled before its turn. The first job starts the thread; throws SYSTEM_LIMIT.
+  // `dropped` runs instead of `job`, with the reason, when the thread stops first, and for a
+  // `call`, which somebody waits for, on the JavaScript thread when it is cancelled before its
+  // turn. The first job starts the thread; throws SYSTEM_LIMIT.
   void post(CancelFlag cancelled, std::function<void()> job, Dropped dropped, bool call = true);
   // From a job: puts another one behind those that wait.
   void again(CancelFlag cancelled, std::function<void()> job, Dropped dropped);

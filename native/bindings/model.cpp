@@ -50,36 +50,42 @@ class NativeModel : public Wrapped<NativeModel> {
   }
 
   explicit NativeModel(const Napi::CallbackInfo& info)
-      : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_shared<ModelSession>(Environment::of(info.Env())); })) {}
+      : Wrapped(info), session_(guarded(info.Env(), [&] {
+          return std::make_shared<ModelSession>(Environment::of(info.Env()));
+        })) {}
 
  private:
-  // load({path, gpuLayers, kvType, matmul, threads, fixedThreads}, cancellation, onProgress): Promise<void>
+  // load({path, gpuLayers, kvType, matmul, threads, fixedThreads}, cancellation, onProgress):
+  // Promise<void>
   Napi::Value load(const Napi::CallbackInfo& info) {
     const auto options = info[0].As<Napi::Object>();
     const std::string matmul = textOf(options.Get("matmul"));
-    const ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType")),
+    const ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")),
+                                    textOf(options.Get("kvType")),
                                     matmul == "ggml"  ? Matmul::kGgml
                                     : matmul == "own" ? Matmul::kOwn
                                                       : Matmul::kAuto};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
-    return startWithEvents(info, info[2], flagOf(info[1]),
-                           [modelOptions, threads, fixedThreads](Call& call, ModelSession& session, const auto& cancelled) {
-                             int shown = -1;
-                             LoadControl control;
-                             control.cancelled = &cancelled;
-                             control.progress = [&](float progress) {
-                               const int percent = static_cast<int>(progress * 100);
-                               if (percent == shown) return;
-                               shown = percent;
-                               call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
-                             };
-                             session.model = Model::load(modelOptions, control);
-                             const int count = threads > 0 ? threads : physicalCores();
-                             session.context = std::make_unique<Context>(session.model, count, fixedThreads);
-                             session.samplers = std::make_unique<ThreadPool>(count);
-                             return undefined();
-                           });
+    return startWithEvents(
+        info, info[2], flagOf(info[1]),
+        [modelOptions, threads, fixedThreads](Call& call, ModelSession& session,
+                                              const auto& cancelled) {
+          int shown = -1;
+          LoadControl control;
+          control.cancelled = &cancelled;
+          control.progress = [&](float progress) {
+            const int percent = static_cast<int>(progress * 100);
+            if (percent == shown) return;
+            shown = percent;
+            call.emit([percent](Napi::Env env) { return Napi::Number::New(env, percent / 100.0); });
+          };
+          session.model = Model::load(modelOptions, control);
+          const int count = threads > 0 ? threads : physicalCores();
+          session.context = std::make_unique<Context>(session.model, count, fixedThreads);
+          session.samplers = std::make_unique<ThreadPool>(count);
+          return undefined();
+        });
   }
 
   // info(): facts that do not change after loading.
@@ -118,10 +124,13 @@ class NativeModel : public Wrapped<NativeModel> {
 
   // tokenize(text, parseControl): Int32Array
   Napi::Value tokenize(const Napi::CallbackInfo& info) {
-    return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
+    return fromTokens(info.Env(),
+                      loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
   }
 
-  Napi::Value tokenizeAll(const Napi::CallbackInfo& info) { return bindings::tokenizeAll(info, loaded(), session_->model); }
+  Napi::Value tokenizeAll(const Napi::CallbackInfo& info) {
+    return bindings::tokenizeAll(info, loaded(), session_->model);
+  }
 
   // tokenizesInjectively(): boolean
   Napi::Value tokenizesInjectively(const Napi::CallbackInfo& info) {
@@ -132,7 +141,8 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value detokenize(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     loaded().checkTokens(tokens, "tokens");
-    return Napi::String::New(info.Env(), loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
+    return Napi::String::New(info.Env(),
+                             loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
   }
 
   // bytes(token): Buffer. Of a token that is a part of a character, too, which is no text.
@@ -158,7 +168,8 @@ class NativeModel : public Wrapped<NativeModel> {
     return result;
   }
 
-  // generate(request, cancellation, onEvent): Promise<progress>; events are {rollout} or {progress}.
+  // generate(request, cancellation, onEvent): Promise<progress>; events are {rollout} or
+  // {progress}.
   Napi::Value generate(const Napi::CallbackInfo& info) {
     const auto object = info[0].As<Napi::Object>();
     auto request = std::make_shared<RolloutRequest>(requestOf(object));
@@ -166,52 +177,59 @@ class NativeModel : public Wrapped<NativeModel> {
     const bool override = !adapterValue.IsUndefined();
     std::shared_ptr<Adapter> adapter = adapterOf(adapterValue);
     const float scale = floatOf(object.Get("adapterScale"));
-    return startWithEvents(info, info[2], flagOf(info[1]), [=](Call& call, ModelSession& session, const auto& cancelled) {
-      AdapterOverride guard(session, override, adapter, scale);
-      RolloutProgress last;
-      std::int64_t shown = 0;
-      RolloutEvents events;
-      events.finished = [&](Rollout&& rollout) {
-        auto shared = std::make_shared<Rollout>(std::move(rollout));
-        call.emit([shared](Napi::Env env) {
-          Napi::Object event = Napi::Object::New(env);
-          event.Set("rollout", fromRollout(env, *shared));
-          return event;
+    return startWithEvents(
+        info, info[2], flagOf(info[1]),
+        [=](Call& call, ModelSession& session, const auto& cancelled) {
+          AdapterOverride guard(session, override, adapter, scale);
+          RolloutProgress last;
+          std::int64_t shown = 0;
+          RolloutEvents events;
+          events.finished = [&](Rollout&& rollout) {
+            auto shared = std::make_shared<Rollout>(std::move(rollout));
+            call.emit([shared](Napi::Env env) {
+              Napi::Object event = Napi::Object::New(env);
+              event.Set("rollout", fromRollout(env, *shared));
+              return event;
+            });
+          };
+          events.progress = [&](const RolloutProgress& progress) {
+            last = progress;
+            const std::int64_t now = wallNanoseconds();
+            if (now - shown < kProgressInterval && progress.finished < progress.total) return;
+            shown = now;
+            call.emit([progress](Napi::Env env) {
+              Napi::Object event = Napi::Object::New(env);
+              event.Set("progress", fromProgress(env, progress));
+              return event;
+            });
+          };
+          generateRollouts(session.readyContext(), *session.samplers, *request, events, cancelled);
+          return MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
         });
-      };
-      events.progress = [&](const RolloutProgress& progress) {
-        last = progress;
-        const std::int64_t now = wallNanoseconds();
-        if (now - shown < kProgressInterval && progress.finished < progress.total) return;
-        shown = now;
-        call.emit([progress](Napi::Env env) {
-          Napi::Object event = Napi::Object::New(env);
-          event.Set("progress", fromProgress(env, progress));
-          return event;
-        });
-      };
-      generateRollouts(session.readyContext(), *session.samplers, *request, events, cancelled);
-      return MakeValue([last](Napi::Env env) { return fromProgress(env, last); });
-    });
   }
 
-  // openBatch({cells, maxSequences, prefixTokens}): Promise<void>; a running batch in a context of its own.
+  // openBatch({cells, maxSequences, prefixTokens}): Promise<void>; a running batch in a context of
+  // its own.
   Napi::Value openBatch(const Napi::CallbackInfo& info) {
     const auto object = info[0].As<Napi::Object>();
-    const BatchSettings settings{intOf(object.Get("cells")), intOf(object.Get("maxSequences")), intOf(object.Get("prefixTokens"))};
+    const BatchSettings settings{intOf(object.Get("cells")), intOf(object.Get("maxSequences")),
+                                 intOf(object.Get("prefixTokens"))};
     return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
       Context& own = session.readyContext();
-      if (session.batch != nullptr) throw Error(ErrorCode::invalidArgument, "the model has a running batch");
+      if (session.batch != nullptr)
+        throw Error(ErrorCode::invalidArgument, "the model has a running batch");
       giveWay();
       const int threads = own.governor().maxThreads();
       auto context = std::make_unique<Context>(session.model, threads, own.fixedThreads());
       auto alone = std::make_unique<Context>(session.model, threads, true);
-      session.batch = std::make_unique<BatchLoop>(std::move(context), std::move(alone), *session.samplers, settings);
+      session.batch = std::make_unique<BatchLoop>(std::move(context), std::move(alone),
+                                                  *session.samplers, settings);
       return undefined();
     });
   }
 
-  // reply(request, cancellation, onToken): Promise<reply>; the request joins the running batch. Events are tokens.
+  // reply(request, cancellation, onToken): Promise<reply>; the request joins the running batch.
+  // Events are tokens.
   Napi::Value reply(const Napi::CallbackInfo& info) {
     const auto object = info[0].As<Napi::Object>();
     BatchRequest request = batchRequestOf(object);
@@ -231,8 +249,9 @@ class NativeModel : public Wrapped<NativeModel> {
     const bool stepwise = truthOf(how.Get("stepwise"));
     const int alternatives = intOf(how.Get("alternatives"));
     return start(info, flagOf(info[3]), [=](Call&, ModelSession& session, const auto& cancelled) {
-      auto scores = std::make_shared<std::vector<TokenScores>>(scoreContinuations(
-          session.readyContext(), *session.samplers, prefix, continuations, cellBudget, stepwise, alternatives, cancelled));
+      auto scores = std::make_shared<std::vector<TokenScores>>(
+          scoreContinuations(session.readyContext(), *session.samplers, prefix, continuations,
+                             cellBudget, stepwise, alternatives, cancelled));
       return MakeValue([scores](Napi::Env env) { return fromScores(env, *scores); });
     });
   }
@@ -244,13 +263,14 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::vector<Branch> branches = arrayOf(info[1], branchOf);
     const int cellBudget = intOf(info[2].As<Napi::Object>().Get("cellBudget"));
     return start(info, flagOf(info[3]), [=](Call&, ModelSession& session, const auto& cancelled) {
-      auto scored = std::make_shared<BranchScores>(
-          isopro::scoreBranches(session.readyContext(), *session.samplers, trunk, branches, cellBudget, cancelled));
+      auto scored = std::make_shared<BranchScores>(isopro::scoreBranches(
+          session.readyContext(), *session.samplers, trunk, branches, cellBudget, cancelled));
       return MakeValue([scored](Napi::Env env) { return fromBranchScores(env, *scored); });
     });
   }
 
-  // hiddenRows(tokens, boundaries, cancellation): Promise<Uint16Array[]> in the order of the boundaries
+  // hiddenRows(tokens, boundaries, cancellation): Promise<Uint16Array[]> in the order of the
+  // boundaries
   Napi::Value hiddenRows(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> boundaries = tokensOf(info[1]);
@@ -267,7 +287,8 @@ class NativeModel : public Wrapped<NativeModel> {
     });
   }
 
-  // hiddenNorms(tokens, blocks, cancellation): Promise<{out, in, update}[]> in the order of the blocks
+  // hiddenNorms(tokens, blocks, cancellation): Promise<{out, in, update}[]> in the order of the
+  // blocks
   Napi::Value hiddenNorms(const Napi::CallbackInfo& info) {
     const std::vector<Token> tokens = tokensOf(info[0]);
     const std::vector<Token> blocks = tokensOf(info[1]);
@@ -296,7 +317,8 @@ class NativeModel : public Wrapped<NativeModel> {
     return start(info, flagOf(info[2]), [=](Call&, ModelSession& session, const auto& cancelled) {
       Context& context = session.readyContext();
       AdapterOverride guard(session, override, adapter, 1.0f);
-      const auto unit = std::make_shared<std::vector<float>>(isopro::embed(context, tokens, cancelled));
+      const auto unit =
+          std::make_shared<std::vector<float>>(isopro::embed(context, tokens, cancelled));
       return MakeValue([unit](Napi::Env env) { return fromFloats(env, *unit); });
     });
   }
@@ -328,7 +350,8 @@ class NativeModel : public Wrapped<NativeModel> {
     });
   }
 
-  // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs them.
+  // releaseContext(): Promise<void>; frees KV cache and compute buffers until the next call needs
+  // them.
   Napi::Value releaseContext(const Napi::CallbackInfo& info) {
     return start(info, never(), [](Call&, ModelSession& session, const auto&) {
       session.readyContext().release();
@@ -341,7 +364,9 @@ class NativeModel : public Wrapped<NativeModel> {
     disposed_ = true;
     session_->thread.cancelAll();
     return start(info, never(), [](Call&, ModelSession& session, const auto&) {
-      if (session.batch != nullptr) session.batch->close(std::make_exception_ptr(Error(ErrorCode::aborted, "the model was disposed")));
+      if (session.batch != nullptr)
+        session.batch->close(
+            std::make_exception_ptr(Error(ErrorCode::aborted, "the model was disposed")));
       session.batch.reset();
       session.adapter.reset();
       session.samplers.reset();
@@ -351,22 +376,26 @@ class NativeModel : public Wrapped<NativeModel> {
     });
   }
 
-  // Runs work(call, session, cancelled) on the job thread. The call keeps this object alive, and with it the session.
+  // Runs work(call, session, cancelled) on the job thread. The call keeps this object alive, and
+  // with it the session.
   template <typename Work>
   Napi::Promise start(const Napi::CallbackInfo& info, CancelFlag cancelled, Work work) {
     return startWithEvents(info, info.Env().Undefined(), std::move(cancelled), std::move(work));
   }
   template <typename Work>
-  Napi::Promise startWithEvents(const Napi::CallbackInfo& info, Napi::Value onEvent, CancelFlag cancelled, Work work) {
+  Napi::Promise startWithEvents(const Napi::CallbackInfo& info, Napi::Value onEvent,
+                                CancelFlag cancelled, Work work) {
     return runAsync(session_->thread, info.This(), onEvent, std::move(cancelled),
-                    [session = session_.get(), work = std::move(work)](Call& call, const std::atomic<bool>& flag) mutable {
+                    [session = session_.get(), work = std::move(work)](
+                        Call& call, const std::atomic<bool>& flag) mutable {
                       session->dropRetired();
                       return work(call, *session, flag);
                     });
   }
 
   const Model& loaded() const {
-    if (disposed_ || session_->model == nullptr) throw Error(ErrorCode::objectDisposed, "the model has been disposed");
+    if (disposed_ || session_->model == nullptr)
+      throw Error(ErrorCode::objectDisposed, "the model has been disposed");
     return *session_->model;
   }
 
@@ -374,8 +403,9 @@ class NativeModel : public Wrapped<NativeModel> {
   bool disposed_ = false;
 };
 
-// stopAll(): cancels and ends the job threads of this environment. process.exit() runs C++'s static destructors without
-// tearing the environment down; a thread inside llama.cpp would outlive what it uses.
+// stopAll(): cancels and ends the job threads of this environment. process.exit() runs C++'s static
+// destructors without tearing the environment down; a thread inside llama.cpp would outlive what it
+// uses.
 Napi::Value stopAll(const Napi::CallbackInfo& info) {
   Environment::of(info.Env()).stopThreads();
   return info.Env().Undefined();

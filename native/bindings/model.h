@@ -1,5 +1,5 @@
-// NativeModel and NativeAdapter: argument reading, object lifetimes, one job a call. src/engine/model.ts has checked
-// every argument's type before it arrives here.
+// NativeModel and NativeAdapter: argument reading, object lifetimes, one job a call.
+// src/engine/model.ts has checked every argument's type before it arrives here.
 #pragma once
 
 #include <napi.h>

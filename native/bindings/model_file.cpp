@@ -18,7 +18,8 @@ struct ModelFileSession {
   JobThread thread;  // last: stops before the file is destroyed
 
   training::ModelFile& ready() const {
-    if (*file == nullptr) throw Error(ErrorCode::objectDisposed, "the model file has been disposed");
+    if (*file == nullptr)
+      throw Error(ErrorCode::objectDisposed, "the model file has been disposed");
     return **file;
   }
 };
@@ -36,7 +37,9 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   }
 
   explicit NativeModelFile(const Napi::CallbackInfo& info)
-      : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_unique<ModelFileSession>(Environment::of(info.Env())); })) {}
+      : Wrapped(info), session_(guarded(info.Env(), [&] {
+          return std::make_unique<ModelFileSession>(Environment::of(info.Env()));
+        })) {}
 
   const ModelFileSlot& slot() const { return session_->file; }
 
@@ -45,12 +48,14 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   Napi::Value start(const Napi::CallbackInfo& info, Work work) {
     return runAsync(
         session_->thread, info.This(), info.Env().Undefined(), never(),
-        [&session = *session_, work = std::move(work)](Call&, const std::atomic<bool>&) mutable -> MakeValue { return work(session); });
+        [&session = *session_, work = std::move(work)](
+            Call&, const std::atomic<bool>&) mutable -> MakeValue { return work(session); });
   }
 
   // merge(modelPath, modules, type): Promise<void>
   Napi::Value merge(const Napi::CallbackInfo& info) {
-    return start(info, [model = textOf(info[0]), modules = modulesOf(info[1]), type = textOf(info[2])](ModelFileSession& session) mutable {
+    return start(info, [model = textOf(info[0]), modules = modulesOf(info[1]),
+                        type = textOf(info[2])](ModelFileSession& session) mutable {
       *session.file = training::mergedModel(model, std::move(modules), type);
       return undefined();
     });
@@ -59,14 +64,15 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   // describe(): Promise<{bytes, types: {[type]: number}}>
   Napi::Value describe(const Napi::CallbackInfo& info) {
     return start(info, [](ModelFileSession& session) {
-      return MakeValue([bytes = session.ready().size(), types = session.ready().types()](Napi::Env env) {
-        Napi::Object object = Napi::Object::New(env);
-        object.Set("bytes", static_cast<double>(bytes));
-        Napi::Object counts = Napi::Object::New(env);
-        for (const auto& [type, count] : types) counts.Set(type, static_cast<double>(count));
-        object.Set("types", counts);
-        return object;
-      });
+      return MakeValue(
+          [bytes = session.ready().size(), types = session.ready().types()](Napi::Env env) {
+            Napi::Object object = Napi::Object::New(env);
+            object.Set("bytes", static_cast<double>(bytes));
+            Napi::Object counts = Napi::Object::New(env);
+            for (const auto& [type, count] : types) counts.Set(type, static_cast<double>(count));
+            object.Set("types", counts);
+            return object;
+          });
     });
   }
 
@@ -74,7 +80,8 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
   Napi::Value next(const Napi::CallbackInfo& info) {
     return start(info, [](ModelFileSession& session) {
       auto bytes = std::make_shared<std::vector<std::uint8_t>>(session.ready().next());
-      return MakeValue([bytes](Napi::Env env) { return bytes->empty() ? env.Null() : fromBytes(env, bytes); });
+      return MakeValue(
+          [bytes](Napi::Env env) { return bytes->empty() ? env.Null() : fromBytes(env, bytes); });
     });
   }
 
@@ -91,8 +98,12 @@ class NativeModelFile : public Wrapped<NativeModelFile> {
 
 }  // namespace
 
-ModelFileSlot modelFileOf(const Napi::Value& value) { return NativeModelFile::Unwrap(value.As<Napi::Object>())->slot(); }
+ModelFileSlot modelFileOf(const Napi::Value& value) {
+  return NativeModelFile::Unwrap(value.As<Napi::Object>())->slot();
+}
 
-void exportModelFile(Napi::Env env, Napi::Object exports) { exports.Set("NativeModelFile", NativeModelFile::define(env)); }
+void exportModelFile(Napi::Env env, Napi::Object exports) {
+  exports.Set("NativeModelFile", NativeModelFile::define(env));
+}
 
 }  // namespace isopro::bindings

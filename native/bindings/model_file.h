@@ -9,7 +9,8 @@
 
 namespace isopro::bindings {
 
-// Where a NativeModelFile keeps its file; a job fills it before JavaScript asks for the first piece.
+// Where a NativeModelFile keeps its file; a job fills it before JavaScript asks for the first
+// piece.
 using ModelFileSlot = std::shared_ptr<std::unique_ptr<training::ModelFile>>;
 
 ModelFileSlot modelFileOf(const Napi::Value& value);

@@ -27,7 +27,8 @@ struct ModelSession {
   std::shared_ptr<Adapter> adapter;
   float adapterScale = 1.0f;
   std::unique_ptr<BatchLoop> batch;  // where there is one
-  // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which only the job thread may change.
+  // Adapters that JavaScript has let go of. llama.cpp keeps a list of a model's adapters, which
+  // only the job thread may change.
   std::mutex retiredMutex;
   std::list<std::shared_ptr<Adapter>> retired;
   JobThread thread;  // last: stops before the rest is destroyed
@@ -36,8 +37,8 @@ struct ModelSession {
   void retire(std::list<std::shared_ptr<Adapter>> adapters) noexcept;
   void dropRetired();
 
-  // From a job: the next step of the batch, where it has work, is one more job. What else the thread is asked for runs between
-  // two steps.
+  // From a job: the next step of the batch, where it has work, is one more job. What else the
+  // thread is asked for runs between two steps.
   void continueBatch();
 
   Context& readyContext() const {
@@ -61,7 +62,8 @@ class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
   void release();
 
   std::shared_ptr<ModelSession> session_;
-  std::list<std::shared_ptr<Adapter>> adapter_;  // one, or none; a list, because letting go of it takes no memory
+  std::list<std::shared_ptr<Adapter>>
+      adapter_;  // one, or none; a list, because letting go of it takes no memory
 };
 
 // Null where undefined or null. Throws OBJECT_DISPOSED.
@@ -70,7 +72,8 @@ std::shared_ptr<Adapter> adapterOf(const Napi::Value& value);
 // Sets the adapter of one call and puts the model's own back.
 class AdapterOverride {
  public:
-  AdapterOverride(ModelSession& session, bool active, std::shared_ptr<Adapter> adapter, float scale) : session_(session), active_(active) {
+  AdapterOverride(ModelSession& session, bool active, std::shared_ptr<Adapter> adapter, float scale)
+      : session_(session), active_(active) {
     if (active_) session_.readyContext().setAdapter(std::move(adapter), scale);
   }
   ~AdapterOverride() {

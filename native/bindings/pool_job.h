@@ -22,7 +22,8 @@ class PoolJob : public Napi::AsyncWorker {
   }
 
  private:
-  PoolJob(Napi::Env env, std::function<MakeValue()> work) : Napi::AsyncWorker(env), deferred_(env), work_(std::move(work)) {}
+  PoolJob(Napi::Env env, std::function<MakeValue()> work)
+      : Napi::AsyncWorker(env), deferred_(env), work_(std::move(work)) {}
 
   void Execute() override {
     try {

@@ -10,8 +10,8 @@
 namespace isopro::bindings {
 namespace {
 
-// loadBackends(folder): registers every ggml back end of a folder. llama.cpp registers each library once, so that
-// calling it again, or loading node-llama-cpp in the same process, adds nothing.
+// loadBackends(folder): registers every ggml back end of a folder. llama.cpp registers each library
+// once, so that calling it again, or loading node-llama-cpp in the same process, adds nothing.
 Napi::Value loadBackends(const Napi::CallbackInfo& info) {
   const std::string folder = info[0].As<Napi::String>();
   guarded(info.Env(), [&] {
@@ -33,28 +33,35 @@ Napi::Value backends(const Napi::CallbackInfo& info) {
     entry.Set("name", ggml_backend_dev_name(device));
     entry.Set("description", ggml_backend_dev_description(device));
     const auto type = ggml_backend_dev_type(device);
-    entry.Set("type", type == GGML_BACKEND_DEVICE_TYPE_CPU ? "cpu" : type == GGML_BACKEND_DEVICE_TYPE_GPU ? "gpu" : "other");
+    entry.Set("type", type == GGML_BACKEND_DEVICE_TYPE_CPU   ? "cpu"
+                      : type == GGML_BACKEND_DEVICE_TYPE_GPU ? "gpu"
+                                                             : "other");
     result.Set(static_cast<uint32_t>(i), entry);
   }
   return result;
 }
 
-// processorFeatures(): {name: value} of the instruction sets that the loaded CPU back end was compiled for.
+// processorFeatures(): {name: value} of the instruction sets that the loaded CPU back end was
+// compiled for.
 Napi::Value processorFeatures(const Napi::CallbackInfo& info) {
   Napi::Object result = Napi::Object::New(info.Env());
   ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (device == nullptr) return result;
   ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
-  auto features = reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(registry, "ggml_backend_get_features"));
+  auto features = reinterpret_cast<ggml_backend_get_features_t>(
+      ggml_backend_reg_get_proc_address(registry, "ggml_backend_get_features"));
   if (features == nullptr) return result;
-  for (const ggml_backend_feature* feature = features(registry); feature->name != nullptr; ++feature) {
+  for (const ggml_backend_feature* feature = features(registry); feature->name != nullptr;
+       ++feature) {
     result.Set(feature->name, feature->value);
   }
   return result;
 }
 
 // physicalCores(): as loadModel's default of threads.
-Napi::Value countPhysicalCores(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), physicalCores()); }
+Napi::Value countPhysicalCores(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), physicalCores());
+}
 
 }  // namespace
 
@@ -62,7 +69,8 @@ void exportRuntime(Napi::Env env, Napi::Object exports) {
   exports.Set("llamaRelease", Napi::String::New(env, ISOPRO_LLAMA_RELEASE));
   exports.Set("loadBackends", Napi::Function::New(env, loadBackends, "loadBackends"));
   exports.Set("backends", Napi::Function::New(env, backends, "backends"));
-  exports.Set("processorFeatures", Napi::Function::New(env, processorFeatures, "processorFeatures"));
+  exports.Set("processorFeatures",
+              Napi::Function::New(env, processorFeatures, "processorFeatures"));
   exports.Set("physicalCores", Napi::Function::New(env, countPhysicalCores, "physicalCores"));
 }
 

@@ -67,7 +67,9 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   }
 
   explicit NativeTrainer(const Napi::CallbackInfo& info)
-      : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_unique<TrainerSession>(Environment::of(info.Env())); })) {}
+      : Wrapped(info), session_(guarded(info.Env(), [&] {
+          return std::make_unique<TrainerSession>(Environment::of(info.Env()));
+        })) {}
 
  private:
   // llama.cpp maps the same file for sampling: between calls the trainer holds none of it.
@@ -78,20 +80,24 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     }
   };
 
-  // Runs work(session, cancelled) on the job thread. The call keeps this object and every argument alive until it is done.
+  // Runs work(session, cancelled) on the job thread. The call keeps this object and every argument
+  // alive until it is done.
   template <typename Work>
   Napi::Value start(const Napi::CallbackInfo& info, const CancelFlag& cancelled, Work work) {
     Napi::Array alive = Napi::Array::New(info.Env());
     alive.Set(0u, info.This());
-    for (std::size_t i = 0; i < info.Length(); ++i) alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
+    for (std::size_t i = 0; i < info.Length(); ++i)
+      alive.Set(static_cast<std::uint32_t>(i + 1), info[i]);
     return runAsync(session_->thread, alive, info.Env().Undefined(), cancelled,
-                    [&session = *session_, work = std::move(work)](Call&, const std::atomic<bool>& flag) mutable -> MakeValue {
+                    [&session = *session_, work = std::move(work)](
+                        Call&, const std::atomic<bool>& flag) mutable -> MakeValue {
                       const ReleaseWeights release{session};
                       return work(session, flag);
                     });
   }
 
-  // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer on the opened model.
+  // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer
+  // on the opened model.
   Napi::Value open(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](TrainerSession& session, const auto&) {
       validateModel(GgufFile::open(path));  // what inference refuses is not trained either
@@ -109,13 +115,16 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
 
   // create(options): Promise<void>
   Napi::Value create(const Napi::CallbackInfo& info) {
-    return start(info, never(), [options = optionsOf(info[0].As<Napi::Object>())](TrainerSession& session, const auto&) {
-      session.trainer = std::make_unique<Trainer>(std::move(session.opened), options);
-      return undefined();
-    });
+    return start(
+        info, never(),
+        [options = optionsOf(info[0].As<Napi::Object>())](TrainerSession& session, const auto&) {
+          session.trainer = std::make_unique<Trainer>(std::move(session.opened), options);
+          return undefined();
+        });
   }
 
-  // information(): Promise<{architecture, layers, ..., steps, targets: [{module, rank, scale, parameters}]}>
+  // information(): Promise<{architecture, layers, ..., steps, targets: [{module, rank, scale,
+  // parameters}]}>
   Napi::Value information(const Napi::CallbackInfo& info) {
     return start(info, never(), [](TrainerSession& session, const auto&) {
       Trainer& trainer = session.ready();
@@ -124,7 +133,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
       const int threads = trainer.engine().pool().threads();
       std::vector<TargetFact> targets;
       for (const training::Lora* lora : trainer.loras())
-        targets.push_back({lora->module, lora->rank(), lora->scale, lora->a.value.size() + lora->b.value.size()});
+        targets.push_back(
+            {lora->module, lora->rank(), lora->scale, lora->a.value.size() + lora->b.value.size()});
       return MakeValue([facts, steps, threads, targets](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);
         object.Set("architecture", facts.architecture);
@@ -153,7 +163,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     });
   }
 
-  // times(): Promise<{boundaries: {seconds, processorSeconds}, evaluation, forward, head, backward, optimiser}>
+  // times(): Promise<{boundaries: {seconds, processorSeconds}, evaluation, forward, head, backward,
+  // optimiser}>
   Napi::Value times(const Napi::CallbackInfo& info) {
     return start(info, never(), [](TrainerSession& session, const auto&) {
       return MakeValue([times = session.ready().times()](Napi::Env env) {
@@ -169,46 +180,54 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     });
   }
 
-  // step(batch, objective, microBatches: Int32Array, leastMicroBatches, apply, cancellation): Promise<statistics>
+  // step(batch, objective, microBatches: Int32Array, leastMicroBatches, apply, cancellation):
+  // Promise<statistics>
   Napi::Value step(const Napi::CallbackInfo& info) {
-    const training::Division division{elementsOf<Napi::Int32Array, std::int64_t>(info[2]), integerOf(info[3])};
-    return start(info, flagOf(info[5]),
-                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), division,
-                  apply = truthOf(info[4])](TrainerSession& session, const auto& cancelled) {
-                   Trainer& trainer = session.ready();
-                   // Before the update, so that nothing after it can fail for want of memory.
-                   auto s = std::make_shared<training::StepStatistics>();
-                   MakeValue value = [s](Napi::Env env) { return fromStatistics(env, *s); };
-                   *s = apply ? trainer.step(sequences, objective, cancelled, division)
-                              : trainer.differentiate(sequences, objective, cancelled, division);
-                   return value;
-                 });
+    const training::Division division{elementsOf<Napi::Int32Array, std::int64_t>(info[2]),
+                                      integerOf(info[3])};
+    return start(
+        info, flagOf(info[5]),
+        [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()),
+         division, apply = truthOf(info[4])](TrainerSession& session, const auto& cancelled) {
+          Trainer& trainer = session.ready();
+          // Before the update, so that nothing after it can fail for want of memory.
+          auto s = std::make_shared<training::StepStatistics>();
+          MakeValue value = [s](Napi::Env env) { return fromStatistics(env, *s); };
+          *s = apply ? trainer.step(sequences, objective, cancelled, division)
+                     : trainer.differentiate(sequences, objective, cancelled, division);
+          return value;
+        });
   }
 
   // evaluate(batch, objective, adapter, cancellation): Promise<{loss, tokens, sequences}>
   Napi::Value evaluate(const Napi::CallbackInfo& info) {
-    return start(info, flagOf(info[3]),
-                 [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()), adapter = truthOf(info[2])](
-                     TrainerSession& session, const auto& cancelled) {
-                   auto e = std::make_shared<training::Evaluation>(session.ready().evaluate(sequences, objective, adapter, cancelled));
-                   return MakeValue([e](Napi::Env env) { return fromEvaluation(env, *e); });
-                 });
+    return start(
+        info, flagOf(info[3]),
+        [sequences = sequencesOf(info[0]), objective = objectiveOf(info[1].As<Napi::Object>()),
+         adapter = truthOf(info[2])](TrainerSession& session, const auto& cancelled) {
+          auto e = std::make_shared<training::Evaluation>(
+              session.ready().evaluate(sequences, objective, adapter, cancelled));
+          return MakeValue([e](Napi::Env env) { return fromEvaluation(env, *e); });
+        });
   }
 
   // captureBoundary(batch, cancellation): Promise<Uint16Array[]>
   Napi::Value captureBoundary(const Napi::CallbackInfo& info) {
-    return start(info, flagOf(info[1]), [sequences = sequencesOf(info[0])](TrainerSession& session, const auto& cancelled) {
-      auto rows = std::make_shared<std::vector<std::vector<std::uint16_t>>>(session.ready().captureBoundary(sequences, cancelled));
-      return MakeValue([rows](Napi::Env env) {
-        Napi::Array result = Napi::Array::New(env, rows->size());
-        for (std::size_t i = 0; i < rows->size(); ++i) {
-          Napi::Uint16Array array = Napi::Uint16Array::New(env, (*rows)[i].size());
-          std::copy((*rows)[i].begin(), (*rows)[i].end(), array.Data());
-          result.Set(static_cast<std::uint32_t>(i), array);
-        }
-        return result;
-      });
-    });
+    return start(
+        info, flagOf(info[1]),
+        [sequences = sequencesOf(info[0])](TrainerSession& session, const auto& cancelled) {
+          auto rows = std::make_shared<std::vector<std::vector<std::uint16_t>>>(
+              session.ready().captureBoundary(sequences, cancelled));
+          return MakeValue([rows](Napi::Env env) {
+            Napi::Array result = Napi::Array::New(env, rows->size());
+            for (std::size_t i = 0; i < rows->size(); ++i) {
+              Napi::Uint16Array array = Napi::Uint16Array::New(env, (*rows)[i].size());
+              std::copy((*rows)[i].begin(), (*rows)[i].end(), array.Data());
+              result.Set(static_cast<std::uint32_t>(i), array);
+            }
+            return result;
+          });
+        });
   }
 
   // edit({kind, ...}): Promise<void>
@@ -228,16 +247,19 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
     } else {
       const std::string module = textOf(object.Get("module"));
       if (kind == "raiseRank") {
-        apply = [module, rank = integerOf(object.Get("rank"))](Trainer& t) { t.raiseRank(module, rank); };
-      } else if (kind == "recycleDirections") {
-        apply = [module, directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](Trainer& t) {
-          t.recycleDirections(module, directions);
+        apply = [module, rank = integerOf(object.Get("rank"))](Trainer& t) {
+          t.raiseRank(module, rank);
         };
+      } else if (kind == "recycleDirections") {
+        apply = [module,
+                 directions = elementsOf<Napi::Int32Array, std::int64_t>(object.Get("directions"))](
+                    Trainer& t) { t.recycleDirections(module, directions); };
       } else {
         const double factor = object.Get("factor").As<Napi::Number>().DoubleValue();
         if (kind == "rebalance") apply = [=](Trainer& t) { t.rebalance(module, factor); };
         if (kind == "rescale") apply = [=](Trainer& t) { t.rescale(module, factor); };
-        if (kind == "setRateFactor") apply = [=](Trainer& t) { t.setLearningRate(module, static_cast<float>(factor)); };
+        if (kind == "setRateFactor")
+          apply = [=](Trainer& t) { t.setLearningRate(module, static_cast<float>(factor)); };
       }
     }
     return start(info, never(), [apply](TrainerSession& session, const auto&) {
@@ -256,45 +278,54 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
 
   // loadState(bytes): Promise<void>
   Napi::Value loadState(const Napi::CallbackInfo& info) {
-    return start(info, never(), [bytes = elementsOf<Napi::Uint8Array, std::uint8_t>(info[0])](TrainerSession& session, const auto&) {
-      session.ready().loadState(bytes);
-      return undefined();
-    });
+    return start(info, never(),
+                 [bytes = elementsOf<Napi::Uint8Array, std::uint8_t>(info[0])](
+                     TrainerSession& session, const auto&) {
+                   session.ready().loadState(bytes);
+                   return undefined();
+                 });
   }
 
   // encodeAdapter(baseSha256): Promise<Buffer>, a GGUF
   Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
     return start(info, never(), [base = textOf(info[0])](TrainerSession& session, const auto&) {
-      auto bytes = std::make_shared<std::vector<std::uint8_t>>(training::encodeAdapter(session.ready(), base));
+      auto bytes = std::make_shared<std::vector<std::uint8_t>>(
+          training::encodeAdapter(session.ready(), base));
       return MakeValue([bytes](Napi::Env env) { return fromBytes(env, bytes); });
     });
   }
 
   // setAdapter(modules): Promise<void>
   Napi::Value setAdapter(const Napi::CallbackInfo& info) {
-    return start(info, never(), [modules = modulesOf(info[0])](TrainerSession& session, const auto&) mutable {
-      session.ready().setAdapter(std::move(modules));
-      return undefined();
-    });
+    return start(info, never(),
+                 [modules = modulesOf(info[0])](TrainerSession& session, const auto&) mutable {
+                   session.ready().setAdapter(std::move(modules));
+                   return undefined();
+                 });
   }
 
   // factors(): Promise<modules>
   Napi::Value factors(const Napi::CallbackInfo& info) {
     return start(info, never(), [](TrainerSession& session, const auto&) {
-      auto modules = std::make_shared<std::vector<training::AdapterModule>>(training::factorsOf(session.ready()));
+      auto modules = std::make_shared<std::vector<training::AdapterModule>>(
+          training::factorsOf(session.ready()));
       return MakeValue([modules](Napi::Env env) { return fromModules(env, *modules); });
     });
   }
 
-  // encodeModel(file: NativeModelFile, type): Promise<void>; the file then holds the model as trained so far
+  // encodeModel(file: NativeModelFile, type): Promise<void>; the file then holds the model as
+  // trained so far
   Napi::Value encodeModel(const Napi::CallbackInfo& info) {
-    return start(info, never(), [file = modelFileOf(info[0]), type = textOf(info[1])](TrainerSession& session, const auto&) {
-      *file = training::trainedModel(session.ready(), type);
-      return undefined();
-    });
+    return start(info, never(),
+                 [file = modelFileOf(info[0]), type = textOf(info[1])](TrainerSession& session,
+                                                                       const auto&) {
+                   *file = training::trainedModel(session.ready(), type);
+                   return undefined();
+                 });
   }
 
-  // releaseBuffers(): Promise<void>; gives what steps keep for the next one, or have freed, back to the system
+  // releaseBuffers(): Promise<void>; gives what steps keep for the next one, or have freed, back to
+  // the system
   Napi::Value releaseBuffers(const Napi::CallbackInfo& info) {
     return start(info, never(), [](TrainerSession& session, const auto&) {
       session.ready().releaseBuffers();
@@ -319,6 +350,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
 
 }  // namespace
 
-void exportTrainer(Napi::Env env, Napi::Object exports) { exports.Set("NativeTrainer", NativeTrainer::define(env)); }
+void exportTrainer(Napi::Env env, Napi::Object exports) {
+  exports.Set("NativeTrainer", NativeTrainer::define(env));
+}
 
 }  // namespace isopro::bindings

@@ -18,7 +18,8 @@ template <typename T>
 Napi::Array fromNumbers(Napi::Env env, const std::vector<T>& values) {
   Napi::Array array = Napi::Array::New(env, values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    array.Set(static_cast<std::uint32_t>(i), Napi::Number::New(env, static_cast<double>(values[i])));
+    array.Set(static_cast<std::uint32_t>(i),
+              Napi::Number::New(env, static_cast<double>(values[i])));
   return array;
 }
 
@@ -26,14 +27,16 @@ Napi::Array fromNumbers(Napi::Env env, const std::vector<T>& values) {
 
 training::Target targetOf(const Napi::Value& value) {
   const auto object = value.As<Napi::Object>();
-  return {integerOf(object.Get("layer")), training::moduleNamed(textOf(object.Get("module"))), integerOf(object.Get("rank")),
-          floatOf(object.Get("scale")), floatOf(object.Get("dropout"))};
+  return {integerOf(object.Get("layer")), training::moduleNamed(textOf(object.Get("module"))),
+          integerOf(object.Get("rank")), floatOf(object.Get("scale")),
+          floatOf(object.Get("dropout"))};
 }
 
 TrainerOptions optionsOf(const Napi::Object& object) {
   TrainerOptions options;
   const auto targets = object.Get("targets").As<Napi::Array>();
-  for (std::uint32_t i = 0; i < targets.Length(); ++i) options.targets.push_back(targetOf(targets.Get(i)));
+  for (std::uint32_t i = 0; i < targets.Length(); ++i)
+    options.targets.push_back(targetOf(targets.Get(i)));
   options.allWeights = truthOf(object.Get("allWeights"));
   const auto o = object.Get("optimiser").As<Napi::Object>();
   options.optimiser.learningRate = floatOf(o.Get("learningRate"));
@@ -107,7 +110,8 @@ Napi::Value fromStatistics(Napi::Env env, const training::StepStatistics& s) {
   object.Set("klToReference", s.klToReference);
   object.Set("oldPolicyGap", s.oldPolicyGap);
   Napi::Array nonFinite = Napi::Array::New(env, s.nonFinite.size());
-  for (std::size_t i = 0; i < s.nonFinite.size(); ++i) nonFinite.Set(static_cast<std::uint32_t>(i), s.nonFinite[i]);
+  for (std::size_t i = 0; i < s.nonFinite.size(); ++i)
+    nonFinite.Set(static_cast<std::uint32_t>(i), s.nonFinite[i]);
   object.Set("nonFinite", nonFinite);
   object.Set("microBatchNorms", fromNumbers(env, s.microBatchNorms));
   object.Set("microBatchTokens", fromNumbers(env, s.microBatchTokens));

@@ -1,4 +1,5 @@
-// Methods and functions whose C++ exceptions reach JavaScript as toJsError words them: thrown, or as a promise's rejection.
+// Methods and functions whose C++ exceptions reach JavaScript as toJsError words them: thrown, or
+// as a promise's rejection.
 #pragma once
 
 #include <napi.h>
@@ -33,11 +34,13 @@ class Wrapped : public Napi::ObjectWrap<T> {
   // For DefineClass.
   template <Method body>
   static Napi::ClassPropertyDescriptor<T> method(const char* name) {
-    return Napi::ObjectWrap<T>::InstanceMethod(name, static_cast<Method>(&Wrapped::template call<body>));
+    return Napi::ObjectWrap<T>::InstanceMethod(name,
+                                               static_cast<Method>(&Wrapped::template call<body>));
   }
   template <Method body>
   static Napi::ClassPropertyDescriptor<T> asynchronous(const char* name) {
-    return Napi::ObjectWrap<T>::InstanceMethod(name, static_cast<Method>(&Wrapped::template callAsynchronous<body>));
+    return Napi::ObjectWrap<T>::InstanceMethod(
+        name, static_cast<Method>(&Wrapped::template callAsynchronous<body>));
   }
 
  private:

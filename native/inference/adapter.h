@@ -11,9 +11,10 @@ namespace isopro {
 
 class Adapter {
  public:
-  // Validates the file against the base, then loads it; `withPairs`: also as plain numbers, which take as much memory as f32.
-  // Throws ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND.
-  static std::shared_ptr<Adapter> load(std::shared_ptr<Model> model, const std::string& path, bool withPairs);
+  // Validates the file against the base, then loads it; `withPairs`: also as plain numbers, which
+  // take as much memory as f32. Throws ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND.
+  static std::shared_ptr<Adapter> load(std::shared_ptr<Model> model, const std::string& path,
+                                       bool withPairs);
 
   llama_adapter_lora* handle() const { return adapter_.get(); }
   const Model* model() const { return model_.get(); }

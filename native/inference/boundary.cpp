@@ -13,12 +13,12 @@
 namespace isopro {
 namespace {
 
-// Batches of hidden() are small because the last boundary exists for output rows only, and each of those costs a row of
-// logits.
+// Batches of hidden() are small because the last boundary exists for output rows only, and each of
+// those costs a row of logits.
 constexpr int kHiddenBatch = 64;
 
-// Boundary of a graph node, or -1. llama.cpp names block outputs "l_out-<block>", the scaled embedding of gemma
-// "inp_scaled" and that of the others "embd".
+// Boundary of a graph node, or -1. llama.cpp names block outputs "l_out-<block>", the scaled
+// embedding of gemma "inp_scaled" and that of the others "embd".
 int boundaryOf(const ggml_tensor* node, bool scaledEmbedding) {
   const std::string name = ggml_get_name(node);
   if (name == (scaledEmbedding ? "inp_scaled" : "embd")) return 0;
@@ -27,7 +27,9 @@ int boundaryOf(const ggml_tensor* node, bool scaledEmbedding) {
   return std::atoi(name.c_str() + 6) + 1;
 }
 
-bool scalesEmbedding(const Model& model) { return model.metadata("general.architecture").rfind("gemma", 0) == 0; }
+bool scalesEmbedding(const Model& model) {
+  return model.metadata("general.architecture").rfind("gemma", 0) == 0;
+}
 
 void readRows(ggml_tensor* node, std::vector<float>& values) {
   values.resize(static_cast<size_t>(ggml_nelements(node)));
@@ -37,30 +39,34 @@ void readRows(ggml_tensor* node, std::vector<float>& values) {
 using BoundaryValues = std::map<int, std::vector<float>>;
 
 // Decodes the tokens in small batches and hands the boundaries of each to `receive(values, rows)`.
-void forward(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries, const std::atomic<bool>& cancelled,
+void forward(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
+             const std::atomic<bool>& cancelled,
              const std::function<void(const BoundaryValues&, size_t)>& receive) {
   const Model& model = context.model();
   if (tokens.empty()) throw Error(ErrorCode::invalidArgument, "no tokens were given");
   model.checkTokens(tokens, "tokens");
   if (static_cast<int>(tokens.size()) > model.trainedContext()) {
-    throw Error(ErrorCode::contextOverflow,
-                std::to_string(tokens.size()) + " tokens exceed the model's context of " + std::to_string(model.trainedContext()));
+    throw Error(ErrorCode::contextOverflow, std::to_string(tokens.size()) +
+                                                " tokens exceed the model's context of " +
+                                                std::to_string(model.trainedContext()));
   }
   for (const int boundary : boundaries) {
     if (boundary < 0 || boundary > model.layers()) {
-      throw Error(ErrorCode::invalidArgument,
-                  "layer boundary " + std::to_string(boundary) + " is not in [0, " + std::to_string(model.layers()) + "]");
+      throw Error(ErrorCode::invalidArgument, "layer boundary " + std::to_string(boundary) +
+                                                  " is not in [0, " +
+                                                  std::to_string(model.layers()) + "]");
     }
   }
   context.prepare({static_cast<int>(tokens.size()), 1, kHiddenBatch});
 
   BoundaryValues values;
   const bool scaled = scalesEmbedding(model);
-  const Observation observation(context, {[&](const ggml_tensor* node) {
-                                            return std::find(boundaries.begin(), boundaries.end(), boundaryOf(node, scaled)) !=
-                                                   boundaries.end();
-                                          },
-                                          [&](ggml_tensor* node) { readRows(node, values[boundaryOf(node, scaled)]); }});
+  const Observation observation(
+      context, {[&](const ggml_tensor* node) {
+                  return std::find(boundaries.begin(), boundaries.end(),
+                                   boundaryOf(node, scaled)) != boundaries.end();
+                },
+                [&](ggml_tensor* node) { readRows(node, values[boundaryOf(node, scaled)]); }});
 
   DecodeBatch batch;
   for (size_t begin = 0; begin < tokens.size(); begin += kHiddenBatch) {
@@ -71,9 +77,11 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
     context.decode(batch, cancelled);
     for (const int boundary : boundaries) {
       const auto found = values.find(boundary);
-      if (found == values.end() || found->second.size() != (end - begin) * static_cast<size_t>(model.embeddingSize())) {
+      if (found == values.end() ||
+          found->second.size() != (end - begin) * static_cast<size_t>(model.embeddingSize())) {
         throw Error(ErrorCode::modelUnsupported,
-                    "llama.cpp's graph of this model shows no values at layer boundary " + std::to_string(boundary));
+                    "llama.cpp's graph of this model shows no values at layer boundary " +
+                        std::to_string(boundary));
       }
     }
     receive(values, end - begin);
@@ -83,7 +91,10 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
 }  // namespace
 
 BoundaryCapture::BoundaryCapture(Context& context, int boundary)
-    : context_(context), boundary_(boundary), enabled_(boundary >= 0), width_(static_cast<size_t>(context.model().embeddingSize())) {
+    : context_(context),
+      boundary_(boundary),
+      enabled_(boundary >= 0),
+      width_(static_cast<size_t>(context.model().embeddingSize())) {
   if (!enabled_) return;
   const bool scaled = scalesEmbedding(context.model());
   context_.observe({[=](const ggml_tensor* node) { return boundaryOf(node, scaled) == boundary; },
@@ -101,18 +112,22 @@ void BoundaryCapture::expectRow(std::vector<std::uint16_t>* destination) {
 void BoundaryCapture::endStep() {
   if (!enabled_) return;
   if (values_.size() != rows_.size() * width_) {
-    throw Error(ErrorCode::modelUnsupported, "llama.cpp's graph of this model does not show the requested layer boundary");
+    throw Error(ErrorCode::modelUnsupported,
+                "llama.cpp's graph of this model does not show the requested layer boundary");
   }
   for (size_t row = 0; row < rows_.size(); ++row) {
     if (rows_[row] == nullptr) continue;
     std::vector<std::uint16_t>& destination = *rows_[row];
     const size_t offset = destination.size();
     destination.resize(offset + width_);
-    toHalves(values_.data() + row * width_, destination.data() + offset, static_cast<std::int64_t>(width_), boundary_);
+    toHalves(values_.data() + row * width_, destination.data() + offset,
+             static_cast<std::int64_t>(width_), boundary_);
   }
 }
 
-std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
+std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context,
+                                                     const std::vector<Token>& tokens,
+                                                     const std::vector<int>& boundaries,
                                                      const std::atomic<bool>& cancelled) {
   std::map<int, std::vector<std::uint16_t>> rows;
   forward(context, tokens, boundaries, cancelled, [&](const BoundaryValues& values, size_t) {
@@ -120,19 +135,22 @@ std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std
       std::vector<std::uint16_t>& halves = rows[boundary];
       const size_t offset = halves.size();
       halves.resize(offset + floats.size());
-      toHalves(floats.data(), halves.data() + offset, static_cast<std::int64_t>(floats.size()), boundary);
+      toHalves(floats.data(), halves.data() + offset, static_cast<std::int64_t>(floats.size()),
+               boundary);
     }
   });
   return rows;
 }
 
-std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token>& tokens, const std::vector<int>& blocks,
+std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token>& tokens,
+                                       const std::vector<int>& blocks,
                                        const std::atomic<bool>& cancelled) {
   std::vector<int> boundaries;
   for (const int block : blocks) {
     if (block < 0 || block >= context.model().layers()) {
-      throw Error(ErrorCode::invalidArgument,
-                  "layer " + std::to_string(block) + " is not in [0, " + std::to_string(context.model().layers() - 1) + "]");
+      throw Error(ErrorCode::invalidArgument, "layer " + std::to_string(block) + " is not in [0, " +
+                                                  std::to_string(context.model().layers() - 1) +
+                                                  "]");
     }
     boundaries.push_back(block);
     boundaries.push_back(block + 1);

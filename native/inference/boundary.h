@@ -1,8 +1,8 @@
-// Residual-stream values at layer boundaries, read from llama.cpp's graph while it runs. Boundary b is the input of
-// block b; boundary n_layer is the output of the last block, before the final norm.
+// Residual-stream values at layer boundaries, read from llama.cpp's graph while it runs. Boundary b
+// is the input of block b; boundary n_layer is the output of the last block, before the final norm.
 //
-// llama.cpp multiplies quantised weights with activations that it quantises to 8 bits, so that these values differ from
-// an exact f32 forward by that rounding.
+// llama.cpp multiplies quantised weights with activations that it quantises to 8 bits, so that
+// these values differ from an exact f32 forward by that rounding.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@
 
 namespace isopro {
 
-// Collects one boundary while a caller decodes batches: every row added to the batch names where its values go.
+// Collects one boundary while a caller decodes batches: every row added to the batch names where
+// its values go.
 class BoundaryCapture {
  public:
   // boundary < 0: collects nothing.
@@ -25,8 +26,8 @@ class BoundaryCapture {
   BoundaryCapture& operator=(const BoundaryCapture&) = delete;
 
   void beginStep() { rows_.clear(); }
-  // The next row of the batch appends its d_model f16 values to *destination, which must stay in place until endStep();
-  // null: nobody wants them.
+  // The next row of the batch appends its d_model f16 values to *destination, which must stay in
+  // place until endStep(); null: nobody wants them.
   void expectRow(std::vector<std::uint16_t>* destination);
   void endStep();  // throws NUMERIC_FAILURE where a value does not fit
 
@@ -45,12 +46,16 @@ struct HiddenNorms {
   double update = 0;  // of output - input
 };
 
-// Rows f16 [tokens, d_model] of each requested boundary. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
-std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries,
+// Rows f16 [tokens, d_model] of each requested boundary. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW,
+// NUMERIC_FAILURE, ABORTED.
+std::map<int, std::vector<std::uint16_t>> hiddenRows(Context& context,
+                                                     const std::vector<Token>& tokens,
+                                                     const std::vector<int>& boundaries,
                                                      const std::atomic<bool>& cancelled);
 
 // Norms of each requested block.
-std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token>& tokens, const std::vector<int>& blocks,
+std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token>& tokens,
+                                       const std::vector<int>& blocks,
                                        const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

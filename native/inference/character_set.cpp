@@ -6,7 +6,8 @@ namespace isopro {
 
 bool CharacterSet::meets(std::uint32_t low, std::uint32_t high) const {
   const auto at =
-      std::lower_bound(ranges.begin(), ranges.end(), low, [](const auto& range, std::uint32_t value) { return range.second < value; });
+      std::lower_bound(ranges.begin(), ranges.end(), low,
+                       [](const auto& range, std::uint32_t value) { return range.second < value; });
   return at != ranges.end() && at->first <= high;
 }
 

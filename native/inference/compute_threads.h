@@ -1,5 +1,5 @@
-// The threads that ggml computes graphs with, for as long as a context uses them. Without them ggml starts threads anew for
-// every graph, by allocations whose failure it does not look at.
+// The threads that ggml computes graphs with, for as long as a context uses them. Without them ggml
+// starts threads anew for every graph, by allocations whose failure it does not look at.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ class ComputeThreads {
   explicit ComputeThreads(int count);
 
   void attach(llama_context* context) const;
-  // Leaves them where they are: ggml ended in the middle of a graph, and they wait for a part of it that never comes.
+  // Leaves them where they are: ggml ended in the middle of a graph, and they wait for a part of it
+  // that never comes.
   void abandon() { static_cast<void>(pool_.release()); }
 
  private:

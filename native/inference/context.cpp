@@ -33,7 +33,8 @@ void DecodeBatch::clear() {
   paddingSequences_.clear();
 }
 
-void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output, int sequences) {
+void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bool output,
+                      int sequences) {
   tokens_.push_back(token);
   positions_.push_back(position);
   sequences_.push_back(sequence);
@@ -44,7 +45,8 @@ void DecodeBatch::add(Token token, llama_pos position, llama_seq_id sequence, bo
 void DecodeBatch::pad(llama_seq_id sequence) {
   if (size() % kRowGroup == 0) return;
   paddingSequences_.push_back(sequence);
-  for (llama_pos position = 0; size() % kRowGroup != 0; ++position) add(tokens_.front(), position, sequence, true);
+  for (llama_pos position = 0; size() % kRowGroup != 0; ++position)
+    add(tokens_.front(), position, sequence, true);
 }
 
 void DecodeBatch::addPadding(Token token, llama_seq_id sequence) {
@@ -73,7 +75,8 @@ std::map<llama_seq_id, llama_pos> DecodeBatch::begins() const {
 
 llama_batch DecodeBatch::view() {
   sequencePointers_.resize(tokens_.size());
-  for (size_t i = 0; i < tokens_.size(); ++i) sequencePointers_[i] = &sequenceIds[static_cast<size_t>(sequences_[i])];
+  for (size_t i = 0; i < tokens_.size(); ++i)
+    sequencePointers_[i] = &sequenceIds[static_cast<size_t>(sequences_[i])];
   llama_batch batch{};
   batch.n_tokens = size();
   batch.token = tokens_.data();
@@ -88,19 +91,23 @@ Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
     // On a GPU the CPU idles while it waits, which is not contention.
     : Context(model, std::make_unique<ThreadGovernor>(threads, model->usesGpu()), fixedThreads) {}
 
-Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads)
+Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor,
+                 bool fixedThreads)
     : model_(std::move(model)),
       fixedThreads_(fixedThreads),
       governor_(std::move(governor)),
-      ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads()) : nullptr),
-      ownAttention_(model_->hasOwnProducts() ? std::make_unique<OwnAttention>(governor_->maxThreads()) : nullptr),
+      ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads())
+                                            : nullptr),
+      ownAttention_(model_->hasOwnProducts()
+                        ? std::make_unique<OwnAttention>(governor_->maxThreads())
+                        : nullptr),
       ownAttends_(ownAttention_ != nullptr) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
   const bool alike = wanted.owner == capacity_.owner || wanted.sequences == 1;
-  const bool fits = context_ != nullptr && alike && wanted.cells <= capacity_.cells && wanted.sequences <= capacity_.sequences &&
-                    wanted.outputs <= capacity_.outputs;
+  const bool fits = context_ != nullptr && alike && wanted.cells <= capacity_.cells &&
+                    wanted.sequences <= capacity_.sequences && wanted.outputs <= capacity_.outputs;
   if (fits) {
     llama_memory_clear(llama_get_memory(context_.get()), false);
     return;
@@ -135,12 +142,14 @@ void Context::prepare(const Capacity& wanted) {
   params.abort_callback = onAbortQuery;
   params.abort_callback_data = this;
 
-  context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
+  context_.reset(
+      callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, ErrorCode::outOfMemory), "no context of " + std::to_string(cells) + " tokens could be made (" +
-                                                               std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
-                                                               " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
+    throw Error(refusalIn(reason, ErrorCode::outOfMemory),
+                "no context of " + std::to_string(cells) + " tokens could be made (" +
+                    std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
+                    " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
   threads_->attach(context_.get());
   newGraph_ = true;
@@ -149,8 +158,8 @@ void Context::prepare(const Capacity& wanted) {
 }
 
 std::size_t Context::schedulerBytes() const {
-  // 60 tensors and indices, 24 kB, for each node that a graph may have, at least 1,024 and 8 for each tensor of the model, of
-  // which about half are matrices.
+  // 60 tensors and indices, 24 kB, for each node that a graph may have, at least 1,024 and 8 for
+  // each tensor of the model, of which about half are matrices.
   const std::size_t nodes = std::max<std::size_t>(1024, 20 * model_->inventory().matrices.size());
   return nodes * 24 * 1024;
 }
@@ -162,7 +171,8 @@ void Context::release() {
   releaseFreeBlocks();
 }
 
-// ggml was left in the middle of a graph: where `new` threw in it, freeing its context frees a buffer twice.
+// ggml was left in the middle of a graph: where `new` threw in it, freeing its context frees a
+// buffer twice.
 void Context::abandon() {
   static_cast<void>(context_.release());
   threads_->abandon();
@@ -189,7 +199,10 @@ void Context::applyAdapter() {
   llama_adapter_lora* handle = adapter_ == nullptr ? nullptr : adapter_->handle();
   std::int32_t status = -1;
   try {
-    status = callLlama([&] { return llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1, &adapterScale_); });
+    status = callLlama([&] {
+      return llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1,
+                                     &adapterScale_);
+    });
   } catch (...) {
     release();  // a context with another adapter than the one that is set must not answer
     throw;
@@ -197,7 +210,8 @@ void Context::applyAdapter() {
   newGraph_ = true;
   if (status == 0) return;
   release();
-  throw Error(ErrorCode::nativeFailure, "llama.cpp did not apply the adapter: status " + std::to_string(status));
+  throw Error(ErrorCode::nativeFailure,
+              "llama.cpp did not apply the adapter: status " + std::to_string(status));
 }
 
 bool Context::onAbortQuery(void* self) {
@@ -207,8 +221,9 @@ bool Context::onAbortQuery(void* self) {
   return context.starved_ = context.governor_->stepIsStarved();
 }
 
-// llama.cpp maps the whole file and reads all of it while loading, but of a matrix that it repacked it uses the copy alone
-// from then on. The first graph gives everything back once; what is used comes again.
+// llama.cpp maps the whole file and reads all of it while loading, but of a matrix that it repacked
+// it uses the copy alone from then on. The first graph gives everything back once; what is used
+// comes again.
 void Context::findMappedWeights(const ggml_tensor* node) {
   for (const ggml_tensor* source : node->src) {
     if (source == nullptr || source->buffer == nullptr) continue;
@@ -223,7 +238,8 @@ void Context::findMappedWeights(const ggml_tensor* node) {
 bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   auto& context = *static_cast<Context*>(self);
   context.computing_ = true;
-  if (ask && !context.decoded_ && context.mappedWeights_ == nullptr) context.findMappedWeights(node);
+  if (ask && !context.decoded_ && context.mappedWeights_ == nullptr)
+    context.findMappedWeights(node);
   if (ask && context.ownProducts_ != nullptr) {
     context.ownProducts_->take(node);
     context.ownAttention_->take(node);
@@ -247,8 +263,10 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
     newGraph_ = false;
     starved_ = computing_ = misjudged_ = false;
     cancelled_ = &cancelled;
-    const bool held = fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), false);
-    restsOnOwn_ = held && sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), ownAttends_);
+    const bool held = fixedThreads_ &&
+                      !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), false);
+    restsOnOwn_ =
+        held && sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), ownAttends_);
     governor_->beginStep(held && !restsOnOwn_);
     try {
       llama_set_n_threads(context_.get(), governor_->stepThreads(), governor_->stepThreads());
@@ -276,20 +294,24 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
       for (const llama_seq_id sequence : batch.paddingSequences()) removeSequence(sequence);
       return;
     case 1:
-      throw Error(ErrorCode::contextOverflow, "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
+      throw Error(ErrorCode::contextOverflow,
+                  "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
     case 2:
       throw Error(ErrorCode::aborted, "the evaluation was cancelled");
     default: {
       const std::string reason = takeLlamaError();
       throw Error(refusalIn(reason, ErrorCode::nativeFailure),
-                  "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
+                  "llama_decode failed with status " + std::to_string(status) +
+                      (reason.empty() ? "" : ": " + reason));
     }
   }
 }
 
 const float* Context::logits(int row) {
   const float* values = llama_get_logits_ith(context_.get(), row);
-  if (values == nullptr) throw Error(ErrorCode::nativeFailure, "llama.cpp returned no logits for row " + std::to_string(row));
+  if (values == nullptr)
+    throw Error(ErrorCode::nativeFailure,
+                "llama.cpp returned no logits for row " + std::to_string(row));
   return values;
 }
 
@@ -308,7 +330,8 @@ void Context::moveDown(llama_seq_id sequence) {
     std::vector<std::uint8_t> state(llama_state_seq_get_size(context_.get(), sequence));
     llama_state_seq_get_data(context_.get(), state.data(), state.size(), sequence);
     if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), sequence) == 0)
-      throw Error(ErrorCode::nativeFailure, "llama.cpp did not move a sequence within its KV cache");
+      throw Error(ErrorCode::nativeFailure,
+                  "llama.cpp did not move a sequence within its KV cache");
   });
 }
 

@@ -1,5 +1,6 @@
-// One llama.cpp context: KV cache and compute buffers, grown when a request needs more, and the decode call with
-// cancelling, contention control and typed errors around it. Used by one thread at a time.
+// One llama.cpp context: KV cache and compute buffers, grown when a request needs more, and the
+// decode call with cancelling, contention control and typed errors around it. Used by one thread at
+// a time.
 #pragma once
 
 #include <atomic>
@@ -21,34 +22,39 @@
 
 namespace isopro {
 
-// Tokens that one decode call may take: llama.cpp's default physical batch. llama.cpp runs a call as a single graph over its
-// rows in the order given, which boundary capture relies on: always with one cache for all sequences; where each has its own, a
-// call has rows of one sequence, or one row of each of several whose ids follow each other.
+// Tokens that one decode call may take: llama.cpp's default physical batch. llama.cpp runs a call
+// as a single graph over its rows in the order given, which boundary capture relies on: always with
+// one cache for all sequences; where each has its own, a call has rows of one sequence, or one row
+// of each of several whose ids follow each other.
 constexpr int kBatchTokens = 512;
 constexpr int kMaxSequences = 256;  // llama.cpp's LLAMA_MAX_SEQ
 
-// Which kernels llama.cpp's CPU backend runs for a row depends on how many rows share its call: attention changes its
-// kernel at 64 rows, repacked weights take four rows at a time and a remainder in another way, and one row alone is a
-// kernel of its own. A row's values are the same, bit for bit, in every call of 4, 8, … 60 rows, with each of ggml's back
-// ends for x86 (scripts/test-processors.mjs); `doctor --selftest` measures it on the processor at hand.
+// Which kernels llama.cpp's CPU backend runs for a row depends on how many rows share its call:
+// attention changes its kernel at 64 rows, repacked weights take four rows at a time and a
+// remainder in another way, and one row alone is a kernel of its own. A row's values are the same,
+// bit for bit, in every call of 4, 8, … 60 rows, with each of ggml's back ends for x86
+// (scripts/test-processors.mjs); `doctor --selftest` measures it on the processor at hand.
 constexpr int kRowGroup = 4;
 constexpr int kInvariantRows = 60;
 
 constexpr int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
 
-// Whether a call's values are the same, bit for bit, with any number of threads. On x86 ggml's threads share out what is computed,
-// never the order in which a sum is taken, but for the attention of one row alone to 512 cells of f16 or f32, which they share; not where
-// OwnAttention computes it.
+// Whether a call's values are the same, bit for bit, with any number of threads. On x86 ggml's
+// threads share out what is computed, never the order in which a sum is taken, but for the
+// attention of one row alone to 512 cells of f16 or f32, which they share; not where OwnAttention
+// computes it.
 constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType, bool ownAttention) {
 #if defined(__x86_64__) || defined(_M_X64)
-  return rows > 1 || cells < 512 || ownAttention || (kvType != GGML_TYPE_F16 && kvType != GGML_TYPE_F32);
+  return rows > 1 || cells < 512 || ownAttention ||
+         (kvType != GGML_TYPE_F16 && kvType != GGML_TYPE_F32);
 #else
   return ownAttention && rows < 0;  // not known
 #endif
 }
 
-// Whether a sample of a request for several has the same bits whatever else is asked for with it: kInvariantRows holds of ggml's kernels
-// for x86. On a Mac products of 32 rows and more are Accelerate's; of arm64's kernels nobody has measured it.
+// Whether a sample of a request for several has the same bits whatever else is asked for with it:
+// kInvariantRows holds of ggml's kernels for x86. On a Mac products of 32 rows and more are
+// Accelerate's; of arm64's kernels nobody has measured it.
 constexpr bool isBatchInvariant(bool gpu) {
 #if (defined(__x86_64__) || defined(_M_X64)) && !defined(__APPLE__)
   return !gpu;
@@ -62,11 +68,15 @@ struct CallPlan {
   bool batchInvariant = false;    // a sampled row has the same values whatever rows share its call
   int promptRows = kBatchTokens;  // most tokens of a prompt in one call
 
-  // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample alone has no rows to be like.
-  static CallPlan of(bool gpu, std::int64_t samples) { return {!gpu && samples > 1, gpu ? kBatchTokens : kInvariantRows}; }
+  // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample
+  // alone has no rows to be like.
+  static CallPlan of(bool gpu, std::int64_t samples) {
+    return {!gpu && samples > 1, gpu ? kBatchTokens : kInvariantRows};
+  }
 
-  // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut in pieces of 36: two calls
-  // of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20 % (docs/log.md).
+  // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut
+  // in pieces of 36: two calls of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20
+  // % (docs/log.md).
   int sampledRows(int live) const { return live <= kInvariantRows || !batchInvariant ? live : 36; }
 };
 
@@ -74,13 +84,15 @@ struct CallPlan {
 class DecodeBatch {
  public:
   void clear();
-  // Of `sequences` sequences whose ids follow each other from `sequence` on; of several only in one cache for all.
+  // Of `sequences` sequences whose ids follow each other from `sequence` on; of several only in one
+  // cache for all.
   void add(Token token, llama_pos position, llama_seq_id sequence, bool output, int sequences = 1);
   // Fills up to a multiple of kRowGroup with rows of a sequence that holds nothing else.
   void pad(llama_seq_id sequence);
   // One row of a sequence that holds nothing else.
   void addPadding(Token token, llama_seq_id sequence);
-  // Takes rows of logits more, until their number is a multiple of kRowGroup; the last matrices are multiplied with these rows alone.
+  // Takes rows of logits more, until their number is a multiple of kRowGroup; the last matrices are
+  // multiplied with these rows alone.
   void padOutputs();
   int size() const { return static_cast<int>(tokens_.size()); }
   // Sequences of rows that only pad.
@@ -100,7 +112,8 @@ class DecodeBatch {
   std::vector<llama_seq_id> paddingSequences_;
 };
 
-// Whose tokens the cells of the KV cache hold. Every row of llama.cpp's attention walks all cells of its cache, masked ones too.
+// Whose tokens the cells of the KV cache hold. Every row of llama.cpp's attention walks all cells
+// of its cache, masked ones too.
 enum class CellOwner {
   kAll,   // one cache for all sequences: a copy shares cells, of any part of a sequence
   kEach,  // one a sequence: a row walks its own alone, and a copy copies all of them, used or not
@@ -120,7 +133,8 @@ constexpr int kCellGroup = 256;
 struct NodeObserver {
   std::function<bool(const ggml_tensor*)> wants;
   std::function<void(ggml_tensor*)> receive;
-  bool last = false;  // what the graph has after the first such node is not computed: there are no logits
+  bool last =
+      false;  // what the graph has after the first such node is not computed: there are no logits
 };
 
 class Context {
@@ -128,7 +142,8 @@ class Context {
   // fixedThreads: the results are those of this many threads.
   Context(std::shared_ptr<Model> model, int threads, bool fixedThreads);
   // With a governor of the caller's.
-  Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads);
+  Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor,
+          bool fixedThreads);
 
   const Model& model() const { return *model_; }
   bool fixedThreads() const { return fixedThreads_; }
@@ -136,7 +151,8 @@ class Context {
 
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
   void prepare(const Capacity& capacity);
-  // Frees cache, compute buffers and the pages of the model file; the next request takes them again.
+  // Frees cache, compute buffers and the pages of the model file; the next request takes them
+  // again.
   void release();
 
   // Throws ADAPTER_MISMATCH.
@@ -144,16 +160,17 @@ class Context {
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
   void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
 
-  // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when `cancelled` was set
-  // meanwhile, CONTEXT_OVERFLOW when no KV slot is left, NATIVE_FAILURE otherwise; after a throw the cache holds none of
-  // these rows.
+  // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when
+  // `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left, NATIVE_FAILURE
+  // otherwise; after a throw the cache holds none of these rows.
   void decode(DecodeBatch& batch, const std::atomic<bool>& cancelled);
   // Logits [vocabulary] of row i of the last decode; valid until the next one.
   const float* logits(int row);
 
   // Of the positions below `end`; -1: of all.
   void copySequence(llama_seq_id from, llama_seq_id to, llama_pos end = -1);
-  // In one cache for all: into the first free cells, in the order in which it lies; it shares none with another any more.
+  // In one cache for all: into the first free cells, in the order in which it lies; it shares none
+  // with another any more.
   void moveDown(llama_seq_id sequence);
   // From a position on.
   void removeSequence(llama_seq_id sequence, llama_pos begin = -1);
@@ -191,7 +208,8 @@ class Context {
   NodeObserver observer_;
   const std::unique_ptr<OwnProducts> ownProducts_;    // where the model has them
   const std::unique_ptr<OwnAttention> ownAttention_;  // with them
-  // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown one of its tensors.
+  // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown
+  // one of its tensors.
   const void* mappedWeights_ = nullptr;
   std::size_t mappedBytes_ = 0;
   bool decoded_ = false;
@@ -207,7 +225,9 @@ class Context {
 // An observer for the decodes of a scope.
 class Observation {
  public:
-  Observation(Context& context, NodeObserver observer) : context_(context) { context_.observe(std::move(observer)); }
+  Observation(Context& context, NodeObserver observer) : context_(context) {
+    context_.observe(std::move(observer));
+  }
   ~Observation() { context_.stopObserving(); }
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;

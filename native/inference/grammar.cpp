@@ -40,7 +40,8 @@ std::shared_ptr<const TokenSet> Grammar::allowed(GrammarMatcher& matcher) const 
 }
 
 std::shared_ptr<const TokenSet> Grammar::walk(GrammarMatcher& matcher) const {
-  auto set = std::make_shared<TokenSet>((static_cast<std::size_t>(vocabulary_->size()) + 63) / 64, 0);
+  auto set =
+      std::make_shared<TokenSet>((static_cast<std::size_t>(vocabulary_->size()) + 63) / 64, 0);
   bool any = false;
   const auto add = [&](std::int32_t token) {
     (*set)[static_cast<std::size_t>(token) / 64] |= std::uint64_t{1} << (token % 64);
@@ -50,7 +51,9 @@ std::shared_ptr<const TokenSet> Grammar::walk(GrammarMatcher& matcher) const {
   if (matcher.mayEnd()) {
     for (const std::int32_t token : vocabulary_->ends()) add(token);
   }
-  if (!any) throw Error(ErrorCode::grammarInvalid, "no token of the vocabulary continues the text that the grammar has accepted");
+  if (!any)
+    throw Error(ErrorCode::grammarInvalid,
+                "no token of the vocabulary continues the text that the grammar has accepted");
   return set;
 }
 

@@ -27,8 +27,9 @@ class Grammar {
   bool allows(GrammarMatcher& matcher, std::int32_t token) const;
   void accept(GrammarMatcher& matcher, std::int32_t token) const;
 
-  // All tokens that the grammar allows next. The vocabulary is walked as a tree, once for each place of the grammar that
-  // any of the sequences comes to, while memory for the answers lasts. Throws GRAMMAR_INVALID where there is none.
+  // All tokens that the grammar allows next. The vocabulary is walked as a tree, once for each
+  // place of the grammar that any of the sequences comes to, while memory for the answers lasts.
+  // Throws GRAMMAR_INVALID where there is none.
   std::shared_ptr<const TokenSet> allowed(GrammarMatcher& matcher) const;
 
  private:
@@ -37,7 +38,8 @@ class Grammar {
   std::shared_ptr<const Vocabulary> vocabulary_;
   GrammarRules rules_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::shared_ptr<const TokenSet>> known_;  // by GrammarMatcher::place
+  mutable std::unordered_map<std::string, std::shared_ptr<const TokenSet>>
+      known_;  // by GrammarMatcher::place
 };
 
 }  // namespace isopro

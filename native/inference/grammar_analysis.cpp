@@ -8,8 +8,8 @@ namespace {
 // The rules that derive some text, or, not counting characters, those that derive the empty one.
 std::vector<bool> derivingRules(const GrammarRules& rules, bool withCharacters) {
   std::vector<bool> deriving(rules.rules.size(), false);
-  // A rule comes in when, in one of its alternatives, the last symbol that is not in does; each pass costs the
-  // whole grammar, hence a work list over the places where a rule occurs.
+  // A rule comes in when, in one of its alternatives, the last symbol that is not in does; each
+  // pass costs the whole grammar, hence a work list over the places where a rule occurs.
   std::vector<std::vector<std::uint32_t>> occursIn(rules.rules.size());  // alternatives, by number
   std::vector<std::uint32_t> owner;
   std::vector<std::uint32_t> waitsFor;
@@ -102,7 +102,8 @@ std::vector<bool> leftRecursiveRules(const GrammarRules& rules) {
     for (const Edge& edge : edges[rule]) {
       if (!edge.followed || component[rule] != component[edge.to]) continue;
       std::vector<bool> circle(count);
-      for (std::uint32_t other = 0; other < count; ++other) circle[other] = component[other] == component[rule];
+      for (std::uint32_t other = 0; other < count; ++other)
+        circle[other] = component[other] == component[rule];
       return circle;
     }
   }

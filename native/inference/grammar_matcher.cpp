@@ -13,15 +13,19 @@ constexpr std::size_t mostWays = 4096;                    // nodes of one state
 constexpr std::size_t mostExpansions = 200'000;           // places looked at on the way to it
 constexpr std::size_t mostExpansionsAtOnce = 20'000'000;  // within one call: seconds
 constexpr std::size_t mostNodes = 4'000'000;              // of about 60 bytes
-constexpr std::size_t mostRemembered = 200'000;           // nodes, or steps, before old ones are forgotten
-constexpr std::size_t mostStates = 20'000;                // of 0.5 KB
-constexpr std::size_t mostKinds = 128;                    // of which a state remembers its steps itself: all of ASCII's
+constexpr std::size_t mostRemembered = 200'000;  // nodes, or steps, before old ones are forgotten
+constexpr std::size_t mostStates = 20'000;       // of 0.5 KB
+constexpr std::size_t mostKinds =
+    128;  // of which a state remembers its steps itself: all of ASCII's
 constexpr std::int32_t nowhere = -1;
 constexpr std::int32_t unknown = -2;
 
-std::uint64_t pairKey(std::uint32_t a, std::int32_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b); }
+std::uint64_t pairKey(std::uint32_t a, std::int32_t b) {
+  return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint32_t>(b);
+}
 
-// RFC 3629: no longer sequence than needed, no surrogates, nothing above U+10FFFF. All three show in the second byte.
+// RFC 3629: no longer sequence than needed, no surrogates, nothing above U+10FFFF. All three show
+// in the second byte.
 bool wellFormed(std::uint32_t lead, int missing, unsigned char second) {
   if (missing == 2 && lead == 0) return second >= 0xa0;
   if (missing == 2 && lead == 0xd) return second <= 0x9f;
@@ -31,7 +35,9 @@ bool wellFormed(std::uint32_t lead, int missing, unsigned char second) {
 }
 
 [[noreturn]] void tooAmbiguous() {
-  throw Error(ErrorCode::grammarInvalid, "the grammar is too ambiguous: the same text comes about in more ways than can be followed");
+  throw Error(
+      ErrorCode::grammarInvalid,
+      "the grammar is too ambiguous: the same text comes about in more ways than can be followed");
 }
 
 }  // namespace
@@ -48,12 +54,14 @@ GrammarMatcher::GrammarMatcher(const GrammarRules& rules) : rules_(&rules) {
 }
 
 std::int32_t GrammarMatcher::node(std::uint32_t position, std::int32_t parent) {
-  const auto [found, isNew] = nodeIds_.try_emplace(pairKey(position, parent), static_cast<std::int32_t>(nodes_.size()));
+  const auto [found, isNew] =
+      nodeIds_.try_emplace(pairKey(position, parent), static_cast<std::int32_t>(nodes_.size()));
   if (isNew) nodes_.push_back({position, parent});
   return found->second;
 }
 
-// Enters rules until every way stands before a character set or at the end; the state of those ways, or nowhere.
+// Enters rules until every way stands before a character set or at the end; the state of those
+// ways, or nowhere.
 std::int32_t GrammarMatcher::closure(std::vector<StackNode> open) {
   std::vector<std::int32_t> nodes;
   bool complete = false;
@@ -76,10 +84,12 @@ std::int32_t GrammarMatcher::closure(std::vector<StackNode> open) {
         nodes.push_back(node(at.position, at.parent));
         break;
       case GrammarSymbol::Rule: {
-        // Nothing is remembered of a rule that ends with this symbol: repetition does not deepen the stack.
+        // Nothing is remembered of a rule that ends with this symbol: repetition does not deepen
+        // the stack.
         const bool last = rules_->symbols[at.position + 1].kind == GrammarSymbol::End;
         const std::int32_t parent = last ? at.parent : node(at.position + 1, at.parent);
-        for (const std::uint32_t start : rules_->rules[symbol.index]) open.push_back({start, parent});
+        for (const std::uint32_t start : rules_->rules[symbol.index])
+          open.push_back({start, parent});
         break;
       }
     }
@@ -93,16 +103,21 @@ std::int32_t GrammarMatcher::intern(std::vector<std::int32_t> nodes, bool comple
   std::sort(nodes.begin(), nodes.end());
   std::string key(reinterpret_cast<const char*>(nodes.data()), nodes.size() * sizeof(std::int32_t));
   key += complete ? '1' : '0';
-  const auto [found, isNew] = stateIds_.try_emplace(std::move(key), static_cast<std::int32_t>(states_.size()));
+  const auto [found, isNew] =
+      stateIds_.try_emplace(std::move(key), static_cast<std::int32_t>(states_.size()));
   if (isNew) {
-    states_.push_back({std::move(nodes), complete, std::vector<std::int32_t>(std::min(mostKinds, rules_->kinds.size()), unknown)});
+    states_.push_back(
+        {std::move(nodes), complete,
+         std::vector<std::int32_t>(std::min(mostKinds, rules_->kinds.size()), unknown)});
   }
   return found->second;
 }
 
 std::uint32_t GrammarMatcher::kindOf(std::uint32_t codePoint) const {
   if (codePoint < asciiKinds_.size()) return asciiKinds_[codePoint];
-  return static_cast<std::uint32_t>(std::upper_bound(rules_->kinds.begin(), rules_->kinds.end(), codePoint) - rules_->kinds.begin() - 1);
+  return static_cast<std::uint32_t>(
+      std::upper_bound(rules_->kinds.begin(), rules_->kinds.end(), codePoint) -
+      rules_->kinds.begin() - 1);
 }
 
 std::int32_t GrammarMatcher::step(std::int32_t from, std::uint32_t codePoint) {
@@ -126,7 +141,8 @@ std::int32_t GrammarMatcher::stepAnew(std::int32_t from, std::uint32_t codePoint
   std::vector<StackNode> open;
   for (const std::int32_t id : states_[static_cast<std::size_t>(from)].nodes) {
     const StackNode& at = nodes_[static_cast<std::size_t>(id)];
-    if (rules_->sets[rules_->symbols[at.position].index].contains(codePoint)) open.push_back({at.position + 1, at.parent});
+    if (rules_->sets[rules_->symbols[at.position].index].contains(codePoint))
+      open.push_back({at.position + 1, at.parent});
   }
   return open.empty() ? nowhere : closure(std::move(open));
 }
@@ -141,7 +157,10 @@ bool GrammarMatcher::advance(Place& place, std::string_view bytes) {
     } else if (byte < 0x80) {
       place.partial = byte;
     } else {
-      place.missing = byte >= 0xc2 && byte < 0xe0 ? 1 : byte >= 0xe0 && byte < 0xf0 ? 2 : byte >= 0xf0 && byte < 0xf5 ? 3 : 0;
+      place.missing = byte >= 0xc2 && byte < 0xe0   ? 1
+                      : byte >= 0xe0 && byte < 0xf0 ? 2
+                      : byte >= 0xf0 && byte < 0xf5 ? 3
+                                                    : 0;
       if (place.missing == 0) return false;
       place.partial = byte & (0x3fu >> place.missing);
       continue;
@@ -152,16 +171,19 @@ bool GrammarMatcher::advance(Place& place, std::string_view bytes) {
   return place.missing == 0 || canContinue(place);
 }
 
-// Whether some completion of the begun UTF-8 sequence is a well-formed character that the grammar allows.
+// Whether some completion of the begun UTF-8 sequence is a well-formed character that the grammar
+// allows.
 bool GrammarMatcher::canContinue(const Place& place) const {
   const int bits = 6 * place.missing;
   std::uint32_t low = place.partial << bits;
   std::uint32_t high = std::min<std::uint32_t>(low | ((1u << bits) - 1), 0x10ffff);
-  if (low == 0) low = place.missing == 2 ? 0x800 : 0x10000;  // only the lead byte is here, and its bits are 0
+  if (low == 0)
+    low = place.missing == 2 ? 0x800 : 0x10000;  // only the lead byte is here, and its bits are 0
   if (low == 0xd000 && place.missing == 2) high = 0xd7ff;
   const State& state = states_[static_cast<std::size_t>(place.state)];
   return std::any_of(state.nodes.begin(), state.nodes.end(), [&](std::int32_t id) {
-    return rules_->sets[rules_->symbols[nodes_[static_cast<std::size_t>(id)].position].index].meets(low, high);
+    return rules_->sets[rules_->symbols[nodes_[static_cast<std::size_t>(id)].position].index].meets(
+        low, high);
   });
 }
 
@@ -181,9 +203,11 @@ bool GrammarMatcher::accept(std::string_view bytes) {
   return true;
 }
 
-void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary, const std::function<void(std::int32_t)>& found) {
+void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary,
+                                   const std::function<void(std::int32_t)>& found) {
   expansions_ = 0;
-  std::vector<Place> places(static_cast<std::size_t>(vocabulary.deepest()) + 1, now_);  // before each byte of a token
+  std::vector<Place> places(static_cast<std::size_t>(vocabulary.deepest()) + 1,
+                            now_);  // before each byte of a token
   const auto descend = [&](int depth, unsigned char byte) {
     if (depth == 0) {
       limitMemory();
@@ -200,7 +224,9 @@ void GrammarMatcher::allowedTokens(const Vocabulary& vocabulary, const std::func
 
 std::string GrammarMatcher::place() const {
   constexpr std::size_t longest = 4096;
-  const auto append = [](std::string& text, std::uint32_t value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto append = [](std::string& text, std::uint32_t value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
   std::vector<std::string> ways;
   std::size_t length = 0;
   for (const std::int32_t id : states_[static_cast<std::size_t>(now_.state)].nodes) {
@@ -222,7 +248,9 @@ std::string GrammarMatcher::place() const {
 }
 
 void GrammarMatcher::limitMemory() {
-  if (nodes_.size() > 2 * needed_ + mostRemembered || steps_.size() > mostRemembered || states_.size() > mostStates) forgetOldStates();
+  if (nodes_.size() > 2 * needed_ + mostRemembered || steps_.size() > mostRemembered ||
+      states_.size() > mostStates)
+    forgetOldStates();
 }
 
 // Keeps the current state with the nodes that it needs.
@@ -238,7 +266,9 @@ void GrammarMatcher::forgetOldStates() {
   std::vector<std::int32_t> kept;
   for (const std::int32_t id : state.nodes) {
     std::vector<std::int32_t> chain;
-    for (std::int32_t at = id; renamed.count(at) == 0; at = nodes[static_cast<std::size_t>(at)].parent) chain.push_back(at);
+    for (std::int32_t at = id; renamed.count(at) == 0;
+         at = nodes[static_cast<std::size_t>(at)].parent)
+      chain.push_back(at);
     for (; !chain.empty(); chain.pop_back()) {
       const StackNode& old = nodes[static_cast<std::size_t>(chain.back())];
       renamed[chain.back()] = node(old.position, renamed.at(old.parent));

@@ -1,4 +1,5 @@
-// Follows a generated text through a grammar, as the set of all ways in which the rules can have led there.
+// Follows a generated text through a grammar, as the set of all ways in which the rules can have
+// led there.
 #pragma once
 
 #include <array>
@@ -15,25 +16,31 @@
 
 namespace isopro {
 
-// The sets are interned and the steps between them kept, so that testing a whole vocabulary walks each common beginning
-// once. Copies are independent; a matcher belongs to one sequence. The rules must outlive it.
+// The sets are interned and the steps between them kept, so that testing a whole vocabulary walks
+// each common beginning once. Copies are independent; a matcher belongs to one sequence. The rules
+// must outlive it.
 class GrammarMatcher {
  public:
-  // Throws GRAMMAR_INVALID where even the first character can come about in more ways than can be followed.
+  // Throws GRAMMAR_INVALID where even the first character can come about in more ways than can be
+  // followed.
   explicit GrammarMatcher(const GrammarRules& rules);
 
-  // Whether the grammar allows these bytes next; they may end within a UTF-8 sequence. Throws GRAMMAR_INVALID where the
-  // grammar is too ambiguous to be followed.
+  // Whether the grammar allows these bytes next; they may end within a UTF-8 sequence. Throws
+  // GRAMMAR_INVALID where the grammar is too ambiguous to be followed.
   bool allows(std::string_view bytes);
   // Goes on by bytes that it allows; returns false, and stays, where it does not.
   bool accept(std::string_view bytes);
   // Whether the text may end here.
-  bool mayEnd() const { return states_[static_cast<std::size_t>(now_.state)].complete && now_.missing == 0; }
+  bool mayEnd() const {
+    return states_[static_cast<std::size_t>(now_.state)].complete && now_.missing == 0;
+  }
 
-  // A name of what may follow, the same in every matcher of these rules; empty where it would be long.
+  // A name of what may follow, the same in every matcher of these rules; empty where it would be
+  // long.
   std::string place() const;
 
-  // The tokens of the vocabulary whose bytes are allowed next. Throws GRAMMAR_INVALID as `allows` does.
+  // The tokens of the vocabulary whose bytes are allowed next. Throws GRAMMAR_INVALID as `allows`
+  // does.
   void allowedTokens(const Vocabulary& vocabulary, const std::function<void(std::int32_t)>& found);
 
  private:
@@ -70,10 +77,12 @@ class GrammarMatcher {
   std::vector<StackNode> nodes_;
   std::unordered_map<std::uint64_t, std::int32_t> nodeIds_;
   std::vector<State> states_;
-  std::unordered_map<std::string, std::int32_t> stateIds_;  // by the bytes of `nodes` and `complete`
-  std::unordered_map<std::uint64_t, std::int32_t> steps_;   // by state and kind of code point, where that is not in State::next
-  std::size_t needed_ = 0;                                  // nodes that remained when old ones were last forgotten
-  std::size_t expansions_ = 0;                              // places looked at since the last call began
+  std::unordered_map<std::string, std::int32_t>
+      stateIds_;  // by the bytes of `nodes` and `complete`
+  std::unordered_map<std::uint64_t, std::int32_t>
+      steps_;                   // by state and kind of code point, where that is not in State::next
+  std::size_t needed_ = 0;      // nodes that remained when old ones were last forgotten
+  std::size_t expansions_ = 0;  // places looked at since the last call began
   Place now_{0};
 };
 

@@ -20,7 +20,8 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   GrammarRules parse() {
-    if (text_.size() > longestText) throw Error(ErrorCode::grammarInvalid, "the grammar has more than 2^20 bytes");
+    if (text_.size() > longestText)
+      throw Error(ErrorCode::grammarInvalid, "the grammar has more than 2^20 bytes");
     skipSpace(true);
     while (!atEnd()) {
       parseRule();
@@ -37,8 +38,10 @@ class Parser {
     const std::string_view before(text_.data(), std::min(position, text_.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t newline = before.rfind('\n');
-    const std::size_t column = before.size() - (newline == std::string_view::npos ? 0 : newline + 1) + 1;
-    throw Error(ErrorCode::grammarInvalid, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+    const std::size_t column =
+        before.size() - (newline == std::string_view::npos ? 0 : newline + 1) + 1;
+    throw Error(ErrorCode::grammarInvalid, "line " + std::to_string(line) + ", column " +
+                                               std::to_string(column) + ": " + what);
   }
   [[noreturn]] void fail(const std::string& what) const { failAt(position_, what); }
 
@@ -65,7 +68,9 @@ class Parser {
   }
 
   static bool isDigit(char c) { return c >= '0' && c <= '9'; }
-  static bool isNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || isDigit(c) || c == '-'; }
+  static bool isNameCharacter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || isDigit(c) || c == '-';
+  }
 
   std::string name() {
     const std::size_t start = position_;
@@ -87,7 +92,8 @@ class Parser {
   }
 
   void addAlternative(std::uint32_t rule, const Symbols& sequence) {
-    if (result_.symbols.size() + sequence.size() >= mostSymbols) fail("the grammar is too large, its repetitions written out");
+    if (result_.symbols.size() + sequence.size() >= mostSymbols)
+      fail("the grammar is too large, its repetitions written out");
     result_.rules[rule].push_back(static_cast<std::uint32_t>(result_.symbols.size()));
     result_.symbols.insert(result_.symbols.end(), sequence.begin(), sequence.end());
     result_.symbols.push_back({GrammarSymbol::End, 0});
@@ -136,14 +142,16 @@ class Parser {
         flush();
         return sequence;
       }
-      if (sequence.size() + item.size() > mostSymbols) fail("the grammar is too large, its repetitions written out");
+      if (sequence.size() + item.size() > mostSymbols)
+        fail("the grammar is too large, its repetitions written out");
     }
   }
 
   Symbols parseItem(int depth) {
     if (take('.')) return {set({{{0, lastCodePoint}}})};
     if (take('(')) {
-      if (depth == deepestNesting) fail("parentheses are nested more than " + std::to_string(deepestNesting) + " deep");
+      if (depth == deepestNesting)
+        fail("parentheses are nested more than " + std::to_string(deepestNesting) + " deep");
       const std::uint32_t rule = newRule();
       parseAlternatives(rule, depth + 1);
       if (!take(')')) fail("expected )");
@@ -227,7 +235,10 @@ class Parser {
     std::uint32_t value = 0;
     for (int i = 0; i < digits; ++i) {
       const char c = peek();
-      const int digit = isDigit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = isDigit(c)             ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
       if (digit < 0) fail("expected " + std::to_string(digits) + " hexadecimal digits");
       value = value * 16 + static_cast<std::uint32_t>(digit);
       ++position_;
@@ -243,7 +254,8 @@ class Parser {
                        : first >= 0xe0 && first < 0xf0 ? 3
                        : first >= 0xf0 && first < 0xf5 ? 4
                                                        : 0;
-    if (first == 0 || length == 0 || text_.size() - position_ < static_cast<std::size_t>(length)) fail("this is not UTF-8 text");
+    if (first == 0 || length == 0 || text_.size() - position_ < static_cast<std::size_t>(length))
+      fail("this is not UTF-8 text");
     std::uint32_t value = length == 1 ? first : first & (0x7fu >> length);
     for (int i = 1; i < length; ++i) {
       const auto next = static_cast<unsigned char>(text_[position_ + static_cast<std::size_t>(i)]);
@@ -260,7 +272,8 @@ class Parser {
     const std::size_t start = position_;
     for (; isDigit(peek()); ++position_) {
       value = value * 10 + static_cast<std::uint64_t>(peek() - '0');
-      if (value > mostRepetitions) failAt(start, "more than " + std::to_string(mostRepetitions) + " repetitions");
+      if (value > mostRepetitions)
+        failAt(start, "more than " + std::to_string(mostRepetitions) + " repetitions");
     }
     return value;
   }
@@ -292,7 +305,8 @@ class Parser {
           skipSpace(depth > 0);
         }
         if (!take('}')) fail("expected }");
-        if (!endless && most < least) failAt(start, "the largest number of repetitions is below the smallest");
+        if (!endless && most < least)
+          failAt(start, "the largest number of repetitions is below the smallest");
     }
     GrammarSymbol one = item.front();
     if (item.size() > 1) {
@@ -313,7 +327,8 @@ class Parser {
         addAlternative(rule, {});
         tail = {one, {GrammarSymbol::Rule, rule}};
       }
-      repeated.push_back({GrammarSymbol::Rule, static_cast<std::uint32_t>(result_.rules.size() - 1)});
+      repeated.push_back(
+          {GrammarSymbol::Rule, static_cast<std::uint32_t>(result_.rules.size() - 1)});
     }
     return repeated;
   }
@@ -323,19 +338,23 @@ class Parser {
       if (!named.defined) failAt(named.position, "rule " + name + " is not defined");
     }
     const auto root = names_.find("root");
-    if (root == names_.end()) throw Error(ErrorCode::grammarInvalid, "the grammar has no rule \"root\"");
+    if (root == names_.end())
+      throw Error(ErrorCode::grammarInvalid, "the grammar has no rule \"root\"");
     result_.root = root->second.rule;
     refuseUnproductive();
     refuseLeftRecursion();
     result_.kinds = {0};
     for (const CharacterSet& set : result_.sets) {
-      for (const auto& [low, high] : set.ranges) result_.kinds.insert(result_.kinds.end(), {low, high + 1});
+      for (const auto& [low, high] : set.ranges)
+        result_.kinds.insert(result_.kinds.end(), {low, high + 1});
     }
     std::sort(result_.kinds.begin(), result_.kinds.end());
-    result_.kinds.erase(std::unique(result_.kinds.begin(), result_.kinds.end()), result_.kinds.end());
+    result_.kinds.erase(std::unique(result_.kinds.begin(), result_.kinds.end()),
+                        result_.kinds.end());
   }
 
-  // A rule that no text completes, since each of its alternatives needs another one such: root ::= root, or "a" root.
+  // A rule that no text completes, since each of its alternatives needs another one such: root ::=
+  // root, or "a" root.
   void refuseUnproductive() const {
     const std::vector<bool> productive = productiveRules(result_);
     std::string unproductive;
@@ -346,7 +365,8 @@ class Parser {
       unproductive += (unproductive.empty() ? "" : ", ") + name;
     }
     if (!unproductive.empty())
-      failAt(position, "no text completes the rule " + unproductive + ": each alternative leads back to a rule that none completes");
+      failAt(position, "no text completes the rule " + unproductive +
+                           ": each alternative leads back to a rule that none completes");
   }
 
   // Names a rule of the circle that the caller wrote.

@@ -12,7 +12,8 @@ namespace {
 
 std::string shown(const GgufFile& file, const GgufEntry& entry) {
   const auto& [key, value] = entry;
-  if (value.isArray) return std::string("array of ") + name(value.type) + ", " + std::to_string(value.count);
+  if (value.isArray)
+    return std::string("array of ") + name(value.type) + ", " + std::to_string(value.count);
   std::ostringstream text;
   switch (value.type) {
     case GgufType::Text:
@@ -34,7 +35,9 @@ std::string shown(const GgufFile& file, const GgufEntry& entry) {
 
 std::string textOr(const GgufFile& file, const char* key, const char* absent) {
   const GgufValue* value = file.find(key);
-  return value == nullptr || value->isArray || value->type != GgufType::Text ? absent : std::string(*file.text(key));
+  return value == nullptr || value->isArray || value->type != GgufType::Text
+             ? absent
+             : std::string(*file.text(key));
 }
 
 }  // namespace
@@ -47,9 +50,11 @@ Inspection inspect(const std::string& path) {
   result.kind = textOr(file, "general.type", "model");
   result.architecture = textOr(file, "general.architecture", "");
   result.modelName = textOr(file, "general.name", "");
-  if (const GgufValue* tokens = file.find("tokenizer.ggml.tokens"); tokens != nullptr && tokens->isArray)
+  if (const GgufValue* tokens = file.find("tokenizer.ggml.tokens");
+      tokens != nullptr && tokens->isArray)
     result.vocabularySize = tokens->count;
-  for (const GgufEntry& entry : file.metadata()) result.metadata.emplace_back(entry.key, shown(file, entry));
+  for (const GgufEntry& entry : file.metadata())
+    result.metadata.emplace_back(entry.key, shown(file, entry));
 
   std::map<std::string, TensorTypeCount> types;
   for (const GgufTensor& tensor : file.tensors()) {
@@ -61,11 +66,14 @@ Inspection inspect(const std::string& path) {
     count.parameters += elements;
     count.bytes += tensor.bytes;
     result.parameters += elements;
-    result.tensors.push_back(
-        {std::string(tensor.name), type, {tensor.dimensions.begin(), tensor.dimensions.begin() + tensor.rank}, tensor.bytes});
+    result.tensors.push_back({std::string(tensor.name),
+                              type,
+                              {tensor.dimensions.begin(), tensor.dimensions.begin() + tensor.rank},
+                              tensor.bytes});
   }
   for (auto& [ignored, count] : types) result.types.push_back(std::move(count));
-  std::stable_sort(result.types.begin(), result.types.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(result.types.begin(), result.types.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
 
   if (result.kind != "adapter") {
     try {

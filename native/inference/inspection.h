@@ -1,5 +1,6 @@
-// What a GGUF file says about itself, for `models inspect`. Unlike validateModel, this answers for any file whose
-// structure can be read, so that a user can see what is wrong with one that does not load.
+// What a GGUF file says about itself, for `models inspect`. Unlike validateModel, this answers for
+// any file whose structure can be read, so that a user can see what is wrong with one that does not
+// load.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,9 @@ struct Inspection {
   std::string modelName;
   std::uint64_t parameters = 0;
   std::uint64_t vocabularySize = 0;
-  std::vector<TensorTypeCount> types;                         // most bytes first
-  std::vector<std::pair<std::string, std::string>> metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order
+  std::vector<TensorTypeCount> types;  // most bytes first
+  std::vector<std::pair<std::string, std::string>>
+      metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order
   std::vector<TensorSummary> tensors;
   std::optional<Problem> problem;     // why the engine would refuse the file; none for adapters
   std::vector<std::string> warnings;  // of llama.cpp

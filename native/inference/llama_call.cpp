@@ -23,7 +23,8 @@ thread_local std::array<char, 1024> errorLines{};
 thread_local std::array<char, 4096> warningLines{};
 thread_local int calls = 0;
 
-// What another product of llama.cpp in this process (node-llama-cpp shares the library) had set, and sees to outside our calls.
+// What another product of llama.cpp in this process (node-llama-cpp shares the library) had set,
+// and sees to outside our calls.
 std::mutex handlersMutex;
 std::atomic<ggml_abort_callback_t> abortOfOthers{nullptr};
 std::atomic<ggml_log_callback> logOfOthers{nullptr};
@@ -41,7 +42,8 @@ void onLlamaLog(ggml_log_level level, const char* text, void*) {
   if (level == GGML_LOG_LEVEL_ERROR) {
     const std::size_t used = std::strlen(errorLines.data());
     const int length = static_cast<int>(std::strcspn(text, "\n"));
-    std::snprintf(errorLines.data() + used, errorLines.size() - used, "%s%.*s", used > 0 ? "; " : "", length, text);
+    std::snprintf(errorLines.data() + used, errorLines.size() - used, "%s%.*s",
+                  used > 0 ? "; " : "", length, text);
   }
   if (level == GGML_LOG_LEVEL_WARN) {
     const std::size_t used = std::strlen(warningLines.data());
@@ -108,9 +110,11 @@ std::vector<std::string> takeLlamaWarnings() {
     const std::size_t name = line.find(": ");
     const std::size_t begin = line.find_first_not_of(' ', name == std::string::npos ? 0 : name + 1);
     const std::size_t end = line.find_last_not_of(" \r");
-    if (begin == std::string::npos || line.find_first_not_of("* ", begin) == std::string::npos) continue;  // of a frame
+    if (begin == std::string::npos || line.find_first_not_of("* ", begin) == std::string::npos)
+      continue;  // of a frame
     std::string words = line.substr(begin, end + 1 - begin);
-    if (std::find(warnings.begin(), warnings.end(), words) == warnings.end()) warnings.push_back(std::move(words));
+    if (std::find(warnings.begin(), warnings.end(), words) == warnings.end())
+      warnings.push_back(std::move(words));
   }
   return warnings;
 }
@@ -119,8 +123,11 @@ ErrorCode refusalIn(const std::string& words, ErrorCode code) {
   const auto says = [&](const std::string& text) { return words.find(text) != std::string::npos; };
   const auto reason = [](int number) { return std::generic_category().message(number); };
   // ggml's own words where pthread_create and malloc failed.
-  if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) || says("GGML_ASSERT(rc == 0)")) return ErrorCode::systemLimit;
-  if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory"))
+  if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) ||
+      says("GGML_ASSERT(rc == 0)"))
+    return ErrorCode::systemLimit;
+  if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") ||
+      says("out of memory"))
     return ErrorCode::outOfMemory;
   return code;
 }

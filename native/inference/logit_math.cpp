@@ -5,10 +5,11 @@
 #include <cstring>
 #include <limits>
 
-// A row of 152 k logits per sampled token makes these passes visible beside the forward: the compiler emits one copy
-// per instruction set and the loader picks. CMakeLists.txt forbids
+// A row of 152 k logits per sampled token makes these passes visible beside the forward: the
+// compiler emits one copy per instruction set and the loader picks. CMakeLists.txt forbids
 // contracting a*b+c here, so that all copies agree bit for bit.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define ISOPRO_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define ISOPRO_CLONES
@@ -19,8 +20,9 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// exp for x <= 0 after Cephes' expf: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n through the exponent
-// bits. Below -87 the result is 0. NaN gives NaN, through r; n stays a number that an integer can hold.
+// exp for x <= 0 after Cephes' expf: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n
+// through the exponent bits. Below -87 the result is 0. NaN gives NaN, through r; n stays a number
+// that an integer can hold.
 inline float exponential(float x) {
   const float bounded = x > -87.0f ? x : -87.0f;
   const float n = std::nearbyintf(bounded * 1.44269504088896341f);
@@ -45,7 +47,8 @@ ISOPRO_CLONES Maximum maximum(const float* logits, int count) {
   std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
   int i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
+    for (int lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
   }
   for (; i < count; ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
   const float value = *std::max_element(lanes, lanes + kLanes);
@@ -77,29 +80,36 @@ inline float laneSum(int count, Value value) {
 
 }  // namespace
 
-ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float maximum, float inverseTemperature) {
+ISOPRO_CLONES double sumOfExponentials(const float* logits, int count, float maximum,
+                                       float inverseTemperature) {
   double total = 0;  // f32 within a block, f64 across blocks
   for (int begin = 0; begin < count; begin += kWeightBlock) {
     const float* block = logits + begin;
-    total += laneSum(std::min(kWeightBlock, count - begin), [=](int i) { return exponential((block[i] - maximum) * inverseTemperature); });
+    total += laneSum(std::min(kWeightBlock, count - begin),
+                     [=](int i) { return exponential((block[i] - maximum) * inverseTemperature); });
   }
   return total;
 }
 
-ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum, float inverseTemperature, float* __restrict weights,
+ISOPRO_CLONES void exponentials(const float* logits, int count, float maximum,
+                                float inverseTemperature, float* __restrict weights,
                                 double* __restrict blockSums) {
   for (int begin = 0; begin < count; begin += kWeightBlock) {
     const float* block = logits + begin;
     float* __restrict out = weights + begin;
     const int length = std::min(kWeightBlock, count - begin);
-    for (int i = 0; i < length; ++i) out[i] = exponential((block[i] - maximum) * inverseTemperature);
+    for (int i = 0; i < length; ++i)
+      out[i] = exponential((block[i] - maximum) * inverseTemperature);
     *blockSums++ = laneSum(length, [=](int i) { return out[i]; });
   }
 }
 
-std::vector<TokenChance> mostLikely(const float* logits, int count, int most, float maximum, double total) {
+std::vector<TokenChance> mostLikely(const float* logits, int count, int most, float maximum,
+                                    double total) {
   if (most <= 0) return {};
-  const auto before = [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); };
+  const auto before = [&](int a, int b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  };
   const auto room = static_cast<size_t>(std::min(most, count));
   // The best so far, best first: what comes is nearly always below the last of them.
   std::vector<int> best;
@@ -112,7 +122,8 @@ std::vector<TokenChance> mostLikely(const float* logits, int count, int most, fl
   std::vector<TokenChance> chances;
   chances.reserve(best.size());
   const double logTotal = std::log(total);
-  for (const int i : best) chances.push_back({i, static_cast<float>(static_cast<double>(logits[i]) - maximum - logTotal)});
+  for (const int i : best)
+    chances.push_back({i, static_cast<float>(static_cast<double>(logits[i]) - maximum - logTotal)});
   return chances;
 }
 

@@ -14,7 +14,8 @@ constexpr std::string_view kSuffixA = ".lora_a";
 
 std::vector<float> valuesOf(const GgufFile& file, const GgufTensor& tensor) {
   const std::int64_t columns = tensor.dimensions[0], rows = tensor.dimensions[1];
-  const kernels::Matrix matrix{file.data(tensor), tensor.type, rows, columns, ggml_row_size(tensor.type, columns)};
+  const kernels::Matrix matrix{file.data(tensor), tensor.type, rows, columns,
+                               ggml_row_size(tensor.type, columns)};
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
   for (std::int64_t row = 0; row < rows; ++row)
     kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
@@ -31,7 +32,9 @@ LowRankPairs LowRankPairs::of(const GgufFile& adapter) {
     if (a.name.substr(end) != kSuffixA) continue;
     const std::string weight(a.name.substr(0, end));
     const GgufTensor* b = adapter.findTensor(weight + ".lora_b");
-    if (b == nullptr || weight == "token_embd.weight" || !kernels::readable(a.type) || !kernels::readable(b->type)) return {};
+    if (b == nullptr || weight == "token_embd.weight" || !kernels::readable(a.type) ||
+        !kernels::readable(b->type))
+      return {};
     LowRankPair pair;
     pair.rank = a.dimensions[1];
     pair.inputs = a.dimensions[0];
@@ -43,7 +46,8 @@ LowRankPairs LowRankPairs::of(const GgufFile& adapter) {
     pair.bTransposed.resize(values.size());
     for (std::int64_t o = 0; o < pair.outputs; ++o) {
       for (std::int64_t r = 0; r < pair.rank; ++r)
-        pair.bTransposed[static_cast<std::size_t>(r * pair.outputs + o)] = values[static_cast<std::size_t>(o * pair.rank + r)];
+        pair.bTransposed[static_cast<std::size_t>(r * pair.outputs + o)] =
+            values[static_cast<std::size_t>(o * pair.rank + r)];
     }
     pairs.pairs_.emplace(weight, std::move(pair));
   }

@@ -1,4 +1,5 @@
-// The pairs of a LoRA adapter (Hu et al. 2021, section 4.1) as plain numbers, for what is computed beside llama.cpp's graph.
+// The pairs of a LoRA adapter (Hu et al. 2021, section 4.1) as plain numbers, for what is computed
+// beside llama.cpp's graph.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ struct LowRankPair {
 
 class LowRankPairs {
  public:
-  // Of a validated adapter. Empty where one of its pairs is for the token embedding, in which llama.cpp looks rows up, or of a type that
-  // the kernels do not read.
+  // Of a validated adapter. Empty where one of its pairs is for the token embedding, in which
+  // llama.cpp looks rows up, or of a type that the kernels do not read.
   static LowRankPairs of(const GgufFile& adapter);
 
   bool empty() const { return pairs_.empty(); }

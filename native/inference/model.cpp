@@ -31,7 +31,8 @@ struct Loading {
   // Asked before each tensor, once there is memory for all of them.
   bool goesOn(float progress) {
     try {
-      // ggml repacks matrices for AMX on as many threads of its own, and ends the process where one is refused by then.
+      // ggml repacks matrices for AMX on as many threads of its own, and ends the process where one
+      // is refused by then.
       if (!threadsTried) ThreadPool(1 + static_cast<int>(std::thread::hardware_concurrency()));
       threadsTried = true;
     } catch (...) {
@@ -57,7 +58,8 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
     knowsAll = OwnProducts::knowsAllFormats(file);
   }
   if (options.matmul == Matmul::kOwn && reason != nullptr) {
-    throw Error(ErrorCode::modelUnsupported, options.path + ": matmul 'own' has nothing to multiply: " + reason);
+    throw Error(ErrorCode::modelUnsupported,
+                options.path + ": matmul 'own' has nothing to multiply: " + reason);
   }
 
   const bool hasOwnProducts = options.matmul != Matmul::kGgml && reason == nullptr;
@@ -68,15 +70,19 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   params.use_extra_bufts = !(hasOwnProducts && knowsAll);
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
-  params.progress_callback = [](float progress, void* user) { return static_cast<Loading*>(user)->goesOn(progress); };
+  params.progress_callback = [](float progress, void* user) {
+    return static_cast<Loading*>(user)->goesOn(progress);
+  };
 
   auto model = std::make_shared<Model>();
   model->path_ = options.path;
   model->inventory_ = std::move(inventory);
-  model->model_.reset(callLlama([&] { return llama_model_load_from_file(options.path.c_str(), params); }));
+  model->model_.reset(
+      callLlama([&] { return llama_model_load_from_file(options.path.c_str(), params); }));
   if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
-    if (control.cancelled != nullptr && control.cancelled->load()) throw Error(ErrorCode::aborted, "loading was cancelled");
+    if (control.cancelled != nullptr && control.cancelled->load())
+      throw Error(ErrorCode::aborted, "loading was cancelled");
     refuseUnread(options.path, takeLlamaError());
   }
   model->warnings_ = takeLlamaWarnings();
@@ -84,20 +90,25 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   checkDecoder(handle, options.path);
   model->vocab_ = llama_model_get_vocab(handle);
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
-  model->tokenizer_ = std::make_unique<const Tokenizer>(model->vocab_, model->metadata("tokenizer.ggml.pre"));
+  model->tokenizer_ =
+      std::make_unique<const Tokenizer>(model->vocab_, model->metadata("tokenizer.ggml.pre"));
   model->usesGpu_ = usesGpu;
   model->hasOwnProducts_ = hasOwnProducts;
 
-  const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
-  const ErrorCode fault = options.kvType.empty() ? ErrorCode::modelUnsupported : ErrorCode::invalidArgument;
+  const std::string wanted =
+      options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
+  const ErrorCode fault =
+      options.kvType.empty() ? ErrorCode::modelUnsupported : ErrorCode::invalidArgument;
   model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
   const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
   const Hyperparameters& hyper = model->inventory_.hyper;
   if (hyper.headWidth % block != 0) {
-    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " + std::to_string(block) + " values; these have " +
+    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " +
+                           std::to_string(block) + " values; these have " +
                            std::to_string(hyper.headWidth));
   }
-  model->kvBytesPerToken_ = 2 * hyper.layers * hyper.keyWidth() / block * static_cast<std::int64_t>(ggml_type_size(model->kvType_));
+  model->kvBytesPerToken_ = 2 * hyper.layers * hyper.keyWidth() / block *
+                            static_cast<std::int64_t>(ggml_type_size(model->kvType_));
   return model;
 }
 
@@ -115,7 +126,9 @@ std::string Model::chatTemplate() const {
   return text == nullptr ? "" : text;
 }
 
-std::vector<Token> Model::tokenize(std::string_view text, bool parseControl) const { return tokenizer_->tokens(text, parseControl); }
+std::vector<Token> Model::tokenize(std::string_view text, bool parseControl) const {
+  return tokenizer_->tokens(text, parseControl);
+}
 
 std::string Model::piece(Token token, bool withControl) const {
   char buffer[256];
@@ -148,8 +161,10 @@ std::shared_ptr<const Vocabulary> Model::vocabulary() const {
 void Model::checkTokens(const std::vector<Token>& tokens, const char* what) const {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0 || tokens[i] >= vocabularySize_) {
-      throw Error(ErrorCode::invalidArgument, std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " +
-                                                  std::to_string(i) + " is outside the vocabulary of " + std::to_string(vocabularySize_));
+      throw Error(ErrorCode::invalidArgument,
+                  std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " +
+                      std::to_string(i) + " is outside the vocabulary of " +
+                      std::to_string(vocabularySize_));
     }
   }
 }

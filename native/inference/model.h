@@ -1,5 +1,5 @@
-// A loaded base model: weights and vocabulary. Immutable after loading, so its const functions may be called from any
-// thread.
+// A loaded base model: weights and vocabulary. Immutable after loading, so its const functions may
+// be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ struct LoadControl {
 class Model {
  public:
   // Validates the file, then loads it.
-  // Throws INVALID_ARGUMENT, MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, OUT_OF_MEMORY, SYSTEM_LIMIT,
-  // ABORTED.
+  // Throws INVALID_ARGUMENT, MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
+  // OUT_OF_MEMORY, SYSTEM_LIMIT, ABORTED.
   static std::shared_ptr<Model> load(const ModelOptions& options, const LoadControl& control);
 
   llama_model* handle() const { return model_.get(); }

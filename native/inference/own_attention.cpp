@@ -13,19 +13,23 @@ constexpr std::int64_t kAttentionRowsOfThread = 4;
 
 float parameterOf(const ggml_tensor* node, int index) {
   float value;
-  std::memcpy(&value, reinterpret_cast<const char*>(node->op_params) + index * sizeof value, sizeof value);
+  std::memcpy(&value, reinterpret_cast<const char*>(node->op_params) + index * sizeof value,
+              sizeof value);
   return value;
 }
 
 bool isReadable(const ggml_tensor* tensor, ggml_type type) {
-  if (tensor == nullptr || tensor->type != type || tensor->nb[0] != ggml_type_size(type)) return false;
+  if (tensor == nullptr || tensor->type != type || tensor->nb[0] != ggml_type_size(type))
+    return false;
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
-  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) && owner->extra == nullptr;
+  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) &&
+         owner->extra == nullptr;
 }
 
 template <typename Element>
 Element* at(const ggml_tensor* tensor, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  const std::size_t offset = static_cast<std::size_t>(i1) * tensor->nb[1] + static_cast<std::size_t>(i2) * tensor->nb[2] +
+  const std::size_t offset = static_cast<std::size_t>(i1) * tensor->nb[1] +
+                             static_cast<std::size_t>(i2) * tensor->nb[2] +
                              static_cast<std::size_t>(i3) * tensor->nb[3];
   return reinterpret_cast<Element*>(static_cast<char*>(tensor->data) + offset);
 }
@@ -35,7 +39,9 @@ std::int64_t stride(std::size_t bytes) {
   return static_cast<std::int64_t>(bytes / sizeof(Element));
 }
 
-bool isWidth(std::int64_t width) { return width % kernels::kHeadPart == 0 && width <= kernels::kMostHeadWidth; }
+bool isWidth(std::int64_t width) {
+  return width % kernels::kHeadPart == 0 && width <= kernels::kMostHeadWidth;
+}
 
 }  // namespace
 
@@ -50,20 +56,27 @@ void OwnAttention::take(ggml_tensor* node) {
   const ggml_tensor* k = node->src[1];
   const ggml_tensor* v = node->src[2];
   const ggml_tensor* mask = node->src[3];
-  if (node->src[4] != nullptr || parameterOf(node, 1) != 0.0f || parameterOf(node, 2) != 0.0f) return;
-  if (!isReadable(q, GGML_TYPE_F32) || !isReadable(k, GGML_TYPE_F16) || !isReadable(v, GGML_TYPE_F16) || !isReadable(mask, GGML_TYPE_F16) ||
+  if (node->src[4] != nullptr || parameterOf(node, 1) != 0.0f || parameterOf(node, 2) != 0.0f)
+    return;
+  if (!isReadable(q, GGML_TYPE_F32) || !isReadable(k, GGML_TYPE_F16) ||
+      !isReadable(v, GGML_TYPE_F16) || !isReadable(mask, GGML_TYPE_F16) ||
       !isReadable(node, GGML_TYPE_F32)) {
     return;
   }
-  if (!isWidth(k->ne[0]) || !isWidth(v->ne[0]) || k->ne[2] != v->ne[2] || q->ne[2] % k->ne[2] != 0) return;
-  if (mask->ne[2] != 1 || q->ne[3] % mask->ne[3] != 0 || k->ne[3] != q->ne[3] || v->ne[3] != q->ne[3]) return;
+  if (!isWidth(k->ne[0]) || !isWidth(v->ne[0]) || k->ne[2] != v->ne[2] || q->ne[2] % k->ne[2] != 0)
+    return;
+  if (mask->ne[2] != 1 || q->ne[3] % mask->ne[3] != 0 || k->ne[3] != q->ne[3] ||
+      v->ne[3] != q->ne[3])
+    return;
 
   const float scale = parameterOf(node, 0);
   const auto same = [&](const std::unique_ptr<Scaled>& scaled) { return scaled->scale == scale; };
   auto found = std::find_if(scaled_.begin(), scaled_.end(), same);
-  if (found == scaled_.end()) found = scaled_.insert(scaled_.end(), std::make_unique<Scaled>(Scaled{this, scale}));
+  if (found == scaled_.end())
+    found = scaled_.insert(scaled_.end(), std::make_unique<Scaled>(Scaled{this, scale}));
   // Here, where it may throw: on ggml's threads nothing can.
-  const auto cells = static_cast<std::size_t>((k->ne[1] + kernels::kScorePart - 1) / kernels::kScorePart * kernels::kScorePart);
+  const auto cells = static_cast<std::size_t>((k->ne[1] + kernels::kScorePart - 1) /
+                                              kernels::kScorePart * kernels::kScorePart);
   const auto heads = static_cast<std::size_t>(q->ne[2] / k->ne[2]);
   for (AttentionScratch& scratch : scratch_) {
     if (scratch.cells.size() < cells) scratch.cells.resize(cells);
@@ -71,9 +84,10 @@ void OwnAttention::take(ggml_tensor* node) {
   }
   // The layout is ggml's own.
   const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
-  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params), ggml_free);
-  const ggml_tensor* pattern =
-      ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, onCompute, GGML_N_TASKS_MAX, found->get());
+  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params),
+                                                                       ggml_free);
+  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
+                                              onCompute, GGML_N_TASKS_MAX, found->get());
   std::memcpy(node->op_params, pattern->op_params, sizeof node->op_params);
   node->op = GGML_OP_CUSTOM;
 }
@@ -103,7 +117,8 @@ void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threa
 }
 
 // Of one row those heads that read the keys and values of `groups` heads from `group` on.
-void OwnAttention::attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group, std::int64_t groups,
+void OwnAttention::attend(const ggml_tensor* node, float scale, std::int64_t row,
+                          std::int64_t group, std::int64_t groups,
                           AttentionScratch& scratch) const {
   const ggml_tensor* q = node->src[0];
   const ggml_tensor* k = node->src[1];
@@ -112,7 +127,8 @@ void OwnAttention::attend(const ggml_tensor* node, float scale, std::int64_t row
   const std::int64_t i1 = row % q->ne[1];
   const std::int64_t i3 = row / q->ne[1];
   const std::int64_t heads = q->ne[2] / k->ne[2];
-  const std::int64_t count = kernel_.visible(at<const std::uint16_t>(mask, i1, 0, i3 % mask->ne[3]), k->ne[1], scratch.cells.data());
+  const std::int64_t count = kernel_.visible(at<const std::uint16_t>(mask, i1, 0, i3 % mask->ne[3]),
+                                             k->ne[1], scratch.cells.data());
   for (std::int64_t i = group; i < group + groups; ++i) {
     // The node has its heads before its rows.
     float* y = at<float>(node, i * heads, i1, i3);

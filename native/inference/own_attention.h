@@ -1,5 +1,6 @@
-// Attention of llama.cpp's graphs that a kernel of ours computes (kernels/attention_rows.h), put into the graph as own_products.h says:
-// keys and values in f16, no bias by distance, no cap on the logits.
+// Attention of llama.cpp's graphs that a kernel of ours computes (kernels/attention_rows.h), put
+// into the graph as own_products.h says: keys and values in f16, no bias by distance, no cap on the
+// logits.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,8 @@ class OwnAttention {
   OwnAttention(const OwnAttention&) = delete;
   OwnAttention& operator=(const OwnAttention&) = delete;
 
-  // Takes the node over where it has a kernel for it. The graph may be computed as long as this lives.
+  // Takes the node over where it has a kernel for it. The graph may be computed as long as this
+  // lives.
   void take(ggml_tensor* node);
 
  private:
@@ -31,7 +33,8 @@ class OwnAttention {
     std::vector<std::int32_t> cells;
     std::vector<float> scores;
   };
-  // What a node says of itself in the parameters that the function's take the place of. Layers of one model share one.
+  // What a node says of itself in the parameters that the function's take the place of. Layers of
+  // one model share one.
   struct Scaled {
     OwnAttention* self;
     float scale;
@@ -39,8 +42,8 @@ class OwnAttention {
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* scaled);
   void compute(ggml_tensor* node, float scale, int thread, int threads);
-  void attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group, std::int64_t groups,
-              AttentionScratch& scratch) const;
+  void attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group,
+              std::int64_t groups, AttentionScratch& scratch) const;
 
   const kernels::AttentionRows& kernel_;
   std::vector<std::unique_ptr<Scaled>> scaled_;

@@ -13,19 +13,23 @@ using kernels::BlockFormat;
 
 // Rows whose numbers stay in a core's cache while all tiles go by.
 constexpr std::int64_t kRowsAtOnce = 128;
-// With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each quantises the rows that it needs.
+// With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each
+// quantises the rows that it needs.
 constexpr std::int64_t kProductRowsOfThread = 32;
 // Of a product with an adapter's B, lanes that one thread takes, and with its A, rows.
 constexpr std::int64_t kLowRankLanes = 8 * kernels::kMostLanes;
 constexpr std::int64_t kNarrowedRows = 4;
 
-// Whether ggml's back end here has kernels for AMX, for which it repacks weights while it loads them.
+// Whether ggml's back end here has kernels for AMX, for which it repacks weights while it loads
+// them.
 bool ggmlHasAmx() {
   const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  const auto features = reinterpret_cast<ggml_backend_get_features_t>(
-      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
+  const auto features =
+      reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(
+          ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
   if (features == nullptr) return false;
-  for (const ggml_backend_feature* feature = features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr; ++feature) {
+  for (const ggml_backend_feature* feature = features(ggml_backend_dev_backend_reg(device));
+       feature->name != nullptr; ++feature) {
     if (std::strcmp(feature->name, "AMX_INT8") == 0) return true;
   }
   return false;
@@ -56,28 +60,36 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
 
 // As an adapter's B is, which is short before the product, and its A, which is short behind it.
 bool isWidening(const ggml_tensor* weights) {
-  return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank && weights->ne[1] % kernels::kMostLanes == 0;
+  return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank &&
+         weights->ne[1] % kernels::kMostLanes == 0;
 }
 bool isNarrowing(const ggml_tensor* weights) {
-  return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank && weights->ne[0] % kernels::kMostLanes == 0;
+  return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank &&
+         weights->ne[0] % kernels::kMostLanes == 0;
 }
 
-bool hasBlocks(ggml_type type, std::int64_t rows) { return formatOf(type).has_value() && rows % kernels::kMostLanes == 0; }
+bool hasBlocks(ggml_type type, std::int64_t rows) {
+  return formatOf(type).has_value() && rows % kernels::kMostLanes == 0;
+}
 bool hasBlocks(const ggml_tensor* weights) { return hasBlocks(weights->type, weights->ne[1]); }
 
 // Whatever the processor: which products are ours decides the last bits.
-bool isOurProduct(const ggml_tensor* weights) { return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights); }
+bool isOurProduct(const ggml_tensor* weights) {
+  return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights);
+}
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
-  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) && owner->extra == nullptr;
+  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) &&
+         owner->extra == nullptr;
 }
 
 }  // namespace
 
 bool isProduct(const ggml_tensor* node) {
   // Attention of ours has a third source.
-  const bool custom = node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[2] == nullptr;
+  const bool custom =
+      node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[2] == nullptr;
   return node->op == GGML_OP_MUL_MAT || (custom && isOurProduct(node->src[0]));
 }
 
@@ -87,32 +99,42 @@ OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
     : kernels_(kernels), scratch_(static_cast<std::size_t>(threads)) {
   // The layout is ggml's own.
   const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
-  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params), ggml_free);
-  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, onCompute, GGML_N_TASKS_MAX, this);
+  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params),
+                                                                       ggml_free);
+  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
+                                              onCompute, GGML_N_TASKS_MAX, this);
   std::memcpy(functionParams_, pattern->op_params, sizeof functionParams_);
 }
 
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
-  if (kernels::blockProducts() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
+  if (kernels::blockProducts() == nullptr)
+    return "this processor has neither AVX2 nor AVX-512 VNNI";
   const auto& tensors = file.tensors();
-  const auto isOurs = [](const GgufTensor& tensor) { return hasBlocks(tensor.type, tensor.dimensions[1]); };
-  if (std::none_of(tensors.begin(), tensors.end(), isOurs)) return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
-  if (ggmlHasAmx() && !knowsAllFormats(file)) return "the file has other formats too, which ggml multiplies with AMX on this processor";
+  const auto isOurs = [](const GgufTensor& tensor) {
+    return hasBlocks(tensor.type, tensor.dimensions[1]);
+  };
+  if (std::none_of(tensors.begin(), tensors.end(), isOurs))
+    return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+  if (ggmlHasAmx() && !knowsAllFormats(file))
+    return "the file has other formats too, which ggml multiplies with AMX on this processor";
   return nullptr;
 }
 
 bool OwnProducts::knowsAllFormats(const GgufFile& file) {
   const auto& tensors = file.tensors();
-  return std::all_of(tensors.begin(), tensors.end(),
-                     [](const GgufTensor& tensor) { return !ggml_is_quantized(tensor.type) || formatOf(tensor.type).has_value(); });
+  return std::all_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    return !ggml_is_quantized(tensor.type) || formatOf(tensor.type).has_value();
+  });
 }
 
 void OwnProducts::take(ggml_tensor* node) {
   if (node->op != GGML_OP_MUL_MAT) return;
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
-  if (!isOurProduct(weights) || x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
+  if (!isOurProduct(weights) || x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 ||
+      !ggml_is_matrix(weights))
+    return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
   if (hasBlocks(weights)) reserve(weights->ne[0] / kernels::kProductBlock);
@@ -137,7 +159,8 @@ void OwnProducts::onCompute(ggml_tensor* node, int thread, int threads, void* se
   static_cast<OwnProducts*>(self)->compute(node, thread, threads);
 }
 
-// Parts go to whoever is free: one of the threads may share its core with another process. What a part has does not depend on it.
+// Parts go to whoever is free: one of the threads may share its core with another process. What a
+// part has does not depend on it.
 void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
   if (node->src[0]->type == GGML_TYPE_F32) {
     computeLowRank(node);
@@ -183,7 +206,8 @@ void OwnProducts::computeBlocks(ggml_tensor* node, int thread, int threads) {
   const std::int64_t height = weights->ne[1];
   const std::int64_t count = ggml_nrows(node);
   const bool shareRows = count >= threads * kProductRowsOfThread;
-  const std::int64_t rows = shareRows ? std::min(kRowsAtOnce, partOf(count, threads, kProductRowsOfThread)) : kRowsAtOnce;
+  const std::int64_t rows =
+      shareRows ? std::min(kRowsAtOnce, partOf(count, threads, kProductRowsOfThread)) : kRowsAtOnce;
   const std::int64_t lanes = shareRows ? height : partOf(height, threads, 2 * kernels::kMostLanes);
   const std::int64_t parts = (height + lanes - 1) / lanes;
   Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
@@ -194,29 +218,34 @@ void OwnProducts::computeBlocks(ggml_tensor* node, int thread, int threads) {
     const std::int64_t some = std::min(rows, count - begin);
     if (begin != quantised) {
       const auto* x = static_cast<const float*>(node->src[1]->data) + begin * width;
-      kernels_.quantise(x, some * (width / kernels::kProductBlock), scratch.rows.data(), scratch.rowBlocks.data());
+      kernels_.quantise(x, some * (width / kernels::kProductBlock), scratch.rows.data(),
+                        scratch.rowBlocks.data());
       quantised = begin;
     }
     const std::int64_t lane = taken % parts * lanes;
-    multiply(weights, {lane, std::min(height, lane + lanes)}, scratch, some, static_cast<float*>(node->data) + begin * height);
+    multiply(weights, {lane, std::min(height, lane + lanes)}, scratch, some,
+             static_cast<float*>(node->data) + begin * height);
   }
 }
 
 // The lanes of y [rows, height] from the quantised rows.
-void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const {
+void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch,
+                           std::int64_t rows, float* y) const {
   const std::int64_t height = weights->ne[1];
   const std::int64_t blocks = weights->ne[0] / kernels::kProductBlock;
   const std::int8_t* q = scratch.rows.data();
   const kernels::QuantisedBlock* xBlocks = scratch.rowBlocks.data();
   const kernels::BlockProduct& kernel = kernels_.of(*formatOf(weights->type));
   for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernels_.lanes) {
-    const char* tile = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
+    const char* tile =
+        static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
     if (rows < kernels::kUnpackedRows) {
       kernel.multiplyPacked(tile, weights->nb[1], blocks, q, xBlocks, rows, y + lane, height);
       continue;
     }
     kernel.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows, y + lane, height);
+    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows,
+                    y + lane, height);
   }
 }
 

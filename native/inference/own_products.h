@@ -1,10 +1,13 @@
-// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with weights of Q4_1, Q5_0, Q6_K or Q8_0
-// in ordinary memory, and with the pairs of an adapter beside them (kernels/block_product.h). When the scheduler asks whether a node's
-// values are wanted, before ggml plans how to compute it, the node is given a function of ours in place of its operation: in the same
-// graph, on the same threads, into the same memory. Attention goes with them (own_attention.h).
+// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with
+// weights of Q4_1, Q5_0, Q6_K or Q8_0 in ordinary memory, and with the pairs of an adapter beside
+// them (kernels/block_product.h). When the scheduler asks whether a node's values are wanted,
+// before ggml plans how to compute it, the node is given a function of ours in place of its
+// operation: in the same graph, on the same threads, into the same memory. Attention goes with them
+// (own_attention.h).
 //
-// A row's values are the same whatever rows share its call, but not those of ggml's kernels to the last bit, and the layers make of
-// such a bit hundredths of a nat, since activations are rounded to eight bits: all that a model computes goes one way (ModelOptions).
+// A row's values are the same whatever rows share its call, but not those of ggml's kernels to the
+// last bit, and the layers make of such a bit hundredths of a nat, since activations are rounded to
+// eight bits: all that a model computes goes one way (ModelOptions).
 #pragma once
 
 #include <atomic>
@@ -38,7 +41,8 @@ class OwnProducts {
   OwnProducts(const OwnProducts&) = delete;
   OwnProducts& operator=(const OwnProducts&) = delete;
 
-  // Takes the node over where it has a kernel for it. The graph may be computed as long as this lives.
+  // Takes the node over where it has a kernel for it. The graph may be computed as long as this
+  // lives.
   void take(ggml_tensor* node);
 
  private:
@@ -54,7 +58,8 @@ class OwnProducts {
   void computeBlocks(ggml_tensor* node, int thread, int threads);
   void computeLowRank(ggml_tensor* node);
   void reserve(std::int64_t blocks);
-  void multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const;
+  void multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows,
+                float* y) const;
 
   const kernels::BlockProducts& kernels_;
   decltype(ggml_tensor::op_params) functionParams_;  // of a node that calls onCompute

@@ -1,5 +1,5 @@
-// Which finished sequences stay in the KV cache, so that a later prompt that begins like one of them need not be evaluated
-// from its beginning. Knows token ids only; the cells are the caller's.
+// Which finished sequences stay in the KV cache, so that a later prompt that begins like one of
+// them need not be evaluated from its beginning. Knows token ids only; the cells are the caller's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,9 @@ struct AppliedAdapter {
   std::shared_ptr<Adapter> adapter;  // null: the bare base
   float scale = 1.0f;
 
-  bool operator==(const AppliedAdapter& other) const { return adapter == other.adapter && (adapter == nullptr || scale == other.scale); }
+  bool operator==(const AppliedAdapter& other) const {
+    return adapter == other.adapter && (adapter == nullptr || scale == other.scale);
+  }
 };
 
 struct CachedPrefix {
@@ -28,21 +30,26 @@ struct CachedPrefix {
 
 class PrefixCache {
  public:
-  // Keeps at most `tokens` tokens in at most as many sequences as `ids` names; 0 tokens: nothing at all.
+  // Keeps at most `tokens` tokens in at most as many sequences as `ids` names; 0 tokens: nothing at
+  // all.
   PrefixCache(int tokens, std::vector<llama_seq_id> ids);
 
-  // The sequence that has most tokens in common with the beginning of a prompt, less its last token, which has to be evaluated for
-  // its logits. It counts as used now. What was kept under another partition is not there.
-  std::optional<CachedPrefix> find(const AppliedAdapter& adapter, const std::vector<Token>& prompt, const std::string& partition = {});
+  // The sequence that has most tokens in common with the beginning of a prompt, less its last
+  // token, which has to be evaluated for its logits. It counts as used now. What was kept under
+  // another partition is not there.
+  std::optional<CachedPrefix> find(const AppliedAdapter& adapter, const std::vector<Token>& prompt,
+                                   const std::string& partition = {});
 
-  // Where the tokens of a finished sequence are to be copied to, and how many of them; none where they are not worth keeping.
-  // `evict` is called first for every sequence whose cells are to be given back.
+  // Where the tokens of a finished sequence are to be copied to, and how many of them; none where
+  // they are not worth keeping. `evict` is called first for every sequence whose cells are to be
+  // given back.
   template <typename Evict>
-  std::optional<CachedPrefix> keep(const AppliedAdapter& adapter, std::vector<Token> tokens, Evict evict,
-                                   const std::string& partition = {}) {
+  std::optional<CachedPrefix> keep(const AppliedAdapter& adapter, std::vector<Token> tokens,
+                                   Evict evict, const std::string& partition = {}) {
     if (tokens.size() > static_cast<size_t>(most_)) tokens.resize(static_cast<size_t>(most_));
     if (tokens.empty() || !dropCovered(adapter, partition, tokens, evict)) return std::nullopt;
-    while (tokens_ + static_cast<int>(tokens.size()) > most_ || freeIds_.empty()) evict(dropOldest());
+    while (tokens_ + static_cast<int>(tokens.size()) > most_ || freeIds_.empty())
+      evict(dropOldest());
     return add(adapter, partition, std::move(tokens));
   }
 
@@ -67,7 +74,8 @@ class PrefixCache {
 
   // Drops what the tokens continue; false where they are the beginning of a sequence that is kept.
   template <typename Evict>
-  bool dropCovered(const AppliedAdapter& adapter, const std::string& partition, const std::vector<Token>& tokens, Evict evict) {
+  bool dropCovered(const AppliedAdapter& adapter, const std::string& partition,
+                   const std::vector<Token>& tokens, Evict evict) {
     for (auto kept = kept_.begin(); kept != kept_.end();) {
       const size_t common = kept->isOf(adapter, partition) ? commonLength(kept->tokens, tokens) : 0;
       if (common == tokens.size()) return false;
@@ -79,7 +87,8 @@ class PrefixCache {
   }
 
   static size_t commonLength(const std::vector<Token>& one, const std::vector<Token>& other);
-  CachedPrefix add(const AppliedAdapter& adapter, const std::string& partition, std::vector<Token> tokens);
+  CachedPrefix add(const AppliedAdapter& adapter, const std::string& partition,
+                   std::vector<Token> tokens);
   llama_seq_id drop(std::list<KeptSequence>::iterator kept);
 
   const int most_;

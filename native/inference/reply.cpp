@@ -24,19 +24,22 @@ size_t wholeCharacters(const std::string& text, size_t end) {
 
 void ReplyLimits::check(const Model& model) const {
   if (maxTokens < 1) throw Error(ErrorCode::invalidArgument, "maxTokens must be at least 1");
-  if (minTokens > maxTokens) throw Error(ErrorCode::invalidArgument, "minTokens is more than maxTokens");
+  if (minTokens > maxTokens)
+    throw Error(ErrorCode::invalidArgument, "minTokens is more than maxTokens");
   model.checkTokens(stopTokens, "stopTokens");
 }
 
-void ReplyLimits::checkPrompt(const Model& model, const std::vector<Token>& prompt, const std::string& name, int cells) const {
+void ReplyLimits::checkPrompt(const Model& model, const std::vector<Token>& prompt,
+                              const std::string& name, int cells) const {
   if (prompt.empty()) throw Error(ErrorCode::invalidArgument, name + " has no tokens");
   model.checkTokens(prompt, name.c_str());
   const int limit = std::min(cells, model.trainedContext());
   const std::int64_t needed = static_cast<std::int64_t>(prompt.size()) + maxTokens;
   if (needed > limit) {
-    throw Error(ErrorCode::contextOverflow, name + " has " + std::to_string(prompt.size()) + " tokens; with maxTokens " +
-                                                std::to_string(maxTokens) + " it needs " + std::to_string(needed) +
-                                                ", more than the context of " + std::to_string(limit));
+    throw Error(ErrorCode::contextOverflow,
+                name + " has " + std::to_string(prompt.size()) + " tokens; with maxTokens " +
+                    std::to_string(maxTokens) + " it needs " + std::to_string(needed) +
+                    ", more than the context of " + std::to_string(limit));
   }
 }
 
@@ -51,15 +54,17 @@ HeldBack ReplyLimits::heldBack(const Model& model) const {
   return held;
 }
 
-bool ReplyLimits::accept(const Model& model, const Sampled& sampled, Reply& reply, size_t& searched) const {
+bool ReplyLimits::accept(const Model& model, const Sampled& sampled, Reply& reply,
+                         size_t& searched) const {
   reply.tokens.push_back(sampled.token);
   reply.logProbabilities.push_back(sampled.logProbability);
   reply.sampledLogProbabilities.push_back(sampled.sampledLogProbability);
   if (!sampled.top.empty()) reply.top.push_back(sampled.top);
 
   const bool endOfTurn = !ignoreEndOfSequence && llama_vocab_is_eog(model.vocab(), sampled.token);
-  const bool stopToken = std::find(stopTokens.begin(), stopTokens.end(), sampled.token) != stopTokens.end() &&
-                         (stopBefore.empty() || reply.text.find(stopBefore) == std::string::npos);
+  const bool stopToken =
+      std::find(stopTokens.begin(), stopTokens.end(), sampled.token) != stopTokens.end() &&
+      (stopBefore.empty() || reply.text.find(stopBefore) == std::string::npos);
   const bool mayEnd = static_cast<int>(reply.tokens.size()) > minTokens;
   reply.finish = Finish::kStop;
   if (!endOfTurn && !stopToken) {
@@ -72,7 +77,8 @@ bool ReplyLimits::accept(const Model& model, const Sampled& sampled, Reply& repl
   }
   // What only looked like the beginning of stopBefore is text like any other.
   const bool isText = stopBefore.empty() || reply.text.find(stopBefore) == std::string::npos;
-  if (mayEnd && isText && cutAtStopString(reply.text, searched, reply.text.size())) reply.finish = Finish::kStop;
+  if (mayEnd && isText && cutAtStopString(reply.text, searched, reply.text.size()))
+    reply.finish = Finish::kStop;
   return true;
 }
 
@@ -81,7 +87,8 @@ size_t ReplyLimits::stoppable(const std::string& text) const {
   const size_t found = text.find(stopBefore);
   if (found != std::string::npos) return found;
   for (size_t length = std::min(stopBefore.size() - 1, text.size()); length > 0; --length) {
-    if (text.compare(text.size() - length, length, stopBefore, 0, length) == 0) return text.size() - length;
+    if (text.compare(text.size() - length, length, stopBefore, 0, length) == 0)
+      return text.size() - length;
   }
   return text.size();
 }

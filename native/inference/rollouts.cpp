@@ -30,15 +30,15 @@ struct PromptGroup {
   int index = 0;
   int samples = 0;
   int started = 0;
-  llama_seq_id id = 0;        // whose keys and values it is; a prompt of one sample has the sample's
+  llama_seq_id id = 0;  // whose keys and values it is; a prompt of one sample has the sample's
   std::vector<float> logits;  // [vocabulary] after its last token
   std::vector<std::uint16_t> boundary;
 };
 
 class Scheduler {
  public:
-  Scheduler(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
-            const std::atomic<bool>& cancelled)
+  Scheduler(Context& context, ThreadPool& pool, const RolloutRequest& request,
+            const RolloutEvents& events, const std::atomic<bool>& cancelled)
       : context_(context),
         pool_(pool),
         request_(request),
@@ -68,7 +68,9 @@ class Scheduler {
   void retire();
   void deliver(LiveSample& sequence);
 
-  const RolloutPrompt& promptOf(const PromptGroup& group) const { return request_.prompts[static_cast<size_t>(group.index)]; }
+  const RolloutPrompt& promptOf(const PromptGroup& group) const {
+    return request_.prompts[static_cast<size_t>(group.index)];
+  }
 
   Context& context_;
   ThreadPool& pool_;
@@ -99,13 +101,15 @@ class Scheduler {
 
 void Scheduler::check() const {
   if (request_.boundary >= model_.layers()) {
-    throw Error(ErrorCode::invalidArgument, "boundary " + std::to_string(request_.boundary) + " is not below the model's " +
+    throw Error(ErrorCode::invalidArgument, "boundary " + std::to_string(request_.boundary) +
+                                                " is not below the model's " +
                                                 std::to_string(model_.layers()) + " layers");
   }
   request_.limits.check(model_);
   checkBias(model_, request_.sampling);
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
-    request_.limits.checkPrompt(model_, request_.prompts[i].tokens, "prompt " + std::to_string(i), request_.cellBudget);
+    request_.limits.checkPrompt(model_, request_.prompts[i].tokens, "prompt " + std::to_string(i),
+                                request_.cellBudget);
   }
 }
 
@@ -113,7 +117,8 @@ void Scheduler::run() {
   check();
   if (!request_.grammar.empty()) grammar_.emplace(model_.vocabulary(), request_.grammar);
   heldBack_ = request_.limits.heldBack(model_);
-  for (const auto& prompt : request_.prompts) progress_.total += static_cast<int>(prompt.seeds.size());
+  for (const auto& prompt : request_.prompts)
+    progress_.total += static_cast<int>(prompt.seeds.size());
   if (progress_.total == 0) return;
   shapeCache();
 
@@ -138,10 +143,11 @@ void Scheduler::run() {
   }
 }
 
-// As many samples live as have caches of their own within the budget, beside that of a frame where one is worth it. Where not even the
-// smallest call has, as many as fit share one cache with a prompt and the rows that pad: attention takes a sequence's cells in the order
-// in which they lie there and passes over those of others, so that its rows have the values that they would have in a cache of their own
-// as long as that order is the text's.
+// As many samples live as have caches of their own within the budget, beside that of a frame where
+// one is worth it. Where not even the smallest call has, as many as fit share one cache with a
+// prompt and the rows that pad: attention takes a sequence's cells in the order in which they lie
+// there and passes over those of others, so that its rows have the values that they would have in a
+// cache of their own as long as that order is the text's.
 void Scheduler::shapeCache() {
   size_t longest = 0;
   bool shared = false;
@@ -154,10 +160,13 @@ void Scheduler::shapeCache() {
   const int cells = static_cast<int>(longest) + request_.limits.maxTokens;
   plan_ = CallPlan::of(model_.usesGpu(), progress_.total);
   rowGroup_ = plan_.batchInvariant ? kRowGroup : 1;
-  const auto sequences = [&](int live) { return roundedUp(live, rowGroup_) + (shared ? 1 : 0) + (framed_ ? 1 : 0); };
+  const auto sequences = [&](int live) {
+    return roundedUp(live, rowGroup_) + (shared ? 1 : 0) + (framed_ ? 1 : 0);
+  };
   const auto fits = [&](int live) {
     return sequences(live) <= kMaxSequences &&
-           std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) < std::int64_t{request_.cellBudget} + kCellGroup;
+           std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) <
+               std::int64_t{request_.cellBudget} + kCellGroup;
   };
   const int most = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
   framed_ = plan_.batchInvariant && haveFrame();
@@ -166,14 +175,17 @@ void Scheduler::shapeCache() {
   while (slots > 1 && !fits(slots)) --slots;
   apart_ = fits(slots);
   if (!apart_) {
-    slots = std::clamp((request_.cellBudget - (shared ? static_cast<int>(longest) : 0)) / cells, 1, most);
+    slots = std::clamp((request_.cellBudget - (shared ? static_cast<int>(longest) : 0)) / cells, 1,
+                       most);
     while (sequences(slots) > kMaxSequences) --slots;
   }
-  const int rows = plan_.batchInvariant ? std::min(kInvariantRows, roundedUp(slots, rowGroup_)) : slots;
+  const int rows =
+      plan_.batchInvariant ? std::min(kInvariantRows, roundedUp(slots, rowGroup_)) : slots;
   if (apart_) {
     context_.prepare({cells, sequences(slots), rows, CellOwner::kEach});
   } else {
-    const int prompt = shared && slots > 1 ? static_cast<int>(longest) : 0;  // until its last sample has started
+    const int prompt =
+        shared && slots > 1 ? static_cast<int>(longest) : 0;  // until its last sample has started
     context_.prepare({cells * slots + prompt + kRowGroup, sequences(slots), rows, CellOwner::kAll});
   }
   promptId_ = roundedUp(slots, rowGroup_);
@@ -191,7 +203,8 @@ bool Scheduler::haveFrame() const {
   return common * 8 >= all;
 }
 
-// First come, first served: a prompt is evaluated when one of its samples can start; nothing overtakes one whose samples wait.
+// First come, first served: a prompt is evaluated when one of its samples can start; nothing
+// overtakes one whose samples wait.
 void Scheduler::startSamples() {
   while (!freeIds_.empty() && (group_ || nextPrompt())) {
     const size_t first = live_.size();
@@ -200,12 +213,15 @@ void Scheduler::startSamples() {
     for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
     sample(sequences, std::vector<const float*>(sequences.size(), group_->logits.data()));
     for (const LiveSample* sequence : sequences) {
-      if (group_->id == promptId_ && !sequence->done) context_.copySequence(promptId_, sequence->id);
+      if (group_->id == promptId_ && !sequence->done)
+        context_.copySequence(promptId_, sequence->id);
     }
     if (group_->started < group_->samples) return;
     if (group_->id == promptId_) {
       context_.removeSequence(promptId_);
-      const auto holdsPrompt = [&](const LiveSample& sequence) { return sequence.rollout.prompt == group_->index && !sequence.done; };
+      const auto holdsPrompt = [&](const LiveSample& sequence) {
+        return sequence.rollout.prompt == group_->index && !sequence.done;
+      };
       if (std::none_of(live_.begin(), live_.end(), holdsPrompt)) closeHoles();
     }
     group_.reset();
@@ -213,7 +229,8 @@ void Scheduler::startSamples() {
 }
 
 bool Scheduler::nextPrompt() {
-  while (nextPrompt_ < request_.prompts.size() && request_.prompts[nextPrompt_].seeds.empty()) ++nextPrompt_;
+  while (nextPrompt_ < request_.prompts.size() && request_.prompts[nextPrompt_].seeds.empty())
+    ++nextPrompt_;
   if (nextPrompt_ == request_.prompts.size()) return false;
   group_.emplace();
   group_->index = static_cast<int>(nextPrompt_++);
@@ -223,13 +240,14 @@ bool Scheduler::nextPrompt() {
   return true;
 }
 
-// The rows of one llama_decode call are either tokens of one prompt or one token of every live sequence, never both:
-// score() can only agree with generate() where both evaluate a prompt in the same pieces. A piece that a frame divides has the
-// same values in its parts.
+// The rows of one llama_decode call are either tokens of one prompt or one token of every live
+// sequence, never both: score() can only agree with generate() where both evaluate a prompt in the
+// same pieces. A piece that a frame divides has the same values in its parts.
 void Scheduler::evaluatePrompt() {
   const std::vector<Token>& tokens = promptOf(*group_).tokens;
   size_t evaluated = takeFrame(tokens);
-  const auto kept = static_cast<size_t>(framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0);
+  const auto kept =
+      static_cast<size_t>(framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0);
   const auto most = static_cast<size_t>(plan_.promptRows);
   while (evaluated < tokens.size()) {
     size_t end = std::min(tokens.size(), (evaluated / most + 1) * most);
@@ -237,12 +255,14 @@ void Scheduler::evaluatePrompt() {
     batch_.clear();
     capture_.beginStep();
     for (; evaluated < end; ++evaluated) {
-      batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id, evaluated + 1 == tokens.size());
+      batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id,
+                 evaluated + 1 == tokens.size());
       capture_.expectRow(&group_->boundary);
     }
     decode(progress_.prefill);
     progress_.promptTokens += batch_.size();
-    if (evaluated == kept) keepFrame({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept)});
+    if (evaluated == kept)
+      keepFrame({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(kept)});
   }
   ++evaluatedPrompts_;
   const float* row = context_.logits(batch_.size() - 1);
@@ -275,15 +295,17 @@ void Scheduler::extendLive() {
     rows[static_cast<size_t>(sequence.id)] = &sequence;
   }
   for (size_t begin = 0; begin < rows.size();) {
-    const size_t end = begin + static_cast<size_t>(plan_.sampledRows(static_cast<int>(rows.size() - begin)));
-    extend({rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.begin() + static_cast<std::ptrdiff_t>(end)},
+    const size_t end =
+        begin + static_cast<size_t>(plan_.sampledRows(static_cast<int>(rows.size() - begin)));
+    extend({rows.begin() + static_cast<std::ptrdiff_t>(begin),
+            rows.begin() + static_cast<std::ptrdiff_t>(end)},
            static_cast<llama_seq_id>(begin));
     begin = end;
   }
 }
 
-// After cells were freed: one cache for all gives the next token the first that is free, which may lie before those of the text that it
-// goes on. One sample alone has none before it.
+// After cells were freed: one cache for all gives the next token the first that is free, which may
+// lie before those of the text that it goes on. One sample alone has none before it.
 void Scheduler::closeHoles() {
   if (apart_ || live_.empty()) return;
   for (const LiveSample& sequence : live_) {
@@ -292,8 +314,8 @@ void Scheduler::closeHoles() {
   if (group_ && group_->started < group_->samples) context_.moveDown(promptId_);
 }
 
-// A call has a row of every sequence between its first and its last: those that live move together, to no more gaps than rows that
-// would pad.
+// A call has a row of every sequence between its first and its last: those that live move together,
+// to no more gaps than rows that would pad.
 void Scheduler::closeGaps() {
   const int span = roundedUp(static_cast<int>(live_.size()), rowGroup_);
   for (LiveSample& sequence : live_) {
@@ -315,14 +337,16 @@ void Scheduler::extend(const std::vector<LiveSample*>& rows, llama_seq_id first)
   std::vector<int> outputs;
   const int size = roundedUp(static_cast<int>(rows.size()), rowGroup_);
   for (int i = 0; i < size; ++i) {
-    LiveSample* sequence = i < static_cast<int>(rows.size()) ? rows[static_cast<size_t>(i)] : nullptr;
+    LiveSample* sequence =
+        i < static_cast<int>(rows.size()) ? rows[static_cast<size_t>(i)] : nullptr;
     capture_.expectRow(sequence == nullptr ? nullptr : &sequence->sampledBoundary);
     if (sequence == nullptr) {
       batch_.addPadding(live_.front().rollout.tokens.back(), first + i);
       continue;
     }
     const auto& tokens = sequence->rollout.tokens;
-    batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1, sequence->id, true);
+    batch_.add(tokens.back(), sequence->promptLength + static_cast<int>(tokens.size()) - 1,
+               sequence->id, true);
     sequences.push_back(sequence);
     outputs.push_back(i);
   }
@@ -339,7 +363,8 @@ void Scheduler::decode(StageTime& stage) {
 }
 
 // Draws a token for each sequence from its row of logits [vocabulary].
-void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vector<const float*>& rows) {
+void Scheduler::sample(const std::vector<LiveSample*>& sequences,
+                       const std::vector<const float*>& rows) {
   const Timed timed(progress_.draw);
   std::vector<Sampled> sampled(sequences.size());
   pool_.forEach(static_cast<int>(sequences.size()), context_.governor().threads(), [&](int i) {
@@ -348,7 +373,8 @@ void Scheduler::sample(const std::vector<LiveSample*>& sequences, const std::vec
   });
   for (size_t i = 0; i < sampled.size(); ++i) {
     LiveSample& sequence = *sequences[i];
-    sequence.done = request_.limits.accept(model_, sampled[i], sequence.rollout, sequence.searchedUpTo);
+    sequence.done =
+        request_.limits.accept(model_, sampled[i], sequence.rollout, sequence.searchedUpTo);
     ++progress_.sampledTokens;
   }
 }
@@ -361,8 +387,9 @@ void Scheduler::startSample() {
   sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group_->started++)];
   sequence.rollout.boundary = group_->boundary;
   sequence.promptLength = static_cast<int>(prompt.tokens.size());
-  sequence.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
-                                               grammar_ ? &*grammar_ : nullptr, prompt.tokens, heldBack_);
+  sequence.sampler =
+      std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
+                                grammar_ ? &*grammar_ : nullptr, prompt.tokens, heldBack_);
   sequence.id = *freeIds_.begin();
   freeIds_.erase(freeIds_.begin());
   live_.push_back(std::move(sequence));
@@ -377,20 +404,23 @@ void Scheduler::retire() {
     deliver(sequence);
   }
   const size_t before = live_.size();
-  live_.erase(std::remove_if(live_.begin(), live_.end(), [](const LiveSample& sequence) { return sequence.done; }), live_.end());
+  live_.erase(std::remove_if(live_.begin(), live_.end(),
+                             [](const LiveSample& sequence) { return sequence.done; }),
+              live_.end());
   if (live_.size() < before) closeHoles();
 }
 
 void Scheduler::deliver(LiveSample& sequence) {
   Rollout& rollout = sequence.rollout;
-  rollout.boundary.insert(rollout.boundary.end(), sequence.sampledBoundary.begin(), sequence.sampledBoundary.end());
+  rollout.boundary.insert(rollout.boundary.end(), sequence.sampledBoundary.begin(),
+                          sequence.sampledBoundary.end());
   events_.finished(std::move(rollout));
 }
 
 }  // namespace
 
-void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
-                      const std::atomic<bool>& cancelled) {
+void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request,
+                      const RolloutEvents& events, const std::atomic<bool>& cancelled) {
   Scheduler(context, pool, request, events, cancelled).run();
 }
 

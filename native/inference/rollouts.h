@@ -1,5 +1,6 @@
-// Batched sampling with continuous batching: what following prompts have in common is evaluated once, and each prompt once; each of
-// their samples has a copy of their keys and values, sequences join and leave the running batch at every step.
+// Batched sampling with continuous batching: what following prompts have in common is evaluated
+// once, and each prompt once; each of their samples has a copy of their keys and values, sequences
+// join and leave the running batch at every step.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@ struct RolloutRequest {
   ReplyLimits limits;
   std::string grammar;  // GBNF; empty: none
   int boundary = -1;    // capture the residual stream entering this layer; -1: no
-  int cellBudget = 0;   // tokens of KV cache over all live sequences, each as long as the longest can be
+  int cellBudget =
+      0;  // tokens of KV cache over all live sequences, each as long as the longest can be
   int maxSequences = kMaxSequences;
 };
 
@@ -35,7 +37,8 @@ struct Rollout : Reply {
   int prompt = 0;
   int sample = 0;
   std::uint64_t seed = 0;
-  // f16 bits [prompt tokens + sampled tokens - 1, d_model]: the last sampled token is never evaluated.
+  // f16 bits [prompt tokens + sampled tokens - 1, d_model]: the last sampled token is never
+  // evaluated.
   std::vector<std::uint16_t> boundary;
 };
 
@@ -54,12 +57,13 @@ struct RolloutEvents {
   std::function<void(const RolloutProgress&)> progress;  // after every decode step
 };
 
-// Finished rollouts arrive in the order in which they finish. When cancelled, the live ones are delivered as aborted
-// and ABORTED is thrown. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY.
+// Finished rollouts arrive in the order in which they finish. When cancelled, the live ones are
+// delivered as aborted and ABORTED is thrown. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW,
+// GRAMMAR_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY.
 //
-// Which rows share a decode call depends on the request alone: samples start in order as soon as another has ended, whatever the
-// clock says.
-void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request, const RolloutEvents& events,
-                      const std::atomic<bool>& cancelled);
+// Which rows share a decode call depends on the request alone: samples start in order as soon as
+// another has ended, whatever the clock says.
+void generateRollouts(Context& context, ThreadPool& pool, const RolloutRequest& request,
+                      const RolloutEvents& events, const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

@@ -16,8 +16,10 @@ namespace {
 constexpr int kPairRowsOfThread = 16;
 
 bool readableRows(const ggml_tensor* tensor) {
-  const ggml_backend_buffer_t buffer = tensor->view_src == nullptr ? tensor->buffer : tensor->view_src->buffer;
-  return tensor->type == GGML_TYPE_F32 && buffer != nullptr && ggml_backend_buffer_is_host(buffer) && ggml_is_contiguous(tensor);
+  const ggml_backend_buffer_t buffer =
+      tensor->view_src == nullptr ? tensor->buffer : tensor->view_src->buffer;
+  return tensor->type == GGML_TYPE_F32 && buffer != nullptr &&
+         ggml_backend_buffer_is_host(buffer) && ggml_is_contiguous(tensor);
 }
 
 }  // namespace
@@ -45,28 +47,35 @@ void RowAdapters::add(const AppliedAdapter& adapter, bool output) {
 }
 
 NodeObserver RowAdapters::observer(int threads) {
-  return {[this](const ggml_tensor* node) { return wants(node); }, [this, threads](ggml_tensor* node) { receive(node, threads); }};
+  return {[this](const ggml_tensor* node) { return wants(node); },
+          [this, threads](ggml_tensor* node) { receive(node, threads); }};
 }
 
 void RowAdapters::check() const {
   if (failed_)
-    throw Error(ErrorCode::nativeFailure, "llama.cpp's graph has other rows than its call, so that adapters could not be applied");
+    throw Error(
+        ErrorCode::nativeFailure,
+        "llama.cpp's graph has other rows than its call, so that adapters could not be applied");
 }
 
-const LowRankPair* RowAdapters::pairOf(const AppliedAdapter& adapter, const ggml_tensor* node) const {
+const LowRankPair* RowAdapters::pairOf(const AppliedAdapter& adapter,
+                                       const ggml_tensor* node) const {
   return adapter.adapter->pairs().find(ggml_get_name(node->src[0]));
 }
 
 bool RowAdapters::wants(const ggml_tensor* node) const {
   return isProduct(node) &&
-         std::any_of(adapters_.begin(), adapters_.end(), [&](const AppliedAdapter& adapter) { return pairOf(adapter, node) != nullptr; });
+         std::any_of(adapters_.begin(), adapters_.end(), [&](const AppliedAdapter& adapter) {
+           return pairOf(adapter, node) != nullptr;
+         });
 }
 
 void RowAdapters::receive(ggml_tensor* node, int threads) {
   const ggml_tensor* inputs = node->src[1];
   const std::int64_t count = ggml_nrows(node);
   const bool all = count == static_cast<std::int64_t>(rows_.size());
-  if ((!all && count != static_cast<std::int64_t>(outputs_.size())) || !readableRows(node) || !readableRows(inputs)) {
+  if ((!all && count != static_cast<std::int64_t>(outputs_.size())) || !readableRows(node) ||
+      !readableRows(inputs)) {
     failed_ = true;
     return;
   }
@@ -87,9 +96,10 @@ void RowAdapters::receive(ggml_tensor* node, int threads) {
       const int place = rows[static_cast<std::size_t>(row)];
       const LowRankPair* pair = place == kBase ? nullptr : pairs[static_cast<std::size_t>(place)];
       if (pair == nullptr) continue;
-      kernels::kernels().addLowRank(x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
-                                    adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs, pair->outputs,
-                                    inner_.data() + row * rank, y + row * node->ne[0]);
+      kernels::kernels().addLowRank(
+          x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
+          adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs,
+          pair->outputs, inner_.data() + row * rank, y + row * node->ne[0]);
     }
   });
 }

@@ -1,7 +1,8 @@
-// A call whose rows have adapters of their own. llama.cpp's graph has one adapter for all its rows; here it has none, and after each
-// product with a weight that an adapter of the call has a pair for, what the pair adds is added to that adapter's rows. Whatever
-// follows in the graph (bias, rotation) follows the sum there too, so that the values are LoRA's.
-// Punica (Chen et al. 2023, section 4) and S-LoRA (Sheng et al. 2023, section 5) batch adapters so on GPUs.
+// A call whose rows have adapters of their own. llama.cpp's graph has one adapter for all its rows;
+// here it has none, and after each product with a weight that an adapter of the call has a pair
+// for, what the pair adds is added to that adapter's rows. Whatever follows in the graph (bias,
+// rotation) follows the sum there too, so that the values are LoRA's. Punica (Chen et al. 2023,
+// section 4) and S-LoRA (Sheng et al. 2023, section 5) batch adapters so on GPUs.
 #pragma once
 
 #include <vector>
@@ -42,7 +43,8 @@ class RowAdapters {
   ThreadPool& pool_;
   std::vector<AppliedAdapter> adapters_;  // that rows of the call have
   std::vector<int> rows_;                 // of each row of the call: place in adapters_, or kBase
-  std::vector<int> outputs_;              // the same of the rows whose logits are asked for: all that the last block's end has
+  std::vector<int> outputs_;  // the same of the rows whose logits are asked for: all that the last
+                              // block's end has
   std::vector<float> inner_;
   bool failed_ = false;
 };

@@ -11,7 +11,8 @@ namespace {
 
 // Each kept sequence has an id, and llama.cpp a row of logits for each id.
 constexpr int kMaxKept = 16;
-// Full calls of prompts that a step makes at most where many wait: replies wait for them, but few replies a step would cost more.
+// Full calls of prompts that a step makes at most where many wait: replies wait for them, but few
+// replies a step would cost more.
 constexpr int kMostPromptCalls = 4;
 // What a reply is promised at least beyond what it has.
 constexpr int kReplyCells = 256;
@@ -23,19 +24,23 @@ std::vector<llama_seq_id> idsFrom(int first, int count) {
 }
 
 int keptSequences(const BatchSettings& settings) {
-  return settings.prefixTokens == 0 ? 0 : std::clamp(kMaxSequences - 1 - settings.maxSequences, 0, kMaxKept);
+  return settings.prefixTokens == 0
+             ? 0
+             : std::clamp(kMaxSequences - 1 - settings.maxSequences, 0, kMaxKept);
 }
 
 }  // namespace
 
 Token RunningBatch::BatchRow::tokenAt(int position) const {
   const int length = promptLength();
-  return position < length ? request.prompt[static_cast<size_t>(position)] : reply.tokens[static_cast<size_t>(position - length)];
+  return position < length ? request.prompt[static_cast<size_t>(position)]
+                           : reply.tokens[static_cast<size_t>(position - length)];
 }
 
 // In proportion to what it has said, so that a long reply seldom asks.
 int RunningBatch::BatchRow::wantedCells() const {
-  return std::min(mostCells(), known() + std::max(kReplyCells, static_cast<int>(reply.tokens.size())));
+  return std::min(mostCells(),
+                  known() + std::max(kReplyCells, static_cast<int>(reply.tokens.size())));
 }
 
 RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings)
@@ -90,13 +95,15 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
     std::vector<BatchRow*> left;
     for (BatchRow& row : rows_) left.push_back(&row);
     if (own_.live > 0) closeGaps();
-    const auto prompts = std::count_if(rows_.begin(), rows_.end(), [](const BatchRow& row) { return row.isPrompt(); });
+    const auto prompts = std::count_if(rows_.begin(), rows_.end(),
+                                       [](const BatchRow& row) { return row.isPrompt(); });
     int promptTokens = promptRows_ * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
     // Keys and values do not know which adapter made them: calls of one step may have several.
     while (!left.empty()) {
       const AppliedAdapter adapter = callAdapter(*left.front());
-      const auto others =
-          std::stable_partition(left.begin(), left.end(), [&](const BatchRow* row) { return callAdapter(*row) == adapter; });
+      const auto others = std::stable_partition(left.begin(), left.end(), [&](const BatchRow* row) {
+        return callAdapter(*row) == adapter;
+      });
       const std::vector<BatchRow*> rows(left.begin(), others);
       left.erase(left.begin(), others);
       context_.setAdapter(adapter.adapter, adapter.scale);
@@ -157,7 +164,8 @@ void RunningBatch::failRunning(std::exception_ptr failure, StepReport& report) {
 void RunningBatch::dropCancelled(StepReport& report) {
   const auto cancelled = [&](const BatchRow& row) {
     if (!row.request.cancelled->load(std::memory_order_relaxed)) return false;
-    report.failed.push_back({row.number, std::make_exception_ptr(Error(ErrorCode::aborted, "the request was cancelled"))});
+    report.failed.push_back({row.number, std::make_exception_ptr(Error(
+                                             ErrorCode::aborted, "the request was cancelled"))});
     return true;
   };
   queue_.erase(std::remove_if(queue_.begin(), queue_.end(), cancelled), queue_.end());
@@ -195,8 +203,9 @@ void RunningBatch::admit(StepReport& report) {
   }
 }
 
-// Empty, so that a request that runs alone finds the cells of a fresh context. Where caches that are too small for one that runs
-// or waits were just given up, the next are twice as long, so that this is seldom.
+// Empty, so that a request that runs alone finds the cells of a fresh context. Where caches that
+// are too small for one that runs or waits were just given up, the next are twice as long, so that
+// this is seldom.
 void RunningBatch::shapeCache() {
   const int outgrown = std::exchange(outgrown_, 0);
   own_ = {};
@@ -204,20 +213,26 @@ void RunningBatch::shapeCache() {
     int needed = std::max(settings_.cells / settings_.maxSequences, 2 * outgrown);
     for (const BatchRow& row : queue_) needed = std::max(needed, row.wantedCells());
     const int cells = roundedUp(needed, kCellGroup);
-    const int live = std::min(settings_.maxSequences, roundedUp(settings_.cells, kCellGroup) / cells);
-    if (live >= std::min(kRowGroup, settings_.maxSequences)) own_ = {live, roundedUp(live, kRowGroup), cells};
+    const int live =
+        std::min(settings_.maxSequences, roundedUp(settings_.cells, kCellGroup) / cells);
+    if (live >= std::min(kRowGroup, settings_.maxSequences))
+      own_ = {live, roundedUp(live, kRowGroup), cells};
   }
   if (own_.live > 0) {
-    context_.prepare({own_.cells, own_.slots, std::min(kInvariantRows, own_.slots), CellOwner::kEach});
+    context_.prepare(
+        {own_.cells, own_.slots, std::min(kInvariantRows, own_.slots), CellOwner::kEach});
   } else {
-    context_.prepare({settings_.cells + kRowGroup, paddingId_ + 1, settings_.maxSequences + kRowGroup - 1});
+    context_.prepare(
+        {settings_.cells + kRowGroup, paddingId_ + 1, settings_.maxSequences + kRowGroup - 1});
   }
 }
 
 // Kept prefixes make room for a request; the one that it begins with goes last.
 bool RunningBatch::makeRoom(const BatchRow& row) {
   if (own_.live > 0) return rows_.size() < static_cast<size_t>(own_.live);
-  const auto fits = [&] { return promised_ + prefixes_.tokens() + row.wantedCells() <= settings_.cells; };
+  const auto fits = [&] {
+    return promised_ + prefixes_.tokens() + row.wantedCells() <= settings_.cells;
+  };
   if (promised_ + row.wantedCells() > settings_.cells) return false;
   prefixes_.find(row.request.adapter, row.request.prompt, row.request.cachePartition);
   while (!fits()) context_.removeSequence(prefixes_.dropOldest());
@@ -229,7 +244,8 @@ void RunningBatch::start(BatchRow& row) {
   promised_ += row.promised;
   const BatchRequest& request = row.request;
   if (row.sampler == nullptr) {
-    row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed, row.grammar.get(), request.prompt,
+    row.sampler = std::make_unique<Sampler>(model_.vocabularySize(), request.sampling, request.seed,
+                                            row.grammar.get(), request.prompt,
                                             request.limits.heldBack(model_));
   }
   if (own_.live > 0) return;  // a slot when its prompt's turn comes
@@ -256,8 +272,9 @@ void RunningBatch::pauseAll() {
   while (!rows_.empty()) pauseLast();
 }
 
-// Cells for those that have used what they were promised, the first first; it finds them in the end, since each fits when it is alone.
-// False where all were paused: caches of their own are too small for one of them.
+// Cells for those that have used what they were promised, the first first; it finds them in the
+// end, since each fits when it is alone. False where all were paused: caches of their own are too
+// small for one of them.
 bool RunningBatch::promiseMore() {
   for (auto row = rows_.begin(); row != rows_.end(); ++row) {
     if (row->known() <= row->promised) continue;
@@ -282,11 +299,13 @@ bool RunningBatch::promiseMore() {
 }
 
 // False where the cache had no room, which ended the request that came last.
-bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report) {
+bool RunningBatch::evaluate(const SharedCall& call, const std::atomic<bool>& stopped,
+                            StepReport& report) {
   batch_.clear();
   std::vector<BatchRow*> sampled;
   std::vector<int> outputs;
-  const auto padded = std::find_if(call.begin(), call.end(), [](const RowShare& share) { return share.row != nullptr; });
+  const auto padded = std::find_if(call.begin(), call.end(),
+                                   [](const RowShare& share) { return share.row != nullptr; });
   for (const auto& [row, tokens, padding] : call) {
     if (row == nullptr) {
       batch_.addPadding(padded->row->tokenAt(0), padding);
@@ -324,7 +343,8 @@ bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopp
       if (rowAdapters_.none()) {
         context_.decode(batch_, stopped);
       } else {
-        const Observation observation(context_, rowAdapters_.observer(context_.governor().threads()));
+        const Observation observation(context_,
+                                      rowAdapters_.observer(context_.governor().threads()));
         context_.decode(batch_, stopped);
         rowAdapters_.check();
       }
@@ -342,7 +362,8 @@ bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopp
   }
 }
 
-void RunningBatch::sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits, StepReport& report) {
+void RunningBatch::sample(const std::vector<BatchRow*>& rows,
+                          const std::vector<const float*>& logits, StepReport& report) {
   std::vector<Sampled> sampled(rows.size());
   pool_.forEach(static_cast<int>(rows.size()), context_.governor().threads(), [&](int i) {
     const auto index = static_cast<size_t>(i);
@@ -354,12 +375,15 @@ void RunningBatch::sample(const std::vector<BatchRow*>& rows, const std::vector<
   });
   for (size_t i = 0; i < rows.size(); ++i) {
     BatchRow& row = *rows[i];
-    row.done = row.failure != nullptr || row.request.limits.accept(model_, sampled[i], row.reply, row.searched);
+    row.done = row.failure != nullptr ||
+               row.request.limits.accept(model_, sampled[i], row.reply, row.searched);
     if (row.failure != nullptr || !row.request.streamed) continue;
     const std::string& text = row.reply.text;
-    const size_t end = row.done ? text.size() : std::max(row.streamed, row.request.limits.settled(text));
-    report.tokens.push_back({row.number, sampled[i].token, sampled[i].logProbability, sampled[i].sampledLogProbability,
-                             std::move(sampled[i].top), text.substr(row.streamed, end - row.streamed)});
+    const size_t end =
+        row.done ? text.size() : std::max(row.streamed, row.request.limits.settled(text));
+    report.tokens.push_back({row.number, sampled[i].token, sampled[i].logProbability,
+                             sampled[i].sampledLogProbability, std::move(sampled[i].top),
+                             text.substr(row.streamed, end - row.streamed)});
     row.streamed = end;
   }
 }
@@ -385,7 +409,8 @@ void RunningBatch::keep(const BatchRow& row) {
   tokens.insert(tokens.end(), row.reply.tokens.begin(), row.reply.tokens.end());
   tokens.resize(static_cast<size_t>(row.evaluated));
   const auto evict = [&](llama_seq_id id) { context_.removeSequence(id); };
-  const auto kept = prefixes_.keep(row.request.adapter, std::move(tokens), evict, row.request.cachePartition);
+  const auto kept =
+      prefixes_.keep(row.request.adapter, std::move(tokens), evict, row.request.cachePartition);
   if (kept) context_.copySequence(row.sequence, kept->sequence, kept->length);
 }
 

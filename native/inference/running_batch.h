@@ -1,16 +1,20 @@
-// Continuous batching of requests that come and go (Yu et al. 2022, Orca, section 3.1: scheduling by iteration): each has settings
-// of its own and joins or leaves between two steps. A step evaluates one token of every reply that runs and, in what room its
-// calls have left, tokens of the prompts that joined (Agrawal et al. 2023, SARATHI, section 4: chunked prefills).
+// Continuous batching of requests that come and go (Yu et al. 2022, Orca, section 3.1: scheduling
+// by iteration): each has settings of its own and joins or leaves between two steps. A step
+// evaluates one token of every reply that runs and, in what room its calls have left, tokens of the
+// prompts that joined (Agrawal et al. 2023, SARATHI, section 4: chunked prefills).
 //
-// A row of attention walks every cell of its cache. Where requests are short enough that several have room for caches of their
-// own, each has one, and an idle batch decides that anew. Otherwise, and where prefixes are kept, all share one.
+// A row of attention walks every cell of its cache. Where requests are short enough that several
+// have room for caches of their own, each has one, and an idle batch decides that anew. Otherwise,
+// and where prefixes are kept, all share one.
 //
-// A reply is promised cells as it needs them (Kwon et al. 2023, PagedAttention, section 4.5: preemption, recomputation): one that
-// nobody bounded takes no more than it says. Where none are left, the youngest pauses: it goes to the front of the queue, and
-// what it was told and has said is evaluated anew.
+// A reply is promised cells as it needs them (Kwon et al. 2023, PagedAttention, section 4.5:
+// preemption, recomputation): one that nobody bounded takes no more than it says. Where none are
+// left, the youngest pauses: it goes to the front of the queue, and what it was told and has said
+// is evaluated anew.
 //
-// Which rows share a call depends on who else runs, and with it the last bits of their logits; a deterministic batch runs one
-// request at a time, in the calls that generateRollouts would make for one sample of it.
+// Which rows share a call depends on who else runs, and with it the last bits of their logits; a
+// deterministic batch runs one request at a time, in the calls that generateRollouts would make for
+// one sample of it.
 #pragma once
 
 #include <atomic>
@@ -85,13 +89,13 @@ class RunningBatch {
  public:
   RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings);
 
-  // Queues a request under a number of the caller's. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID,
-  // ADAPTER_MISMATCH.
+  // Queues a request under a number of the caller's. Throws INVALID_ARGUMENT, CONTEXT_OVERFLOW,
+  // GRAMMAR_INVALID, ADAPTER_MISMATCH.
   void join(std::int64_t number, BatchRequest request);
 
-  // Lets cancelled requests go, starts those that have room, by rank and then first come, first served, where one of a higher rank
-  // pauses for one of a lower, and evaluates one token of each reply. A
-  // failure ends whom it concerns; `stopped` ends all.
+  // Lets cancelled requests go, starts those that have room, by rank and then first come, first
+  // served, where one of a higher rank pauses for one of a lower, and evaluates one token of each
+  // reply. A failure ends whom it concerns; `stopped` ends all.
   StepReport step(const std::atomic<bool>& stopped);
 
   // Ends all.
@@ -119,7 +123,8 @@ class RunningBatch {
     int known() const { return promptLength() + static_cast<int>(reply.tokens.size()); }  // tokens
     int mostCells() const { return promptLength() + request.limits.maxTokens; }
     int wantedCells() const;
-    // Whether it is a prompt yet, or paused as one would: more than its last token is to be evaluated.
+    // Whether it is a prompt yet, or paused as one would: more than its last token is to be
+    // evaluated.
     bool isPrompt() const { return reply.tokens.empty() || evaluated + 1 < known(); }
     Token tokenAt(int position) const;
   };
@@ -134,7 +139,8 @@ class RunningBatch {
   void dropCancelled(StepReport& report);
   // By rank, and then by who came first.
   static bool precedes(const BatchRow& first, const BatchRow& second) {
-    return std::tie(first.request.rank, first.number) < std::tie(second.request.rank, second.number);
+    return std::tie(first.request.rank, first.number) <
+           std::tie(second.request.rank, second.number);
   }
   void enqueue(BatchRow&& row);
   void admit(StepReport& report);
@@ -149,11 +155,13 @@ class RunningBatch {
   void pauseAll();
   bool promiseMore();
   std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
-  // The adapter that llama.cpp applies to the row's calls; none where what the row's own adds is computed beside its graph.
+  // The adapter that llama.cpp applies to the row's calls; none where what the row's own adds is
+  // computed beside its graph.
   AppliedAdapter callAdapter(const BatchRow& row) const;
   bool evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report);
   bool decode(const SharedCall& call, const std::atomic<bool>& stopped);
-  void sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits, StepReport& report);
+  void sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits,
+              StepReport& report);
   void retire(StepReport& report);
   void keep(const BatchRow& row);
   void failRunning(std::exception_ptr failure, StepReport& report);

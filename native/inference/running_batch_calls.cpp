@@ -12,15 +12,18 @@ constexpr int kLeastPromptRows = 16;
 
 }  // namespace
 
-// One token of each reply that runs, then tokens of prompts: as many as the last call has room for, or one call of them.
-std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(const std::vector<BatchRow*>& rows) const {
+// One token of each reply that runs, then tokens of prompts: as many as the last call has room for,
+// or one call of them.
+std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(
+    const std::vector<BatchRow*>& rows) const {
   std::vector<BatchRow*> replies;
   std::vector<BatchRow*> prompts;
   for (BatchRow* row : rows) (row->isPrompt() ? prompts : replies).push_back(row);
   std::vector<SharedCall> calls;
   int room = 0;
   for (size_t begin = 0; begin < replies.size();) {
-    const int count = std::min(plan_.sampledRows(static_cast<int>(replies.size() - begin)), kBatchTokens);
+    const int count =
+        std::min(plan_.sampledRows(static_cast<int>(replies.size() - begin)), kBatchTokens);
     calls.emplace_back();
     for (int i = 0; i < count; ++i) calls.back().push_back({replies[begin++], 1});
     room = promptRows_ - count;
@@ -52,18 +55,22 @@ void RunningBatch::move(BatchRow& row, llama_seq_id to) {
   row.sequence = to;
 }
 
-// llama.cpp evaluates rows of caches of their own in one graph where their ids follow each other: the replies of an adapter move
-// together, those of the next follow, as far as there is room to move.
+// llama.cpp evaluates rows of caches of their own in one graph where their ids follow each other:
+// the replies of an adapter move together, those of the next follow, as far as there is room to
+// move.
 void RunningBatch::closeGaps() {
   std::vector<std::vector<BatchRow*>> groups;
   std::vector<BatchRow*> replies;
   for (BatchRow& row : rows_) {
     if (!row.isPrompt()) replies.push_back(&row);
   }
-  std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
+  std::sort(replies.begin(), replies.end(),
+            [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
   for (BatchRow* row : replies) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const std::vector<BatchRow*>& group) { return callAdapter(*group.front()) == callAdapter(*row); });
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&](const std::vector<BatchRow*>& group) {
+          return callAdapter(*group.front()) == callAdapter(*row);
+        });
     if (same == groups.end()) {
       groups.push_back({row});
     } else {
@@ -81,10 +88,14 @@ void RunningBatch::closeGaps() {
   };
   int first = 0;
   for (const std::vector<BatchRow*>& group : groups) {
-    const int end = std::min(own_.slots, first + roundedUp(static_cast<int>(group.size()), kRowGroup));
-    const auto inside = [&](const BatchRow* row) { return row->sequence >= first && row->sequence < end; };
+    const int end =
+        std::min(own_.slots, first + roundedUp(static_cast<int>(group.size()), kRowGroup));
+    const auto inside = [&](const BatchRow* row) {
+      return row->sequence >= first && row->sequence < end;
+    };
     for (BatchRow* row : replies) {
-      if (inside(row) && !(callAdapter(*row) == callAdapter(*group.front()))) moveInto(*row, end, own_.slots);
+      if (inside(row) && !(callAdapter(*row) == callAdapter(*group.front())))
+        moveInto(*row, end, own_.slots);
     }
     for (BatchRow* row : group) {
       if (!inside(row)) moveInto(*row, first, end);
@@ -93,32 +104,41 @@ void RunningBatch::closeGaps() {
   }
 }
 
-// One token of each reply, those whose ids follow each other together; then prompts, a call each, one after the other.
-std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens) {
+// One token of each reply, those whose ids follow each other together; then prompts, a call each,
+// one after the other.
+std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector<BatchRow*>& rows,
+                                                               int& promptTokens) {
   std::vector<BatchRow*> replies;
   for (BatchRow* row : rows) {
     if (!row->isPrompt()) replies.push_back(row);
   }
-  std::sort(replies.begin(), replies.end(), [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
+  std::sort(replies.begin(), replies.end(),
+            [](const BatchRow* a, const BatchRow* b) { return a->sequence < b->sequence; });
   std::vector<bool> taken = takenSlots();
-  const auto isFree = [&](llama_seq_id id) { return id < own_.slots && !taken[static_cast<size_t>(id)]; };
+  const auto isFree = [&](llama_seq_id id) {
+    return id < own_.slots && !taken[static_cast<size_t>(id)];
+  };
   std::vector<SharedCall> calls;
   for (size_t i = 0; i < replies.size();) {
     const size_t left = replies.size() - i;
-    const size_t most = left > static_cast<size_t>(kInvariantRows) ? static_cast<size_t>(plan_.sampledRows(static_cast<int>(left)))
-                                                                   : static_cast<size_t>(kInvariantRows);
+    const size_t most = left > static_cast<size_t>(kInvariantRows)
+                            ? static_cast<size_t>(plan_.sampledRows(static_cast<int>(left)))
+                            : static_cast<size_t>(kInvariantRows);
     SharedCall call;
     llama_seq_id next = replies[i]->sequence;
     while (i < replies.size() && call.size() < most) {
       const llama_seq_id id = replies[i]->sequence;
       llama_seq_id gap = next;
       while (gap < id && isFree(gap)) ++gap;
-      if (gap < id || id - next >= kRowGroup || call.size() + static_cast<size_t>(id - next) >= most) break;
+      if (gap < id || id - next >= kRowGroup ||
+          call.size() + static_cast<size_t>(id - next) >= most)
+        break;
       for (; next < id; ++next) call.push_back({nullptr, 1, next});
       call.push_back({replies[i++], 1});
       ++next;
     }
-    while (call.size() > 1 && call.size() % kRowGroup != 0 && isFree(next)) call.push_back({nullptr, 1, next++});
+    while (call.size() > 1 && call.size() % kRowGroup != 0 && isFree(next))
+      call.push_back({nullptr, 1, next++});
     calls.push_back(std::move(call));
   }
   for (BatchRow* row : rows) {

@@ -16,8 +16,8 @@ constexpr int kMostLeaves = kMaxSequences - 2;  // beside the trunk and the rows
 
 class Scorer {
  public:
-  Scorer(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, int alternatives, const std::atomic<bool>& cancelled,
-         std::vector<TokenScores>& results)
+  Scorer(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, int alternatives,
+         const std::atomic<bool>& cancelled, std::vector<TokenScores>& results)
       : context_(context),
         pool_(pool),
         trunk_(trunk),
@@ -27,7 +27,8 @@ class Scorer {
         // In the calls in which generate evaluates a prompt.
         trunkRows_(CallPlan::of(context.model().usesGpu(), 1).promptRows) {}
 
-  // Makes room for the first `length` tokens of the trunk, and for the trees beside as much of it as they need.
+  // Makes room for the first `length` tokens of the trunk, and for the trees beside as much of it
+  // as they need.
   void prepare(size_t length, const std::vector<TokenTree>& trees) {
     int cells = static_cast<int>(length) + 1, leaves = 0;
     for (const TokenTree& tree : trees) {
@@ -45,7 +46,9 @@ class Scorer {
     for (; evaluated_ < length; ++evaluated_) {
       if (batch_.size() == trunkRows_) decode();
       const bool last = evaluated_ + 1 == length;
-      add({trunk_[evaluated_], static_cast<int>(evaluated_), 0, 0, last ? std::move(targets) : std::vector<TreeTarget>{}}, kTrunk);
+      add({trunk_[evaluated_], static_cast<int>(evaluated_), 0, 0,
+           last ? std::move(targets) : std::vector<TreeTarget>{}},
+          kTrunk);
       ++trunkCost_.tokens;
     }
     decode();
@@ -77,7 +80,8 @@ class Scorer {
 
  private:
   void add(TreeRow row, llama_seq_id first) {
-    batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(), row.lastLeaf - row.firstLeaf + 1);
+    batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(),
+               row.lastLeaf - row.firstLeaf + 1);
     if (!row.targets.empty()) scored_.push_back({batch_.size() - 1, std::move(row.targets)});
   }
 
@@ -94,8 +98,9 @@ class Scorer {
     std::vector<const float*> logits;
     logits.reserve(scored_.size());
     for (const ScoredRow& row : scored_) logits.push_back(context_.logits(row.row));
-    pool_.forEach(static_cast<int>(scored_.size()), context_.governor().threads(),
-                  [&](int i) { read(logits[static_cast<size_t>(i)], scored_[static_cast<size_t>(i)].targets); });
+    pool_.forEach(static_cast<int>(scored_.size()), context_.governor().threads(), [&](int i) {
+      read(logits[static_cast<size_t>(i)], scored_[static_cast<size_t>(i)].targets);
+    });
     batch_.clear();
     scored_.clear();
   }
@@ -106,7 +111,8 @@ class Scorer {
     const double total = sumOfExponentials(logits, vocabulary, top, 1.0f);
     for (const TreeTarget& target : targets) {
       const double value = logProbability(logits, target.token, top, total);
-      if (!std::isfinite(value)) throw Error(ErrorCode::numericFailure, "the model's logits are not finite");
+      if (!std::isfinite(value))
+        throw Error(ErrorCode::numericFailure, "the model's logits are not finite");
       TokenScores& scores = results_[target.branch];
       scores.logProbabilities[target.index] = static_cast<float>(value);
       if (alternatives_ < 0) continue;
@@ -137,22 +143,27 @@ class Scorer {
 
 void checkLength(size_t tokens, const std::string& what, int limit) {
   if (tokens <= static_cast<size_t>(limit)) return;
-  throw Error(ErrorCode::contextOverflow,
-              what + " have " + std::to_string(tokens) + " tokens, more than the context of " + std::to_string(limit));
+  throw Error(ErrorCode::contextOverflow, what + " have " + std::to_string(tokens) +
+                                              " tokens, more than the context of " +
+                                              std::to_string(limit));
 }
 
 TokenScores emptyScores(size_t asked, int alternatives) {
   const size_t told = alternatives < 0 ? 0 : asked;
-  return {std::vector<float>(asked), std::vector<std::int32_t>(told), std::vector<std::vector<TokenChance>>(told)};
+  return {std::vector<float>(asked), std::vector<std::int32_t>(told),
+          std::vector<std::vector<TokenChance>>(told)};
 }
 
 }  // namespace
 
-std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, const std::vector<Token>& prefix,
-                                            const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
-                                            int alternatives, const std::atomic<bool>& cancelled) {
+std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool,
+                                            const std::vector<Token>& prefix,
+                                            const std::vector<std::vector<Token>>& continuations,
+                                            int cellBudget, bool stepwise, int alternatives,
+                                            const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
-  if (prefix.empty()) throw Error(ErrorCode::invalidArgument, "the prefix has no tokens; begin with the BOS token");
+  if (prefix.empty())
+    throw Error(ErrorCode::invalidArgument, "the prefix has no tokens; begin with the BOS token");
   model.checkTokens(prefix, "prefix");
   const int limit = std::min(cellBudget, model.trainedContext());
   std::vector<TokenScores> results;
@@ -161,7 +172,8 @@ std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, 
   for (size_t i = 0; i < continuations.size(); ++i) {
     const std::vector<Token>& tokens = continuations[i];
     model.checkTokens(tokens, ("continuation " + std::to_string(i)).c_str());
-    checkLength(prefix.size() + tokens.size(), "prefix and continuation " + std::to_string(i), limit);
+    checkLength(prefix.size() + tokens.size(), "prefix and continuation " + std::to_string(i),
+                limit);
     results.push_back(emptyScores(tokens.size(), alternatives));
     branches.push_back({static_cast<int>(prefix.size()), tokens, 0});
     if (!tokens.empty()) first.push_back({tokens.front(), i, 0});
@@ -175,8 +187,9 @@ std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, 
   return results;
 }
 
-BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, const std::vector<Branch>& branches,
-                           int cellBudget, const std::atomic<bool>& cancelled) {
+BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk,
+                           const std::vector<Branch>& branches, int cellBudget,
+                           const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
   model.checkTokens(trunk, "trunk");
   const int limit = std::min(cellBudget, model.trainedContext());
@@ -186,8 +199,10 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
   for (size_t i = 0; i < branches.size(); ++i) {
     const auto& [at, tokens, from] = branches[i];
     const std::string name = "branch " + std::to_string(i);
-    if (at < 1 || static_cast<size_t>(at) > trunk.size() || from < 0 || static_cast<size_t>(from) > tokens.size()) {
-      throw Error(ErrorCode::invalidArgument, name + " does not begin on the trunk, or not where its tokens are asked for");
+    if (at < 1 || static_cast<size_t>(at) > trunk.size() || from < 0 ||
+        static_cast<size_t>(from) > tokens.size()) {
+      throw Error(ErrorCode::invalidArgument,
+                  name + " does not begin on the trunk, or not where its tokens are asked for");
     }
     model.checkTokens(tokens, name.c_str());
     checkLength(static_cast<size_t>(at) + tokens.size(), name + " and the tokens before it", limit);

@@ -20,14 +20,17 @@ struct TokenScores {
   std::vector<std::vector<TokenChance>> top;  // the most likely ones, as many as were asked for
 };
 
-// log p(token | prefix, earlier tokens) at temperature 1 for every token of every continuation; the prefix is evaluated
-// once, and what continuations have in common at their beginning too. The same bits as generate's: of a request for one sample where
-// `stepwise`, which takes a call a token, else of a request for several. They do not depend on what other continuations there are. Throws
-// INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED. `alternatives`: how many of the
-// likeliest tokens are told beside each; -1: none, and no ranks.
-std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, const std::vector<Token>& prefix,
-                                            const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
-                                            int alternatives, const std::atomic<bool>& cancelled);
+// log p(token | prefix, earlier tokens) at temperature 1 for every token of every continuation; the
+// prefix is evaluated once, and what continuations have in common at their beginning too. The same
+// bits as generate's: of a request for one sample where `stepwise`, which takes a call a token,
+// else of a request for several. They do not depend on what other continuations there are. Throws
+// INVALID_ARGUMENT (empty prefix, ids out of range), CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED.
+// `alternatives`: how many of the likeliest tokens are told beside each; -1: none, and no ranks.
+std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool,
+                                            const std::vector<Token>& prefix,
+                                            const std::vector<std::vector<Token>>& continuations,
+                                            int cellBudget, bool stepwise, int alternatives,
+                                            const std::atomic<bool>& cancelled);
 
 // Rows of llama_decode and what they cost.
 struct Evaluated {
@@ -42,10 +45,13 @@ struct BranchScores {
   int repeatedTokens = 0;  // of the trunk, among the branches'
 };
 
-// As scoreContinuations, of branches anywhere on a trunk, which is evaluated once as far as a branch needs it. The last one to kRowGroup
-// tokens before a branch are evaluated with it, so that every row is computed in a group wherever the branches stand: bit for bit what
-// scoreContinuations says of trunk[0, cut) followed by trunk[cut, at) and the branch, cut being the last multiple of kRowGroup below `at`.
-BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk, const std::vector<Branch>& branches,
-                           int cellBudget, const std::atomic<bool>& cancelled);
+// As scoreContinuations, of branches anywhere on a trunk, which is evaluated once as far as a
+// branch needs it. The last one to kRowGroup tokens before a branch are evaluated with it, so that
+// every row is computed in a group wherever the branches stand: bit for bit what scoreContinuations
+// says of trunk[0, cut) followed by trunk[cut, at) and the branch, cut being the last multiple of
+// kRowGroup below `at`.
+BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk,
+                           const std::vector<Branch>& branches, int cellBudget,
+                           const std::atomic<bool>& cancelled);
 
 }  // namespace isopro

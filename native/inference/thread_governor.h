@@ -1,7 +1,8 @@
-// How many threads a decode step uses. ggml's threads meet at a spinning barrier after every node of the graph: when
-// another process holds one of their cores, each barrier waits for a time slice and a step becomes 10 to 30 times
-// slower than with one thread less. The governor sees that as wall time far above processor time, steps down within
-// the step itself, and tries the higher count again after a pause that doubles with each failure.
+// How many threads a decode step uses. ggml's threads meet at a spinning barrier after every node
+// of the graph: when another process holds one of their cores, each barrier waits for a time slice
+// and a step becomes 10 to 30 times slower than with one thread less. The governor sees that as
+// wall time far above processor time, steps down within the step itself, and tries the higher count
+// again after a pause that doubles with each failure.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class ThreadGovernor {
   // held: this step runs with maxThreads, whatever was learned of others, and teaches nothing.
   void beginStep(bool held = false);
   int stepThreads() const { return held_ ? maxThreads_ : threads_; }
-  // Asked between graph nodes: true when this step should be given up and repeated with fewer threads.
+  // Asked between graph nodes: true when this step should be given up and repeated with fewer
+  // threads.
   virtual bool stepIsStarved();
   // After an abandoned step: lowers the count.
   virtual void abandonStep();

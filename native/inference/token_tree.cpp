@@ -25,7 +25,8 @@ std::size_t rowsOf(const Branch& branch) {
 // Adds branches in their sorted order.
 class Builder {
  public:
-  Builder(const std::vector<Branch>& branches, TreeLimits limits) : branches_(branches), limits_(limits) {}
+  Builder(const std::vector<Branch>& branches, TreeLimits limits)
+      : branches_(branches), limits_(limits) {}
 
   void add(std::size_t index) {
     const Branch& branch = branches_[index];
@@ -69,14 +70,16 @@ class Builder {
 
   bool fits(const Branch& branch, std::size_t rows, bool ownLeaf) const {
     const TokenTree& tree = trees_.back();
-    return static_cast<std::size_t>(branch.at) + tree.rows.size() + rows <= static_cast<std::size_t>(limits_.cells) &&
+    return static_cast<std::size_t>(branch.at) + tree.rows.size() + rows <=
+               static_cast<std::size_t>(limits_.cells) &&
            static_cast<int>(tree.leaves.size()) + (ownLeaf ? 1 : 0) <= limits_.leaves;
   }
 
   const std::vector<Branch>& branches_;
   const TreeLimits limits_;
   std::vector<TokenTree> trees_;
-  std::vector<std::size_t> path_;  // rows of the last leaf of the last tree, from its first to its last
+  std::vector<std::size_t>
+      path_;  // rows of the last leaf of the last tree, from its first to its last
 };
 
 }  // namespace

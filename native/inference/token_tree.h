@@ -1,4 +1,5 @@
-// Texts that go on from one text, as a tree: what several have in common at their beginning is one row, which all of them see.
+// Texts that go on from one text, as a tree: what several have in common at their beginning is one
+// row, which all of them see.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace isopro {
 
-// A text that goes on after the first `at` tokens of the trunk; the tokens from `from` on are asked for.
+// A text that goes on after the first `at` tokens of the trunk; the tokens from `from` on are asked
+// for.
 struct Branch {
   int at = 0;
   std::vector<Token> tokens;
@@ -30,8 +32,9 @@ struct TreeRow {
   std::vector<TreeTarget> targets;
 };
 
-// Some of the branches. Rows come in an order in which each stands behind all that it sees, and a text's rows in the text's order; leaves
-// are told apart from the first row on that they do not share.
+// Some of the branches. Rows come in an order in which each stands behind all that it sees, and a
+// text's rows in the text's order; leaves are told apart from the first row on that they do not
+// share.
 struct TokenTree {
   std::vector<int> leaves;  // of each: how many tokens of the trunk stand before it
   std::vector<TreeRow> rows;
@@ -46,8 +49,9 @@ struct TreeLimits {
   int leaves;
 };
 
-// All branches, in as few trees as the limits ask for, those early on the trunk first. The last token of a branch is no row: nothing
-// follows it. A first token that is asked for is no target either, since what gives it is a row of the trunk. A branch alone has to fit.
+// All branches, in as few trees as the limits ask for, those early on the trunk first. The last
+// token of a branch is no row: nothing follows it. A first token that is asked for is no target
+// either, since what gives it is a row of the trunk. A branch alone has to fit.
 std::vector<TokenTree> treesOf(const std::vector<Branch>& branches, TreeLimits limits);
 
 }  // namespace isopro

@@ -16,7 +16,8 @@
 namespace isopro {
 namespace {
 
-// How many times larger a frame is with the red zones of the address sanitiser (GCC and Clang tell of it differently).
+// How many times larger a frame is with the red zones of the address sanitiser (GCC and Clang tell
+// of it differently).
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define ISOPRO_RED_ZONES
@@ -27,12 +28,17 @@ constexpr std::size_t kFrames = 16;
 #else
 constexpr std::size_t kFrames = 1;
 #endif
-constexpr std::size_t kMostStack = kFrames * (std::size_t{128} << 20);  // of one text; taken only as far as its longest run needs it
-constexpr std::size_t kCallersStack = std::size_t{64} << 10;            // what any thread of ours or of Node's has left
-constexpr std::size_t kStackMargin = std::size_t{256} << 10;            // what llama.cpp needs beside its recursion
-constexpr double kStackReserve = 1.5;                                   // over what was measured
+constexpr std::size_t kMostStack =
+    kFrames *
+    (std::size_t{128} << 20);  // of one text; taken only as far as its longest run needs it
+constexpr std::size_t kCallersStack = std::size_t{64}
+                                      << 10;  // what any thread of ours or of Node's has left
+constexpr std::size_t kStackMargin = std::size_t{256}
+                                     << 10;  // what llama.cpp needs beside its recursion
+constexpr double kStackReserve = 1.5;        // over what was measured
 
-// From so many bytes on the special tokens of a text are found here: llama.cpp walks a list from its beginning at each.
+// From so many bytes on the special tokens of a text are found here: llama.cpp walks a list from
+// its beginning at each.
 constexpr std::size_t kOwnFragments = 4096;
 
 // superbpe looks from every digit to the end of its run.
@@ -62,20 +68,22 @@ std::size_t charactersOf(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), beginsCharacter));
 }
 
-// Bytes of the white space other than a line break that a text begins with (Unicode's White_Space); 0: none.
+// Bytes of the white space other than a line break that a text begins with (Unicode's White_Space);
+// 0: none.
 std::size_t blankAt(std::string_view text) {
   if (text.front() == '\n' || text.front() == '\r') return 0;
   if (isBlank(text.front())) return 1;
-  for (const char* wide : {"\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007",
-                           "\u2008", "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"}) {
+  for (const char* wide : {"\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
+                           "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
+                           "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"}) {
     const std::string_view blank(wide);
     if (text.substr(0, blank.size()) == blank) return blank.size();
   }
   return 0;
 }
 
-// The character, in UTF-8, that stands for a byte in the tokens of byte-level BPE (GPT-2's table): itself where it is printed and no
-// blank, else the next one from U+0100 on.
+// The character, in UTF-8, that stands for a byte in the tokens of byte-level BPE (GPT-2's table):
+// itself where it is printed and no blank, else the next one from U+0100 on.
 std::array<std::string, 256> charactersOfBytes() {
   std::array<std::string, 256> characters;
   unsigned next = 0x100;
@@ -85,7 +93,8 @@ std::array<std::string, 256> charactersOfBytes() {
     if (point < 0x80) {
       characters[byte] = {static_cast<char>(point)};
     } else {
-      characters[byte] = {static_cast<char>(0xc0 | (point >> 6)), static_cast<char>(0x80 | (point & 0x3f))};
+      characters[byte] = {static_cast<char>(0xc0 | (point >> 6)),
+                          static_cast<char>(0x80 | (point & 0x3f))};
     }
   }
   return characters;
@@ -93,39 +102,48 @@ std::array<std::string, 256> charactersOfBytes() {
 
 }  // namespace
 
-Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab_(vocab), preTokenizer_(std::move(preTokenizer)) {
+Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer)
+    : vocab_(vocab), preTokenizer_(std::move(preTokenizer)) {
   for (Token token = 0; token < llama_vocab_n_tokens(vocab); ++token) {
     const int attributes = llama_vocab_get_attr(vocab, token);
-    if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0)
+    if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED |
+                       LLAMA_TOKEN_ATTR_UNKNOWN)) != 0)
       specials_.push_back({token, llama_vocab_get_text(vocab, token), attributes});
   }
-  std::sort(specials_.begin(), specials_.end(), [](const Special& a, const Special& b) { return a.text.size() > b.text.size(); });
+  std::sort(specials_.begin(), specials_.end(),
+            [](const Special& a, const Special& b) { return a.text.size() > b.text.size(); });
 
   if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_BPE) return;
-  const bool stripsBlanks = std::any_of(specials_.begin(), specials_.end(), [](const Special& special) {
-    return (special.attributes & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0;
-  });
+  const bool stripsBlanks =
+      std::any_of(specials_.begin(), specials_.end(), [](const Special& special) {
+        return (special.attributes & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0;
+      });
   isInjective_ = !stripsBlanks && hasEachByte();
   stackOf("1 a");  // what llama.cpp makes at its first text
   const std::size_t least = stackOf("1 a");
-  // One of each class of characters that a pre-tokenizer tells apart, and mixtures that some of them take as one word.
+  // One of each class of characters that a pre-tokenizer tells apart, and mixtures that some of
+  // them take as one word.
   for (const char* unit :
-       {"1", "a", "A",      "aA",      "\u0436", "\u4e2d", "\u304b", "\uac00", "\u0663", " ",  "\n",     "\r\n", "\t",
-        ".", "+", "\u0301", "a\u0301", "a.",     ".1",     "a1",     "\n/",    " .",     "'s", "\u00a0", "\x01", "\U0001f600"}) {
+       {"1",  "a",  "A",    "aA", "\u0436", "\u4e2d", "\u304b", "\uac00",    "\u0663",
+        " ",  "\n", "\r\n", "\t", ".",      "+",      "\u0301", "a\u0301",   "a.",
+        ".1", "a1", "\n/",  " .", "'s",     "\u00a0", "\x01",   "\U0001f600"}) {
     const double slope = stackSlope(unit, least);
     for (const char* c = unit; *c != '\0'; ++c) {
       double& most = stackPerCharacter_[classOf(*c)];
       most = std::max(most, slope);
     }
   }
-  recurses_ = std::any_of(stackPerCharacter_.begin(), stackPerCharacter_.end(), [](double bytes) { return bytes > 0; });
+  recurses_ = std::any_of(stackPerCharacter_.begin(), stackPerCharacter_.end(),
+                          [](double bytes) { return bytes > 0; });
   if (!recurses_) return;
-  for (const char* unit : {"a ", "1 ", ". ", "\u4e2d ", "a\u0301 ", "+ "}) blankEndsRun_ = blankEndsRun_ && stackSlope(unit, least) == 0;
+  for (const char* unit : {"a ", "1 ", ". ", "\u4e2d ", "a\u0301 ", "+ "})
+    blankEndsRun_ = blankEndsRun_ && stackSlope(unit, least) == 0;
   for (const char* unit : {"a\n", "1\n", ".\n", "\u4e2d\n", "a\u0301\n", "+\n"})
     lineBreakEndsRun_ = lineBreakEndsRun_ && stackSlope(unit, least) == 0;
 }
 
-// A byte without a token is dropped, and a vocabulary that escapes blanks has another token for one.
+// A byte without a token is dropped, and a vocabulary that escapes blanks has another token for
+// one.
 bool Tokenizer::hasEachByte() const {
   std::unordered_map<std::string, Token> tokens;  // of a character of that table
   for (Token token = 0; token < llama_vocab_n_tokens(vocab_); ++token) {
@@ -153,18 +171,22 @@ double Tokenizer::stackSlope(const char* unit, std::size_t least) const {
   constexpr int times = 400;
   constexpr double noise = 48;  // less than a frame
   const std::size_t used = stackOf(repeated(unit, times));
-  const double slope = used <= least ? 0 : static_cast<double>(used - least) / (times * static_cast<double>(charactersOf(unit)));
+  const double slope = used <= least ? 0
+                                     : static_cast<double>(used - least) /
+                                           (times * static_cast<double>(charactersOf(unit)));
   return slope < noise ? 0 : slope;
 }
 
-// The piece whose one match may go deepest. No expression goes on where white space ends, except that some take `/` with the line
-// breaks before it, and one takes words with the blanks between them.
+// The piece whose one match may go deepest. No expression goes on where white space ends, except
+// that some take `/` with the line breaks before it, and one takes words with the blanks between
+// them.
 Tokenizer::Run Tokenizer::deepestRun(std::string_view text) const {
   Run deepest{0, 0}, run{0, 0};
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!beginsCharacter(text[i])) continue;
     const char before = i == 0 ? 'a' : text[i - 1];
-    const bool ends = before == '\n' || before == '\r' ? lineBreakEndsRun_ : blankEndsRun_ && isBlank(before);
+    const bool ends =
+        before == '\n' || before == '\r' ? lineBreakEndsRun_ : blankEndsRun_ && isBlank(before);
     if (ends && !isBlank(text[i]) && text[i] != '/') run = {0, 0};
     ++run.characters;
     run.stack += stackPerCharacter_[classOf(text[i])];
@@ -191,14 +213,19 @@ std::vector<Token> Tokenizer::tokens(std::string_view text, bool parseControl) c
   return tokens;
 }
 
-// What llama.cpp makes of a text before it looks at words, in time that does not grow with the square of the tokens found.
-std::vector<Tokenizer::Fragment> Tokenizer::fragmentsOf(std::string_view text, bool parseControl) const {
+// What llama.cpp makes of a text before it looks at words, in time that does not grow with the
+// square of the tokens found.
+std::vector<Tokenizer::Fragment> Tokenizer::fragmentsOf(std::string_view text,
+                                                        bool parseControl) const {
   const auto isSpace = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
   std::vector<Fragment> fragments;
   if (!text.empty()) fragments.push_back({text, LLAMA_TOKEN_NULL});
   for (const Special& special : specials_) {
-    const bool isControl = (special.attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
-    if ((isControl && !parseControl) || special.text.empty() || text.find(special.text) == std::string_view::npos) continue;
+    const bool isControl =
+        (special.attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
+    if ((isControl && !parseControl) || special.text.empty() ||
+        text.find(special.text) == std::string_view::npos)
+      continue;
     std::vector<Fragment> found;
     found.reserve(fragments.size() + 2);
     for (const Fragment& fragment : fragments) {
@@ -207,7 +234,8 @@ std::vector<Tokenizer::Fragment> Tokenizer::fragmentsOf(std::string_view text, b
         continue;
       }
       std::string_view rest = fragment.text;
-      for (std::size_t at = rest.find(special.text); at != std::string_view::npos; at = rest.find(special.text)) {
+      for (std::size_t at = rest.find(special.text); at != std::string_view::npos;
+           at = rest.find(special.text)) {
         std::string_view left = rest.substr(0, at);
         if ((special.attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0)
           while (!left.empty() && isSpace(left.back())) left.remove_suffix(1);
@@ -224,7 +252,8 @@ std::vector<Tokenizer::Fragment> Tokenizer::fragmentsOf(std::string_view text, b
   return fragments;
 }
 
-// Pieces that the pre-tokenizer certainly parts: superbpe makes words of three digits, counted from the end of a run of them.
+// Pieces that the pre-tokenizer certainly parts: superbpe makes words of three digits, counted from
+// the end of a run of them.
 std::vector<std::string_view> Tokenizer::wordsOf(std::string_view text) const {
   if (preTokenizer_ != "superbpe") return {text};
   std::vector<std::string_view> words;
@@ -233,7 +262,8 @@ std::vector<std::string_view> Tokenizer::wordsOf(std::string_view text) const {
     if (!isDigit(text[i])) continue;
     std::size_t end = i;
     while (end < text.size() && isDigit(text[end])) ++end;
-    for (std::size_t first = (end - i) % kDigitsOfWord; i + first < end && end - i >= 2 * kDigitsOfWord; first += kDigitsOfWord) {
+    for (std::size_t first = (end - i) % kDigitsOfWord;
+         i + first < end && end - i >= 2 * kDigitsOfWord; first += kDigitsOfWord) {
       if (i + first == begin) continue;
       words.push_back(text.substr(begin, i + first - begin));
       begin = i + first;
@@ -254,9 +284,10 @@ void Tokenizer::checkWork(std::string_view text) const {
     i += std::max<std::size_t>(1, blank);
   }
   if (pairs > kMostBlankPairs)
-    throw Error(ErrorCode::invalidArgument, "the text has too many blanks in a row for this model's pre-tokenizer, " + preTokenizer_ +
-                                                ", whose time grows with the square of their number: " + std::to_string(pairs) +
-                                                " pairs, at most " + std::to_string(kMostBlankPairs));
+    throw Error(ErrorCode::invalidArgument,
+                "the text has too many blanks in a row for this model's pre-tokenizer, " +
+                    preTokenizer_ + ", whose time grows with the square of their number: " +
+                    std::to_string(pairs) + " pairs, at most " + std::to_string(kMostBlankPairs));
 }
 
 void Tokenizer::append(std::string_view text, bool parseControl, std::vector<Token>& tokens) const {
@@ -266,13 +297,15 @@ void Tokenizer::append(std::string_view text, bool parseControl, std::vector<Tok
   if (stack <= kCallersStack) {
     call(text, parseControl, tokens);
   } else if (stack <= kMostStack) {
-    onOwnStack(static_cast<std::size_t>(stack) + kStackMargin, [&] { call(text, parseControl, tokens); });
+    onOwnStack(static_cast<std::size_t>(stack) + kStackMargin,
+               [&] { call(text, parseControl, tokens); });
   } else {
     const double most = static_cast<double>(run.characters) * kMostStack / stack;
-    throw Error(ErrorCode::invalidArgument, "the text has " + std::to_string(run.characters) + " characters in a row without " +
-                                                (blankEndsRun_ ? "a blank" : "a line break") + "; this model's pre-tokenizer" +
-                                                (preTokenizer_.empty() ? "" : ", " + inQuotes(preTokenizer_) + ",") + " takes some " +
-                                                std::to_string(static_cast<std::size_t>(most)) + " such");
+    throw Error(ErrorCode::invalidArgument,
+                "the text has " + std::to_string(run.characters) + " characters in a row without " +
+                    (blankEndsRun_ ? "a blank" : "a line break") + "; this model's pre-tokenizer" +
+                    (preTokenizer_.empty() ? "" : ", " + inQuotes(preTokenizer_) + ",") +
+                    " takes some " + std::to_string(static_cast<std::size_t>(most)) + " such");
   }
 }
 
@@ -282,22 +315,25 @@ void Tokenizer::call(std::string_view text, bool parseControl, std::vector<Token
     tokens.resize(begin + room);
     return callLlama(
         [&] {
-          return llama_tokenize(vocab_, text.data(), static_cast<std::int32_t>(text.size()), tokens.data() + begin,
-                                static_cast<std::int32_t>(room), false, parseControl);
+          return llama_tokenize(vocab_, text.data(), static_cast<std::int32_t>(text.size()),
+                                tokens.data() + begin, static_cast<std::int32_t>(room), false,
+                                parseControl);
         },
         0);
   };
   std::int32_t count = 0;
   try {
     count = fill(text.size() + 16);
-    if (count < 0 && count != std::numeric_limits<std::int32_t>::min()) count = fill(static_cast<std::size_t>(-count));
+    if (count < 0 && count != std::numeric_limits<std::int32_t>::min())
+      count = fill(static_cast<std::size_t>(-count));
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
     // Where the standard library bounds its expressions itself, it throws.
-    throw Error(ErrorCode::invalidArgument, std::string("the text cannot be tokenised: ") + failure.what());
+    throw Error(ErrorCode::invalidArgument,
+                std::string("the text cannot be tokenised: ") + failure.what());
   }
   if (count < 0) throw Error(ErrorCode::invalidArgument, "the text cannot be tokenised");
   tokens.resize(begin + static_cast<std::size_t>(count));

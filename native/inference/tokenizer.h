@@ -1,8 +1,10 @@
-// Token ids of texts: the one way from a text to tokens. The tokens are llama.cpp's; what is ours is that any text may come.
+// Token ids of texts: the one way from a text to tokens. The tokens are llama.cpp's; what is ours
+// is that any text may come.
 //
-// Where llama.cpp has no scanner of its own for a file's pre-tokenizer it splits by std::regex, which in libstdc++ calls itself once a
-// character: the stack that this takes follows the longest match. How much a character takes is measured when a model is loaded, a
-// longer text runs on a stack of its own, and what would take more than a bound is refused.
+// Where llama.cpp has no scanner of its own for a file's pre-tokenizer it splits by std::regex,
+// which in libstdc++ calls itself once a character: the stack that this takes follows the longest
+// match. How much a character takes is measured when a model is loaded, a longer text runs on a
+// stack of its own, and what would take more than a bound is refused.
 #pragma once
 
 #include <array>
@@ -30,7 +32,8 @@ class Tokenizer {
   // Whether the depth of llama.cpp's calls follows the text.
   bool recurses() const { return recurses_; }
 
-  // Whether texts that differ have tokens that differ: of byte-level BPE with a token for each byte. False where it is not known.
+  // Whether texts that differ have tokens that differ: of byte-level BPE with a token for each
+  // byte. False where it is not known.
   bool isInjective() const { return isInjective_; }
 
  private:

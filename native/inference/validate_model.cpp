@@ -25,10 +25,12 @@ std::vector<Expected> expectedTensors(const Hyperparameters& h, std::int64_t voc
       {"output_norm.weight", h.width, 0, true},
   };
   if (!gemma) list.push_back({"output.weight", h.width, vocabulary, false});
-  if (h.architecture.family == Family::Llama) list.push_back({"rope_freqs.weight", h.headWidth / 2, 0, false});
+  if (h.architecture.family == Family::Llama)
+    list.push_back({"rope_freqs.weight", h.headWidth / 2, 0, false});
   for (std::int64_t layer = 0; layer < h.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    const auto add = [&](const char* name, std::int64_t columns, std::int64_t rows, bool required = true) {
+    const auto add = [&](const char* name, std::int64_t columns, std::int64_t rows,
+                         bool required = true) {
       list.push_back({block + name, columns, rows, required});
     };
     add("attn_norm.weight", h.width, 0);
@@ -67,18 +69,21 @@ std::vector<Expected> expectedTensors(const Hyperparameters& h, std::int64_t voc
 }
 
 std::string shapeOf(std::int64_t columns, std::int64_t rows) {
-  return rows == 0 ? "[" + std::to_string(columns) + "]" : "[" + std::to_string(columns) + ", " + std::to_string(rows) + "]";
+  return rows == 0 ? "[" + std::to_string(columns) + "]"
+                   : "[" + std::to_string(columns) + ", " + std::to_string(rows) + "]";
 }
 
 void checkTensor(const GgufFile& file, const Expected& expected, const GgufTensor& tensor) {
   const auto& d = tensor.dimensions;
   const std::int64_t rows = expected.rows == 0 ? 1 : expected.rows;
   if (d[0] != expected.columns || d[1] != rows || d[2] != 1 || d[3] != 1) {
-    file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " +
-              std::to_string(d[2]) + ", " + std::to_string(d[3]) + "] instead of " + shapeOf(expected.columns, expected.rows));
+    file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " +
+              std::to_string(d[1]) + ", " + std::to_string(d[2]) + ", " + std::to_string(d[3]) +
+              "] instead of " + shapeOf(expected.columns, expected.rows));
   }
   if (expected.rows == 0 ? tensor.type != GGML_TYPE_F32 : !isWeightType(tensor.type)) {
-    file.fail(ErrorCode::modelUnsupported, "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
+    file.fail(ErrorCode::modelUnsupported,
+              "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
   }
 }
 
@@ -88,8 +93,10 @@ void checkRopeFactors(const GgufFile& file) {
   if (tensor == nullptr) return;
   for (std::int64_t i = 0; i < tensor->elements(); ++i) {
     float factor;
-    std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor, sizeof factor);
-    if (!(factor > 0) || std::isinf(factor)) file.fail("a factor in rope_freqs.weight is not a positive number");
+    std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor,
+                sizeof factor);
+    if (!(factor > 0) || std::isinf(factor))
+      file.fail("a factor in rope_freqs.weight is not a positive number");
   }
 }
 
@@ -129,12 +136,14 @@ bool isWeightType(ggml_type type) {
 }
 
 ModelInventory validateModel(const GgufFile& file) {
-  if (file.metadata().size() > kMostEntries) file.fail(std::to_string(file.metadata().size()) + " metadata entries");
+  if (file.metadata().size() > kMostEntries)
+    file.fail(std::to_string(file.metadata().size()) + " metadata entries");
   const Hyperparameters h = readHyperparameters(file);
   const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
   if (file.alignment() % tensorAlignment != 0) {
-    file.fail(ErrorCode::modelUnsupported,
-              "tensors are aligned to " + std::to_string(file.alignment()) + " bytes, which is not a multiple of 32");
+    file.fail(ErrorCode::modelUnsupported, "tensors are aligned to " +
+                                               std::to_string(file.alignment()) +
+                                               " bytes, which is not a multiple of 32");
   }
 
   ModelInventory inventory{h, {}};
@@ -147,7 +156,9 @@ ModelInventory validateModel(const GgufFile& file) {
     }
     checkTensor(file, expected, *tensor);
     ++found;
-    if (expected.rows != 0) inventory.matrices.emplace(expected.name, std::array<std::int64_t, 2>{expected.columns, expected.rows});
+    if (expected.rows != 0)
+      inventory.matrices.emplace(expected.name,
+                                 std::array<std::int64_t, 2>{expected.columns, expected.rows});
   }
   if (found != file.tensors().size()) {
     // Each expected name was counted once, hence some tensor has none of them.
@@ -156,8 +167,9 @@ ModelInventory validateModel(const GgufFile& file) {
     for (const auto& one : expected) known.emplace(one.name, true);
     for (const GgufTensor& tensor : file.tensors()) {
       if (known.count(tensor.name) == 0)
-        file.fail(ErrorCode::modelUnsupported,
-                  "tensor " + inQuotes(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
+        file.fail(ErrorCode::modelUnsupported, "tensor " + inQuotes(tensor.name) +
+                                                   " does not belong to a " +
+                                                   std::string(h.architecture.name) + " model");
     }
   }
   checkRopeFactors(file);

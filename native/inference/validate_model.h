@@ -1,5 +1,5 @@
-// Reads a model file before libllama does. libllama checks much by assertion, which ends the process; whatever passes
-// here reaches none of them.
+// Reads a model file before libllama does. libllama checks much by assertion, which ends the
+// process; whatever passes here reaches none of them.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@
 
 namespace isopro {
 
-// A model's hyper-parameters, and the [input, output] sizes of its matrices, which an adapter must fit.
+// A model's hyper-parameters, and the [input, output] sizes of its matrices, which an adapter must
+// fit.
 struct ModelInventory {
   Hyperparameters hyper;
   std::unordered_map<std::string, std::array<std::int64_t, 2>> matrices;

@@ -20,11 +20,12 @@ std::int64_t hexadecimal(char c) {
 
 // "<0xNN>"
 bool namesByte(std::string_view token) {
-  return token.size() == 6 && token.substr(0, 3) == "<0x" && token[5] == '>' && hexadecimal(token[3]) >= 0 && hexadecimal(token[4]) >= 0;
+  return token.size() == 6 && token.substr(0, 3) == "<0x" && token[5] == '>' &&
+         hexadecimal(token[3]) >= 0 && hexadecimal(token[4]) >= 0;
 }
 
-// llama.cpp sees a token up to its first zero byte, names an empty one after its index, and ends the process where two
-// are then alike.
+// llama.cpp sees a token up to its first zero byte, names an empty one after its index, and ends
+// the process where two are then alike.
 void checkDistinct(const GgufFile& file, const std::vector<std::string_view>& tokens) {
   std::unordered_set<std::string> seen;
   seen.reserve(tokens.size());
@@ -32,7 +33,8 @@ void checkDistinct(const GgufFile& file, const std::vector<std::string_view>& to
     std::string token(tokens[i].substr(0, tokens[i].find('\0')));
     if (token.empty()) token = "[EMPTY_" + std::to_string(i) + "]";
     if (!seen.insert(std::move(token)).second)
-      file.fail("token " + std::to_string(i) + ", " + inQuotes(tokens[i]) + ", occurs twice in the vocabulary");
+      file.fail("token " + std::to_string(i) + ", " + inQuotes(tokens[i]) +
+                ", occurs twice in the vocabulary");
   }
 }
 
@@ -40,12 +42,14 @@ void checkTypes(const GgufFile& file, const std::vector<std::string_view>& token
   const auto types = file.integers("tokenizer.ggml.token_type");
   if (!types) return;
   if (types->size() != tokens.size()) {
-    file.fail(std::to_string(types->size()) + " token types for " + std::to_string(tokens.size()) + " tokens");
+    file.fail(std::to_string(types->size()) + " token types for " + std::to_string(tokens.size()) +
+              " tokens");
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if ((*types)[i] < 0 || (*types)[i] > byteToken)
-      file.failUnknown(static_cast<std::uint64_t>((*types)[i]),
-                       "token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
+      file.failUnknown(
+          static_cast<std::uint64_t>((*types)[i]),
+          "token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
     if ((*types)[i] == byteToken && !namesByte(tokens[i]))
       file.fail("byte token " + std::to_string(i) + " is " + inQuotes(tokens[i]) + ", not <0xNN>");
   }
@@ -54,7 +58,8 @@ void checkTypes(const GgufFile& file, const std::vector<std::string_view>& token
 void checkScores(const GgufFile& file, std::size_t count) {
   const auto scores = file.floats("tokenizer.ggml.scores");
   if (!scores) return;
-  if (scores->size() != count) file.fail(std::to_string(scores->size()) + " scores for " + std::to_string(count) + " tokens");
+  if (scores->size() != count)
+    file.fail(std::to_string(scores->size()) + " scores for " + std::to_string(count) + " tokens");
   for (const float score : *scores) {
     if (std::isnan(score)) file.fail("a token's score is not a number");
   }
@@ -67,13 +72,16 @@ void checkMerges(const GgufFile& file) {
     const std::string_view merge = (*merges)[i];
     // The first part may itself begin with a space in some tokenizers, hence from 1.
     const std::size_t space = merge.size() < 3 ? std::string_view::npos : merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size() || merge.find('\0') != std::string_view::npos) {
-      file.fail("merge " + std::to_string(i) + ", " + inQuotes(merge) + ", is not two parts with a space between");
+    if (space == std::string_view::npos || space + 1 == merge.size() ||
+        merge.find('\0') != std::string_view::npos) {
+      file.fail("merge " + std::to_string(i) + ", " + inQuotes(merge) +
+                ", is not two parts with a space between");
     }
   }
 }
 
-// SentencePiece falls back to a token for each byte; where one is missing, llama.cpp throws in the midst of a text.
+// SentencePiece falls back to a token for each byte; where one is missing, llama.cpp throws in the
+// midst of a text.
 void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>& tokens) {
   const std::unordered_set<std::string_view> known(tokens.begin(), tokens.end());
   static const char digits[] = "0123456789ABCDEF";
@@ -81,8 +89,9 @@ void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>
     const char token[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
     const char plain = static_cast<char>(byte);
     if (known.count({token, sizeof token}) == 0 && known.count({&plain, 1}) == 0) {
-      file.fail(ErrorCode::modelUnsupported,
-                "the vocabulary has no token for the byte " + std::string(token, sizeof token) + ", so that not every text has tokens");
+      file.fail(ErrorCode::modelUnsupported, "the vocabulary has no token for the byte " +
+                                                 std::string(token, sizeof token) +
+                                                 ", so that not every text has tokens");
     }
   }
 }
@@ -90,15 +99,20 @@ void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>
 void checkSpecialTokens(const GgufFile& file, std::size_t count) {
   const auto check = [&](const std::string& key) {
     const auto id = file.integer(key);
-    if (id && *id >= count) file.fail("\"" + key + "\" is " + std::to_string(*id) + ", outside the vocabulary of " + std::to_string(count));
+    if (id && *id >= count)
+      file.fail("\"" + key + "\" is " + std::to_string(*id) + ", outside the vocabulary of " +
+                std::to_string(count));
     return id.has_value();
   };
-  for (const char* role : {"eos", "eot", "eom"}) check(std::string("tokenizer.ggml.") + role + "_token_id");
+  for (const char* role : {"eos", "eot", "eom"})
+    check(std::string("tokenizer.ggml.") + role + "_token_id");
   const bool hasBos = check("tokenizer.ggml.bos_token_id");
   if (file.boolean("tokenizer.ggml.add_bos_token").value_or(false) && !hasBos) {
-    file.fail("\"tokenizer.ggml.add_bos_token\" is set, but there is no \"tokenizer.ggml.bos_token_id\"");
+    file.fail(
+        "\"tokenizer.ggml.add_bos_token\" is set, but there is no \"tokenizer.ggml.bos_token_id\"");
   }
-  for (const char* flag : {"add_eos_token", "add_sep_token", "add_space_prefix", "remove_extra_whitespaces"})
+  for (const char* flag :
+       {"add_eos_token", "add_sep_token", "add_space_prefix", "remove_extra_whitespaces"})
     file.boolean(std::string("tokenizer.ggml.") + flag);
 }
 
@@ -109,7 +123,8 @@ std::size_t validateVocabulary(const GgufFile& file) {
   if (!model) file.fail("metadata \"tokenizer.ggml.model\" is missing");
   const bool bytePair = *model == "gpt2";
   if (!bytePair && *model != "llama")
-    file.fail(ErrorCode::modelUnsupported, "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
+    file.fail(ErrorCode::modelUnsupported,
+              "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
 
   const auto tokens = file.texts("tokenizer.ggml.tokens");
   if (!tokens) file.fail("metadata \"tokenizer.ggml.tokens\" is missing");
@@ -122,8 +137,11 @@ std::size_t validateVocabulary(const GgufFile& file) {
     checkMerges(file);
     const auto pre = file.text("tokenizer.ggml.pre");
     // These hand words with spaces to the merge table, where llama.cpp asserts that there are none.
-    for (const char* raw : {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", "kimi-k2"}) {
-      if (pre && *pre == raw) file.fail(ErrorCode::modelUnsupported, "pre-tokenizer " + inQuotes(*pre) + " is not supported");
+    for (const char* raw :
+         {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", "kimi-k2"}) {
+      if (pre && *pre == raw)
+        file.fail(ErrorCode::modelUnsupported,
+                  "pre-tokenizer " + inQuotes(*pre) + " is not supported");
     }
   } else {
     checkByteFallback(file, *tokens);

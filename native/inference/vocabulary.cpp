@@ -17,17 +17,20 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t
 
   std::vector<std::uint32_t> open;  // nodes from the beginning to the last token's end
   const auto closeTo = [&](std::size_t depth) {
-    for (; open.size() > depth; open.pop_back()) nodes_[open.back()].next = static_cast<std::uint32_t>(nodes_.size());
+    for (; open.size() > depth; open.pop_back())
+      nodes_[open.back()].next = static_cast<std::uint32_t>(nodes_.size());
   };
   std::string before;
   for (std::uint32_t at = 0; at < sorted_.size(); ++at) {
     const std::string& bytes = piece(sorted_[at]);
-    const auto shared =
-        static_cast<std::size_t>(std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first - before.begin());
+    const auto shared = static_cast<std::size_t>(
+        std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first -
+        before.begin());
     closeTo(shared);
     for (std::size_t depth = shared; depth < bytes.size(); ++depth) {
       open.push_back(static_cast<std::uint32_t>(nodes_.size()));
-      nodes_.push_back({0, at, static_cast<std::uint32_t>(depth), static_cast<unsigned char>(bytes[depth])});
+      nodes_.push_back(
+          {0, at, static_cast<std::uint32_t>(depth), static_cast<unsigned char>(bytes[depth])});
     }
     deepest_ = std::max(deepest_, static_cast<int>(bytes.size()));
     before = bytes;
@@ -36,6 +39,8 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t
   nodes_.push_back({0, static_cast<std::uint32_t>(sorted_.size()), 0, 0});
 }
 
-bool Vocabulary::isEnd(std::int32_t token) const { return std::binary_search(ends_.begin(), ends_.end(), token); }
+bool Vocabulary::isEnd(std::int32_t token) const {
+  return std::binary_search(ends_.begin(), ends_.end(), token);
+}
 
 }  // namespace isopro

@@ -15,13 +15,16 @@ class Vocabulary {
   Vocabulary(std::vector<std::string> pieces, std::vector<std::int32_t> ends);
 
   int size() const { return static_cast<int>(pieces_.size()); }
-  const std::string& piece(std::int32_t token) const { return pieces_[static_cast<std::size_t>(token)]; }
+  const std::string& piece(std::int32_t token) const {
+    return pieces_[static_cast<std::size_t>(token)];
+  }
   const std::vector<std::int32_t>& ends() const { return ends_; }
   bool isEnd(std::int32_t token) const;
   int deepest() const { return deepest_; }  // bytes of the longest piece
 
-  // Visits the tokens by their bytes, each common beginning once. descend(depth, byte) says whether to follow the byte that
-  // stands `depth` bytes from the beginning; found(token) is called where a token's bytes have all been followed.
+  // Visits the tokens by their bytes, each common beginning once. descend(depth, byte) says whether
+  // to follow the byte that stands `depth` bytes from the beginning; found(token) is called where a
+  // token's bytes have all been followed.
   template <typename Descend, typename Found>
   void walk(Descend descend, Found found) const {
     for (std::size_t i = 0; i + 1 < nodes_.size();) {

@@ -1,5 +1,5 @@
-// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of the standard library nothing that a
-// compiler may emit for all to use (variant.cpp).
+// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of
+// the standard library nothing that a compiler may emit for all to use (variant.cpp).
 #include "kernels/attention_rows.h"
 
 #include <immintrin.h>
@@ -31,7 +31,8 @@ inline void store(float* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
 inline Vector broadcast(float x) { return x - Vector{}; }
 
 inline Vector select(IntVector mask, Vector yes, Vector no) {
-  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) | (~mask & reinterpret_cast<IntVector>(no)));
+  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) |
+                                  (~mask & reinterpret_cast<IntVector>(no)));
 }
 
 #include "kernels/exponential.inl"
@@ -41,32 +42,43 @@ inline Vector select(IntVector mask, Vector yes, Vector no) {
 constexpr int kMostSums = 16 * kLanes;
 
 inline Vector halvesAt(const std::uint16_t* p) {
-  return reinterpret_cast<Vector>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  return reinterpret_cast<Vector>(
+      _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 }
 inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+  return reinterpret_cast<Vector>(_mm512_fmadd_ps(
+      reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
-  return reinterpret_cast<Vector>(_mm512_max_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+  return reinterpret_cast<Vector>(
+      _mm512_max_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
 }
-inline __m256 lowerLanes(const Vector (&v)[kRegisters]) { return _mm512_castps512_ps256(reinterpret_cast<__m512>(v[0])); }
+inline __m256 lowerLanes(const Vector (&v)[kRegisters]) {
+  return _mm512_castps512_ps256(reinterpret_cast<__m512>(v[0]));
+}
 inline __m256 upperLanes(const Vector (&v)[kRegisters]) {
-  return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v[0])), 1));
+  return _mm256_castpd_ps(
+      _mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v[0])), 1));
 }
 #else
 constexpr int kMostSums = 6 * kLanes;
 
 inline Vector halvesAt(const std::uint16_t* p) {
-  return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  return reinterpret_cast<Vector>(
+      _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+  return reinterpret_cast<Vector>(_mm256_fmadd_ps(
+      reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
-  return reinterpret_cast<Vector>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+  return reinterpret_cast<Vector>(
+      _mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
 }
 inline __m256 lowerLanes(const Vector (&v)[kRegisters]) { return reinterpret_cast<__m256>(v[0]); }
-inline __m256 upperLanes(const Vector (&v)[kRegisters]) { return reinterpret_cast<__m256>(v[kRegisters - 1]); }
+inline __m256 upperLanes(const Vector (&v)[kRegisters]) {
+  return reinterpret_cast<__m256>(v[kRegisters - 1]);
+}
 #endif
 
 // The order of every sum of lanes: those 8 apart, then 4, 2 and 1.
@@ -92,7 +104,8 @@ constexpr int kHeadsAtOnce = 4;
 
 // scores [kHeads, stride] of four cells at a time.
 template <int kHeads>
-void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count, float* scores, std::int64_t stride) {
+void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count,
+                float* scores, std::int64_t stride) {
   for (std::int64_t at = 0; at < count; at += 4) {
     __m128 four[kHeads][4];
     for (int cell = 0; cell < 4; ++cell) {
@@ -105,7 +118,8 @@ void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int
         for (int j = 0; j < kRegisters; ++j) {
           const Vector keys = halvesAt(k + i + j * kWidth);
           for (int head = 0; head < kHeads; ++head) {
-            sums[head][j] = fused(load(heads.q + head * heads.qStride + i + j * kWidth), keys, sums[head][j]);
+            sums[head][j] =
+                fused(load(heads.q + head * heads.qStride + i + j * kWidth), keys, sums[head][j]);
           }
         }
       }
@@ -124,7 +138,8 @@ float weighCells(float* scores, std::int64_t count, std::int64_t padded) {
   Vector most = load(scores);
   for (std::int64_t i = kWidth; i < padded; i += kWidth) most = larger(most, load(scores + i));
   const Vector shift = broadcast(largest(most));
-  for (std::int64_t i = 0; i < padded; i += kWidth) store(scores + i, exponential(load(scores + i) - shift));
+  for (std::int64_t i = 0; i < padded; i += kWidth)
+    store(scores + i, exponential(load(scores + i) - shift));
   for (std::int64_t i = count; i < padded; ++i) scores[i] = 0.0f;
   Vector total[kRegisters]{};
   for (std::int64_t i = 0; i < padded; i += kLanes) {
@@ -135,8 +150,8 @@ float weighCells(float* scores, std::int64_t count, std::int64_t padded) {
 
 // y of kHeads heads, kParts times kLanes values of each, divided by their sums.
 template <int kHeads, int kParts>
-void addValues(const AttentionHeads& heads, std::int64_t from, const std::int32_t* cells, std::int64_t count, const float* weights,
-               std::int64_t stride, const float* totals) {
+void addValues(const AttentionHeads& heads, std::int64_t from, const std::int32_t* cells,
+               std::int64_t count, const float* weights, std::int64_t stride, const float* totals) {
   constexpr int kVectors = kParts * kRegisters;
   Vector sums[kHeads][kVectors];
   for (int head = 0; head < kHeads; ++head) {
@@ -148,27 +163,32 @@ void addValues(const AttentionHeads& heads, std::int64_t from, const std::int32_
     for (int head = 0; head < kHeads; ++head) weight[head] = broadcast(weights[head * stride + at]);
     for (int i = 0; i < kVectors; ++i) {
       const Vector values = halvesAt(v + i * kWidth);
-      for (int head = 0; head < kHeads; ++head) sums[head][i] = fused(weight[head], values, sums[head][i]);
+      for (int head = 0; head < kHeads; ++head)
+        sums[head][i] = fused(weight[head], values, sums[head][i]);
     }
   }
   for (int head = 0; head < kHeads; ++head) {
     for (int i = 0; i < kVectors; ++i) {
-      store(heads.y + head * heads.yStride + from + i * kWidth, sums[head][i] * (1.0f / totals[head]));
+      store(heads.y + head * heads.yStride + from + i * kWidth,
+            sums[head][i] * (1.0f / totals[head]));
     }
   }
 }
 
 template <int kHeads>
-void attendHeads(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count, std::int64_t padded, float* scores) {
+void attendHeads(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count,
+                 std::int64_t padded, float* scores) {
   float totals[kHeads];
   scoreCells<kHeads>(heads, cells, count, scores, padded);
-  for (int head = 0; head < kHeads; ++head) totals[head] = weighCells(scores + head * padded, count, padded);
+  for (int head = 0; head < kHeads; ++head)
+    totals[head] = weighCells(scores + head * padded, count, padded);
   constexpr int kParts = kMostSums / kLanes / kHeads < 4 ? kMostSums / kLanes / kHeads : 4;
   std::int64_t from = 0;
   for (; from + kParts * kLanes <= heads.valueWidth; from += kParts * kLanes) {
     addValues<kHeads, kParts>(heads, from, cells, count, scores, padded, totals);
   }
-  for (; from < heads.valueWidth; from += kLanes) addValues<kHeads, 1>(heads, from, cells, count, scores, padded, totals);
+  for (; from < heads.valueWidth; from += kLanes)
+    addValues<kHeads, 1>(heads, from, cells, count, scores, padded, totals);
 }
 
 void attend(const AttentionHeads& all, std::int32_t* cells, std::int64_t count, float* scores) {
@@ -194,9 +214,12 @@ std::int64_t visible(const std::uint16_t* mask, std::int64_t count, std::int32_t
   std::int64_t at = 0;
   const __m256i hidden = _mm256_set1_epi16(static_cast<short>(kMinusInfinity));
   for (; at + 16 <= count; at += 16) {
-    const __m256i same = _mm256_cmpeq_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + at)), hidden);
-    std::uint32_t bits = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(same)) & 0x55555555u;  // a bit of each pair
-    for (; bits != 0; bits &= bits - 1) found[seen++] = static_cast<std::int32_t>(at + __builtin_ctz(bits) / 2);
+    const __m256i same =
+        _mm256_cmpeq_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + at)), hidden);
+    std::uint32_t bits = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(same)) &
+                         0x55555555u;  // a bit of each pair
+    for (; bits != 0; bits &= bits - 1)
+      found[seen++] = static_cast<std::int32_t>(at + __builtin_ctz(bits) / 2);
   }
   for (; at < count; ++at) {
     if (mask[at] != kMinusInfinity) found[seen++] = static_cast<std::int32_t>(at);

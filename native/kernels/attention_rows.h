@@ -1,8 +1,10 @@
-// Attention of one row of queries over the cells of its own sequence, of keys and values in f16: what other rows see is walked past. ggml's
-// kernel walks all cells for every row and head, rounds queries to f16 and adds values up in f16.
+// Attention of one row of queries over the cells of its own sequence, of keys and values in f16:
+// what other rows see is walked past. ggml's kernel walks all cells for every row and head, rounds
+// queries to f16 and adds values up in f16.
 //
-// The order of every sum follows from the row's own cells, one after the other: it depends on no other row, on no place that lies free
-// between the cells, on no instruction set and on no number of threads.
+// The order of every sum follows from the row's own cells, one after the other: it depends on no
+// other row, on no place that lies free between the cells, on no instruction set and on no number
+// of threads.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +34,13 @@ struct AttentionHeads {
 
 struct AttentionRows {
   const char* name;
-  // The cells that a row of a mask of f16 sees, where it is not minus infinity, in ascending order; how many. `found` has room for `count`.
+  // The cells that a row of a mask of f16 sees, where it is not minus infinity, in ascending order;
+  // how many. `found` has room for `count`.
   std::int64_t (*visible)(const std::uint16_t* mask, std::int64_t count, std::int32_t* found);
-  // y = softmax(scale q k) v over `count` cells, at least one. `cells` and `scores` [heads, count] have room for a multiple of kScorePart.
-  void (*attend)(const AttentionHeads& heads, std::int32_t* cells, std::int64_t count, float* scores);
+  // y = softmax(scale q k) v over `count` cells, at least one. `cells` and `scores` [heads, count]
+  // have room for a multiple of kScorePart.
+  void (*attend)(const AttentionHeads& heads, std::int32_t* cells, std::int64_t count,
+                 float* scores);
 };
 
 // The best one that this processor runs; null where there is none.

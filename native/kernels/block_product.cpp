@@ -1,5 +1,5 @@
-// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of the standard library nothing that a
-// compiler may emit for all to use (variant.cpp).
+// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of
+// the standard library nothing that a compiler may emit for all to use (variant.cpp).
 #include "kernels/block_product.h"
 
 #include <cstring>
@@ -28,7 +28,8 @@ std::int32_t fourOf(const void* from) {
   return four;
 }
 
-// ggml stores both scales of a block as f16: with them, only the order of the sums differs from its products.
+// ggml stores both scales of a block as f16: with them, only the order of the sums differs from its
+// products.
 float asHalf(float value) { return _cvtsh_ss(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)); }
 
 #if defined(__AVX512VNNI__)
@@ -68,30 +69,41 @@ Integers highQuads(Integers a, Integers b) { return _mm512_unpackhi_epi64(a, b);
 
 // Numbers of f16 in the lower and in the upper halves of 32 bits.
 Floats floatsOfLowHalves(Integers pairs) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs)); }
-Floats floatsOfHighHalves(Integers pairs) { return floatsOfLowHalves(_mm512_srli_epi32(pairs, 16)); }
+Floats floatsOfHighHalves(Integers pairs) {
+  return floatsOfLowHalves(_mm512_srli_epi32(pairs, 16));
+}
 
 // 16 bytes of every fourth row.
 Integers gathered(const char* rows, std::size_t rowBytes) {
-  const auto at = [&](std::size_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + 4 * i * rowBytes)); };
+  const auto at = [&](std::size_t i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + 4 * i * rowBytes));
+  };
   Integers values = _mm512_castsi128_si512(at(0));
   values = _mm512_inserti32x4(values, at(1), 1);
   values = _mm512_inserti32x4(values, at(2), 2);
   return _mm512_inserti32x4(values, at(3), 3);
 }
 
-// Integers of eight bits that are signed in the file become unsigned ones, 128 more, as the instruction takes them.
+// Integers of eight bits that are signed in the file become unsigned ones, 128 more, as the
+// instruction takes them.
 constexpr int kSignOffset = 128;
 Integers signedBytes(Integers bytes) { return differing(bytes, allBytes(kSignOffset)); }
 
-// Dot products of `kCount` groups with each lane's weights, which are at most `kMost`, added to `sum`.
+// Dot products of `kCount` groups with each lane's weights, which are at most `kMost`, added to
+// `sum`.
 template <int kCount, int kMost>
 Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
-  for (int g = 0; g < kCount; ++g) sum = _mm512_dpbusd_epi32(sum, weights[g], allFours(fourOf(q + 4 * g)));
+  for (int g = 0; g < kCount; ++g)
+    sum = _mm512_dpbusd_epi32(sum, weights[g], allFours(fourOf(q + 4 * g)));
   return sum;
 }
 #else
-Integers loadBytes(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
-void storeBytes(void* to, Integers values) { _mm256_storeu_si256(static_cast<__m256i*>(to), values); }
+Integers loadBytes(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+void storeBytes(void* to, Integers values) {
+  _mm256_storeu_si256(static_cast<__m256i*>(to), values);
+}
 Floats load(const float* from) { return _mm256_loadu_ps(from); }
 void store(float* to, Floats values) { _mm256_storeu_ps(to, values); }
 Floats all(float value) { return _mm256_set1_ps(value); }
@@ -127,11 +139,15 @@ Floats floatsOfHalves(Integers each) {
   const Integers packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(each, each), 0x08);
   return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
 }
-Floats floatsOfLowHalves(Integers pairs) { return floatsOfHalves(_mm256_and_si256(pairs, _mm256_set1_epi32(0xffff))); }
+Floats floatsOfLowHalves(Integers pairs) {
+  return floatsOfHalves(_mm256_and_si256(pairs, _mm256_set1_epi32(0xffff)));
+}
 Floats floatsOfHighHalves(Integers pairs) { return floatsOfHalves(_mm256_srli_epi32(pairs, 16)); }
 
 Integers gathered(const char* rows, std::size_t rowBytes) {
-  const auto at = [&](std::size_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + 4 * i * rowBytes)); };
+  const auto at = [&](std::size_t i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + 4 * i * rowBytes));
+  };
   return _mm256_inserti128_si256(_mm256_castsi128_si256(at(0)), at(1), 1);
 }
 
@@ -140,7 +156,8 @@ Integers signedBytes(Integers bytes) { return bytes; }
 
 template <int kCount, int kMost>
 Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
-  // A half of a lane is at most 2 * kMost * 127 a group: so many groups as 16 bits hold are added up there.
+  // A half of a lane is at most 2 * kMost * 127 a group: so many groups as 16 bits hold are added
+  // up there.
   constexpr int kTogether = kMost == 15 ? 8 : kMost == 31 ? 4 : kMost == 63 ? 2 : 1;
   static_assert(kTogether * 2 * (kMost == 255 ? 128 : kMost) * 127 <= 32767);
   for (int g = 0; g < kCount;) {
@@ -148,7 +165,8 @@ Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
     for (const int end = g + (kTogether < kCount ? kTogether : kCount); g < end; ++g) {
       const Integers x = allFours(fourOf(q + 4 * g));
       // Signed ones take the sign to x.
-      const Integers products = kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights[g]), _mm256_sign_epi8(x, weights[g]))
+      const Integers products = kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights[g]),
+                                                                    _mm256_sign_epi8(x, weights[g]))
                                              : _mm256_maddubs_epi16(weights[g], x);
       pairs = _mm256_add_epi16(pairs, products);
     }
@@ -161,7 +179,8 @@ Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
 // The byte `byte` of each lane, four times.
 Integers ofEachLane(Integers fours, int byte) {
   const __m128i order =
-      _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12), _mm_set1_epi8(static_cast<char>(byte)));
+      _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12),
+                   _mm_set1_epi8(static_cast<char>(byte)));
   return lookedUp(fours, inEachQuarter(order));
 }
 
@@ -186,12 +205,16 @@ void quantise(const float* x, std::int64_t blocks, std::int8_t* q, QuantisedBloc
     __m256i whole[4];
     for (int i = 0; i < 4; ++i) whole[i] = _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse));
     // Packing interleaves the halves of 128 bits.
-    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]), _mm256_packs_epi32(whole[2], whole[3]));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
+                                             _mm256_packs_epi32(whole[2], whole[3]));
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(q),
+        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
     const std::int32_t first = sumOf(_mm256_add_epi32(whole[0], whole[1]));
     const std::int32_t second = sumOf(_mm256_add_epi32(whole[2], whole[3]));
     const float scale = magnitude / 127.0f;
-    xBlocks[block] = {asHalf(scale), asHalf(scale * static_cast<float>(first + second)), {first, second}};
+    xBlocks[block] = {
+        asHalf(scale), asHalf(scale * static_cast<float>(first + second)), {first, second}};
   }
 }
 
@@ -221,7 +244,8 @@ Integers foursAt(PackedTile tile, std::int64_t at) {
   return loadBytes(each);
 }
 
-// 16 bytes of each lane: groups [4][lanes][4]. Four rows of four times four bytes are transposed within each 128 bits.
+// 16 bytes of each lane: groups [4][lanes][4]. Four rows of four times four bytes are transposed
+// within each 128 bits.
 void groupsAt(PackedTile tile, std::int64_t at, Integers* groups) {
   const Integers a = gathered(tile.row(0) + at, tile.rowBytes);
   const Integers b = gathered(tile.row(1) + at, tile.rowBytes);
@@ -239,7 +263,8 @@ void groupsAt(PackedTile tile, std::int64_t at, Integers* groups) {
 
 Integers lowHalves(Integers bytes) { return both(bytes, allBytes(15)); }
 
-// 16 bytes of each lane from `at` on, whose low halves are the weights 0 to 15 of a block and whose high halves the others.
+// 16 bytes of each lane from `at` on, whose low halves are the weights 0 to 15 of a block and whose
+// high halves the others.
 void halfBytesAt(PackedTile tile, std::int64_t at, Integers* groups) {
   Integers bytes[4];
   groupsAt(tile, at, bytes);
@@ -251,7 +276,8 @@ void halfBytesAt(PackedTile tile, std::int64_t at, Integers* groups) {
 
 #include "kernels/block_formats.inl"
 
-// Of the weights after these: rows are short, so that processors do not see in time where one walks next.
+// Of the weights after these: rows are short, so that processors do not see in time where one walks
+// next.
 template <class Format>
 void prefetchNext(PackedTile tile, std::int64_t block) {
   constexpr std::int64_t kStep = kLanes * Format::kStripe * Format::kBytes / Format::kSpan;
@@ -260,7 +286,8 @@ void prefetchNext(PackedTile tile, std::int64_t block) {
 }
 
 template <class Format>
-void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile, float* tileScales) {
+void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile,
+            float* tileScales) {
   const PackedTile packed{static_cast<const char*>(weights), rowBytes};
   for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
     Integers groups[Format::kStripe][kGroups];
@@ -278,8 +305,8 @@ void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std:
 }
 
 template <class Format, int kRows>
-void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks, float* y,
-                        std::int64_t yStride) {
+void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q,
+                        const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
   Floats sums[kRows];
   for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
   for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
@@ -290,7 +317,8 @@ void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t*
     for (int i = 0; i < Format::kStripe; ++i) {
       for (int row = 0; row < kRows; ++row) {
         const std::int64_t at = row * blocks + block + i;
-        sums[row] = Format::add(sums[row], groups[i], scales[i], q + at * kProductBlock, xBlocks[at]);
+        sums[row] =
+            Format::add(sums[row], groups[i], scales[i], q + at * kProductBlock, xBlocks[at]);
       }
     }
   }
@@ -298,8 +326,9 @@ void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t*
 }
 
 template <class Format>
-void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks,
-                    std::int64_t rows, float* y, std::int64_t yStride) {
+void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks,
+                    const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows,
+                    float* y, std::int64_t yStride) {
   const auto product = rows == 1   ? multiplyPackedRows<Format, 1>
                        : rows == 2 ? multiplyPackedRows<Format, 2>
                                    : multiplyPackedRows<Format, 3>;
@@ -307,15 +336,18 @@ void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t bloc
 }
 
 template <class Format, int kRows>
-void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q,
-                  const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
+void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks,
+                  const std::int8_t* q, const QuantisedBlock* xBlocks, float* y,
+                  std::int64_t yStride) {
   Floats sums[kRows];
   for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
   for (std::int64_t block = 0; block < blocks; ++block) {
     Integers groups[kGroups];
     Floats scales[kBlockScales];
-    for (int g = 0; g < kGroups; ++g) groups[g] = loadBytes(tile + (block * kGroups + g) * 4 * kLanes);
-    for (int i = 0; i < kBlockScales; ++i) scales[i] = load(tileScales + (block * kBlockScales + i) * kLanes);
+    for (int g = 0; g < kGroups; ++g)
+      groups[g] = loadBytes(tile + (block * kGroups + g) * 4 * kLanes);
+    for (int i = 0; i < kBlockScales; ++i)
+      scales[i] = load(tileScales + (block * kBlockScales + i) * kLanes);
     for (int row = 0; row < kRows; ++row) {
       const std::int64_t at = row * blocks + block;
       sums[row] = Format::add(sums[row], groups, scales, q + at * kProductBlock, xBlocks[at]);
@@ -325,14 +357,16 @@ void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_
 }
 
 template <class Format>
-void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks,
-              std::int64_t rows, float* y, std::int64_t yStride) {
+void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks,
+              const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
+              std::int64_t yStride) {
   for (std::int64_t row = 0; row < rows;) {
     const std::int64_t left = rows - row;
     const auto product = left >= kRowsAtOnce ? multiplyRows<Format, kRowsAtOnce>
                          : left >= 4         ? multiplyRows<Format, 4>
                                              : multiplyRows<Format, 1>;
-    product(tile, tileScales, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks, y + row * yStride, yStride);
+    product(tile, tileScales, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks,
+            y + row * yStride, yStride);
     row += left >= kRowsAtOnce ? kRowsAtOnce : left >= 4 ? 4 : 1;
   }
 }
@@ -348,6 +382,10 @@ constexpr BlockProduct productOf() {
 
 extern const BlockProducts blockProducts;
 const BlockProducts blockProducts = {
-    ISOPRO_VARIANT_NAME, kLanes, quantise, {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()}, {widen, narrow}};
+    ISOPRO_VARIANT_NAME,
+    kLanes,
+    quantise,
+    {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()},
+    {widen, narrow}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

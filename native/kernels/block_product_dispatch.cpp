@@ -1,4 +1,5 @@
-// Which compilations of block_product.cpp and attention_rows.cpp exist here and which of them this processor runs.
+// Which compilations of block_product.cpp and attention_rows.cpp exist here and which of them this
+// processor runs.
 #include <array>
 
 #include "kernels/attention_rows.h"
@@ -30,8 +31,9 @@ Found find() {
   Found found;
   [[maybe_unused]] std::size_t count = 0;
 #if defined(ISOPRO_PRODUCTS_avx512vnni)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni")) {
     found.products[count] = &avx512vnni::blockProducts;
     found.attention[count++] = &avx512vnni::attentionRows;
   }

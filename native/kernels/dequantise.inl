@@ -1,5 +1,6 @@
-// Blocks of the common types to f32, bit for bit what ggml's to_float gives (tested). Layouts: ggml-common.h of
-// llama.cpp; a K-quant super-block is 256 values. Types not here go through ggml's own to_float (gemm.cpp).
+// Blocks of the common types to f32, bit for bit what ggml's to_float gives (tested). Layouts:
+// ggml-common.h of llama.cpp; a K-quant super-block is 256 values. Types not here go through ggml's
+// own to_float (gemm.cpp).
 
 inline float half(std::uint16_t bits) {
 #if defined(__F16C__)
@@ -72,9 +73,10 @@ struct BlockMXFP4 {
   std::uint8_t exponent;
   std::uint8_t nibbles[16];
 };
-static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ41) == 20 && sizeof(BlockQ50) == 22 &&
-              sizeof(BlockQ51) == 24 && sizeof(BlockQ3K) == 110 && sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 &&
-              sizeof(BlockQ6K) == 210 && sizeof(BlockIQ4NL) == 18 && sizeof(BlockIQ4XS) == 136 && sizeof(BlockMXFP4) == 17);
+static_assert(sizeof(BlockQ80) == 34 && sizeof(BlockQ40) == 18 && sizeof(BlockQ41) == 20 &&
+              sizeof(BlockQ50) == 22 && sizeof(BlockQ51) == 24 && sizeof(BlockQ3K) == 110 &&
+              sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 && sizeof(BlockQ6K) == 210 &&
+              sizeof(BlockIQ4NL) == 18 && sizeof(BlockIQ4XS) == 136 && sizeof(BlockMXFP4) == 17);
 
 typedef std::uint8_t Bytes __attribute__((vector_size(kLanes)));
 typedef std::int8_t SignedBytes __attribute__((vector_size(kLanes)));
@@ -87,31 +89,41 @@ inline Bytes loadBytes(const std::uint8_t* p) {
   return v;
 }
 
-// Bytes are widened before they are shifted or masked: no instruction set here shifts bytes. With intrinsics where GCC 12
-// would put each half together apart; else twice as wide at each step, for what widens more it converts lane by lane.
+// Bytes are widened before they are shifted or masked: no instruction set here shifts bytes. With
+// intrinsics where GCC 12 would put each half together apart; else twice as wide at each step, for
+// what widens more it converts lane by lane.
 #if defined(__AVX512F__)
 inline IntVector widen(Bytes bytes) {
-  return reinterpret_cast<IntVector>(_mm512_maskz_cvtepu8_epi32(0xffff, reinterpret_cast<__m128i>(bytes)));
+  return reinterpret_cast<IntVector>(
+      _mm512_maskz_cvtepu8_epi32(0xffff, reinterpret_cast<__m128i>(bytes)));
 }
 inline IntVector widen(SignedBytes bytes) {
-  return reinterpret_cast<IntVector>(_mm512_maskz_cvtepi8_epi32(0xffff, reinterpret_cast<__m128i>(bytes)));
+  return reinterpret_cast<IntVector>(
+      _mm512_maskz_cvtepi8_epi32(0xffff, reinterpret_cast<__m128i>(bytes)));
 }
 inline IntVector widen(Words words) {
-  return reinterpret_cast<IntVector>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(words)));
+  return reinterpret_cast<IntVector>(
+      _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(words)));
 }
 #elif defined(__AVX2__)
 inline __m128i lowHalf(long long bytes) { return _mm_cvtsi64_si128(bytes); }
 inline IntVector widen(Bytes bytes) {
-  return reinterpret_cast<IntVector>(_mm256_cvtepu8_epi32(lowHalf(reinterpret_cast<long long>(bytes))));
+  return reinterpret_cast<IntVector>(
+      _mm256_cvtepu8_epi32(lowHalf(reinterpret_cast<long long>(bytes))));
 }
 inline IntVector widen(SignedBytes bytes) {
-  return reinterpret_cast<IntVector>(_mm256_cvtepi8_epi32(lowHalf(reinterpret_cast<long long>(bytes))));
+  return reinterpret_cast<IntVector>(
+      _mm256_cvtepi8_epi32(lowHalf(reinterpret_cast<long long>(bytes))));
 }
-inline IntVector widen(Words words) { return reinterpret_cast<IntVector>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(words))); }
+inline IntVector widen(Words words) {
+  return reinterpret_cast<IntVector>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(words)));
+}
 #else
 inline IntVector widen(Words words) { return __builtin_convertvector(words, IntVector); }
 inline IntVector widen(Bytes bytes) { return widen(__builtin_convertvector(bytes, Words)); }
-inline IntVector widen(SignedBytes bytes) { return __builtin_convertvector(__builtin_convertvector(bytes, SignedWords), IntVector); }
+inline IntVector widen(SignedBytes bytes) {
+  return __builtin_convertvector(__builtin_convertvector(bytes, SignedWords), IntVector);
+}
 #endif
 
 inline Vector toFloat(IntVector integers) { return __builtin_convertvector(integers, Vector); }
@@ -189,7 +201,8 @@ void dequantiseQ3K(const BlockQ3K* block, float* y, std::int64_t count) {
       float scales[2];  // of the first and the last 16 values
       for (int i = 0; i < 2; ++i) {
         const int j = 2 * part + i;
-        const int low = j < 8 ? block->scales[j] & 15 : block->scales[j - 8] >> 4, high = (block->scales[8 + j % 4] >> (j / 4 * 2)) & 3;
+        const int low = j < 8 ? block->scales[j] & 15 : block->scales[j - 8] >> 4,
+                  high = (block->scales[8 + j % 4] >> (j / 4 * 2)) & 3;
         scales[i] = scale * static_cast<float>((low | (high << 4)) - 32);
       }
       for (int i = 0; i < 32; i += kLanes) {
@@ -212,7 +225,8 @@ inline void scaleAndMinimum(int j, const std::uint8_t* packed, float* scale, flo
 void dequantiseQ4K(const BlockQ4K* block, float* y, std::int64_t count) {
   for (; count > 0; count -= 256, ++block) {
     for (int j = 0; j < 8; j += 2, y += 64) {
-      float scale0 = half(block->scale), minimum0 = half(block->minimum), scale1 = scale0, minimum1 = minimum0;
+      float scale0 = half(block->scale), minimum0 = half(block->minimum), scale1 = scale0,
+            minimum1 = minimum0;
       scaleAndMinimum(j, block->scales, &scale0, &minimum0);
       scaleAndMinimum(j + 1, block->scales, &scale1, &minimum1);
       for (int i = 0; i < 32; i += kLanes) {
@@ -227,11 +241,13 @@ void dequantiseQ4K(const BlockQ4K* block, float* y, std::int64_t count) {
 void dequantiseQ5K(const BlockQ5K* block, float* y, std::int64_t count) {
   for (; count > 0; count -= 256, ++block) {
     for (int j = 0; j < 8; j += 2, y += 64) {
-      float scale0 = half(block->scale), minimum0 = half(block->minimum), scale1 = scale0, minimum1 = minimum0;
+      float scale0 = half(block->scale), minimum0 = half(block->minimum), scale1 = scale0,
+            minimum1 = minimum0;
       scaleAndMinimum(j, block->scales, &scale0, &minimum0);
       scaleAndMinimum(j + 1, block->scales, &scale1, &minimum1);
       for (int i = 0; i < 32; i += kLanes) {
-        const IntVector q = widen(loadBytes(block->nibbles + j * 16 + i)), high = widen(loadBytes(block->high + i));
+        const IntVector q = widen(loadBytes(block->nibbles + j * 16 + i)),
+                        high = widen(loadBytes(block->high + i));
         store(y + i, toFloat((q & 15) | (((high >> j) & 1) << 4)) * scale0 - minimum0);
         store(y + i + 32, toFloat((q >> 4) | (((high >> (j + 1)) & 1) << 4)) * scale1 - minimum1);
       }
@@ -247,9 +263,12 @@ void dequantiseQ6K(const BlockQ6K* block, float* y, std::int64_t count) {
       const std::uint8_t* high = block->high + part * 32;
       const std::int8_t* scales = block->scales + part * 8;
       for (int i = 0; i < 32; i += kLanes) {
-        const IntVector low0 = widen(loadBytes(low + i)), low1 = widen(loadBytes(low + i + 32)), top = widen(loadBytes(high + i));
+        const IntVector low0 = widen(loadBytes(low + i)), low1 = widen(loadBytes(low + i + 32)),
+                        top = widen(loadBytes(high + i));
         const int group = i / 16;
-        const auto put = [&](int at, IntVector q) { store(y + i + at, toFloat(q - 32) * (scale * scales[group + at / 16])); };
+        const auto put = [&](int at, IntVector q) {
+          store(y + i + at, toFloat(q - 32) * (scale * scales[group + at / 16]));
+        };
         put(0, (low0 & 15) | ((top & 3) << 4));
         put(32, (low1 & 15) | (((top >> 2) & 3) << 4));
         put(64, (low0 >> 4) | (((top >> 4) & 3) << 4));
@@ -260,7 +279,8 @@ void dequantiseQ6K(const BlockQ6K* block, float* y, std::int64_t count) {
 }
 
 typedef std::int8_t Table __attribute__((vector_size(16)));
-constexpr Table kNonLinear4 = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr Table kNonLinear4 = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
 // Twice the values of e2m1: OCP Microscaling Formats 1.0, section 5.3.3.
 constexpr Table kE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
@@ -272,9 +292,11 @@ inline void dequantiseByTable(Table table, const std::uint8_t* nibbles, float sc
   __builtin_memcpy(&q, nibbles, sizeof q);
   const auto lookUp = [table](Index index) {
 #if defined(__AVX2__)
-    return reinterpret_cast<Table>(_mm_shuffle_epi8(reinterpret_cast<__m128i>(table), reinterpret_cast<__m128i>(index)));
+    return reinterpret_cast<Table>(
+        _mm_shuffle_epi8(reinterpret_cast<__m128i>(table), reinterpret_cast<__m128i>(index)));
 #else
-    return reinterpret_cast<Table>(vqtbl1q_s8(reinterpret_cast<int8x16_t>(table), reinterpret_cast<uint8x16_t>(index)));
+    return reinterpret_cast<Table>(
+        vqtbl1q_s8(reinterpret_cast<int8x16_t>(table), reinterpret_cast<uint8x16_t>(index)));
 #endif
   };
   const Table found[2] = {lookUp(q & 15), lookUp(q >> 4)};
@@ -292,23 +314,28 @@ inline void dequantiseByTable(Table table, const std::uint8_t* nibbles, float sc
 }
 
 void dequantiseIQ4NL(const BlockIQ4NL* block, float* y, std::int64_t count) {
-  for (; count > 0; count -= 32, y += 32, ++block) dequantiseByTable(kNonLinear4, block->nibbles, half(block->scale), y);
+  for (; count > 0; count -= 32, y += 32, ++block)
+    dequantiseByTable(kNonLinear4, block->nibbles, half(block->scale), y);
 }
 
 void dequantiseIQ4XS(const BlockIQ4XS* block, float* y, std::int64_t count) {
   for (; count > 0; count -= 256, ++block) {
     const float scale = half(block->scale);
     for (int part = 0; part < 8; ++part, y += 32) {
-      const int low = (block->lowScales[part / 2] >> (part % 2 * 4)) & 15, high = (block->highScales >> (part * 2)) & 3;
-      dequantiseByTable(kNonLinear4, block->nibbles + part * 16, scale * static_cast<float>((low | (high << 4)) - 32), y);
+      const int low = (block->lowScales[part / 2] >> (part % 2 * 4)) & 15,
+                high = (block->highScales >> (part * 2)) & 3;
+      dequantiseByTable(kNonLinear4, block->nibbles + part * 16,
+                        scale * static_cast<float>((low | (high << 4)) - 32), y);
     }
   }
 }
 
 void dequantiseMXFP4(const BlockMXFP4* block, float* y, std::int64_t count) {
   for (; count > 0; count -= 32, y += 32, ++block) {
-    // 2^(exponent - 128): half of the scale, for the table has the double of the values; subnormal below an exponent of 2.
-    const std::uint32_t exponent = block->exponent, bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
+    // 2^(exponent - 128): half of the scale, for the table has the double of the values; subnormal
+    // below an exponent of 2.
+    const std::uint32_t exponent = block->exponent,
+                        bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
     float scale;
     __builtin_memcpy(&scale, &bits, sizeof scale);
     dequantiseByTable(kE2M1, block->nibbles, scale, y);
@@ -336,7 +363,8 @@ void dequantiseF16(const std::uint16_t* x, float* y, std::int64_t count) {
     const IntVector bits = widen(words);
     // Exponent and mantissa in their new places are the value times 2^-112, subnormals included.
     const IntVector moved = (bits & 0x7fff) << 13;
-    const IntVector finite = reinterpret_cast<IntVector>(reinterpret_cast<Vector>(moved) * 0x1p112f);
+    const IntVector finite =
+        reinterpret_cast<IntVector>(reinterpret_cast<Vector>(moved) * 0x1p112f);
     const IntVector largest = moved >= 31 << 23;  // infinity and NaN
     const IntVector magnitude = (largest & (moved | 0x7f800000)) | (~largest & finite);
     store(y + i, reinterpret_cast<Vector>(magnitude | ((bits & 0x8000) << 16)));

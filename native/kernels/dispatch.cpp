@@ -25,14 +25,15 @@ std::array<const Variant*, 4> findVariants() {
   std::array<const Variant*, 4> found{};
   std::size_t count = 0;
 #if defined(ISOPRO_KERNELS_avx512)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     found[count++] = &avx512::variant;
   }
 #endif
 #if defined(ISOPRO_KERNELS_avx2)
   // Every processor with AVX2 has F16C.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found[count++] = &avx2::variant;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    found[count++] = &avx2::variant;
 #endif
   found[count] = &baseline::variant;
   return found;

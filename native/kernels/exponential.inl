@@ -1,10 +1,12 @@
 // exp and tanh of a vector, to about 2 units in the last place.
 
 inline Vector exponential(Vector x) {
-  // Clamped to where 2^n is a normal number; below it the result is 1e-38 instead of a denormal or zero.
+  // Clamped to where 2^n is a normal number; below it the result is 1e-38 instead of a denormal or
+  // zero.
   x = select(x < -87.0f, broadcast(-87.0f), x);
   x = select(x > 88.0f, broadcast(88.0f), x);
-  // x = n ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts (Cody and Waite 1980). Adding 1.5 * 2^23 rounds to integer.
+  // x = n ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts (Cody and Waite 1980). Adding 1.5 * 2^23
+  // rounds to integer.
   const Vector n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
   Vector r = x - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
@@ -24,7 +26,8 @@ inline Vector sigmoid(Vector x) { return 1.0f / (1.0f + exponential(-x)); }
 
 inline Vector hyperbolicTangent(Vector x) {
   const Vector square = x * x;
-  // Near zero 1 - 2 / (e^2x + 1) cancels; there the odd Taylor series to x^15 (error below 1e-8 for |x| < 0.45).
+  // Near zero 1 - 2 / (e^2x + 1) cancels; there the odd Taylor series to x^15 (error below 1e-8 for
+  // |x| < 0.45).
   Vector p = square * (-929569.0f / 638512875.0f) + 21844.0f / 6081075;
   p = p * square - 1382.0f / 155925;
   p = p * square + 62.0f / 2835;

@@ -1,10 +1,11 @@
-// Products with stored matrices of any ggml type, the only heavy arithmetic of the trainer. Rows x [columns of W] lie on the
-// side of W's columns, rows y [rows of W] on that of its rows:
-//   xWt  Y[t, r] = sum_c X[t, c] W[r, c]     yW  X[t, c] = sum_r Y[t, r] W[r, c]     addYtX  Z[r, c] += sum_t Y[t, r] X[t, c]
-// A linear map takes the first forward, the second for the gradient of its input and the third for that of its weight; LoRA's
-// factor B is stored transposed and takes the second forward.
-// The first two read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X or dY.
-// ISOPRO_BLAS (set on macOS): through the sgemm of a BLAS instead (blas.cpp).
+// Products with stored matrices of any ggml type, the only heavy arithmetic of the trainer. Rows x
+// [columns of W] lie on the side of W's columns, rows y [rows of W] on that of its rows:
+//   xWt  Y[t, r] = sum_c X[t, c] W[r, c]     yW  X[t, c] = sum_r Y[t, r] W[r, c]     addYtX  Z[r,
+//   c] += sum_t Y[t, r] X[t, c]
+// A linear map takes the first forward, the second for the gradient of its input and the third for
+// that of its weight; LoRA's factor B is stored transposed and takes the second forward. The first
+// two read the same row-major blocks: a tile is dequantised once and used for up to 512 rows of X
+// or dY. ISOPRO_BLAS (set on macOS): through the sgemm of a BLAS instead (blas.cpp).
 // docs/training.md, "The product", has the scheme and its cost.
 #pragma once
 
@@ -31,13 +32,15 @@ struct Matrix {
 };
 
 // A plain f32 matrix; `stride` floats from a row to the next (0: columns).
-Matrix denseMatrix(const float* data, std::int64_t rows, std::int64_t columns, std::int64_t stride = 0);
+Matrix denseMatrix(const float* data, std::int64_t rows, std::int64_t columns,
+                   std::int64_t stride = 0);
 
 // Whether values of this type can be read as f32.
 bool readable(ggml_type type);
 
 // Columns [begin, end) of one row as f32; begin on a block boundary, end too or the row's end.
-void readRow(const Variant& variant, const Matrix& w, std::int64_t row, std::int64_t begin, std::int64_t end, float* values);
+void readRow(const Variant& variant, const Matrix& w, std::int64_t row, std::int64_t begin,
+             std::int64_t end, float* values);
 
 // Memory for one thread's share of a product.
 struct ProductScratch {
@@ -61,7 +64,8 @@ class Engine {
   // x[tokens, w.columns] = or += y[tokens, w.rows] w.
   void yW(const Matrix& w, const float* y, float* x, std::int64_t tokens, bool accumulate = false);
   // z[rows, columns] += y[tokens, rows]T x[tokens, columns].
-  void addYtX(const float* y, const float* x, float* z, std::int64_t tokens, std::int64_t rows, std::int64_t columns);
+  void addYtX(const float* y, const float* x, float* z, std::int64_t tokens, std::int64_t rows,
+              std::int64_t columns);
 
  private:
   ThreadPool pool_;
@@ -71,13 +75,14 @@ class Engine {
 
   template <typename Body>
   void forPanels(const Matrix& w, Body body);  // blas.cpp
-  void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c, std::int64_t cM,
-               std::int64_t cN, std::int64_t columns, bool accumulate);
+  void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN,
+               float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 };
 
 // The same product by one thread, for small dense matrices inside a parallel region (attention):
 // c[m * cM + n * cN] = or += sum_k op(w)[m, k] b[k * bK + n * bN].
-void serialProduct(const Variant& variant, ProductScratch& scratch, const Matrix& w, bool transposed, const float* b, std::int64_t bK,
-                   std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
+void serialProduct(const Variant& variant, ProductScratch& scratch, const Matrix& w,
+                   bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
+                   std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 
 }  // namespace isopro::kernels

@@ -4,7 +4,8 @@
 constexpr int kVectors = kMostLanes / kLanes;
 
 template <int kRows>
-void widenRows(const float* lanes, std::int64_t rank, const float* x, float* y, std::int64_t yStride) {
+void widenRows(const float* lanes, std::int64_t rank, const float* x, float* y,
+               std::int64_t yStride) {
   Floats sums[kRows][kVectors];
   for (auto& row : sums) {
     for (Floats& sum : row) sum = all(0.0f);
@@ -12,7 +13,8 @@ void widenRows(const float* lanes, std::int64_t rank, const float* x, float* y, 
   for (std::int64_t k = 0; k < rank; ++k) {
     for (int v = 0; v < kVectors; ++v) {
       const Floats weights = load(lanes + k * kMostLanes + v * kLanes);
-      for (int row = 0; row < kRows; ++row) sums[row][v] = fused(all(x[row * rank + k]), weights, sums[row][v]);
+      for (int row = 0; row < kRows; ++row)
+        sums[row][v] = fused(all(x[row * rank + k]), weights, sums[row][v]);
     }
   }
   for (int row = 0; row < kRows; ++row) {
@@ -20,13 +22,15 @@ void widenRows(const float* lanes, std::int64_t rank, const float* x, float* y, 
   }
 }
 
-void widen(const float* b, std::int64_t rank, const float* x, std::int64_t rows, float* y, std::int64_t yStride) {
+void widen(const float* b, std::int64_t rank, const float* x, std::int64_t rows, float* y,
+           std::int64_t yStride) {
   alignas(64) float lanes[kMostRank * kMostLanes];
   for (std::int64_t i = 0; i < kMostLanes; ++i) {
     for (std::int64_t k = 0; k < rank; ++k) lanes[k * kMostLanes + i] = b[i * rank + k];
   }
   std::int64_t row = 0;
-  for (; row + 4 <= rows; row += 4) widenRows<4>(lanes, rank, x + row * rank, y + row * yStride, yStride);
+  for (; row + 4 <= rows; row += 4)
+    widenRows<4>(lanes, rank, x + row * rank, y + row * yStride, yStride);
   for (; row < rows; ++row) widenRows<1>(lanes, rank, x + row * rank, y + row * yStride, yStride);
 }
 
@@ -40,7 +44,8 @@ void narrowRows(const float* a, std::int64_t rank, std::int64_t inputs, const fl
     for (std::int64_t i = 0; i < inputs; i += kMostLanes) {
       for (int v = 0; v < kVectors; ++v) {
         const Floats weights = load(a + i + v * kLanes);
-        for (int row = 0; row < kRows; ++row) sums[row][v] = fused(load(x + row * inputs + i + v * kLanes), weights, sums[row][v]);
+        for (int row = 0; row < kRows; ++row)
+          sums[row][v] = fused(load(x + row * inputs + i + v * kLanes), weights, sums[row][v]);
       }
     }
     for (int row = 0; row < kRows; ++row) {
@@ -54,8 +59,10 @@ void narrowRows(const float* a, std::int64_t rank, std::int64_t inputs, const fl
   }
 }
 
-void narrow(const float* a, std::int64_t rank, std::int64_t inputs, const float* x, std::int64_t rows, float* y) {
+void narrow(const float* a, std::int64_t rank, std::int64_t inputs, const float* x,
+            std::int64_t rows, float* y) {
   std::int64_t row = 0;
-  for (; row + 4 <= rows; row += 4) narrowRows<4>(a, rank, inputs, x + row * inputs, y + row * rank);
+  for (; row + 4 <= rows; row += 4)
+    narrowRows<4>(a, rank, inputs, x + row * inputs, y + row * rank);
   for (; row < rows; ++row) narrowRows<1>(a, rank, inputs, x + row * inputs, y + row * rank);
 }

@@ -1,5 +1,6 @@
-// Each kernel's definition, written to be read: plain loops in double. The tests bound the difference of the fast
-// variants from these, and check gradients against central differences of them.
+// Each kernel's definition, written to be read: plain loops in double. The tests bound the
+// difference of the fast variants from these, and check gradients against central differences of
+// them.
 #pragma once
 
 #include <cmath>
@@ -10,8 +11,10 @@ namespace isopro::kernels::reference {
 
 using Values = std::vector<double>;
 
-// y[t, o] = sum_i x[t, i] w[o, i]; the outputs of a row side by side, since the checks of gradients spend their time here
-inline Values product(const Values& x, const Values& w, std::size_t tokens, std::size_t inputs, std::size_t outputs) {
+// y[t, o] = sum_i x[t, i] w[o, i]; the outputs of a row side by side, since the checks of gradients
+// spend their time here
+inline Values product(const Values& x, const Values& w, std::size_t tokens, std::size_t inputs,
+                      std::size_t outputs) {
   Values byInput(w.size()), y(tokens * outputs);
   for (std::size_t o = 0; o < outputs; ++o) {
     for (std::size_t i = 0; i < inputs; ++i) byInput[i * outputs + o] = w[o * inputs + i];
@@ -35,7 +38,8 @@ inline Values norm(const Values& x, const Values& weight, double epsilon) {
     double squares = 0;
     for (std::size_t i = 0; i < width; ++i) squares += x[row + i] * x[row + i];
     for (std::size_t i = 0; i < width; ++i) {
-      y[row + i] = x[row + i] / std::sqrt(squares / static_cast<double>(width) + epsilon) * weight[i];
+      y[row + i] =
+          x[row + i] / std::sqrt(squares / static_cast<double>(width) + epsilon) * weight[i];
     }
   }
   return y;
@@ -43,7 +47,10 @@ inline Values norm(const Values& x, const Values& weight, double epsilon) {
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
 
-inline double gelu(double x) { return x / 2 * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x))); }
+inline double gelu(double x) {
+  return x / 2 *
+         (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
 
 inline double softCap(double x, double cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
 
@@ -55,11 +62,15 @@ inline double logSumExp(const Values& x) {
   return largest + std::log(sum);
 }
 
-// Rotates pair (first, second) of every head of width `width` at `position` by position * base^(-2i / rotated) * scale / factor_i.
-inline void rotate(double* head, std::size_t rotated, bool halves, double position, double base, double scale, const Values& factors) {
+// Rotates pair (first, second) of every head of width `width` at `position` by position * base^(-2i
+// / rotated) * scale / factor_i.
+inline void rotate(double* head, std::size_t rotated, bool halves, double position, double base,
+                   double scale, const Values& factors) {
   for (std::size_t i = 0; i < rotated / 2; ++i) {
     const double factor = factors.empty() ? 1.0 : factors[i];
-    const double angle = position * scale * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor;
+    const double angle =
+        position * scale *
+        std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor;
     double& first = head[halves ? i : 2 * i];
     double& second = head[halves ? i + rotated / 2 : 2 * i + 1];
     const double x = first, y = second;
@@ -68,9 +79,10 @@ inline void rotate(double* head, std::size_t rotated, bool halves, double positi
   }
 }
 
-// One head of one sequence: q, k, v [tokens, width]; a token sees itself and the `window` - 1 before it (0: all before).
-inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width, double scale, double cap,
-                        std::size_t window) {
+// One head of one sequence: q, k, v [tokens, width]; a token sees itself and the `window` - 1
+// before it (0: all before).
+inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width,
+                        double scale, double cap, std::size_t window) {
   const std::size_t tokens = q.size() / width;
   Values out(q.size());
   for (std::size_t t = 0; t < tokens; ++t) {
@@ -83,7 +95,8 @@ inline Values attention(const Values& q, const Values& k, const Values& v, std::
     }
     const double logZ = logSumExp(scores);
     for (std::size_t s = first; s <= t; ++s) {
-      for (std::size_t i = 0; i < width; ++i) out[t * width + i] += std::exp(scores[s - first] - logZ) * v[s * width + i];
+      for (std::size_t i = 0; i < width; ++i)
+        out[t * width + i] += std::exp(scores[s - first] - logZ) * v[s * width + i];
     }
   }
   return out;

@@ -1,5 +1,6 @@
-// The hyper-parameters of the supported architectures, read from a GGUF file once for inference and training: as llama.cpp
-// v0.5.0 reads them, and checked against everything that it asserts on or computes nonsense with.
+// The hyper-parameters of the supported architectures, read from a GGUF file once for inference and
+// training: as llama.cpp v0.5.0 reads them, and checked against everything that it asserts on or
+// computes nonsense with.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace isopro {
 enum class Family { Llama, Qwen2, Qwen3, Gemma2 };
 enum class Gate { swiglu, geglu };
 
-// What distinguishes the supported architectures; one row each in hyper_parameters.cpp. All are pre-norm decoders with
-// rotary positions, grouped-query attention and a gated feed-forward layer.
+// What distinguishes the supported architectures; one row each in hyper_parameters.cpp. All are
+// pre-norm decoders with rotary positions, grouped-query attention and a gated feed-forward layer.
 struct Architecture {
   Family family{};
   const char* name = "";          // general.architecture
@@ -28,7 +29,8 @@ struct Architecture {
 // nullptr where it is not supported.
 const Architecture* findArchitecture(std::string_view name);
 
-// yarn turns each pair of a head by a mixture of the scaled angle and the plain one, and lengthens it.
+// yarn turns each pair of a head by a mixture of the scaled angle and the plain one, and lengthens
+// it.
 enum class RopeScaling { none, linear, yarn };
 
 struct Hyperparameters {

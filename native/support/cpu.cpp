@@ -72,10 +72,12 @@ int physicalCores() {
 
 void giveWay() {
 #if defined(__linux__)
-  // Of one thread, although the call says process. Where it is refused, nothing is lost but the order.
+  // Of one thread, although the call says process. Where it is refused, nothing is lost but the
+  // order.
   constexpr int kNice = 5;
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
-  static_cast<void>(setpriority(PRIO_PROCESS, thread, std::min(19, getpriority(PRIO_PROCESS, thread) + kNice)));
+  static_cast<void>(
+      setpriority(PRIO_PROCESS, thread, std::min(19, getpriority(PRIO_PROCESS, thread) + kNice)));
 #endif
 }
 
@@ -83,7 +85,9 @@ std::int64_t processCpuNanoseconds() {
 #if defined(_WIN32)
   FILETIME created, exited, kernel, user;
   GetProcessTimes(GetCurrentProcess(), &created, &exited, &kernel, &user);
-  const auto ticks = [](const FILETIME& t) { return (static_cast<std::int64_t>(t.dwHighDateTime) << 32) | t.dwLowDateTime; };
+  const auto ticks = [](const FILETIME& t) {
+    return (static_cast<std::int64_t>(t.dwHighDateTime) << 32) | t.dwLowDateTime;
+  };
   return (ticks(kernel) + ticks(user)) * 100;
 #else
   timespec t{};
@@ -93,7 +97,9 @@ std::int64_t processCpuNanoseconds() {
 }
 
 std::int64_t wallNanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace isopro

@@ -5,12 +5,13 @@
 
 namespace isopro {
 
-// Physical cores that this process may run on: performance cores on Apple silicon, affinity mask and cgroup quota
-// respected on Linux. At least 1.
+// Physical cores that this process may run on: performance cores on Apple silicon, affinity mask
+// and cgroup quota respected on Linux. At least 1.
 int physicalCores();
 
-// Lowers the priority of the calling thread and of those that it starts from now on, where the system has one for threads (Linux):
-// what answers others, which computes little and often, is then not kept waiting by what computes all the time.
+// Lowers the priority of the calling thread and of those that it starts from now on, where the
+// system has one for threads (Linux): what answers others, which computes little and often, is then
+// not kept waiting by what computes all the time.
 void giveWay();
 
 // Nanoseconds of processor time that all threads of this process have used.

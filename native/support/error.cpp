@@ -43,10 +43,12 @@ const char* codeName(ErrorCode code) noexcept {
 void invalid(const std::string& what) { throw Error(ErrorCode::invalidArgument, what); }
 
 ErrorCode refusal(int systemError, ErrorCode code) {
-  const std::error_condition condition = std::system_category().default_error_condition(systemError);
+  const std::error_condition condition =
+      std::system_category().default_error_condition(systemError);
   if (condition == std::errc::not_enough_memory) return ErrorCode::outOfMemory;
   for (const std::errc limit :
-       {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system, std::errc::resource_unavailable_try_again}) {
+       {std::errc::too_many_files_open, std::errc::too_many_files_open_in_system,
+        std::errc::resource_unavailable_try_again}) {
     if (condition == limit) return ErrorCode::systemLimit;
   }
   return code;

@@ -41,7 +41,8 @@ class Error : public std::runtime_error {
 // Throws INVALID_ARGUMENT.
 [[noreturn]] void invalid(const std::string& what);
 
-// The code for what the system refused: OUT_OF_MEMORY or SYSTEM_LIMIT where its error number says so, else `code`.
+// The code for what the system refused: OUT_OF_MEMORY or SYSTEM_LIMIT where its error number says
+// so, else `code`.
 ErrorCode refusal(int systemError, ErrorCode code);
 
 }  // namespace isopro

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t longestKey = 65'535;                    // of the specification
 constexpr std::size_t longestTensorName = GGML_MAX_NAME - 1;  // of ggml
-constexpr std::uint64_t largestAlignment = 1u << 20;          // any power of two is legal, but all known files use 32
+constexpr std::uint64_t largestAlignment =
+    1u << 20;  // any power of two is legal, but all known files use 32
 
 std::size_t elementBytes(GgufType type) {
   switch (type) {
@@ -64,7 +65,8 @@ std::optional<std::int64_t> loadInteger(GgufType type, const std::uint8_t* bytes
       return load<std::int64_t>(bytes);
     case GgufType::Uint64: {
       const auto value = load<std::uint64_t>(bytes);
-      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        return std::nullopt;
       return static_cast<std::int64_t>(value);
     }
     default:
@@ -73,13 +75,15 @@ std::optional<std::int64_t> loadInteger(GgufType type, const std::uint8_t* bytes
 }
 
 std::string_view loadText(const std::uint8_t* bytes) {
-  return {reinterpret_cast<const char*>(bytes + 8), static_cast<std::size_t>(load<std::uint64_t>(bytes))};
+  return {reinterpret_cast<const char*>(bytes + 8),
+          static_cast<std::size_t>(load<std::uint64_t>(bytes))};
 }
 
 }  // namespace
 
 const char* name(GgufType type) {
-  static const char* const names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "text", "array", "u64", "i64", "f64"};
+  static const char* const names[] = {"u8",   "i8",   "u16",   "i16", "u32", "i32", "f32",
+                                      "bool", "text", "array", "u64", "i64", "f64"};
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(names) ? names[index] : "unknown";
 }
@@ -100,7 +104,9 @@ class GgufFile::Cursor {
   std::size_t left() const { return file_.size_ - position_; }
 
   const std::uint8_t* take(std::uint64_t count, const char* what) {
-    if (count > left()) file_.fail(std::string("the file ends within ") + what + ": it has only " + std::to_string(file_.size_) + " bytes");
+    if (count > left())
+      file_.fail(std::string("the file ends within ") + what + ": it has only " +
+                 std::to_string(file_.size_) + " bytes");
     const std::uint8_t* bytes = file_.data_ + position_;
     position_ += static_cast<std::size_t>(count);
     return bytes;
@@ -142,32 +148,43 @@ GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, ErrorCode c
 }
 
 void GgufFile::failUnknown(std::uint64_t number, const std::string& what) const {
-  constexpr std::uint64_t mostPlausible = 999;  // what a flipped bit makes of a small number is mostly far above
-  fail(code_ == ErrorCode::modelCorrupt && number <= mostPlausible ? ErrorCode::modelUnsupported : code_, what);
+  constexpr std::uint64_t mostPlausible =
+      999;  // what a flipped bit makes of a small number is mostly far above
+  fail(code_ == ErrorCode::modelCorrupt && number <= mostPlausible ? ErrorCode::modelUnsupported
+                                                                   : code_,
+       what);
 }
-void GgufFile::fail(ErrorCode code, const std::string& what) const { throw Error(code, label_ + what); }
+void GgufFile::fail(ErrorCode code, const std::string& what) const {
+  throw Error(code, label_ + what);
+}
 
 void GgufFile::parse() {
   Cursor cursor(*this);
-  if (size_ < 4 || std::memcmp(cursor.take(4, "the magic"), "GGUF", 4) != 0) fail("not a GGUF file: it does not begin with \"GGUF\"");
+  if (size_ < 4 || std::memcmp(cursor.take(4, "the magic"), "GGUF", 4) != 0)
+    fail("not a GGUF file: it does not begin with \"GGUF\"");
   version_ = cursor.number<std::uint32_t>("the version");
   if (version_ != 2 && version_ != 3) {
     const bool bigEndian = (version_ & 0xffff) == 0 && version_ != 0;
-    failUnknown(bigEndian ? 0 : version_, "GGUF version " + std::to_string(version_) + " is not read, only 2 and 3" +
+    failUnknown(bigEndian ? 0 : version_, "GGUF version " + std::to_string(version_) +
+                                              " is not read, only 2 and 3" +
                                               (bigEndian ? "; the file may be big-endian" : ""));
   }
   const auto tensorCount = cursor.number<std::uint64_t>("the number of tensors");
   const auto entryCount = cursor.number<std::uint64_t>("the number of metadata entries");
-  // An entry has at least a length, a type and one byte; a row of the tensor table a length, a rank, a type, an offset.
-  if (entryCount > cursor.left() / 13) fail("the file is too short for " + std::to_string(entryCount) + " metadata entries");
-  if (tensorCount > cursor.left() / 24) fail("the file is too short for " + std::to_string(tensorCount) + " tensors");
+  // An entry has at least a length, a type and one byte; a row of the tensor table a length, a
+  // rank, a type, an offset.
+  if (entryCount > cursor.left() / 13)
+    fail("the file is too short for " + std::to_string(entryCount) + " metadata entries");
+  if (tensorCount > cursor.left() / 24)
+    fail("the file is too short for " + std::to_string(tensorCount) + " tensors");
 
   metadata_.reserve(static_cast<std::size_t>(entryCount));
   for (std::uint64_t i = 0; i < entryCount; ++i) {
     const std::string_view key = cursor.text("a metadata key");
     if (key.empty() || key.size() > longestKey || key.find('\0') != std::string_view::npos)
       fail("metadata key " + inQuotes(key) + " is not a key");
-    if (!keys_.emplace(key, metadata_.size()).second) fail("metadata key " + inQuotes(key) + " occurs twice");
+    if (!keys_.emplace(key, metadata_.size()).second)
+      fail("metadata key " + inQuotes(key) + " occurs twice");
     metadata_.push_back({key, readValue(cursor, key)});
   }
 
@@ -186,17 +203,20 @@ void GgufFile::parse() {
       fail("tensor " + inQuotes(tensors_.back().name) + " occurs twice");
   }
 
-  // Tensors lie in the order of their table, each padded to the alignment: so ggml demands. A size was checked to be at most
-  // 2^62, and the position to be at most 2^63 before it is added to, so that nothing here overflows.
-  const auto padded = [this](std::uint64_t position) { return (position + alignment_ - 1) / alignment_ * alignment_; };
+  // Tensors lie in the order of their table, each padded to the alignment: so ggml demands. A size
+  // was checked to be at most 2^62, and the position to be at most 2^63 before it is added to, so
+  // that nothing here overflows.
+  const auto padded = [this](std::uint64_t position) {
+    return (position + alignment_ - 1) / alignment_ * alignment_;
+  };
   const std::uint64_t start = padded(cursor.position());
   std::uint64_t position = start;
   std::uint64_t end = start;
   const GgufTensor* cut = nullptr;
   for (GgufTensor& tensor : tensors_) {
     if (tensor.offset != position - start) {
-      fail("tensor " + inQuotes(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " +
-           std::to_string(position - start));
+      fail("tensor " + inQuotes(tensor.name) + " has offset " + std::to_string(tensor.offset) +
+           " instead of " + std::to_string(position - start));
     }
     tensor.offset = position;
     end = position + tensor.bytes;
@@ -205,8 +225,8 @@ void GgufFile::parse() {
     position = padded(end);
   }
   if (cut != nullptr) {
-    fail("the file is cut off within tensor " + inQuotes(cut->name) + ": it has " + std::to_string(size_) + " of " + std::to_string(end) +
-         " bytes");
+    fail("the file is cut off within tensor " + inQuotes(cut->name) + ": it has " +
+         std::to_string(size_) + " of " + std::to_string(end) + " bytes");
   }
 }
 
@@ -227,7 +247,8 @@ GgufValue GgufFile::readValue(Cursor& cursor, std::string_view key) const {
   }
   const std::size_t width = elementBytes(value.type);
   if (value.count > cursor.left() / width) {
-    fail("the file ends within metadata " + inQuotes(key) + ": it has only " + std::to_string(size_) + " bytes");
+    fail("the file ends within metadata " + inQuotes(key) + ": it has only " +
+         std::to_string(size_) + " bytes");
   }
   value.bytes = data_ + cursor.position();
   if (value.type == GgufType::Text) {
@@ -242,7 +263,8 @@ GgufTensor GgufFile::readTensor(Cursor& cursor) const {
   GgufTensor tensor;
   tensor.name = cursor.text("a tensor name");
   const std::string shown = "tensor " + inQuotes(tensor.name);
-  if (tensor.name.empty() || tensor.name.size() > longestTensorName || tensor.name.find('\0') != std::string_view::npos) {
+  if (tensor.name.empty() || tensor.name.size() > longestTensorName ||
+      tensor.name.find('\0') != std::string_view::npos) {
     fail(shown + " has no valid name");
   }
   const auto rank = cursor.number<std::uint32_t>("a tensor's rank");
@@ -251,7 +273,8 @@ GgufTensor GgufFile::readTensor(Cursor& cursor) const {
   std::int64_t elements = 1;
   for (int i = 0; i < tensor.rank; ++i) {
     const auto dimension = cursor.number<std::uint64_t>("a tensor's dimensions");
-    // No element takes less than a sixteenth of a byte, so that a larger product cannot lie in any file.
+    // No element takes less than a sixteenth of a byte, so that a larger product cannot lie in any
+    // file.
     constexpr std::uint64_t most = std::uint64_t{1} << 60;
     if (dimension == 0 || dimension > most / static_cast<std::uint64_t>(elements)) {
       fail(shown + " has a dimension of " + std::to_string(dimension));
@@ -261,13 +284,15 @@ GgufTensor GgufFile::readTensor(Cursor& cursor) const {
   }
   const auto type = cursor.number<std::uint32_t>("a tensor's type");
   // ggml keeps the ids of removed types, with blocks of 0 elements.
-  if (type >= GGML_TYPE_COUNT || ggml_blck_size(static_cast<ggml_type>(type)) <= 0 || ggml_type_size(static_cast<ggml_type>(type)) == 0) {
+  if (type >= GGML_TYPE_COUNT || ggml_blck_size(static_cast<ggml_type>(type)) <= 0 ||
+      ggml_type_size(static_cast<ggml_type>(type)) == 0) {
     failUnknown(type, shown + " has unknown type " + std::to_string(type));
   }
   tensor.type = static_cast<ggml_type>(type);
   const std::int64_t block = ggml_blck_size(tensor.type);
   if (tensor.dimensions[0] % block != 0) {
-    fail(shown + ": rows of " + std::to_string(tensor.dimensions[0]) + " are not whole blocks of " + ggml_type_name(tensor.type));
+    fail(shown + ": rows of " + std::to_string(tensor.dimensions[0]) + " are not whole blocks of " +
+         ggml_type_name(tensor.type));
   }
   const auto blocks = static_cast<std::uint64_t>(elements / block);
   const auto blockBytes = static_cast<std::uint64_t>(ggml_type_size(tensor.type));
@@ -289,8 +314,10 @@ const GgufTensor* GgufFile::findTensor(std::string_view name) const {
 
 namespace {
 
-[[noreturn]] void wrongType(const GgufFile& file, std::string_view key, const GgufValue& value, const char* expected) {
-  file.fail("metadata " + inQuotes(key) + " is " + (value.isArray ? "an array of " : "") + name(value.type) + ", not " + expected);
+[[noreturn]] void wrongType(const GgufFile& file, std::string_view key, const GgufValue& value,
+                            const char* expected) {
+  file.fail("metadata " + inQuotes(key) + " is " + (value.isArray ? "an array of " : "") +
+            name(value.type) + ", not " + expected);
 }
 
 }  // namespace
@@ -328,7 +355,8 @@ std::optional<bool> GgufFile::boolean(std::string_view key) const {
 std::optional<std::vector<std::string_view>> GgufFile::texts(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->isArray || value->type != GgufType::Text) wrongType(*this, key, *value, "an array of texts");
+  if (!value->isArray || value->type != GgufType::Text)
+    wrongType(*this, key, *value, "an array of texts");
   std::vector<std::string_view> result;
   result.reserve(static_cast<std::size_t>(value->count));
   const std::uint8_t* bytes = value->bytes;
@@ -342,7 +370,8 @@ std::optional<std::vector<std::string_view>> GgufFile::texts(std::string_view ke
 std::optional<std::vector<float>> GgufFile::floats(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->isArray || value->type != GgufType::Float32) wrongType(*this, key, *value, "an array of f32");
+  if (!value->isArray || value->type != GgufType::Float32)
+    wrongType(*this, key, *value, "an array of f32");
   std::vector<float> result(static_cast<std::size_t>(value->count));
   if (!result.empty()) std::memcpy(result.data(), value->bytes, result.size() * sizeof(float));
   return result;
@@ -351,7 +380,8 @@ std::optional<std::vector<float>> GgufFile::floats(std::string_view key) const {
 std::optional<std::vector<std::int64_t>> GgufFile::integers(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->isArray || !loadInteger(value->type, reinterpret_cast<const std::uint8_t*>("\0\0\0\0\0\0\0\0"))) {
+  if (!value->isArray ||
+      !loadInteger(value->type, reinterpret_cast<const std::uint8_t*>("\0\0\0\0\0\0\0\0"))) {
     wrongType(*this, key, *value, "an array of integers");
   }
   std::vector<std::int64_t> result;

@@ -1,6 +1,6 @@
-// A bounds-checked reader of GGUF v2 and v3 (little-endian). Everything that it returns points into the file's bytes and
-// has been checked against their end; what it allocates is bounded by the file's size.
-// Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// A bounds-checked reader of GGUF v2 and v3 (little-endian). Everything that it returns points into
+// the file's bytes and has been checked against their end; what it allocates is bounded by the
+// file's size. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
 #include <array>
@@ -41,8 +41,9 @@ const char* name(GgufType type);
 struct GgufValue {
   GgufType type;  // of the value, or of the elements of an array
   bool isArray = false;
-  std::uint64_t count = 1;              // elements
-  const std::uint8_t* bytes = nullptr;  // of the first element; a text is a u64 length and its bytes
+  std::uint64_t count = 1;  // elements
+  const std::uint8_t* bytes =
+      nullptr;  // of the first element; a text is a u64 length and its bytes
 };
 
 struct GgufEntry {
@@ -54,20 +55,25 @@ struct GgufTensor {
   std::string_view name;
   ggml_type type = GGML_TYPE_F32;
   int rank = 0;
-  std::array<std::int64_t, GGML_MAX_DIMS> dimensions{1, 1, 1, 1};  // dimensions[0] is the length of a row
-  std::uint64_t offset = 0;                                        // from the start of the file
+  std::array<std::int64_t, GGML_MAX_DIMS> dimensions{1, 1, 1,
+                                                     1};  // dimensions[0] is the length of a row
+  std::uint64_t offset = 0;                               // from the start of the file
   std::uint64_t bytes = 0;
 
   // Elements; cannot overflow.
-  std::int64_t elements() const { return dimensions[0] * dimensions[1] * dimensions[2] * dimensions[3]; }
+  std::int64_t elements() const {
+    return dimensions[0] * dimensions[1] * dimensions[2] * dimensions[3];
+  }
 };
 
 class GgufFile {
  public:
-  // Maps and parses. `code` is the error code of a malformed file. Throws MODEL_NOT_FOUND, MODEL_CORRUPT or `code`.
+  // Maps and parses. `code` is the error code of a malformed file. Throws MODEL_NOT_FOUND,
+  // MODEL_CORRUPT or `code`.
   static GgufFile open(const std::string& path, ErrorCode code = ErrorCode::modelCorrupt);
   // Parses bytes that the caller keeps alive.
-  static GgufFile parse(const std::uint8_t* data, std::size_t size, ErrorCode code = ErrorCode::modelCorrupt);
+  static GgufFile parse(const std::uint8_t* data, std::size_t size,
+                        ErrorCode code = ErrorCode::modelCorrupt);
 
   // As MappedFile::release; nothing where the bytes are the caller's.
   void release() const {
@@ -84,15 +90,16 @@ class GgufFile {
   const GgufTensor* findTensor(std::string_view name) const;  // nullptr where there is none
   const std::uint8_t* data(const GgufTensor& tensor) const { return data_ + tensor.offset; }
 
-  // Typed access: nothing where the key is absent, the file's error code where it has another type. Integers of every
-  // width are accepted where they are not negative.
+  // Typed access: nothing where the key is absent, the file's error code where it has another type.
+  // Integers of every width are accepted where they are not negative.
   std::optional<std::string_view> text(std::string_view key) const;
   std::optional<std::uint64_t> integer(std::string_view key) const;
   std::optional<double> real(std::string_view key) const;  // f32 or f64
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
-  std::optional<std::vector<float>> floats(std::string_view key) const;           // f32 elements
-  std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  // elements below 2^63
+  std::optional<std::vector<float>> floats(std::string_view key) const;  // f32 elements
+  std::optional<std::vector<std::int64_t>> integers(
+      std::string_view key) const;  // elements below 2^63
 
   // Decimal digits of a value of any integer type.
   static std::string integerText(const GgufValue& value);

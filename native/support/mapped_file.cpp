@@ -20,11 +20,13 @@ namespace isopro {
 namespace {
 
 [[noreturn]] void unreadable(const std::string& path, int systemError) {
-  throw Error(refusal(systemError, ErrorCode::modelNotFound), path + " cannot be read: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, ErrorCode::modelNotFound),
+              path + " cannot be read: " + std::system_category().message(systemError));
 }
 
 [[noreturn]] void unmappable(const std::string& path, ErrorCode code, int systemError) {
-  throw Error(refusal(systemError, code), path + " cannot be mapped into memory: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, code), path + " cannot be mapped into memory: " +
+                                              std::system_category().message(systemError));
 }
 
 #ifdef _WIN32
@@ -48,10 +50,12 @@ struct Descriptor {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, ErrorCode code) {
   const std::filesystem::path file = std::filesystem::u8path(path);
   std::error_code failure;
-  if (!std::filesystem::is_regular_file(file, failure)) throw Error(ErrorCode::modelNotFound, "no file at " + path);
+  if (!std::filesystem::is_regular_file(file, failure))
+    throw Error(ErrorCode::modelNotFound, "no file at " + path);
 
 #ifdef _WIN32
-  const Handle opened{CreateFileW(file.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr)};
+  const Handle opened{CreateFileW(file.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr,
+                                  OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr)};
   if (opened.value == INVALID_HANDLE_VALUE) unreadable(path, static_cast<int>(GetLastError()));
   LARGE_INTEGER length;
   if (!GetFileSizeEx(opened.value, &length)) unreadable(path, static_cast<int>(GetLastError()));
@@ -71,7 +75,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, Erro
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened.value, 0);
   if (data == MAP_FAILED) unmappable(path, code, errno);
 #endif
-  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::uint8_t*>(data), size));
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(static_cast<const std::uint8_t*>(data), size));
 }
 
 MappedFile::~MappedFile() {

@@ -13,9 +13,10 @@ namespace isopro {
 
 class MappedFile {
  public:
-  // `path` is UTF-8. Throws MODEL_NOT_FOUND where there is no readable regular file, `code` where it is empty or cannot be
-  // mapped.
-  static std::shared_ptr<const MappedFile> open(const std::string& path, ErrorCode code = ErrorCode::modelCorrupt);
+  // `path` is UTF-8. Throws MODEL_NOT_FOUND where there is no readable regular file, `code` where
+  // it is empty or cannot be mapped.
+  static std::shared_ptr<const MappedFile> open(const std::string& path,
+                                                ErrorCode code = ErrorCode::modelCorrupt);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -38,8 +38,9 @@ struct StackWork {
 };
 
 [[noreturn]] void noStack(int systemError, std::size_t bytes) {
-  throw Error(refusal(systemError, ErrorCode::systemLimit), "the system gave no thread with a stack of " + std::to_string(bytes) +
-                                                                " bytes: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, ErrorCode::systemLimit),
+              "the system gave no thread with a stack of " + std::to_string(bytes) +
+                  " bytes: " + std::system_category().message(systemError));
 }
 
 #ifdef _WIN32
@@ -56,7 +57,8 @@ void* runStackWork(void* given) {
   return nullptr;
 }
 
-// Anonymous pages; the lowest one ends the process if it is ever reached, instead of what lies below.
+// Anonymous pages; the lowest one ends the process if it is ever reached, instead of what lies
+// below.
 class StackPages {
  public:
   explicit StackPages(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -107,7 +109,8 @@ void runOn(const StackPages& stack, const std::function<void()>& work) {
 void onOwnStack(std::size_t bytes, const std::function<void()>& work) {
   StackWork stackWork{work, nullptr};
   const auto thread = reinterpret_cast<HANDLE>(
-      _beginthreadex(nullptr, static_cast<unsigned>(bytes), runStackWork, &stackWork, STACK_SIZE_PARAM_IS_A_RESERVATION, nullptr));
+      _beginthreadex(nullptr, static_cast<unsigned>(bytes), runStackWork, &stackWork,
+                     STACK_SIZE_PARAM_IS_A_RESERVATION, nullptr));
   if (thread == nullptr) noStack(static_cast<int>(GetLastError()), bytes);
   WaitForSingleObject(thread, INFINITE);
   CloseHandle(thread);
@@ -121,7 +124,9 @@ std::size_t stackUsedBy(std::size_t bytes, const std::function<void()>& work) {
 
 #else
 
-void onOwnStack(std::size_t bytes, const std::function<void()>& work) { runOn(StackPages(bytes), work); }
+void onOwnStack(std::size_t bytes, const std::function<void()>& work) {
+  runOn(StackPages(bytes), work);
+}
 
 std::size_t stackUsedBy(std::size_t bytes, const std::function<void()>& work) {
   constexpr std::uint8_t untouched = 0xa5;
@@ -130,7 +135,8 @@ std::size_t stackUsedBy(std::size_t bytes, const std::function<void()>& work) {
   runOn(stack, work);
   const std::uint8_t* const end = stack.begin() + stack.size();
   return static_cast<std::size_t>(
-      end - std::find_if(stack.begin(), stack.begin() + stack.size(), [](std::uint8_t byte) { return byte != untouched; }));
+      end - std::find_if(stack.begin(), stack.begin() + stack.size(),
+                         [](std::uint8_t byte) { return byte != untouched; }));
 }
 
 #endif

@@ -1,5 +1,5 @@
-// xoshiro256** seeded through splitmix64 (Blackman and Vigna 2018). Twin of src/random.ts; both are tested against
-// test/random.vectors.json.
+// xoshiro256** seeded through splitmix64 (Blackman and Vigna 2018). Twin of src/random.ts; both are
+// tested against test/random.vectors.json.
 #pragma once
 
 #include <array>

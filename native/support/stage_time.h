@@ -16,7 +16,8 @@ struct StageTime {
 // Adds its own life to a stage.
 class Timed {
  public:
-  explicit Timed(StageTime& stage) : stage_(stage), wall_(wallNanoseconds()), processor_(processCpuNanoseconds()) {}
+  explicit Timed(StageTime& stage)
+      : stage_(stage), wall_(wallNanoseconds()), processor_(processCpuNanoseconds()) {}
   ~Timed() {
     stage_.wall += wallNanoseconds() - wall_;
     stage_.processor += processCpuNanoseconds() - processor_;

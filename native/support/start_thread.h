@@ -15,7 +15,8 @@ std::thread startThread(Body&& body) {
   try {
     return std::thread(std::forward<Body>(body));
   } catch (const std::system_error& failure) {
-    throw Error(ErrorCode::systemLimit, std::string("the system started no further thread: ") + failure.code().message());
+    throw Error(ErrorCode::systemLimit,
+                std::string("the system started no further thread: ") + failure.code().message());
   }
 }
 

@@ -9,12 +9,14 @@ namespace isopro {
 
 Range split(std::int64_t count, std::int64_t parts, std::int64_t index, std::int64_t unit) {
   const std::int64_t units = (count + unit - 1) / unit;
-  return {std::min(count, units * index / parts * unit), std::min(count, units * (index + 1) / parts * unit)};
+  return {std::min(count, units * index / parts * unit),
+          std::min(count, units * (index + 1) / parts * unit)};
 }
 
 ThreadPool::ThreadPool(int threads) {
   try {
-    workers_.reserve(static_cast<std::size_t>(std::max(1, threads)));  // a running thread that finds no place there ends the process
+    workers_.reserve(static_cast<std::size_t>(
+        std::max(1, threads)));  // a running thread that finds no place there ends the process
     for (int i = 1; i < threads; ++i) workers_.push_back(startThread([this] { work(); }));
   } catch (...) {
     stop();
@@ -78,7 +80,8 @@ void ThreadPool::forEach(int count, int most, const std::function<void(int)>& bo
   if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ThreadPool::parallelFor(std::int64_t count, const std::function<void(std::int64_t, std::int64_t)>& body) {
+void ThreadPool::parallelFor(std::int64_t count,
+                             const std::function<void(std::int64_t, std::int64_t)>& body) {
   run([&](int part) {
     const Range range = split(count, threads(), part);
     if (range.begin < range.end) body(range.begin, range.end);

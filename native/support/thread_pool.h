@@ -1,6 +1,7 @@
-// Fork and join over a fixed number of threads. Whichever thread is free takes the next index, but what an index stands for
-// is said by the caller alone, so that every sum in this project is taken in the same order whatever the machine does; callers
-// split only over independent outputs, so that the number of threads does not change a result either.
+// Fork and join over a fixed number of threads. Whichever thread is free takes the next index, but
+// what an index stands for is said by the caller alone, so that every sum in this project is taken
+// in the same order whatever the machine does; callers split only over independent outputs, so that
+// the number of threads does not change a result either.
 #pragma once
 
 #include <atomic>
@@ -32,11 +33,13 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(i) once for each i of [0, count), on at most `most` threads, the caller's among them, and returns when all have
-  // returned; the exception of the lowest i is rethrown. Waits for no thread that has not begun. Not re-entrant.
+  // Calls body(i) once for each i of [0, count), on at most `most` threads, the caller's among
+  // them, and returns when all have returned; the exception of the lowest i is rethrown. Waits for
+  // no thread that has not begun. Not re-entrant.
   void forEach(int count, int most, const std::function<void(int)>& body);
 
-  // Calls body(part) once for each of as many parts as there are threads; parts that run at the same time differ.
+  // Calls body(part) once for each of as many parts as there are threads; parts that run at the
+  // same time differ.
   void run(const std::function<void(int)>& body) { forEach(threads(), threads(), body); }
 
   // Calls body(begin, end) on the parts of [0, count).

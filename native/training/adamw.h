@@ -1,4 +1,5 @@
-// AdamW (Loshchilov and Hutter 2019) in f32 with one step counter a row, and the learning-rate schedule.
+// AdamW (Loshchilov and Hutter 2019) in f32 with one step counter a row, and the learning-rate
+// schedule.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct OptimiserOptions {
 // Learning rate of step 1, 2, ...
 float learningRateAt(const OptimiserOptions& options, std::int64_t step);
 // One update with the gradient times `gradientScale`.
-void adamwStep(const OptimiserOptions& options, float learningRate, float gradientScale, Parameter& parameter);
+void adamwStep(const OptimiserOptions& options, float learningRate, float gradientScale,
+               Parameter& parameter);
 
 }  // namespace isopro::training

@@ -29,16 +29,18 @@ struct AdapterFile {
 // Copies of the trainer's factors. INVALID_ARGUMENT where all weights are trained.
 std::vector<AdapterModule> factorsOf(Trainer& trainer);
 
-// What the modules adapt of the model. ADAPTER_MISMATCH where a matrix is absent, has another shape, or occurs twice.
+// What the modules adapt of the model. ADAPTER_MISMATCH where a matrix is absent, has another
+// shape, or occurs twice.
 std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWeights& model);
 
-// Pairs `<name>.weight.lora_a` [rank, in] and `.lora_b` [out, rank] in F32. llama.cpp multiplies by alpha / rank with one
-// alpha a file: where the modules' s * rank agree it is written as alpha, otherwise s is multiplied into B and alpha is 0,
-// which llama.cpp reads as a scale of 1.
+// Pairs `<name>.weight.lora_a` [rank, in] and `.lora_b` [out, rank] in F32. llama.cpp multiplies by
+// alpha / rank with one alpha a file: where the modules' s * rank agree it is written as alpha,
+// otherwise s is multiplied into B and alpha is 0, which llama.cpp reads as a scale of 1.
 std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter);
 std::vector<std::uint8_t> encodeAdapter(Trainer& trainer, const std::string& baseSha256 = "");
 
-// ADAPTER_CORRUPT where the file is no adapter of block matrices, NUMERIC_FAILURE where a value is not finite.
+// ADAPTER_CORRUPT where the file is no adapter of block matrices, NUMERIC_FAILURE where a value is
+// not finite.
 AdapterFile readAdapter(const std::string& path);
 
 }  // namespace isopro::training

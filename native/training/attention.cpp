@@ -11,12 +11,13 @@ using kernels::denseMatrix;
 using kernels::ProductScratch;
 using kernels::serialProduct;
 
-// Queries are taken in blocks, so that a block's scores [block, keys] stay in the cache and the upper triangle is
-// skipped block by block.
+// Queries are taken in blocks, so that a block's scores [block, keys] stay in the cache and the
+// upper triangle is skipped block by block.
 constexpr std::int64_t kBlock = 128;
 
-// One head of one segment. Its keys and values, [keys, headWidth], are those of the whole text down to the segment, brought together:
-// its queries then look at them as if nothing were shared, in the same order of sums. Queries and keys count from the text's beginning.
+// One head of one segment. Its keys and values, [keys, headWidth], are those of the whole text down
+// to the segment, brought together: its queries then look at them as if nothing were shared, in the
+// same order of sums. Queries and keys count from the text's beginning.
 struct Head {
   const Hyperparameters& hyper;
   Engine& engine;
@@ -28,23 +29,30 @@ struct Head {
   const float* k;
   const float* v;
 
-  std::int64_t firstKey(std::int64_t query) const { return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1); }
+  std::int64_t firstKey(std::int64_t query) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1);
+  }
 
   // Calls body(q0, q1, k0) for each block of queries [q0, q1), whose keys are [k0, q1).
   template <typename Body>
   void forBlocks(Body body) const {
-    for (std::int64_t q0 = first; q0 < end; q0 += kBlock) body(q0, std::min(q0 + kBlock, end), firstKey(q0));
+    for (std::int64_t q0 = first; q0 < end; q0 += kBlock)
+      body(q0, std::min(q0 + kBlock, end), firstKey(q0));
   }
 
-  // Capped scores and probabilities [q1 - q0, q1 - k0] of the queries [q0, q1); zero where a query does not look.
-  void probabilities(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::vector<float>& capped, std::vector<float>& p) const {
+  // Capped scores and probabilities [q1 - q0, q1 - k0] of the queries [q0, q1); zero where a query
+  // does not look.
+  void probabilities(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::vector<float>& capped,
+                     std::vector<float>& p) const {
     const std::int64_t keys = q1 - k0;
     p.resize(static_cast<std::size_t>((q1 - q0) * keys));
-    serialProduct(engine.variant(), scratch, denseMatrix(q + q0 * queryStride, q1 - q0, hyper.headWidth, queryStride), false,
+    serialProduct(engine.variant(), scratch,
+                  denseMatrix(q + q0 * queryStride, q1 - q0, hyper.headWidth, queryStride), false,
                   k + k0 * hyper.headWidth, 1, hyper.headWidth, p.data(), keys, 1, keys, false);
     for (float& score : p) score *= hyper.attentionScale;
     if (hyper.attentionCap > 0) {
-      engine.variant().softCapForward(p.data(), hyper.attentionCap, static_cast<std::int64_t>(p.size()));
+      engine.variant().softCapForward(p.data(), hyper.attentionCap,
+                                      static_cast<std::int64_t>(p.size()));
       capped = p;
     }
     for (std::int64_t i = q0; i < q1; ++i) {
@@ -60,7 +68,8 @@ struct Head {
 // Rows of a segment's text, from its beginning to the segment's end.
 std::vector<Range> textOf(const Segments& segments, std::size_t index) {
   std::vector<Range> parts;
-  for (auto at = static_cast<std::int64_t>(index); at >= 0; at = segments[static_cast<std::size_t>(at)].parent) {
+  for (auto at = static_cast<std::int64_t>(index); at >= 0;
+       at = segments[static_cast<std::size_t>(at)].parent) {
     parts.push_back(segments[static_cast<std::size_t>(at)].rows);
   }
   std::reverse(parts.begin(), parts.end());
@@ -82,7 +91,8 @@ void forHeads(Engine& engine, const Hyperparameters& hyper, std::size_t groups, 
   const auto count = static_cast<std::int64_t>(groups);
   engine.pool().run([&](int thread) {
     const Range part = split(count * hyper.heads, engine.pool().threads(), thread);
-    for (std::int64_t i = part.begin; i < part.end; ++i) body(static_cast<std::size_t>(i % count), i / count, thread);
+    for (std::int64_t i = part.begin; i < part.end; ++i)
+      body(static_cast<std::size_t>(i % count), i / count, thread);
   });
 }
 
@@ -101,9 +111,11 @@ struct Gathered {
   std::vector<float> k, v;
 };
 
-Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment, const std::vector<Range>& text, std::int64_t head,
-            std::int64_t window, int thread, const float* q, const float* k, const float* v, Gathered& gathered) {
-  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(), width = hyper.headWidth;
+Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment,
+            const std::vector<Range>& text, std::int64_t head, std::int64_t window, int thread,
+            const float* q, const float* k, const float* v, Gathered& gathered) {
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
+                     width = hyper.headWidth;
   const std::int64_t offset = head / (hyper.heads / hyper.keyHeads) * width;
   gathered.k.resize(static_cast<std::size_t>(segment.end() * width));
   gathered.v.resize(gathered.k.size());
@@ -125,12 +137,14 @@ Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment
 
 }  // namespace
 
-Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors, std::int64_t positions) {
+Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors,
+                      std::int64_t positions) {
   const std::int64_t pairs = hyper.headWidth / 2;
   Rotation rotation;
   rotation.cosine.resize(static_cast<std::size_t>(positions * pairs));
   rotation.sine.resize(rotation.cosine.size());
-  // The angle is a product in f32, pair after pair, as llama.cpp takes it: both must see the same angles.
+  // The angle is a product in f32, pair after pair, as llama.cpp takes it: both must see the same
+  // angles.
   const float step = std::pow(hyper.ropeBase, -2.0f / static_cast<float>(hyper.headWidth));
   for (std::int64_t position = 0; position < positions; ++position) {
     float angle = static_cast<float>(position);
@@ -144,63 +158,74 @@ Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& fa
   return rotation;
 }
 
-void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation, const Segments& segments, float* x, std::int64_t heads,
-            float direction) {
+void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation,
+            const Segments& segments, float* x, std::int64_t heads, float direction) {
   const std::int64_t pairs = hyper.headWidth / 2;
   const std::int64_t next = hyper.architecture.halfRotation ? pairs : 1;
   const std::int64_t stride = hyper.architecture.halfRotation ? 1 : 2;
   for (const Segment& segment : segments) {
-    engine.pool().parallelFor(segment.rows.end - segment.rows.begin, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const float* cosine = rotation.cosine.data() + (segment.position + row) * pairs;
-        const float* sine = rotation.sine.data() + (segment.position + row) * pairs;
-        for (std::int64_t head = 0; head < heads; ++head) {
-          float* at = x + ((segment.rows.begin + row) * heads + head) * hyper.headWidth;
-          for (std::int64_t i = 0; i < pairs; ++i) {
-            const float first = at[i * stride], second = at[i * stride + next], s = direction * sine[i];
-            at[i * stride] = first * cosine[i] - second * s;
-            at[i * stride + next] = first * s + second * cosine[i];
+    engine.pool().parallelFor(
+        segment.rows.end - segment.rows.begin, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t row = begin; row < end; ++row) {
+            const float* cosine = rotation.cosine.data() + (segment.position + row) * pairs;
+            const float* sine = rotation.sine.data() + (segment.position + row) * pairs;
+            for (std::int64_t head = 0; head < heads; ++head) {
+              float* at = x + ((segment.rows.begin + row) * heads + head) * hyper.headWidth;
+              for (std::int64_t i = 0; i < pairs; ++i) {
+                const float first = at[i * stride], second = at[i * stride + next],
+                            s = direction * sine[i];
+                at[i * stride] = first * cosine[i] - second * s;
+                at[i * stride + next] = first * s + second * cosine[i];
+              }
+            }
           }
-        }
-      }
-    });
+        });
   }
 }
 
-void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
-                      const float* k, const float* v, float* out) {
+void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
+                      std::int64_t window, const float* q, const float* k, const float* v,
+                      float* out) {
   const std::int64_t queryStride = hyper.queryWidth(), width = hyper.headWidth;
   forHeads(engine, hyper, segments.size(), [&](std::size_t index, std::int64_t which, int thread) {
     const Segment& segment = segments[index];
     Gathered gathered;
-    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, thread, q, k, v, gathered);
+    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, thread,
+                             q, k, v, gathered);
     float* o = out + (segment.rows.begin - segment.position) * queryStride + which * width;
     std::vector<float> capped, p;
     head.forBlocks([&](std::int64_t q0, std::int64_t q1, std::int64_t k0) {
       head.probabilities(q0, q1, k0, capped, p);
       // o[block, headWidth] = p v
-      serialProduct(engine.variant(), head.scratch, denseMatrix(p.data(), q1 - q0, q1 - k0), false, head.v + k0 * width, width, 1,
-                    o + q0 * queryStride, queryStride, 1, width, false);
+      serialProduct(engine.variant(), head.scratch, denseMatrix(p.data(), q1 - q0, q1 - k0), false,
+                    head.v + k0 * width, width, 1, o + q0 * queryStride, queryStride, 1, width,
+                    false);
     });
   });
 }
 
-void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
-                       const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv) {
-  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(), width = hyper.headWidth;
+void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
+                       std::int64_t window, const float* q, const float* k, const float* v,
+                       const float* dOut, float* dq, float* dk, float* dv) {
+  const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
+                     width = hyper.headWidth;
   const std::int64_t tokens = segments.back().rows.end;
-  // Each head of q has its own share of dk and dv; the heads that use one k and v are added below in a fixed order. A tree's segments
-  // all add to the keys above them: one thread takes them in their order.
-  std::vector<float> dkShare(static_cast<std::size_t>(tokens * queryStride)), dvShare(dkShare.size());
+  // Each head of q has its own share of dk and dv; the heads that use one k and v are added below
+  // in a fixed order. A tree's segments all add to the keys above them: one thread takes them in
+  // their order.
+  std::vector<float> dkShare(static_cast<std::size_t>(tokens * queryStride)),
+      dvShare(dkShare.size());
   const std::vector<Range> trees = treesOf(segments);
   forHeads(engine, hyper, trees.size(), [&](std::size_t tree, std::int64_t which, int thread) {
     const auto& variant = engine.variant();
     Gathered gathered, gradient;
     std::vector<float> capped, p, ds;
-    for (auto index = static_cast<std::size_t>(trees[tree].begin); index < static_cast<std::size_t>(trees[tree].end); ++index) {
+    for (auto index = static_cast<std::size_t>(trees[tree].begin);
+         index < static_cast<std::size_t>(trees[tree].end); ++index) {
       const Segment& segment = segments[index];
       const std::vector<Range> text = textOf(segments, index);
-      const Head head = headOf(engine, hyper, segment, text, which, window, thread, q, k, v, gathered);
+      const Head head =
+          headOf(engine, hyper, segment, text, which, window, thread, q, k, v, gathered);
       const std::int64_t at = (segment.rows.begin - segment.position) * queryStride + which * width;
       gradient.k.assign(gathered.k.size(), 0.0f);
       gradient.v.assign(gathered.v.size(), 0.0f);
@@ -210,20 +235,24 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segme
         const float* dO = dOut + at + q0 * queryStride;
         // ds = p * (dp - sum(p dp)), dp[block, keys] = dO vT
         ds.resize(p.size());
-        serialProduct(variant, head.scratch, denseMatrix(dO, rows, width, queryStride), false, head.v + k0 * width, 1, width, ds.data(),
-                      keys, 1, keys, false);
-        for (std::int64_t i = 0; i < rows; ++i) variant.softmaxBackward(p.data() + i * keys, ds.data() + i * keys, keys);
+        serialProduct(variant, head.scratch, denseMatrix(dO, rows, width, queryStride), false,
+                      head.v + k0 * width, 1, width, ds.data(), keys, 1, keys, false);
+        for (std::int64_t i = 0; i < rows; ++i)
+          variant.softmaxBackward(p.data() + i * keys, ds.data() + i * keys, keys);
         if (hyper.attentionCap > 0) {
-          variant.softCapBackward(capped.data(), hyper.attentionCap, ds.data(), static_cast<std::int64_t>(ds.size()));
+          variant.softCapBackward(capped.data(), hyper.attentionCap, ds.data(),
+                                  static_cast<std::int64_t>(ds.size()));
         }
         for (float& value : ds) value *= hyper.attentionScale;
         // dq = ds k; dk += dsT q; dv += pT dO
-        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false, head.k + k0 * width, width, 1,
-                      dq + at + q0 * queryStride, queryStride, 1, width, false);
-        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true, head.q + q0 * queryStride, queryStride, 1,
-                      gradient.k.data() + k0 * width, width, 1, width, true);
-        serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO, queryStride, 1, gradient.v.data() + k0 * width,
+        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false,
+                      head.k + k0 * width, width, 1, dq + at + q0 * queryStride, queryStride, 1,
+                      width, false);
+        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true,
+                      head.q + q0 * queryStride, queryStride, 1, gradient.k.data() + k0 * width,
                       width, 1, width, true);
+        serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO,
+                      queryStride, 1, gradient.v.data() + k0 * width, width, 1, width, true);
       });
       forText(text, [&](std::int64_t position, std::int64_t row) {
         for (std::int64_t i = 0; i < width; ++i) {
@@ -238,7 +267,8 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segme
   engine.pool().parallelFor(tokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       for (std::int64_t i = 0; i < keyStride; ++i) {
-        const std::int64_t from = t * queryStride + i / hyper.headWidth * group * hyper.headWidth + i % hyper.headWidth;
+        const std::int64_t from =
+            t * queryStride + i / hyper.headWidth * group * hyper.headWidth + i % hyper.headWidth;
         float sumK = 0, sumV = 0;
         for (std::int64_t member = 0; member < group; ++member) {
           sumK += dkShare[static_cast<std::size_t>(from + member * hyper.headWidth)];

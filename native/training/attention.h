@@ -9,8 +9,9 @@ namespace isopro::training {
 
 using kernels::Engine;
 
-// Rows that continue the text which ends with the last row of the parent, or begin one. A row attends to those of its segment up to
-// itself and to all rows of the segments above it; nothing attends across branches.
+// Rows that continue the text which ends with the last row of the parent, or begin one. A row
+// attends to those of its segment up to itself and to all rows of the segments above it; nothing
+// attends across branches.
 struct Segment {
   Range rows;
   std::int64_t parent;    // a segment before this one; -1: none
@@ -18,23 +19,29 @@ struct Segment {
 
   std::int64_t end() const { return position + rows.end - rows.begin; }
 };
-using Segments = std::vector<Segment>;  // rows follow each other from 0; those of one tree stand together
+using Segments =
+    std::vector<Segment>;  // rows follow each other from 0; those of one tree stand together
 
 // cos and sin of every position and pair: [positions, ropeWidth / 2] each.
 struct Rotation {
   std::vector<float> cosine, sine;
 };
-Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors, std::int64_t positions);
-// Rotates x [tokens, heads, headWidth] in place by the position within its text; `direction` -1 is the backward.
-void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation, const Segments& segments, float* x, std::int64_t heads,
-            float direction);
+Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors,
+                      std::int64_t positions);
+// Rotates x [tokens, heads, headWidth] in place by the position within its text; `direction` -1 is
+// the backward.
+void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation,
+            const Segments& segments, float* x, std::int64_t heads, float direction);
 
-// q [tokens, heads, headWidth], k and v [tokens, keyHeads, headWidth], out [tokens, heads, headWidth].
-// window 0: a token sees all earlier ones of its text and itself; otherwise the last `window`.
-void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
-                      const float* k, const float* v, float* out);
+// q [tokens, heads, headWidth], k and v [tokens, keyHeads, headWidth], out [tokens, heads,
+// headWidth]. window 0: a token sees all earlier ones of its text and itself; otherwise the last
+// `window`.
+void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
+                      std::int64_t window, const float* q, const float* k, const float* v,
+                      float* out);
 // dq, dk and dv are overwritten. Probabilities are recomputed from q and k.
-void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments, std::int64_t window, const float* q,
-                       const float* k, const float* v, const float* dOut, float* dq, float* dk, float* dv);
+void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
+                       std::int64_t window, const float* q, const float* k, const float* v,
+                       const float* dOut, float* dq, float* dk, float* dv);
 
 }  // namespace isopro::training

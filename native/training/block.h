@@ -11,9 +11,9 @@ using Buffer = std::vector<float>;
 
 // What the backward of a block needs; T tokens, d = width, f = feedForward.
 struct BlockActivations {
-  Buffer input;                         // [T, d]
-  Buffer inputRms, middleRms;           // [T] 1 / rms
-  Buffer q, k, v;                       // [T, heads, headWidth], [T, keyHeads, headWidth], after norm and rope
+  Buffer input;                // [T, d]
+  Buffer inputRms, middleRms;  // [T] 1 / rms
+  Buffer q, k, v;  // [T, heads, headWidth], [T, keyHeads, headWidth], after norm and rope
   Buffer rawQ, rawK, queryRms, keyRms;  // before the head norms, where there are any
   Buffer attended;                      // [T, heads, headWidth]
   Buffer projected, projectedRms;       // [T, d] before the post norm, where there is one
@@ -43,9 +43,12 @@ struct BlockContext {
 };
 
 // Reads act.input, fills the rest of act, writes output [T, d].
-void blockForward(BlockContext& context, Layer& layer, std::int64_t index, BlockActivations& act, float* output);
-// gradient [T, d]: that of the output on entry, of the input on return. `needInput` false: the gradient of the input is
-// not wanted (lowest trained layer), and `gradient` is undefined on return.
-void blockBackward(BlockContext& context, Layer& layer, std::int64_t index, const BlockActivations& act, float* gradient, bool needInput);
+void blockForward(BlockContext& context, Layer& layer, std::int64_t index, BlockActivations& act,
+                  float* output);
+// gradient [T, d]: that of the output on entry, of the input on return. `needInput` false: the
+// gradient of the input is not wanted (lowest trained layer), and `gradient` is undefined on
+// return.
+void blockBackward(BlockContext& context, Layer& layer, std::int64_t index,
+                   const BlockActivations& act, float* gradient, bool needInput);
 
 }  // namespace isopro::training

@@ -11,15 +11,19 @@ using kernels::denseMatrix;
 
 Matrix factor(const Parameter& p) { return denseMatrix(p.value.data(), p.rows, p.columns); }
 
-// to = or += from, each entry kept with probability 1 - p and scaled by 1 / (1 - p). The draw depends on the place
-// alone, so that forward, recomputation and backward agree in any order and with any number of threads.
-void applyDropout(Pass& pass, const Lora& lora, const float* from, float* to, std::int64_t width, bool accumulate) {
+// to = or += from, each entry kept with probability 1 - p and scaled by 1 / (1 - p). The draw
+// depends on the place alone, so that forward, recomputation and backward agree in any order and
+// with any number of threads.
+void applyDropout(Pass& pass, const Lora& lora, const float* from, float* to, std::int64_t width,
+                  bool accumulate) {
   const float keep = 1.0f / (1.0f - lora.dropout);
-  const auto threshold = static_cast<std::uint64_t>(std::ldexp(static_cast<double>(lora.dropout), 32));
+  const auto threshold =
+      static_cast<std::uint64_t>(std::ldexp(static_cast<double>(lora.dropout), 32));
   const std::uint64_t key = SplitMix64(pass.dropoutSeed ^ lora.dropoutKey).next();
   pass.engine.pool().parallelFor(pass.tokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * width; i < end * width; ++i) {
-      const bool dropped = (SplitMix64(key + static_cast<std::uint64_t>(i)).next() >> 32) < threshold;
+      const bool dropped =
+          (SplitMix64(key + static_cast<std::uint64_t>(i)).next() >> 32) < threshold;
       const float value = dropped ? 0.0f : from[i] * keep;
       to[i] = accumulate ? to[i] + value : value;
     }
@@ -28,7 +32,8 @@ void applyDropout(Pass& pass, const Lora& lora, const float* from, float* to, st
 
 bool drops(const Pass& pass, const Lora& lora) { return pass.training && lora.dropout > 0; }
 
-// low[tokens, r] = s x AT; with dropout x is the dropped copy, left in pass.dropped. Returns that x.
+// low[tokens, r] = s x AT; with dropout x is the dropped copy, left in pass.dropped. Returns that
+// x.
 const float* projectDown(Pass& pass, const Lora& lora, const float* x) {
   const std::int64_t width = lora.a.columns;
   if (drops(pass, lora)) {
@@ -65,12 +70,14 @@ void linearForward(Pass& pass, Linear& linear, const float* x, float* y) {
   pass.engine.yW(factor(lora.b), pass.low.data(), y, pass.tokens, true);
 }
 
-void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy, float* dx, bool accumulate) {
+void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy, float* dx,
+                    bool accumulate) {
   Engine& engine = pass.engine;
   const std::int64_t tokens = pass.tokens;
   if (dx != nullptr) engine.yW(linear.weight, dy, dx, tokens, accumulate);
   if (linear.trainedWeight) {
-    engine.addYtX(dy, x, linear.trainedWeight->gradient.data(), tokens, linear.outputs(), linear.inputs());
+    engine.addYtX(dy, x, linear.trainedWeight->gradient.data(), tokens, linear.outputs(),
+                  linear.inputs());
   }
   if (linear.trainedBias) {
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -89,7 +96,8 @@ void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy,
       const std::int32_t copies = pass.copies == nullptr ? 1 : pass.copies[t];
       for (std::int64_t j = 0; j < rank; ++j) {
         lora.activity[static_cast<std::size_t>(j)] +=
-            copies * std::fabs(static_cast<double>(pass.low[static_cast<std::size_t>(t * rank + j)]));
+            copies *
+            std::fabs(static_cast<double>(pass.low[static_cast<std::size_t>(t * rank + j)]));
       }
       lora.activityTokens += copies;
     }

@@ -13,8 +13,9 @@ namespace isopro::training {
 using kernels::Engine;
 using kernels::Matrix;
 
-// LoRA (Hu et al. 2021) with the scale s kept per module. Both factors hold one direction a row: A is [r, in] and B is
-// stored transposed, [r, out], so that a direction is one row of each and rank can grow or a direction be recycled in place.
+// LoRA (Hu et al. 2021) with the scale s kept per module. Both factors hold one direction a row: A
+// is [r, in] and B is stored transposed, [r, out], so that a direction is one row of each and rank
+// can grow or a direction be recycled in place.
 struct Lora {
   std::string module;  // GGUF tensor name without ".weight", e.g. blk.3.attn_k
   float scale = 1;
@@ -23,7 +24,8 @@ struct Lora {
   Parameter a;
   Parameter b;
   double baseNorm = 0;  // ||W||_F
-  // Sum over the step's tokens, shared ones as often as they occur, of |(A x)_j|, and their number: dormancy (statistics.h).
+  // Sum over the step's tokens, shared ones as often as they occur, of |(A x)_j|, and their number:
+  // dormancy (statistics.h).
   std::vector<double> activity;
   std::int64_t activityTokens = 0;
 
@@ -50,16 +52,19 @@ struct Linear {
 struct Pass {
   Engine& engine;
   std::int64_t tokens;
-  bool adapter = true;                        // false: the base model alone
-  bool training = false;                      // dropout and activity statistics
-  std::uint64_t dropoutSeed = 0;              // differs by step and micro-batch, equal in forward and recomputation
-  const std::int32_t* copies = nullptr;       // [tokens] of the batch that a row stands for, in statistics; null: one each
+  bool adapter = true;    // false: the base model alone
+  bool training = false;  // dropout and activity statistics
+  std::uint64_t dropoutSeed =
+      0;  // differs by step and micro-batch, equal in forward and recomputation
+  const std::int32_t* copies =
+      nullptr;  // [tokens] of the batch that a row stands for, in statistics; null: one each
   std::vector<float> low = {}, dropped = {};  // scratch: [tokens, rank], [tokens, in]
 };
 
 // y[tokens, out] = x[tokens, in] WT + b + s (x AT) B.
 void linearForward(Pass& pass, Linear& linear, const float* x, float* y);
 // Gradients of the trained factors, and dx (may be null) = or += dy W + s (dy BT) A.
-void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy, float* dx, bool accumulate);
+void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy, float* dx,
+                    bool accumulate);
 
 }  // namespace isopro::training

@@ -9,7 +9,8 @@
 namespace isopro::training {
 namespace {
 
-// Of logits, their hidden rows and the gradient of those: 64 rows of a vocabulary of 151,936, two whole panels.
+// Of logits, their hidden rows and the gradient of those: 64 rows of a vocabulary of 151,936, two
+// whole panels.
 constexpr std::int64_t kBytes = 39'960'000;
 
 struct LabelledToken {
@@ -32,14 +33,19 @@ std::vector<LabelledToken> labelledTokens(const MicroBatch& batch) {
 
 }  // namespace
 
-RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::int64_t token, double logprob) {
+RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::int64_t token,
+                double logprob) {
   const double weight = sequence.weight;
   if (!objective.policy) return {-weight * logprob, -weight, false};
   const auto t = static_cast<std::size_t>(token);
-  const double advantage = sequence.advantages.empty() ? 0.0 : static_cast<double>(sequence.advantages[t]);
-  const double ratio = sequence.oldLogprobs.empty() ? 1.0 : std::exp(logprob - static_cast<double>(sequence.oldLogprobs[t]));
+  const double advantage =
+      sequence.advantages.empty() ? 0.0 : static_cast<double>(sequence.advantages[t]);
+  const double ratio = sequence.oldLogprobs.empty()
+                           ? 1.0
+                           : std::exp(logprob - static_cast<double>(sequence.oldLogprobs[t]));
   const double bounded = std::clamp(ratio, 1.0 - objective.clipLow, 1.0 + objective.clipHigh);
-  // The minimum takes the clipped term, whose gradient is zero, where the ratio has already moved too far.
+  // The minimum takes the clipped term, whose gradient is zero, where the ratio has already moved
+  // too far.
   const bool clipped = bounded * advantage < ratio * advantage;
   double loss = -std::min(ratio * advantage, bounded * advantage);
   double slope = clipped ? 0.0 : -ratio * advantage;
@@ -51,7 +57,8 @@ RowLoss rowLoss(const Objective& objective, const TrainSequence& sequence, std::
   return {weight * loss, weight * slope, clipped};
 }
 
-void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, const Objective& objective, double scale, const float* hidden,
+void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch,
+              const Objective& objective, double scale, const float* hidden,
               std::vector<SequenceResult>& results, float* dHidden) {
   Engine& engine = c.pass.engine;
   const auto& variant = engine.variant();
@@ -62,12 +69,14 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, con
 
   const std::vector<const TrainSequence*>& sequences = batch.sequences;
   results.assign(sequences.size(), {});
-  for (std::size_t s = 0; s < sequences.size(); ++s) results[s].logprobs.resize(sequences[s]->tokens.size());
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    results[s].logprobs.resize(sequences[s]->tokens.size());
   if (dHidden != nullptr) std::fill(dHidden, dHidden + c.pass.tokens * d, 0.0f);
 
   // Logits of so many rows at a time, with a row of scratch a thread where they are capped.
   const std::int64_t scratch = cap > 0 ? engine.pool().threads() * V : 0;
-  const std::int64_t most = std::max<std::int64_t>(1, (kBytes / static_cast<std::int64_t>(sizeof(float)) - scratch) / (V + 2 * d));
+  const std::int64_t most = std::max<std::int64_t>(
+      1, (kBytes / static_cast<std::int64_t>(sizeof(float)) - scratch) / (V + 2 * d));
   Buffer normed, dNormed, logits;
   std::vector<float> inverseRms;
   std::vector<RowLoss> losses;
@@ -84,7 +93,8 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, con
     entropies.resize(static_cast<std::size_t>(n));
     for (std::int64_t i = 0; i < n; ++i) {
       inverseRms[static_cast<std::size_t>(i)] =
-          variant.normForward(hidden + some[i].row * d, model.outputNorm.values(), normed.data() + i * d, d, c.hyper.normEpsilon);
+          variant.normForward(hidden + some[i].row * d, model.outputNorm.values(),
+                              normed.data() + i * d, d, c.hyper.normEpsilon);
     }
     linearForward(rowPass, model.head, normed.data(), logits.data());
 
@@ -99,15 +109,19 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, con
         }
         const TrainSequence& sequence = *sequences[some[i].sequence];
         const std::int32_t token = sequence.tokens[static_cast<std::size_t>(some[i].token)];
-        const double logit = static_cast<double>(row[token]) * static_cast<double>(inverseTemperature);
+        const double logit =
+            static_cast<double>(row[token]) * static_cast<double>(inverseTemperature);
         const float shift = variant.largest(row, V) * inverseTemperature;
         float moment;
-        const double sum = static_cast<double>(variant.exponentials(row, inverseTemperature, shift, V, &moment));
+        const double sum =
+            static_cast<double>(variant.exponentials(row, inverseTemperature, shift, V, &moment));
         // z = logit / temperature - shift, p = exp(z) / sum: entropy = log(sum) - sum(p z).
         entropies[static_cast<std::size_t>(i)] = std::log(sum) - static_cast<double>(moment) / sum;
         const double logprob = logit - static_cast<double>(shift) - std::log(sum);
-        results[some[i].sequence].logprobs[static_cast<std::size_t>(some[i].token)] = static_cast<float>(logprob);
-        const RowLoss loss = rowLoss(objective, sequence, some[i].token, static_cast<double>(static_cast<float>(logprob)));
+        results[some[i].sequence].logprobs[static_cast<std::size_t>(some[i].token)] =
+            static_cast<float>(logprob);
+        const RowLoss loss = rowLoss(objective, sequence, some[i].token,
+                                     static_cast<double>(static_cast<float>(logprob)));
         losses[static_cast<std::size_t>(i)] = loss;
         if (dHidden == nullptr) continue;
         // d log p / d z = onehot - p
@@ -128,8 +142,9 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch, con
     dNormed.resize(normed.size());
     linearBackward(rowPass, model.head, normed.data(), logits.data(), dNormed.data(), false);
     for (std::int64_t i = 0; i < n; ++i) {
-      variant.normBackward(hidden + some[i].row * d, model.outputNorm.values(), inverseRms[static_cast<std::size_t>(i)],
-                           dNormed.data() + i * d, dHidden + some[i].row * d, model.outputNorm.gradient(), d);
+      variant.normBackward(hidden + some[i].row * d, model.outputNorm.values(),
+                           inverseRms[static_cast<std::size_t>(i)], dNormed.data() + i * d,
+                           dHidden + some[i].row * d, model.outputNorm.gradient(), d);
     }
   }
   for (std::size_t s = 0; s < sequences.size(); ++s) {

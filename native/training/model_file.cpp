@@ -43,7 +43,8 @@ const FileType& fileType(const std::string& name) {
 
 // nullptr where no model is written as that.
 const FileType* fileType(ggml_type type) {
-  const auto* row = std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& each) { return each.type == type; });
+  const auto* row = std::find_if(kFileTypes.begin(), kFileTypes.end(),
+                                 [&](const FileType& each) { return each.type == type; });
   return row == kFileTypes.end() ? nullptr : &*row;
 }
 
@@ -54,7 +55,9 @@ void putNumber(ByteWriter& w, std::string_view key, std::uint32_t value) {
 }
 
 // Where a key or name of the file begins, its length before it.
-const std::uint8_t* start(std::string_view text) { return reinterpret_cast<const std::uint8_t*>(text.data()) - sizeof(std::uint64_t); }
+const std::uint8_t* start(std::string_view text) {
+  return reinterpret_cast<const std::uint8_t*>(text.data()) - sizeof(std::uint64_t);
+}
 
 }  // namespace
 
@@ -85,7 +88,8 @@ void ModelFile::replace(const std::string& name, std::vector<float> values) {
   tensor.change.values = std::move(values);
 }
 
-void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a, std::vector<float> b) {
+void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a,
+                      std::vector<float> b) {
   Tensor& tensor = find(name);
   const std::size_t rank = a.size() / static_cast<std::size_t>(tensor.columns());
   if (rank == 0 || a.size() != rank * static_cast<std::size_t>(tensor.columns()) ||
@@ -105,19 +109,24 @@ std::uint64_t ModelFile::padded(std::uint64_t size) const {
 std::uint32_t ModelFile::fileTypeId() const {
   std::map<ggml_type, std::int64_t> values;
   for (const Tensor& tensor : tensors_) {
-    if (tensor.source->rank == 2 && tensor.rows > 1) values[tensor.type] += tensor.source->elements();
+    if (tensor.source->rank == 2 && tensor.rows > 1)
+      values[tensor.type] += tensor.source->elements();
   }
-  const auto most = std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(values.begin(), values.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   const FileType* row = most == values.end() ? nullptr : fileType(most->first);
   return (row == nullptr ? fileType(type_) : row)->id;
 }
 
-// Metadata entries are copied as they lie in the file, but for the one that names the type of the matrices.
+// Metadata entries are copied as they lie in the file, but for the one that names the type of the
+// matrices.
 std::vector<std::uint8_t> ModelFile::header() const {
   const std::vector<GgufEntry>& entries = source_->metadata();
   const bool named = source_->find("general.file_type") != nullptr;
   const bool versioned =
-      std::none_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) { return ggml_is_quantized(tensor.type); }) ||
+      std::none_of(tensors_.begin(), tensors_.end(),
+                   [](const Tensor& tensor) { return ggml_is_quantized(tensor.type); }) ||
       source_->find("general.quantization_version") != nullptr;
   ByteWriter w;
   w.raw("GGUF", 4);
@@ -130,7 +139,8 @@ std::vector<std::uint8_t> ModelFile::header() const {
       continue;
     }
     const std::uint8_t* begin = start(entries[i].key);
-    const std::uint8_t* end = start(i + 1 < entries.size() ? entries[i + 1].key : tensors_.front().source->name);
+    const std::uint8_t* end =
+        start(i + 1 < entries.size() ? entries[i + 1].key : tensors_.front().source->name);
     w.raw(begin, static_cast<std::size_t>(end - begin));
   }
   if (!named) putNumber(w, "general.file_type", fileTypeId());
@@ -139,7 +149,8 @@ std::vector<std::uint8_t> ModelFile::header() const {
   for (const Tensor& tensor : tensors_) {
     w.text<std::uint64_t>(tensor.source->name);
     w.put(static_cast<std::uint32_t>(tensor.source->rank));
-    for (int i = 0; i < tensor.source->rank; ++i) w.put(static_cast<std::uint64_t>(tensor.source->dimensions[static_cast<std::size_t>(i)]));
+    for (int i = 0; i < tensor.source->rank; ++i)
+      w.put(static_cast<std::uint64_t>(tensor.source->dimensions[static_cast<std::size_t>(i)]));
     w.put(static_cast<std::uint32_t>(tensor.type));
     w.put(offset);
     offset = padded(offset + tensor.bytes());
@@ -160,10 +171,12 @@ std::map<std::string, std::int64_t> ModelFile::types() const {
   return counts;
 }
 
-void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_t count, std::uint8_t* to) const {
+void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_t count,
+                           std::uint8_t* to) const {
   const std::int64_t columns = tensor.columns();
   if (tensor.copied()) {
-    std::memcpy(to, source_->data(*tensor.source) + static_cast<std::size_t>(begin) * tensor.rowBytes(),
+    std::memcpy(to,
+                source_->data(*tensor.source) + static_cast<std::size_t>(begin) * tensor.rowBytes(),
                 static_cast<std::size_t>(count) * tensor.rowBytes());
     return;
   }
@@ -175,22 +188,27 @@ void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_
     const Matrix matrix{source_->data(*tensor.source), tensor.source->type, tensor.rows, columns,
                         ggml_row_size(tensor.source->type, columns)};
     for (std::int64_t row = 0; row < count; ++row)
-      kernels::readRow(kernels::kernels(), matrix, begin + row, 0, columns, values.data() + row * columns);
+      kernels::readRow(kernels::kernels(), matrix, begin + row, 0, columns,
+                       values.data() + row * columns);
   }
   const auto rank = static_cast<std::int64_t>(change.a.size()) / columns;
   for (std::int64_t row = 0; row < count && rank > 0; ++row) {
     float* w = values.data() + row * columns;
     for (std::int64_t j = 0; j < rank; ++j) {
-      const float factor = change.scale * change.b[static_cast<std::size_t>(j * tensor.rows + begin + row)];
+      const float factor =
+          change.scale * change.b[static_cast<std::size_t>(j * tensor.rows + begin + row)];
       const float* a = change.a.data() + j * columns;
       for (std::int64_t i = 0; i < columns; ++i) w[i] += factor * a[i];
     }
   }
-  const float largest = tensor.type == GGML_TYPE_F32 || tensor.type == GGML_TYPE_BF16 ? std::numeric_limits<float>::max() : kLargestHalf;
+  const float largest = tensor.type == GGML_TYPE_F32 || tensor.type == GGML_TYPE_BF16
+                            ? std::numeric_limits<float>::max()
+                            : kLargestHalf;
   for (const float value : values) {
     // Not finite, or beyond the f16 in which scales of blocks are kept.
     if (!(std::fabs(value) <= largest)) {
-      throw Error(ErrorCode::numericFailure, "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
+      throw Error(ErrorCode::numericFailure, "tensor " + std::string(tensor.source->name) +
+                                                 " holds " + std::to_string(value) + ", which " +
                                                  ggml_type_name(tensor.type) + " cannot hold");
     }
   }
@@ -204,10 +222,12 @@ std::vector<std::uint8_t> ModelFile::next() {
   }
   if (tensor_ == tensors_.size()) return {};
   const Tensor& tensor = tensors_[tensor_];
-  const std::int64_t count = std::min(tensor.rows - row_, std::max<std::int64_t>(1, kPieceElements / tensor.columns()));
+  const std::int64_t count =
+      std::min(tensor.rows - row_, std::max<std::int64_t>(1, kPieceElements / tensor.columns()));
   const bool last = row_ + count == tensor.rows;
   const std::uint64_t padding = last ? padded(tensor.bytes()) - tensor.bytes() : 0;
-  std::vector<std::uint8_t> piece(static_cast<std::size_t>(count) * tensor.rowBytes() + static_cast<std::size_t>(padding));
+  std::vector<std::uint8_t> piece(static_cast<std::size_t>(count) * tensor.rowBytes() +
+                                  static_cast<std::size_t>(padding));
   encodeRows(tensor, row_, count, piece.data());
   row_ = last ? 0 : row_ + count;
   if (last) tensors_[tensor_++].change = {};
@@ -217,17 +237,20 @@ std::vector<std::uint8_t> ModelFile::next() {
 std::unique_ptr<ModelFile> trainedModel(Trainer& trainer, const std::string& type) {
   auto file = std::make_unique<ModelFile>(trainer.model().file, type);
   const std::vector<Lora*> loras = trainer.loras();
-  for (const Lora* lora : loras) file->adapt(lora->module + ".weight", lora->scale, lora->a.value, lora->b.value);
+  for (const Lora* lora : loras)
+    file->adapt(lora->module + ".weight", lora->scale, lora->a.value, lora->b.value);
   if (!loras.empty()) return file;
   for (const Parameter* p : trainer.parameters()) file->replace(p->name, p->value);
   return file;
 }
 
-std::unique_ptr<ModelFile> mergedModel(const std::string& path, std::vector<AdapterModule> modules, const std::string& type) {
+std::unique_ptr<ModelFile> mergedModel(const std::string& path, std::vector<AdapterModule> modules,
+                                       const std::string& type) {
   const std::unique_ptr<ModelWeights> model = loadWeights(path);
   fit(modules, *model);
   auto file = std::make_unique<ModelFile>(model->file, type);
-  for (AdapterModule& module : modules) file->adapt(module.name + ".weight", module.scale, std::move(module.a), std::move(module.b));
+  for (AdapterModule& module : modules)
+    file->adapt(module.name + ".weight", module.scale, std::move(module.a), std::move(module.b));
   return file;
 }
 

@@ -1,4 +1,5 @@
-// The frozen model: what a GGUF says of its shape, and its matrices where they lie in the mapped file.
+// The frozen model: what a GGUF says of its shape, and its matrices where they lie in the mapped
+// file.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ struct Norm {
 
 // The seven linear maps of a block, in the order of Module.
 enum Module { kQuery, kKey, kValue, kOutput, kGate, kUp, kDown, kModules };
-const char* moduleTensor(int module);                    // "attn_q" ... as in GGUF
-int moduleNamed(const std::string& name);                // "q", "k", "v", "o", "gate", "up", "down"; -1 where unknown
+const char* moduleTensor(int module);  // "attn_q" ... as in GGUF
+int moduleNamed(
+    const std::string& name);  // "q", "k", "v", "o", "gate", "up", "down"; -1 where unknown
 std::string moduleName(std::int64_t layer, int module);  // "blk.3.attn_k"
 
 struct Layer {
@@ -49,7 +51,8 @@ struct ModelWeights {
   std::size_t frozenBytes = 0;
 };
 
-// Maps the file read-only. Throws MODEL_NOT_FOUND, MODEL_CORRUPT, ARCH_UNSUPPORTED, MODEL_UNSUPPORTED, NUMERIC_FAILURE.
+// Maps the file read-only. Throws MODEL_NOT_FOUND, MODEL_CORRUPT, ARCH_UNSUPPORTED,
+// MODEL_UNSUPPORTED, NUMERIC_FAILURE.
 std::unique_ptr<ModelWeights> loadWeights(const std::string& path);
 
 }  // namespace isopro::training

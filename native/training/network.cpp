@@ -11,11 +11,13 @@ namespace isopro::training {
 namespace {
 
 void throwIfAborted(const std::atomic<bool>& abort) {
-  if (abort.load(std::memory_order_relaxed)) throw Error(ErrorCode::aborted, "training was cancelled");
+  if (abort.load(std::memory_order_relaxed))
+    throw Error(ErrorCode::aborted, "training was cancelled");
 }
 
 bool trains(const Layer& layer) {
-  return layer.attentionNorm.trained != nullptr || std::any_of(std::begin(layer.linear), std::end(layer.linear), [](const Linear& linear) {
+  return layer.attentionNorm.trained != nullptr ||
+         std::any_of(std::begin(layer.linear), std::end(layer.linear), [](const Linear& linear) {
            return linear.lora != nullptr || linear.trainedWeight != nullptr;
          });
 }
@@ -50,23 +52,27 @@ std::size_t Network::activationBytes(std::int64_t rows, std::int64_t kept) const
   const std::int64_t count = model_.hyper.layers - lowestTrained();
   const std::size_t each = BlockActivations::bytes(model_.hyper, rows);
   const std::size_t input = static_cast<std::size_t>(rows * model_.hyper.width) * sizeof(float);
-  return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each + static_cast<std::size_t>(count - kept) * input;
+  return static_cast<std::size_t>(kept + (kept < count ? 1 : 0)) * each +
+         static_cast<std::size_t>(count - kept) * input;
 }
 
 std::int64_t Network::keptLayers(std::int64_t rows) const {
   std::int64_t kept = model_.hyper.layers - lowestTrained();
-  while (kept > 0 && activationBytes(rows, kept) + countedScratchBytes(rows) > activationBytes_) --kept;
+  while (kept > 0 && activationBytes(rows, kept) + countedScratchBytes(rows) > activationBytes_)
+    --kept;
   return kept;
 }
 
-// The buffers that a pass works in are no part of the memory for activations, up to those of an ordinary micro-batch.
+// The buffers that a pass works in are no part of the memory for activations, up to those of an
+// ordinary micro-batch.
 std::size_t Network::countedScratchBytes(std::int64_t rows) const {
   constexpr std::int64_t kUncountedRows = 512;
   return BlockScratch::bytes(model_.hyper, std::max<std::int64_t>(0, rows - kUncountedRows));
 }
 
 // Layers [from, to) without a backward: nothing is kept of them.
-void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort) {
+void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to, Buffer& x,
+                            const std::atomic<bool>& abort) {
   for (std::int64_t i = from; i < to; ++i) {
     throwIfAborted(abort);
     activations_[0].input.swap(x);
@@ -75,19 +81,23 @@ void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to,
   }
 }
 
-// Sequences start at the embedding or at the layer of their boundary; those that start at one layer are evaluated together, and share
-// no row with others.
-Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort) {
+// Sequences start at the embedding or at the layer of their boundary; those that start at one layer
+// are evaluated together, and share no row with others.
+Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter,
+                             const std::atomic<bool>& abort) {
   const std::int64_t d = model_.hyper.width;
   Buffer x(static_cast<std::size_t>(batch.rows() * d));
   std::map<std::int64_t, std::vector<std::size_t>> groups;
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     const TrainSequence& sequence = *batch.sequences[s];
     const std::int64_t at = sequence.boundary.empty() ? 0 : sequence.boundaryLayer;
-    if (at > layer) throw Error(ErrorCode::adapterMismatch, "the boundary was captured above the lowest trained layer");
+    if (at > layer)
+      throw Error(ErrorCode::adapterMismatch,
+                  "the boundary was captured above the lowest trained layer");
     groups[at].push_back(s);
   }
-  const float embeddingScale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const float embeddingScale =
+      model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   for (const auto& [start, members] : groups) {
     std::vector<const TrainSequence*> sequences;
     for (const std::size_t s : members) sequences.push_back(batch.sequences[s]);
@@ -98,7 +108,8 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
       const TrainSequence& sequence = *part.sequences[s];
       float* to = rows.data() + row * d;
       if (sequence.boundary.empty()) {
-        kernels::readRow(engine_.variant(), model_.embedding, sequence.tokens[static_cast<std::size_t>(token)], 0, d, to);
+        kernels::readRow(engine_.variant(), model_.embedding,
+                         sequence.tokens[static_cast<std::size_t>(token)], 0, d, to);
         for (std::int64_t i = 0; i < d; ++i) to[i] *= embeddingScale;
       } else if (static_cast<std::size_t>((token + 1) * d) <= sequence.boundary.size) {
         ggml_fp16_to_fp32_row(sequence.boundary.data + token * d, to, d);
@@ -109,15 +120,16 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
     forwardLayers(context, start, layer, rows, abort);
     for (std::size_t m = 0; m < members.size(); ++m) {
       for (std::size_t token = 0; token < part.rowOf[m].size(); ++token) {
-        std::copy_n(rows.begin() + part.rowOf[m][token] * d, d, x.begin() + batch.rowOf[members[m]][token] * d);
+        std::copy_n(rows.begin() + part.rowOf[m][token] * d, d,
+                    x.begin() + batch.rowOf[members[m]][token] * d);
       }
     }
   }
   return x;
 }
 
-std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Objective& objective, bool adapter,
-                                              const std::atomic<bool>& abort) {
+std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Objective& objective,
+                                              bool adapter, const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained();
   Buffer x = hiddenBefore(batch, lowest, adapter, abort);
   Pass pass{engine_, batch.rows(), adapter};
@@ -128,8 +140,10 @@ std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Obj
   return results;
 }
 
-std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, const Objective& objective, double scale,
-                                                   std::uint64_t dropoutSeed, const std::atomic<bool>& abort) {
+std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
+                                                   const Objective& objective, double scale,
+                                                   std::uint64_t dropoutSeed,
+                                                   const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
   const std::int64_t firstKept = layers - keptLayers(batch.rows());
   std::optional<Timed> timed(std::in_place, times_.forward);
@@ -139,10 +153,13 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, cons
 
   activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
   inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
-  const auto layerAt = [&](std::int64_t i) -> Layer& { return model_.layers[static_cast<std::size_t>(i)]; };
+  const auto layerAt = [&](std::int64_t i) -> Layer& {
+    return model_.layers[static_cast<std::size_t>(i)];
+  };
   for (std::int64_t i = lowest; i < layers; ++i) {
     throwIfAborted(abort);
-    BlockActivations& act = activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
+    BlockActivations& act =
+        activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
     if (i < firstKept) inputs_[static_cast<std::size_t>(i - lowest)] = x;
     act.input.swap(x);
     x.resize(act.input.size());
@@ -157,12 +174,14 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, cons
   timed.emplace(times_.backward);
   for (std::int64_t i = layers - 1; i >= lowest; --i) {
     throwIfAborted(abort);
-    BlockActivations& act = activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
+    BlockActivations& act =
+        activations_[i < firstKept ? 0 : static_cast<std::size_t>(1 + i - firstKept)];
     if (i < firstKept) {
       act.input.swap(inputs_[static_cast<std::size_t>(i - lowest)]);
       blockForward(context, layerAt(i), i, act, x.data());
     }
-    blockBackward(context, layerAt(i), i, act, gradient.data(), i > lowest || layerAt(i).attentionNorm.trained != nullptr);
+    blockBackward(context, layerAt(i), i, act, gradient.data(),
+                  i > lowest || layerAt(i).attentionNorm.trained != nullptr);
   }
   embeddingBackward(batch, gradient);
   return results;
@@ -170,13 +189,16 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch, cons
 
 // Where all weights are trained; a tied head shares its parameter with the embedding.
 void Network::embeddingBackward(const MicroBatch& batch, const Buffer& gradient) {
-  Parameter* trained = model_.tied ? model_.head.trainedWeight.get() : model_.trainedEmbedding.get();
+  Parameter* trained =
+      model_.tied ? model_.head.trainedWeight.get() : model_.trainedEmbedding.get();
   if (trained == nullptr) return;
   const std::int64_t d = model_.hyper.width;
-  const float scale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const float scale =
+      model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
   const float* from = gradient.data();
   for (const auto& [sequence, token] : batch.places) {
-    float* to = trained->gradient.data() + batch.sequences[sequence]->tokens[static_cast<std::size_t>(token)] * d;
+    float* to = trained->gradient.data() +
+                batch.sequences[sequence]->tokens[static_cast<std::size_t>(token)] * d;
     for (std::int64_t i = 0; i < d; ++i) to[i] += scale * from[i];
     from += d;
   }

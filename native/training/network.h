@@ -1,4 +1,5 @@
-// The whole pass over a packed batch: embedding or boundary, blocks, head, and back down to the lowest trained layer.
+// The whole pass over a packed batch: embedding or boundary, blocks, head, and back down to the
+// lowest trained layer.
 #pragma once
 
 #include <atomic>
@@ -17,20 +18,24 @@ struct PassTimes {
 
 class Network {
  public:
-  // `activationBytes`: activations are kept for as many of the upper layers as fit, the others are recomputed from
-  // their block's input.
+  // `activationBytes`: activations are kept for as many of the upper layers as fit, the others are
+  // recomputed from their block's input.
   Network(ModelWeights& model, Engine& engine, std::size_t activationBytes);
 
-  // First layer with something to train (`layers` where nothing is); below it nothing is differentiated.
+  // First layer with something to train (`layers` where nothing is); below it nothing is
+  // differentiated.
   std::int64_t lowestTrained() const;
 
   // Loss, log-probabilities and entropy without gradient. adapter false: of the base model.
-  std::vector<SequenceResult> evaluate(const MicroBatch& batch, const Objective& objective, bool adapter, const std::atomic<bool>& abort);
+  std::vector<SequenceResult> evaluate(const MicroBatch& batch, const Objective& objective,
+                                       bool adapter, const std::atomic<bool>& abort);
   // The same, and adds the gradient, times `scale`, to every parameter's.
-  std::vector<SequenceResult> differentiate(const MicroBatch& batch, const Objective& objective, double scale, std::uint64_t dropoutSeed,
+  std::vector<SequenceResult> differentiate(const MicroBatch& batch, const Objective& objective,
+                                            double scale, std::uint64_t dropoutSeed,
                                             const std::atomic<bool>& abort);
   // Input of `layer`, [rows, width]. adapter false: of the base model.
-  Buffer hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter, const std::atomic<bool>& abort);
+  Buffer hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter,
+                      const std::atomic<bool>& abort);
 
   const PassTimes& times() const { return times_; }
   void setActivationBytes(std::size_t bytes) { activationBytes_ = bytes; }
@@ -40,12 +45,16 @@ class Network {
   std::int64_t keptLayers(std::int64_t rows) const;
   // Frees what passes leave for the next one, which allocates it anew.
   void releaseBuffers();
-  // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of its working buffers is counted.
-  bool fits(std::int64_t rows) const { return activationBytes(rows, 0) + countedScratchBytes(rows) <= activationBytes_; }
+  // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of
+  // its working buffers is counted.
+  bool fits(std::int64_t rows) const {
+    return activationBytes(rows, 0) + countedScratchBytes(rows) <= activationBytes_;
+  }
 
  private:
   std::size_t countedScratchBytes(std::int64_t rows) const;
-  void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x, const std::atomic<bool>& abort);
+  void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x,
+                     const std::atomic<bool>& abort);
   void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
   const Rotation& rotation(std::int64_t positions);
 

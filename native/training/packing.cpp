@@ -5,7 +5,9 @@
 namespace isopro::training {
 namespace {
 
-std::int64_t tokensOf(const TrainSequence& sequence) { return static_cast<std::int64_t>(sequence.tokens.size()); }
+std::int64_t tokensOf(const TrainSequence& sequence) {
+  return static_cast<std::int64_t>(sequence.tokens.size());
+}
 
 }  // namespace
 
@@ -15,36 +17,44 @@ std::int64_t MicroBatch::longest() const {
   return most;
 }
 
-// A row that is given is what enters the layer in place of the token: two are the same where their bits are.
+// A row that is given is what enters the layer in place of the token: two are the same where their
+// bits are.
 bool Packer::same(const TrainSequence& a, const TrainSequence& b, std::int64_t token) const {
   const auto t = static_cast<std::size_t>(token);
   if (a.tokens[t] != b.tokens[t] || a.boundary.empty() != b.boundary.empty()) return false;
   if (a.boundary.empty()) return true;
   const std::size_t end = (t + 1) * width_;
-  if (a.boundaryLayer != b.boundaryLayer || a.boundary.size < end || b.boundary.size < end) return false;
-  return std::memcmp(a.boundary.data + end - width_, b.boundary.data + end - width_, width_ * sizeof(std::uint16_t)) == 0;
+  if (a.boundaryLayer != b.boundaryLayer || a.boundary.size < end || b.boundary.size < end)
+    return false;
+  return std::memcmp(a.boundary.data + end - width_, b.boundary.data + end - width_,
+                     width_ * sizeof(std::uint16_t)) == 0;
 }
 
 Packer::Match Packer::match(const TrainSequence& sequence) const {
   Match found{kNone, 0};
   const std::vector<std::size_t>* children = &roots_;
   while (shares_ && found.tokens < tokensOf(sequence)) {
-    const auto next = std::find_if(children->begin(), children->end(),
-                                   [&](std::size_t child) { return same(*sequences_[nodes_[child].sequence], sequence, found.tokens); });
+    const auto next = std::find_if(children->begin(), children->end(), [&](std::size_t child) {
+      return same(*sequences_[nodes_[child].sequence], sequence, found.tokens);
+    });
     if (next == children->end()) break;
     const Node& node = nodes_[*next];
     const std::int64_t end = std::min(node.end, tokensOf(sequence));
     found.node = *next;
-    while (found.tokens < end && same(*sequences_[node.sequence], sequence, found.tokens)) ++found.tokens;
+    while (found.tokens < end && same(*sequences_[node.sequence], sequence, found.tokens))
+      ++found.tokens;
     if (found.tokens < node.end) break;
     children = &node.children;
   }
   return found;
 }
 
-std::int64_t Packer::rowsOf(const TrainSequence& sequence) const { return tokensOf(sequence) - match(sequence).tokens; }
+std::int64_t Packer::rowsOf(const TrainSequence& sequence) const {
+  return tokensOf(sequence) - match(sequence).tokens;
+}
 
-std::size_t Packer::append(std::size_t sequence, std::int64_t begin, std::int64_t end, std::size_t parent) {
+std::size_t Packer::append(std::size_t sequence, std::int64_t begin, std::int64_t end,
+                           std::size_t parent) {
   nodes_.push_back({sequence, begin, end, parent, {}});
   return nodes_.size() - 1;
 }
@@ -85,9 +95,12 @@ MicroBatch Packer::packed() const {
     next.pop_back();
     next.insert(next.end(), node.children.rbegin(), node.children.rend());
     segmentOf[index] = batch.segments.size();
-    const std::int64_t parent = node.parent == kNone ? -1 : static_cast<std::int64_t>(segmentOf[node.parent]);
-    batch.segments.push_back({{batch.rows(), batch.rows() + node.end - node.begin}, parent, node.begin});
-    for (std::int64_t token = node.begin; token < node.end; ++token) batch.places.push_back({node.sequence, token});
+    const std::int64_t parent =
+        node.parent == kNone ? -1 : static_cast<std::int64_t>(segmentOf[node.parent]);
+    batch.segments.push_back(
+        {{batch.rows(), batch.rows() + node.end - node.begin}, parent, node.begin});
+    for (std::int64_t token = node.begin; token < node.end; ++token)
+      batch.places.push_back({node.sequence, token});
   }
   batch.copies.resize(batch.places.size());
   for (std::size_t s = 0; s < sequences_.size(); ++s) {
@@ -103,7 +116,8 @@ MicroBatch Packer::packed() const {
   return batch;
 }
 
-MicroBatch pack(const std::vector<const TrainSequence*>& sequences, bool shares, std::int64_t width) {
+MicroBatch pack(const std::vector<const TrainSequence*>& sequences, bool shares,
+                std::int64_t width) {
   Packer packer(shares, width);
   for (const TrainSequence* sequence : sequences) packer.add(*sequence);
   return packer.packed();

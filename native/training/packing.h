@@ -1,5 +1,6 @@
-// Which rows a micro-batch is computed on. Sequences that begin with the same tokens share the rows of that beginning: a group of
-// samples its prompt, the prompts of a task their frame. What is shared is evaluated once, and takes the gradients of all that follows it.
+// Which rows a micro-batch is computed on. Sequences that begin with the same tokens share the rows
+// of that beginning: a group of samples its prompt, the prompts of a task their frame. What is
+// shared is evaluated once, and takes the gradients of all that follows it.
 #pragma once
 
 #include "training/attention.h"
@@ -29,7 +30,8 @@ struct MicroBatch {
 class Packer {
  public:
   // `width`: of a boundary's rows.
-  Packer(bool shares, std::int64_t width) : shares_(shares), width_(static_cast<std::size_t>(width)) {}
+  Packer(bool shares, std::int64_t width)
+      : shares_(shares), width_(static_cast<std::size_t>(width)) {}
 
   // Rows that `sequence` would add.
   std::int64_t rowsOf(const TrainSequence& sequence) const;
@@ -37,7 +39,8 @@ class Packer {
   void add(const TrainSequence& sequence);
   std::int64_t rows() const { return rows_; }
   std::size_t size() const { return sequences_.size(); }
-  // A segment's rows follow each other, and parents come before their children, in the order in which they were added.
+  // A segment's rows follow each other, and parents come before their children, in the order in
+  // which they were added.
   MicroBatch packed() const;
 
  private:
@@ -50,7 +53,8 @@ class Packer {
     std::size_t parent;
     std::vector<std::size_t> children;
   };
-  // How far a sequence goes along with the tree: `tokens` of it are there, the last of them in `node`.
+  // How far a sequence goes along with the tree: `tokens` of it are there, the last of them in
+  // `node`.
   struct Match {
     std::size_t node;
     std::int64_t tokens;
@@ -58,8 +62,11 @@ class Packer {
 
   Match match(const TrainSequence& sequence) const;
   bool same(const TrainSequence& a, const TrainSequence& b, std::int64_t token) const;
-  std::vector<std::size_t>& childrenOf(std::size_t node) { return node == kNone ? roots_ : nodes_[node].children; }
-  std::size_t append(std::size_t sequence, std::int64_t begin, std::int64_t end, std::size_t parent);
+  std::vector<std::size_t>& childrenOf(std::size_t node) {
+    return node == kNone ? roots_ : nodes_[node].children;
+  }
+  std::size_t append(std::size_t sequence, std::int64_t begin, std::int64_t end,
+                     std::size_t parent);
 
   bool shares_;
   std::size_t width_;
@@ -70,6 +77,7 @@ class Packer {
   std::int64_t rows_ = 0;
 };
 
-MicroBatch pack(const std::vector<const TrainSequence*>& sequences, bool shares, std::int64_t width);
+MicroBatch pack(const std::vector<const TrainSequence*>& sequences, bool shares,
+                std::int64_t width);
 
 }  // namespace isopro::training

@@ -8,8 +8,9 @@
 
 namespace isopro::training {
 
-// [rows, columns], row-major. Each row has its own Adam step counter, so that rows can be added or drawn anew in flight
-// with a bias correction of their own. A LoRA factor holds one direction a row.
+// [rows, columns], row-major. Each row has its own Adam step counter, so that rows can be added or
+// drawn anew in flight with a bias correction of their own. A LoRA factor holds one direction a
+// row.
 struct Parameter {
   std::string name;
   std::int64_t rows = 0;
@@ -23,7 +24,10 @@ struct Parameter {
   bool decays = true;
 
   Parameter() = default;
-  Parameter(std::string name_, std::int64_t rows_, std::int64_t columns_) : name(std::move(name_)), columns(columns_) { resizeRows(rows_); }
+  Parameter(std::string name_, std::int64_t rows_, std::int64_t columns_)
+      : name(std::move(name_)), columns(columns_) {
+    resizeRows(rows_);
+  }
 
   // New rows are zero in every array.
   void resizeRows(std::int64_t count) {

@@ -1,4 +1,5 @@
-// What is trained on: the tokens of one text, which of them are targets, and what the objectives need beside.
+// What is trained on: the tokens of one text, which of them are targets, and what the objectives
+// need beside.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +17,25 @@ struct HalfRows {
   bool empty() const { return size == 0; }
 };
 
-// One sequence of a batch. Token t is a target where labelled[t] is 1 (never t = 0); it is predicted at t - 1.
+// One sequence of a batch. Token t is a target where labelled[t] is 1 (never t = 0); it is
+// predicted at t - 1.
 struct TrainSequence {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint8_t> labelled;  // [tokens]
   float weight = 1;
-  std::vector<float> advantages;         // [tokens], policy gradient only; empty: 0
-  std::vector<float> oldLogprobs;        // [tokens], empty: those of this very pass (the ratio is exactly 1)
-  std::vector<float> referenceLogprobs;  // [tokens], of the base model; needed where klCoefficient is not 0
-  // What enters `boundaryLayer`, [tokens, width] or [tokens - 1, width] in f16; empty where it has to be computed.
+  std::vector<float> advantages;  // [tokens], policy gradient only; empty: 0
+  std::vector<float>
+      oldLogprobs;  // [tokens], empty: those of this very pass (the ratio is exactly 1)
+  std::vector<float>
+      referenceLogprobs;  // [tokens], of the base model; needed where klCoefficient is not 0
+  // What enters `boundaryLayer`, [tokens, width] or [tokens - 1, width] in f16; empty where it has
+  // to be computed.
   HalfRows boundary;
   std::int64_t boundaryLayer = -1;
 
-  std::int64_t labels() const { return std::count(labelled.begin(), labelled.end(), std::uint8_t{1}); }
+  std::int64_t labels() const {
+    return std::count(labelled.begin(), labelled.end(), std::uint8_t{1});
+  }
 };
 
 }  // namespace isopro::training

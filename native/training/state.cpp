@@ -1,6 +1,7 @@
-// The trainer's state as bytes, little-endian: everything that the next step depends on besides the model, the data and
-// the options. Layout: magic, version, step, generator, LoRA modules (layer, module, scale, dropout),
-// parameters (name, rows, columns, rate factor, counters, values, moments).
+// The trainer's state as bytes, little-endian: everything that the next step depends on besides the
+// model, the data and the options. Layout: magic, version, step, generator, LoRA modules (layer,
+// module, scale, dropout), parameters (name, rows, columns, rate factor, counters, values,
+// moments).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -40,7 +41,8 @@ class ByteReader {
     raw(values.data(), values.size() * sizeof(T));
   }
   void need(std::uint64_t size) const {
-    if (size > bytes_.size() - at_) throw Error(ErrorCode::adapterCorrupt, "the trainer's state ends too early");
+    if (size > bytes_.size() - at_)
+      throw Error(ErrorCode::adapterCorrupt, "the trainer's state ends too early");
   }
   bool done() const { return at_ == bytes_.size(); }
 
@@ -78,7 +80,8 @@ Parameter getParameter(ByteReader& r) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
   if (rows < 1 || columns < 1 || rows > kLimit || columns > kLimit)
     throw Error(ErrorCode::adapterCorrupt, "the trainer's state has an impossible shape");
-  r.need(static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(columns) * 3 * sizeof(float));
+  r.need(static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(columns) * 3 *
+         sizeof(float));
   Parameter p(std::move(name), rows, columns);
   p.learningRateFactor = factor;
   r.array(p.steps);
@@ -117,9 +120,11 @@ std::vector<std::uint8_t> Trainer::state() {
 void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
   ByteReader r(bytes);
   for (const char expected : kMagic) {
-    if (r.get<char>() != expected) throw Error(ErrorCode::adapterCorrupt, "these bytes are not a trainer's state");
+    if (r.get<char>() != expected)
+      throw Error(ErrorCode::adapterCorrupt, "these bytes are not a trainer's state");
   }
-  if (r.get<std::uint32_t>() != kVersion) throw Error(ErrorCode::adapterCorrupt, "the trainer's state is of another version");
+  if (r.get<std::uint32_t>() != kVersion)
+    throw Error(ErrorCode::adapterCorrupt, "the trainer's state is of another version");
   const auto step = r.get<std::int64_t>();
   std::array<std::uint64_t, 4> random{};
   for (std::uint64_t& word : random) word = r.get<std::uint64_t>();
@@ -129,8 +134,10 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
     target.module = r.get<std::int32_t>();
     target.scale = r.get<float>();
     target.dropout = r.get<float>();
-    if (target.layer < 0 || target.layer >= model_->hyper.layers || target.module < 0 || target.module >= kModules) {
-      throw Error(ErrorCode::adapterMismatch, "the trainer's state adapts a layer that this model does not have");
+    if (target.layer < 0 || target.layer >= model_->hyper.layers || target.module < 0 ||
+        target.module >= kModules) {
+      throw Error(ErrorCode::adapterMismatch,
+                  "the trainer's state adapts a layer that this model does not have");
     }
   }
   std::map<std::string, Parameter> stored;
@@ -138,20 +145,24 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
     Parameter p = getParameter(r);
     stored.insert_or_assign(p.name, std::move(p));
   }
-  if (!r.done()) throw Error(ErrorCode::adapterCorrupt, "the trainer's state has bytes after its end");
-  if (targets.empty() != options_.allWeights) throw Error(ErrorCode::adapterMismatch, "the state is of the other kind of training");
+  if (!r.done())
+    throw Error(ErrorCode::adapterCorrupt, "the trainer's state has bytes after its end");
+  if (targets.empty() != options_.allWeights)
+    throw Error(ErrorCode::adapterMismatch, "the state is of the other kind of training");
 
   std::size_t expected = 0;
   const auto find = [&](const std::string& name, std::int64_t columns) -> Parameter& {
     const auto found = stored.find(name);
     if (found == stored.end() || found->second.columns != columns)
-      throw Error(ErrorCode::adapterMismatch, "the state has no " + name + " of width " + std::to_string(columns));
+      throw Error(ErrorCode::adapterMismatch,
+                  "the state has no " + name + " of width " + std::to_string(columns));
     ++expected;
     return found->second;
   };
   if (options_.allWeights) {
     for (const Parameter* p : parameters()) {
-      if (find(p->name, p->columns).rows != p->rows) throw Error(ErrorCode::adapterMismatch, "the state has another shape for " + p->name);
+      if (find(p->name, p->columns).rows != p->rows)
+        throw Error(ErrorCode::adapterMismatch, "the state has another shape for " + p->name);
     }
     for (Parameter* p : parameters()) {
       const Parameter& from = stored.at(p->name);
@@ -162,7 +173,8 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
   } else {
     std::vector<std::unique_ptr<Lora>> loaded;
     for (const Target& target : targets) {
-      const Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
+      const Linear& linear =
+          model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
       auto lora = std::make_unique<Lora>();
       lora->module = moduleName(target.layer, target.module);
       lora->scale = target.scale;
@@ -171,17 +183,20 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
       lora->a = find(lora->module + ".A", linear.inputs());
       lora->b = find(lora->module + ".B", linear.outputs());
       if (lora->a.rows != lora->b.rows)
-        throw Error(ErrorCode::adapterCorrupt, "the state's factors of " + lora->module + " differ in rank");
+        throw Error(ErrorCode::adapterCorrupt,
+                    "the state's factors of " + lora->module + " differ in rank");
       lora->activity.resize(static_cast<std::size_t>(lora->rank()));
       lora->baseNorm = linear.lora ? linear.lora->baseNorm : frobeniusNorm(engine_, linear.weight);
       loaded.push_back(std::move(lora));
     }
-    if (expected != stored.size()) throw Error(ErrorCode::adapterCorrupt, "the state holds parameters without a target");
+    if (expected != stored.size())
+      throw Error(ErrorCode::adapterCorrupt, "the state holds parameters without a target");
     for (Layer& layer : model_->layers) {
       for (Linear& linear : layer.linear) linear.lora.reset();
     }
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      model_->layers[static_cast<std::size_t>(targets[i].layer)].linear[targets[i].module].lora = std::move(loaded[i]);
+      model_->layers[static_cast<std::size_t>(targets[i].layer)].linear[targets[i].module].lora =
+          std::move(loaded[i]);
     }
   }
   step_ = step;

@@ -21,7 +21,8 @@ Square gram(const float* x, const float* y, std::int64_t r, std::int64_t columns
       const float* b = y + j * columns;
       std::int64_t k = 0;
       for (; k + 8 <= columns; k += 8) {
-        for (int l = 0; l < 8; ++l) part[l] += static_cast<double>(a[k + l]) * static_cast<double>(b[k + l]);
+        for (int l = 0; l < 8; ++l)
+          part[l] += static_cast<double>(a[k + l]) * static_cast<double>(b[k + l]);
       }
       double total = 0;
       for (; k < columns; ++k) total += static_cast<double>(a[k]) * static_cast<double>(b[k]);
@@ -41,7 +42,9 @@ double trace(const Square& x, const Square& y) {
 
 // Eigenvalues of a symmetric matrix by cyclic Jacobi rotations (Golub and Van Loan, section 8.5).
 std::vector<double> eigenvalues(Square a, std::int64_t r) {
-  const auto at = [&](std::int64_t i, std::int64_t j) -> double& { return a[static_cast<std::size_t>(i * r + j)]; };
+  const auto at = [&](std::int64_t i, std::int64_t j) -> double& {
+    return a[static_cast<std::size_t>(i * r + j)];
+  };
   for (int sweep = 0; sweep < 30; ++sweep) {
     double off = 0, diagonal = 0;
     for (std::int64_t i = 0; i < r; ++i) {
@@ -76,7 +79,9 @@ std::vector<double> eigenvalues(Square a, std::int64_t r) {
 // Lower triangular L with L LT = g, for positive semi-definite g.
 Square cholesky(const Square& g, std::int64_t r) {
   Square l(g.size());
-  const auto at = [&](std::int64_t i, std::int64_t j) -> double& { return l[static_cast<std::size_t>(i * r + j)]; };
+  const auto at = [&](std::int64_t i, std::int64_t j) -> double& {
+    return l[static_cast<std::size_t>(i * r + j)];
+  };
   for (std::int64_t j = 0; j < r; ++j) {
     for (std::int64_t i = j; i < r; ++i) {
       double rest = g[static_cast<std::size_t>(i * r + j)];
@@ -94,17 +99,20 @@ Square cholesky(const Square& g, std::int64_t r) {
 }  // namespace
 
 bool allFinite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
 }
 
 double squaredNorm(const std::vector<float>& values) {
   double part[8] = {};
   std::size_t i = 0;
   for (; i + 8 <= values.size(); i += 8) {
-    for (std::size_t l = 0; l < 8; ++l) part[l] += static_cast<double>(values[i + l]) * static_cast<double>(values[i + l]);
+    for (std::size_t l = 0; l < 8; ++l)
+      part[l] += static_cast<double>(values[i + l]) * static_cast<double>(values[i + l]);
   }
   double total = 0;
-  for (; i < values.size(); ++i) total += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (; i < values.size(); ++i)
+    total += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   for (const double p : part) total += p;
   return total;
 }
@@ -123,9 +131,10 @@ double frobeniusNorm(Engine& engine, const Matrix& w) {
   return std::sqrt(total);
 }
 
-// delta(BA) = dB A1 + B0 dA, so ||delta||^2 = <dB dB, A1 A1> + <B0 B0, dA dA> + 2 <B0 dB, dA A1>, each a product of two
-// r x r Gram matrices over the columns.
-double updateRatio(const Lora& lora, const std::vector<float>& nextA, const std::vector<float>& nextB) {
+// delta(BA) = dB A1 + B0 dA, so ||delta||^2 = <dB dB, A1 A1> + <B0 B0, dA dA> + 2 <B0 dB, dA A1>,
+// each a product of two r x r Gram matrices over the columns.
+double updateRatio(const Lora& lora, const std::vector<float>& nextA,
+                   const std::vector<float>& nextB) {
   const std::int64_t r = lora.rank(), in = lora.a.columns, out = lora.b.columns;
   std::vector<float> dA(nextA.size()), dB(nextB.size());
   for (std::size_t i = 0; i < dA.size(); ++i) dA[i] = nextA[i] - lora.a.value[i];
@@ -143,7 +152,9 @@ double rankUse(const Parameter& a, const Parameter& b) {
   const std::int64_t r = a.rows;
   const Square l = cholesky(gram(a.value.data(), a.value.data(), r, a.columns), r);
   const Square bb = gram(b.value.data(), b.value.data(), r, b.columns);
-  const auto at = [r](std::int64_t i, std::int64_t j) { return static_cast<std::size_t>(i * r + j); };
+  const auto at = [r](std::int64_t i, std::int64_t j) {
+    return static_cast<std::size_t>(i * r + j);
+  };
   Square bl(bb.size()), m(bb.size());
   for (std::int64_t i = 0; i < r; ++i) {
     for (std::int64_t j = 0; j < r; ++j) {
@@ -174,8 +185,8 @@ std::vector<std::int64_t> dormantDirections(const Lora& lora) {
   for (std::int64_t j = 0; j < r; ++j) {
     const float* row = lora.b.value.data() + j * lora.b.columns;
     const double norm = std::sqrt(squaredNorm(std::vector<float>(row, row + lora.b.columns)));
-    contribution[static_cast<std::size_t>(j)] =
-        lora.activity[static_cast<std::size_t>(j)] / static_cast<double>(lora.activityTokens) * norm;
+    contribution[static_cast<std::size_t>(j)] = lora.activity[static_cast<std::size_t>(j)] /
+                                                static_cast<double>(lora.activityTokens) * norm;
     mean += contribution[static_cast<std::size_t>(j)] / static_cast<double>(r);
   }
   std::vector<std::int64_t> dormant;

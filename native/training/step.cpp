@@ -17,7 +17,8 @@ std::int64_t labels(const std::vector<TrainSequence>& sequences) {
 
 }  // namespace
 
-void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const {
+void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective,
+                    bool step) const {
   if (sequences.empty()) invalid("the batch is empty");
   if (labels(sequences) == 0) invalid("no token of the batch is labelled");
   const Hyperparameters& h = model_->hyper;
@@ -27,14 +28,17 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     const std::size_t count = sequence.tokens.size();
     if (count < 2) invalid(which + " has fewer than two tokens");
     if (static_cast<std::int64_t>(count) > h.contextLength) {
-      throw Error(ErrorCode::contextOverflow,
-                  which + " has " + std::to_string(count) + " tokens, the model's context " + std::to_string(h.contextLength));
+      throw Error(ErrorCode::contextOverflow, which + " has " + std::to_string(count) +
+                                                  " tokens, the model's context " +
+                                                  std::to_string(h.contextLength));
     }
     for (const std::int32_t token : sequence.tokens) {
-      if (token < 0 || token >= h.vocabulary) invalid(which + " has token " + std::to_string(token) + " outside the vocabulary");
+      if (token < 0 || token >= h.vocabulary)
+        invalid(which + " has token " + std::to_string(token) + " outside the vocabulary");
     }
     if (sequence.labelled.size() != count) invalid(which + " has a label mask of another length");
-    if (sequence.labelled[0] != 0) invalid(which + " labels its first token, which nothing predicts");
+    if (sequence.labelled[0] != 0)
+      invalid(which + " labels its first token, which nothing predicts");
     for (const std::uint8_t label : sequence.labelled) {
       if (label > 1) invalid(which + " has a label mask other than 0 and 1");
     }
@@ -46,7 +50,8 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     };
     checkRow(sequence.advantages, "advantages", objective.policy && step);
     checkRow(sequence.oldLogprobs, "old log-probabilities", false);
-    checkRow(sequence.referenceLogprobs, "reference log-probabilities", objective.policy && objective.klCoefficient != 0);
+    checkRow(sequence.referenceLogprobs, "reference log-probabilities",
+             objective.policy && objective.klCoefficient != 0);
     if (sequence.boundary.empty()) continue;
     // A generation has not evaluated its last token; nothing depends on that row.
     const auto width = static_cast<std::size_t>(h.width);
@@ -54,17 +59,21 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
       invalid(which + " has a boundary of another size than tokens x width");
     }
     if (sequence.boundaryLayer < 0 || sequence.boundaryLayer > network_->lowestTrained()) {
-      throw Error(ErrorCode::adapterMismatch, which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) +
-                                                  ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
+      throw Error(ErrorCode::adapterMismatch, which + " has a boundary at layer " +
+                                                  std::to_string(sequence.boundaryLayer) +
+                                                  ", above the lowest trained layer " +
+                                                  std::to_string(network_->lowestTrained()));
     }
   }
 }
 
-std::vector<MicroBatch> Trainer::microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const {
+std::vector<MicroBatch> Trainer::microBatches(const std::vector<TrainSequence>& sequences,
+                                              const std::vector<std::int64_t>& counts) const {
   std::vector<MicroBatch> batches;
   std::size_t next = 0;
   for (const std::int64_t count : counts) {
-    if (count < 1 || static_cast<std::uint64_t>(count) > sequences.size() - next) invalid("micro-batches do not add up to the batch");
+    if (count < 1 || static_cast<std::uint64_t>(count) > sequences.size() - next)
+      invalid("micro-batches do not add up to the batch");
     Packer packer(options_.sharePrefixes, model_->hyper.width);
     for (std::int64_t i = 0; i < count; ++i) packer.add(sequences[next++]);
     batches.push_back(packer.packed());
@@ -73,9 +82,11 @@ std::vector<MicroBatch> Trainer::microBatches(const std::vector<TrainSequence>& 
   return batches;
 }
 
-// Longer micro-batches share more, but leave less memory for activations, and more has to be recomputed: the limit is doubled as long as
-// the memory holds what comes of it, and the cheapest is taken, the shortest of equals.
-std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSequence>& sequences, std::int64_t least, bool backward) const {
+// Longer micro-batches share more, but leave less memory for activations, and more has to be
+// recomputed: the limit is doubled as long as the memory holds what comes of it, and the cheapest
+// is taken, the shortest of equals.
+std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSequence>& sequences,
+                                                    std::int64_t least, bool backward) const {
   const auto total = static_cast<std::int64_t>(sequences.size());
   const std::int64_t layers = model_->hyper.layers - network_->lowestTrained();
   std::vector<std::int64_t> best;
@@ -87,7 +98,8 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
     const auto close = [&](const Packer& packer) {
       counts.push_back(static_cast<std::int64_t>(packer.size()));
       fits = fits && network_->fits(packer.rows());
-      // A layer's products: forward, gradient, and forward again where its activations are not kept.
+      // A layer's products: forward, gradient, and forward again where its activations are not
+      // kept.
       cost += packer.rows() * (backward ? 3 * layers - network_->keptLayers(packer.rows()) : 1);
     };
     const auto divide = [&](const auto& ends) {
@@ -102,14 +114,17 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
       }
       close(packer);
     };
-    divide([&](const Packer& packer, const TrainSequence& sequence) { return packer.rows() + packer.rowsOf(sequence) > limit; });
+    divide([&](const Packer& packer, const TrainSequence& sequence) {
+      return packer.rows() + packer.rowsOf(sequence) > limit;
+    });
     const auto found = static_cast<std::int64_t>(counts.size());
     // As even as can be.
     const std::int64_t parts = std::min(least, total);
     if (found < parts) {
       divide([&](const Packer& packer, const TrainSequence&) {
         const auto index = static_cast<std::int64_t>(counts.size());
-        return static_cast<std::int64_t>(packer.size()) == total / parts + (index < total % parts ? 1 : 0);
+        return static_cast<std::int64_t>(packer.size()) ==
+               total / parts + (index < total % parts ? 1 : 0);
       });
     }
     if (best.empty() || (fits && cost < lowestCost)) best = counts, lowestCost = cost;
@@ -122,19 +137,24 @@ void Trainer::checkMemory(const MicroBatch& batch) {
   const std::size_t needed = network_->activationBytes(rows, 0);
   if (needed <= network_->activationBytes()) return;
   const std::size_t count = batch.sequences.size();
-  const std::string what = count == 1 ? "a sequence" : std::to_string(count) + " sequences in one micro-batch";
-  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) + " does not hold the activations of " + what + " of " +
-          std::to_string(rows) + " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
+  const std::string what =
+      count == 1 ? "a sequence" : std::to_string(count) + " sequences in one micro-batch";
+  invalid("memoryBytes of " + std::to_string(options_.memoryBytes) +
+          " does not hold the activations of " + what + " of " + std::to_string(rows) +
+          " tokens: it takes " + std::to_string(needed + optimiserBytes()) + ", or a " +
           (count == 1 ? "sequence" : "micro-batch") + " of at most " +
-          std::to_string(static_cast<std::size_t>(rows) * network_->activationBytes() / needed) + " tokens, or fewer trained layers");
+          std::to_string(static_cast<std::size_t>(rows) * network_->activationBytes() / needed) +
+          " tokens, or fewer trained layers");
 }
 
-StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective,
-                                      const std::atomic<bool>& abort, const Division& division) {
+StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences,
+                                      const Objective& objective, const std::atomic<bool>& abort,
+                                      const Division& division) {
   check(sequences, objective, true);
   shareMemory();
-  const std::vector<MicroBatch> batches =
-      microBatches(sequences, division.counts.empty() ? cheapestDivision(sequences, division.least, true) : division.counts);
+  const std::vector<MicroBatch> batches = microBatches(
+      sequences, division.counts.empty() ? cheapestDivision(sequences, division.least, true)
+                                         : division.counts);
   for (const MicroBatch& batch : batches) checkMemory(batch);
   StepStatistics s;
   s.step = step_ + 1;
@@ -147,12 +167,15 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
     lora->activityTokens = 0;
   }
 
-  // With several micro-batches each one's own gradient is wanted too: it is summed apart and then added.
+  // With several micro-batches each one's own gradient is wanted too: it is summed apart and then
+  // added.
   std::vector<std::vector<float>> sums(batches.size() > 1 ? all.size() : 0);
   double clipped = 0, gap = 0, kl = 0;
   std::int64_t gapTokens = 0, klTokens = 0;
   for (std::size_t b = 0; b < batches.size(); ++b) {
-    const std::uint64_t dropoutSeed = SplitMix64(options_.seed ^ SplitMix64(static_cast<std::uint64_t>(step_) << 20 | b).next()).next();
+    const std::uint64_t dropoutSeed =
+        SplitMix64(options_.seed ^ SplitMix64(static_cast<std::uint64_t>(step_) << 20 | b).next())
+            .next();
     const auto results = network_->differentiate(batches[b], objective, scale, dropoutSeed, abort);
     std::int64_t tokens = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -163,7 +186,8 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
       for (std::size_t t = 0; t < sequence.tokens.size(); ++t) {
         if (!sequence.labelled[t]) continue;
         const double logprob = static_cast<double>(results[i].logprobs[t]);
-        if (!sequence.oldLogprobs.empty()) gap += std::fabs(logprob - static_cast<double>(sequence.oldLogprobs[t])), ++gapTokens;
+        if (!sequence.oldLogprobs.empty())
+          gap += std::fabs(logprob - static_cast<double>(sequence.oldLogprobs[t])), ++gapTokens;
         if (sequence.referenceLogprobs.empty()) continue;
         const double d = static_cast<double>(sequence.referenceLogprobs[t]) - logprob;
         kl += std::expm1(d) - d, ++klTokens;
@@ -177,7 +201,9 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
       for (std::size_t k = 0; k < sums[i].size(); ++k) sums[i][k] += all[i]->gradient[k];
       std::fill(all[i]->gradient.begin(), all[i]->gradient.end(), 0.0f);
     }
-    s.microBatchNorms.push_back(tokens == 0 ? 0.0 : std::sqrt(squared) * static_cast<double>(s.tokens) / static_cast<double>(tokens));
+    s.microBatchNorms.push_back(tokens == 0 ? 0.0
+                                            : std::sqrt(squared) * static_cast<double>(s.tokens) /
+                                                  static_cast<double>(tokens));
     s.microBatchTokens.push_back(tokens);
   }
   for (std::size_t i = 0; i < sums.size(); ++i) all[i]->gradient.swap(sums[i]);
@@ -199,13 +225,15 @@ StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequence
     m.module = lora->module;
     m.pairGradNorm = std::sqrt(squaredNorm(lora->a.gradient) + squaredNorm(lora->b.gradient));
     m.dormantDirections = dormantDirections(*lora);
-    m.dormantFraction = static_cast<double>(m.dormantDirections.size()) / static_cast<double>(lora->rank());
+    m.dormantFraction =
+        static_cast<double>(m.dormantDirections.size()) / static_cast<double>(lora->rank());
     s.modules.push_back(std::move(m));
   }
   return s;
 }
 
-StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
+StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences,
+                             const Objective& objective, const std::atomic<bool>& abort,
                              const Division& division) {
   StepStatistics s = differentiate(sequences, objective, abort, division);
   s.learningRate = static_cast<double>(learningRateAt(options_.optimiser, step_ + 1));
@@ -218,7 +246,8 @@ StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences, const 
   return s;
 }
 
-Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
+Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences,
+                             const Objective& objective, bool adapter,
                              const std::atomic<bool>& abort) {
   const Timed timed(times_.evaluation);
   check(sequences, objective, false);
@@ -234,8 +263,8 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences, const 
   return evaluation;
 }
 
-std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vector<TrainSequence>& sequences,
-                                                                 const std::atomic<bool>& abort) {
+std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(
+    const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort) {
   const Timed timed(times_.boundaries);
   check(sequences, Objective{}, false);
   shareMemory();
@@ -246,8 +275,8 @@ std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(const std::vect
     for (const std::vector<std::int64_t>& rowOf : batch.rowOf) {
       std::vector<std::uint16_t> halves(rowOf.size() * width);
       for (std::size_t t = 0; t < rowOf.size(); ++t) {
-        toHalves(rows.data() + rowOf[t] * model_->hyper.width, halves.data() + t * width, model_->hyper.width,
-                 static_cast<int>(network_->lowestTrained()));
+        toHalves(rows.data() + rowOf[t] * model_->hyper.width, halves.data() + t * width,
+                 model_->hyper.width, static_cast<int>(network_->lowestTrained()));
       }
       boundaries.push_back(std::move(halves));
     }

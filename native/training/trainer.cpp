@@ -12,7 +12,8 @@ constexpr std::size_t kLeastActivationBytes = 150'000'000;
 
 }  // namespace
 
-Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options) : Trainer(loadWeights(modelPath), options) {}
+Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options)
+    : Trainer(loadWeights(modelPath), options) {}
 
 Trainer::Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options)
     : options_(options), engine_(options.threads), model_(std::move(model)), random_(options.seed) {
@@ -37,7 +38,8 @@ void Trainer::shareMemory() {
   network_->setActivationBytes(std::max(rest, kLeastActivationBytes));
 }
 
-// A: Kaiming-uniform with slope sqrt(5), that is uniform in +-1 / sqrt(in), as PyTorch and PEFT draw it. B: zero.
+// A: Kaiming-uniform with slope sqrt(5), that is uniform in +-1 / sqrt(in), as PyTorch and PEFT
+// draw it. B: zero.
 void Trainer::drawDirection(Lora& lora, std::int64_t direction) {
   const std::int64_t in = lora.a.columns, out = lora.b.columns;
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
@@ -45,7 +47,8 @@ void Trainer::drawDirection(Lora& lora, std::int64_t direction) {
     std::fill_n(values.begin() + direction * width, width, 0.0f);
   };
   for (std::int64_t i = 0; i < in; ++i) {
-    lora.a.value[static_cast<std::size_t>(direction * in + i)] = static_cast<float>((2 * random_.nextDouble() - 1) * bound);
+    lora.a.value[static_cast<std::size_t>(direction * in + i)] =
+        static_cast<float>((2 * random_.nextDouble() - 1) * bound);
   }
   zero(lora.b.value, out);
   for (auto* moment : {&lora.a.firstMoment, &lora.a.secondMoment}) zero(*moment, in);
@@ -56,8 +59,10 @@ void Trainer::drawDirection(Lora& lora, std::int64_t direction) {
 
 // Without directions drawn.
 std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
-  if (target.layer < 0 || target.layer >= model_->hyper.layers) invalid("the model has no layer " + std::to_string(target.layer));
-  const Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
+  if (target.layer < 0 || target.layer >= model_->hyper.layers)
+    invalid("the model has no layer " + std::to_string(target.layer));
+  const Linear& linear =
+      model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
   const std::string module = moduleName(target.layer, target.module);
   if (target.rank < 1 || target.rank > std::min(linear.inputs(), linear.outputs()))
     invalid("rank of " + module + " is not between 1 and its width");
@@ -73,7 +78,8 @@ std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
   lora->activity.resize(static_cast<std::size_t>(target.rank));
   lora->baseNorm = frobeniusNorm(engine_, linear.weight);
   if (!std::isfinite(lora->baseNorm))
-    throw Error(ErrorCode::numericFailure, "tensor " + module + ".weight holds a value that is not finite");
+    throw Error(ErrorCode::numericFailure,
+                "tensor " + module + ".weight holds a value that is not finite");
   return lora;
 }
 
@@ -81,20 +87,24 @@ void Trainer::attach(const Target& target) {
   std::unique_ptr<Lora> lora = loraFor(target);
   Linear& linear = model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
   if (linear.lora) invalid(lora->module + " is a target already");
-  for (std::int64_t direction = 0; direction < target.rank; ++direction) drawDirection(*lora, direction);
+  for (std::int64_t direction = 0; direction < target.rank; ++direction)
+    drawDirection(*lora, direction);
   linear.lora = std::move(lora);
 }
 
 void Trainer::trainAllWeights() {
   const auto take = [](Linear& linear, const std::string& name) {
     if (linear.weight.type != GGML_TYPE_F32)
-      throw Error(ErrorCode::modelUnsupported,
-                  "all weights can be trained in F32 only; " + name + " is " + ggml_type_name(linear.weight.type));
+      throw Error(ErrorCode::modelUnsupported, "all weights can be trained in F32 only; " + name +
+                                                   " is " + ggml_type_name(linear.weight.type));
     auto p = std::make_unique<Parameter>(name + ".weight", linear.outputs(), linear.inputs());
     for (std::int64_t row = 0; row < p->rows; ++row) {
-      kernels::readRow(kernels::kernels(), linear.weight, row, 0, p->columns, p->value.data() + row * p->columns);
+      kernels::readRow(kernels::kernels(), linear.weight, row, 0, p->columns,
+                       p->value.data() + row * p->columns);
     }
-    if (!allFinite(p->value)) throw Error(ErrorCode::numericFailure, "tensor " + name + " holds a value that is not finite");
+    if (!allFinite(p->value))
+      throw Error(ErrorCode::numericFailure,
+                  "tensor " + name + " holds a value that is not finite");
     linear.weight = kernels::denseMatrix(p->value.data(), p->rows, p->columns);
     linear.trainedWeight = std::move(p);
     if (linear.bias.empty()) return;
@@ -104,7 +114,8 @@ void Trainer::trainAllWeights() {
   };
   const auto takeNorm = [](Norm& norm, const std::string& name) {
     if (!norm) return;
-    norm.trained = std::make_unique<Parameter>(name, 1, static_cast<std::int64_t>(norm.weight.size()));
+    norm.trained =
+        std::make_unique<Parameter>(name, 1, static_cast<std::int64_t>(norm.weight.size()));
     norm.trained->value = norm.weight;
     norm.trained->decays = false;
   };
@@ -168,8 +179,8 @@ std::vector<Parameter*> Trainer::parameters() {
   add(model_->outputNorm.trained);
   for (Layer& layer : model_->layers) {
     for (Linear& linear : layer.linear) addLinear(linear);
-    for (Norm* norm : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm,
-                       &layer.feedForwardPostNorm})
+    for (Norm* norm : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm,
+                       &layer.keyNorm, &layer.attentionPostNorm, &layer.feedForwardPostNorm})
       add(norm->trained);
   }
   return all;

@@ -31,20 +31,23 @@ struct TrainerOptions {
   OptimiserOptions optimiser;
   std::uint64_t seed = 0;
   int threads = 1;
-  // Activations, gradients and moments together; at least kLeastActivationBytes go to activations. A micro-batch that does
-  // not fit with nothing kept but the inputs of its blocks is INVALID_ARGUMENT.
+  // Activations, gradients and moments together; at least kLeastActivationBytes go to activations.
+  // A micro-batch that does not fit with nothing kept but the inputs of its blocks is
+  // INVALID_ARGUMENT.
   std::size_t memoryBytes = 600'000'000;
-  // Of a micro-batch, shared ones counted once. Where longer ones cost less because more is shared, and the memory holds them, it is a
-  // power of two times as many.
+  // Of a micro-batch, shared ones counted once. Where longer ones cost less because more is shared,
+  // and the memory holds them, it is a power of two times as many.
   std::int64_t microBatchTokens = 512;
-  // Sequences of a micro-batch that begin alike share the rows of that beginning. With dropout they share its draw too.
+  // Sequences of a micro-batch that begin alike share the rows of that beginning. With dropout they
+  // share its draw too.
   bool sharePrefixes = true;
 };
 
 // How the sequences of a step become micro-batches, in their order.
 struct Division {
-  std::vector<std::int64_t> counts;  // sequences of each, which add up to all; empty: packed by tokens
-  std::int64_t least = 1;            // packed into no fewer, as long as there are sequences
+  std::vector<std::int64_t>
+      counts;              // sequences of each, which add up to all; empty: packed by tokens
+  std::int64_t least = 1;  // packed into no fewer, as long as there are sequences
 };
 
 struct Evaluation {
@@ -55,7 +58,8 @@ struct Evaluation {
 
 struct TrainerInformation {
   std::int64_t layers, width, vocabulary, contextLength, lowestTrained, parameters;
-  std::int64_t keptLayers;  // whose activations are kept in a full micro-batch; the others are recomputed
+  std::int64_t
+      keptLayers;  // whose activations are kept in a full micro-batch; the others are recomputed
   std::size_t modelBytes;
   std::string architecture;
 };
@@ -66,7 +70,8 @@ struct TrainerTimes {
   StageTime boundaries, evaluation, optimiser;
 };
 
-// Not thread-safe: one call at a time. Every call that throws leaves parameters, moments and counters as they were.
+// Not thread-safe: one call at a time. Every call that throws leaves parameters, moments and
+// counters as they were.
 class Trainer {
  public:
   // Throws what loadWeights throws; INVALID_ARGUMENT for a target that the model does not have.
@@ -75,18 +80,21 @@ class Trainer {
   Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options);
 
   // Gradients of all sequences, micro-batch by micro-batch; one update.
-  StepStatistics step(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
-                      const Division& division = {});
+  StepStatistics step(const std::vector<TrainSequence>& sequences, const Objective& objective,
+                      const std::atomic<bool>& abort, const Division& division = {});
   // Advantages that are not given count as 0.
-  Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective, bool adapter,
-                      const std::atomic<bool>& abort);
+  Evaluation evaluate(const std::vector<TrainSequence>& sequences, const Objective& objective,
+                      bool adapter, const std::atomic<bool>& abort);
   // Gradient without update, left in the parameters (the judge's live diagnostic, tests).
-  StepStatistics differentiate(const std::vector<TrainSequence>& sequences, const Objective& objective, const std::atomic<bool>& abort,
+  StepStatistics differentiate(const std::vector<TrainSequence>& sequences,
+                               const Objective& objective, const std::atomic<bool>& abort,
                                const Division& division = {});
   // Output of the layers below the lowest trained one, f16, [tokens, width] for each sequence.
-  std::vector<std::vector<std::uint16_t>> captureBoundary(const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort);
+  std::vector<std::vector<std::uint16_t>> captureBoundary(
+      const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort);
 
-  // Edits between steps (../shared/reference/env_rl.md, section 7.4). All but recycleDirections keep the function.
+  // Edits between steps (../shared/reference/env_rl.md, section 7.4). All but recycleDirections
+  // keep the function.
   void raiseRank(const std::string& module, std::int64_t rank);
   void addTarget(const Target& target);
   void recycleDirections(const std::string& module, const std::vector<std::int64_t>& directions);
@@ -95,12 +103,14 @@ class Trainer {
   void setLearningRate(const std::string& module, float factor);  // multiplies the module's rate
   OptimiserOptions& optimiser() { return options_.optimiser; }
 
-  // Parameters, moments, counters and generator as bytes; loadState takes them back exactly (ADAPTER_MISMATCH where the
-  // targets' shapes differ in width, ADAPTER_CORRUPT where the bytes are not a state).
+  // Parameters, moments, counters and generator as bytes; loadState takes them back exactly
+  // (ADAPTER_MISMATCH where the targets' shapes differ in width, ADAPTER_CORRUPT where the bytes
+  // are not a state).
   std::vector<std::uint8_t> state();
   void loadState(const std::vector<std::uint8_t>& bytes);
 
-  // Factors in the place of the present ones, with fresh moments; steps count on. Throws what fit throws (adapter_file.h).
+  // Factors in the place of the present ones, with fresh moments; steps count on. Throws what fit
+  // throws (adapter_file.h).
   void setAdapter(std::vector<AdapterModule> modules);
 
   // Gives the pages of the mapped file back until the next call reads them again.
@@ -123,9 +133,12 @@ class Trainer {
   void trainAllWeights();
   void drawDirection(Lora& lora, std::int64_t direction);
   // A step needs what its objective is made of; a measurement does without advantages.
-  void check(const std::vector<TrainSequence>& sequences, const Objective& objective, bool step) const;
-  std::vector<MicroBatch> microBatches(const std::vector<TrainSequence>& sequences, const std::vector<std::int64_t>& counts) const;
-  std::vector<std::int64_t> cheapestDivision(const std::vector<TrainSequence>& sequences, std::int64_t least, bool backward) const;
+  void check(const std::vector<TrainSequence>& sequences, const Objective& objective,
+             bool step) const;
+  std::vector<MicroBatch> microBatches(const std::vector<TrainSequence>& sequences,
+                                       const std::vector<std::int64_t>& counts) const;
+  std::vector<std::int64_t> cheapestDivision(const std::vector<TrainSequence>& sequences,
+                                             std::int64_t least, bool backward) const;
   std::size_t optimiserBytes();
   void shareMemory();
   void checkMemory(const MicroBatch& batch);

@@ -1,4 +1,7 @@
-/** Draws mutants: a line of code, each as likely as the others, then an operator with a place on it, then a place; without one, again. */
+/**
+ * Draws mutants: a line of code, each as likely as the others, then an operator with a place on it,
+ * then a place; without one, again.
+ */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,7 +9,9 @@ import { Random } from '../../dist/src/random.js';
 import { placesOf as placesOfCpp } from './cpp.mjs';
 import { placesOf as placesOfTypeScript } from './typescript.mjs';
 
-const FOLDERS = ['server', 'host', 'jobs', 'registry', 'gate', 'statistics', 'training'].map((name) => `src/${name}`);
+const FOLDERS = ['server', 'host', 'jobs', 'registry', 'gate', 'statistics', 'training'].map(
+  (name) => `src/${name}`,
+);
 const NATIVE = 'native/training';
 
 export const isNative = (file) => file.startsWith(`${NATIVE}/`);
@@ -17,7 +22,9 @@ const isCode = (line) => !/^\s*(?:$|\/\/|\/?\*)/.test(line);
 /** By their paths in the project, sorted. */
 function sourcesIn(root) {
   const files = [...FOLDERS, NATIVE].flatMap((folder) =>
-    readdirSync(path.join(root, folder), { recursive: true }).map((name) => `${folder}/${name.split(path.sep).join('/')}`),
+    readdirSync(path.join(root, folder), { recursive: true }).map(
+      (name) => `${folder}/${name.split(path.sep).join('/')}`,
+    ),
   );
   return new Map(
     files
@@ -34,7 +41,10 @@ function digestOf(sources) {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** Mutants without an end, none twice, and the digest of the sources that they are of. @param seed 8 hexadecimal digits */
+/**
+ * Mutants without an end, none twice, and the digest of the sources that they are of.
+ * @param seed 8 hexadecimal digits
+ */
 export function mutantsOf(root, seed) {
   const sources = sourcesIn(root);
   return { sources: digestOf(sources), drawn: drawn(sources, seed) };
@@ -68,7 +78,9 @@ function* drawn(sources, seed) {
     const places = placesIn(file).filter((place) => place.line === line);
     if (places.length === 0) continue;
     const operator = oneOf([...new Set(places.map((place) => place.operator))].sort());
-    const { column, start, end, after } = oneOf(places.filter((place) => place.operator === operator));
+    const { column, start, end, after } = oneOf(
+      places.filter((place) => place.operator === operator),
+    );
     const key = `${file}\0${start}\0${end}\0${after}`;
     if (before.has(key)) continue;
     before.add(key);

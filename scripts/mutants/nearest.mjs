@@ -1,4 +1,7 @@
-/** The suites that are nearest to a source: those of functions alone together, then one after the other, the cheapest first. */
+/**
+ * The suites that are nearest to a source: those of functions alone together, then one after the
+ * other, the cheapest first.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -72,7 +75,14 @@ const NEAREST = {
     'truth-seeking/guards',
     'training/fine-tuning',
   ],
-  'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/states', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
+  'src/jobs/queue': [
+    'jobs/kinds',
+    'jobs/store',
+    'jobs/states',
+    'jobs/queue',
+    'server/jobs',
+    'server/fine-tuning',
+  ],
   'src/server': [
     'server/failures',
     'server/json-body',
@@ -175,6 +185,9 @@ export function nearestSuites(root) {
       .sort((a, b) => b.length - a.length)[0];
     const suites = NEAREST[place];
     const units = suites.filter((suite) => unit.includes(suite));
-    return [...(units.length > 0 ? [units] : []), ...suites.filter((suite) => !unit.includes(suite)).map((suite) => [suite])];
+    return [
+      ...(units.length > 0 ? [units] : []),
+      ...suites.filter((suite) => !unit.includes(suite)).map((suite) => [suite]),
+    ];
   };
 }

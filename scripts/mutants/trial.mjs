@@ -30,7 +30,15 @@ const NATIVE_TESTS = [
   'numbers_test.cpp',
 ];
 /** What a build reads: of dist/, and of the native tests. */
-const TYPESCRIPT = ['tsconfig.json', 'package.json', 'src', 'bench', 'examples', 'test/models', 'test/host/fixtures.ts'];
+const TYPESCRIPT = [
+  'tsconfig.json',
+  'package.json',
+  'src',
+  'bench',
+  'examples',
+  'test/models',
+  'test/host/fixtures.ts',
+];
 const NATIVE = ['CMakeLists.txt', 'package.json', 'native', 'scripts', 'test/native'];
 
 export class Trials {
@@ -59,14 +67,18 @@ export class Trials {
     mkdirSync(folder, { recursive: true });
   }
 
-  /** What killed it: the names of tests; 'nothing' where it survived, and null where it does not compile, or to the same. */
+  /**
+   * What killed it: the names of tests; 'nothing' where it survived, and null where it does not
+   * compile, or to the same.
+   */
   async try({ file, text, whole }) {
     const [copy, build, test] = isNative(file)
       ? [path.join(this.#folder, 'native'), this.#buildNative, this.#testNative]
       : [path.join(this.#folder, 'typescript'), this.#buildTypeScript, this.#testTypeScript];
     if (!this.#built.has(copy)) {
       this.#copySources(isNative(file) ? NATIVE : TYPESCRIPT, copy);
-      if ((await build.call(this, copy)) !== 0) throw new Error(`the sources do not compile in ${copy}`);
+      if ((await build.call(this, copy)) !== 0)
+        throw new Error(`the sources do not compile in ${copy}`);
       this.#built.add(copy);
     }
     if (isNative(file)) await this.#timeOf(TARGET, () => this.#runNative(copy));
@@ -86,7 +98,10 @@ export class Trials {
 
   async #testTypeScript(copy, file) {
     const compiled = path.join('dist', file.replace(/\.ts$/, '.js'));
-    const [place, code] = [path.join(this.#root, compiled), readFileSync(path.join(copy, compiled))];
+    const [place, code] = [
+      path.join(this.#root, compiled),
+      readFileSync(path.join(copy, compiled)),
+    ];
     if (readFileSync(place).equals(code)) return null;
     for (const suites of this.#nearest(file)) {
       const name = suites.join(' ');
@@ -109,47 +124,75 @@ export class Trials {
   }
 
   #runSuites(suites, seconds) {
-    const jest = ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--selectProjects', 'unit', 'loop', 'campaign'];
+    const jest = [
+      '--experimental-vm-modules',
+      'node_modules/jest/bin/jest.js',
+      '--selectProjects',
+      'unit',
+      'loop',
+      'campaign',
+    ];
     const files = suites.map((suite) => `test/${suite}.test.ts`);
     return this.#run(process.execPath, [...jest, '--bail', '--silent', '--', ...files], seconds);
   }
 
   #runNative(copy, seconds) {
     const names = NATIVE_TESTS.flatMap((file) => {
-      const tests = readFileSync(path.join(copy, 'test', 'native', file), 'utf8').matchAll(/^TEST\((\w+)\)/gm);
+      const tests = readFileSync(path.join(copy, 'test', 'native', file), 'utf8').matchAll(
+        /^TEST\((\w+)\)/gm,
+      );
       return Array.from(tests, ([, name]) => name);
     });
     return this.#run(path.join(copy, 'build', 'tests', TARGET), names, seconds);
   }
 
   async #testNative(copy) {
-    return (await this.#runNative(copy, limitOf(this.#times.get(TARGET)))) === 0 ? 'nothing' : TARGET;
+    return (await this.#runNative(copy, limitOf(this.#times.get(TARGET)))) === 0
+      ? 'nothing'
+      : TARGET;
   }
 
   #buildTypeScript(copy) {
-    return this.#run(process.execPath, [path.join(this.#root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', copy], BUILD_SECONDS);
+    return this.#run(
+      process.execPath,
+      [path.join(this.#root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', copy],
+      BUILD_SECONDS,
+    );
   }
 
   async #buildNative(copy) {
     const build = path.join(copy, 'build');
     const configured = existsSync(path.join(build, 'CMakeCache.txt'))
       ? 0
-      : await this.#run('cmake', ['-S', copy, '-B', build, '-DCMAKE_BUILD_TYPE=Release'], BUILD_SECONDS);
+      : await this.#run(
+          'cmake',
+          ['-S', copy, '-B', build, '-DCMAKE_BUILD_TYPE=Release'],
+          BUILD_SECONDS,
+        );
     if (configured !== 0) return configured;
-    return this.#run('cmake', ['--build', build, '--config', 'Release', '--parallel', '2', '--target', TARGET], BUILD_SECONDS);
+    return this.#run(
+      'cmake',
+      ['--build', build, '--config', 'Release', '--parallel', '2', '--target', TARGET],
+      BUILD_SECONDS,
+    );
   }
 
   /** Only what differs is written, so that only that is compiled. */
   #copySources(names, copy) {
     for (const name of names) {
       const [from, to] = [path.join(this.#root, name), path.join(copy, name)];
-      const files = statSync(from).isDirectory() ? ['', ...readdirSync(from, { recursive: true })] : [''];
-      const there = existsSync(to) && statSync(to).isDirectory() ? readdirSync(to, { recursive: true }) : [];
-      for (const file of there) if (!files.includes(file)) rmSync(path.join(to, file), { recursive: true, force: true });
+      const files = statSync(from).isDirectory()
+        ? ['', ...readdirSync(from, { recursive: true })]
+        : [''];
+      const there =
+        existsSync(to) && statSync(to).isDirectory() ? readdirSync(to, { recursive: true }) : [];
+      for (const file of there)
+        if (!files.includes(file)) rmSync(path.join(to, file), { recursive: true, force: true });
       for (const file of files) {
         const [source, target] = [path.join(from, file), path.join(to, file)];
         if (statSync(source).isDirectory()) mkdirSync(target, { recursive: true });
-        else if (!existsSync(target) || !readFileSync(source).equals(readFileSync(target))) cpSync(source, target);
+        else if (!existsSync(target) || !readFileSync(source).equals(readFileSync(target)))
+          cpSync(source, target);
       }
     }
     const modules = path.join(copy, 'node_modules');
@@ -160,7 +203,8 @@ export class Trials {
   async #timeOf(name, run) {
     if (!this.#times.has(name)) {
       const begun = performance.now();
-      if ((await run()) !== 0 && (await run()) !== 0) throw new Error(`${name}: fails without a mutant, twice`);
+      if ((await run()) !== 0 && (await run()) !== 0)
+        throw new Error(`${name}: fails without a mutant, twice`);
       const seconds = Math.ceil((performance.now() - begun) / 1000);
       this.#times.set(name, seconds);
       this.#onTime(name, seconds);
@@ -173,8 +217,11 @@ export class Trials {
     return new Promise((resolve, reject) => {
       const child = spawn(command, args, { cwd: this.#root, stdio: 'ignore', detached: true });
       this.#child = child;
-      const timer = seconds === undefined ? undefined : setTimeout(() => this.#kill(), seconds * 1000);
-      child.on('error', (cause) => reject(new Error(`${command} could not be run: ${cause.message}`, { cause })));
+      const timer =
+        seconds === undefined ? undefined : setTimeout(() => this.#kill(), seconds * 1000);
+      child.on('error', (cause) =>
+        reject(new Error(`${command} could not be run: ${cause.message}`, { cause })),
+      );
       child.on('exit', (code) => {
         clearTimeout(timer);
         this.#kill(); // what it left behind

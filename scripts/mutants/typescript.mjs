@@ -2,13 +2,37 @@
 import { parseSync } from '@swc/core';
 
 const PARSER = { syntax: 'typescript', explicitResourceManagement: true };
-const COMPARISONS = { '<': '<=', '<=': '<', '>': '>=', '>=': '>', '===': '!==', '!==': '===', '==': '!=', '!=': '==' };
+const COMPARISONS = {
+  '<': '<=',
+  '<=': '<',
+  '>': '>=',
+  '>=': '>',
+  '===': '!==',
+  '!==': '===',
+  '==': '!=',
+  '!=': '==',
+};
 const SIGNS = { '+': '-', '-': '+', '+=': '-=', '-=': '+=', '++': '--', '--': '++' };
 /** Of the nodes for types, those that hold an expression. */
-const WITH_EXPRESSION = new Set(['TsAsExpression', 'TsNonNullExpression', 'TsSatisfiesExpression', 'TsConstAssertion', 'TsInstantiation']);
-const REMOVED = new Set(['ExpressionStatement', 'ThrowStatement', 'BreakStatement', 'ContinueStatement', 'ReturnStatement']);
+const WITH_EXPRESSION = new Set([
+  'TsAsExpression',
+  'TsNonNullExpression',
+  'TsSatisfiesExpression',
+  'TsConstAssertion',
+  'TsInstantiation',
+]);
+const REMOVED = new Set([
+  'ExpressionStatement',
+  'ThrowStatement',
+  'BreakStatement',
+  'ContinueStatement',
+  'ReturnStatement',
+]);
 
-/** Calls whose value does not depend on the order of their arguments: swapped ones are the same program. */
+/**
+ * Calls whose value does not depend on the order of their arguments: swapped ones are the same
+ * program.
+ */
 const UNORDERED = new Set(['Math.max', 'Math.min', 'Math.hypot']);
 
 /** From the byte offsets of swc to those of the text. */
@@ -47,7 +71,10 @@ function* nodesOf(node) {
   }
 }
 
-/** Places by operator, each with what stands there and what is put in its place. @returns {{operator, at, start, end, after}[]} */
+/**
+ * Places by operator, each with what stands there and what is put in its place.
+ * @returns {{operator, at, start, end, after}[]}
+ */
 export function placesOf(text) {
   // Where the counting begins is where a statement before all others begins.
   const { body, span } = parseSync(`;${text}`, { ...PARSER, target: 'es2022' });
@@ -56,11 +83,17 @@ export function placesOf(text) {
   const to = (node) => offset(node.span.end - span.start - 1);
   const of = (node) => text.slice(from(node), to(node));
   const places = [];
-  const add = (operator, node, after, at = from(node)) => places.push({ operator, at, start: from(node), end: to(node), after });
+  const add = (operator, node, after, at = from(node)) =>
+    places.push({ operator, at, start: from(node), end: to(node), after });
   const between = (operator, node, [first, last], other) => {
     const at = text.indexOf(node.operator, first);
     if (other !== undefined && at >= 0 && at < last)
-      add(operator, node, `${text.slice(from(node), at)}${other}${text.slice(at + node.operator.length, to(node))}`, at);
+      add(
+        operator,
+        node,
+        `${text.slice(from(node), at)}${other}${text.slice(at + node.operator.length, to(node))}`,
+        at,
+      );
   };
   /** Breaks at the end of a switch, without which it ends there too. */
   const idle = new Set();
@@ -76,23 +109,40 @@ export function placesOf(text) {
       between('comparison', node, gap, COMPARISONS[operator]);
       if (!isText(node)) between('sign', node, gap, SIGNS[operator]);
     } else if (type === 'AssignmentExpression') {
-      if (!isText(node.right)) between('sign', node, [to(node.left), from(node.right)], SIGNS[operator]);
-    } else if (type === 'UpdateExpression') between('sign', node, [from(node), to(node)], SIGNS[operator]);
-    else if (type === 'UnaryExpression' && operator === '-') add('sign', node, `(${of(node.argument)})`);
-    else if (type === 'NumericLiteral') for (const by of [1, -1]) add('constant', node, `(${node.value + by})`);
-    else if (type === 'BigIntLiteral') for (const by of ['+', '-']) add('constant', node, `(${of(node)} ${by} 1n)`);
-    else if ((type === 'CallExpression' || type === 'NewExpression') && !UNORDERED.has(of(node.callee))) {
-      const given = (node.arguments ?? []).map(({ spread, expression }) => (spread === null ? expression : null));
+      if (!isText(node.right))
+        between('sign', node, [to(node.left), from(node.right)], SIGNS[operator]);
+    } else if (type === 'UpdateExpression')
+      between('sign', node, [from(node), to(node)], SIGNS[operator]);
+    else if (type === 'UnaryExpression' && operator === '-')
+      add('sign', node, `(${of(node.argument)})`);
+    else if (type === 'NumericLiteral')
+      for (const by of [1, -1]) add('constant', node, `(${node.value + by})`);
+    else if (type === 'BigIntLiteral')
+      for (const by of ['+', '-']) add('constant', node, `(${of(node)} ${by} 1n)`);
+    else if (
+      (type === 'CallExpression' || type === 'NewExpression') &&
+      !UNORDERED.has(of(node.callee))
+    ) {
+      const given = (node.arguments ?? []).map(({ spread, expression }) =>
+        spread === null ? expression : null,
+      );
       for (const [i, second] of given.entries()) {
         const first = given[i - 1];
         if (!first || !second || of(first) === of(second)) continue;
-        const after = [text.slice(from(node), from(first)), of(second), text.slice(to(first), from(second)), of(first)].join('');
+        const after = [
+          text.slice(from(node), from(first)),
+          of(second),
+          text.slice(to(first), from(second)),
+          of(first),
+        ].join('');
         add('argument swapped', node, after + text.slice(to(second), to(node)), from(first));
       }
     }
     // A function that has to give something and does not is refused by the compiler.
-    if (REMOVED.has(type) && !idle.has(node) && !(type === 'ReturnStatement' && node.argument)) add('statement removed', node, ';');
-    if (node.test?.span !== undefined && type !== 'SwitchCase') add('condition negated', node.test, `!(${of(node.test)})`);
+    if (REMOVED.has(type) && !idle.has(node) && !(type === 'ReturnStatement' && node.argument))
+      add('statement removed', node, ';');
+    if (node.test?.span !== undefined && type !== 'SwitchCase')
+      add('condition negated', node.test, `!(${of(node.test)})`);
   }
   return places;
 }

@@ -1,4 +1,7 @@
-/** A call of the AI SDK as a request of a host, and what of it a model of this process does not know. */
+/**
+ * A call of the AI SDK as a request of a host, and what of it a model of this process does not
+ * know.
+ */
 import {
   UnsupportedFunctionalityError,
   type LanguageModelV3CallOptions,
@@ -14,7 +17,9 @@ type Part = Exclude<LanguageModelV3Message['content'][number], string>;
 function textOf(part: Part): string {
   if (part.type === 'text') return part.text;
   if (part.type === 'reasoning') return ''; // no template here takes it back
-  throw new UnsupportedFunctionalityError({ functionality: `a part of kind ${part.type} in a prompt` });
+  throw new UnsupportedFunctionalityError({
+    functionality: `a part of kind ${part.type} in a prompt`,
+  });
 }
 
 const messageOf = ({ role, content }: LanguageModelV3Message): ChatMessage => ({
@@ -28,20 +33,31 @@ export interface Call {
 }
 
 /**
- * @param index of the call; without a seed of its own each has other draws, as the first, the second and so on of the provider
+ * @param index of the call; without a seed of its own each has other draws, as the first, the
+ *   second and so on of the provider
  * @throws UnsupportedFunctionalityError for files and tools in the prompt
  */
-export function callOf(options: LanguageModelV3CallOptions, maxOutputTokens: number, index: number): Call {
-  const { prompt, temperature, topK, topP, seed, stopSequences, responseFormat, abortSignal } = options;
+export function callOf(
+  options: LanguageModelV3CallOptions,
+  maxOutputTokens: number,
+  index: number,
+): Call {
+  const { prompt, temperature, topK, topP, seed, stopSequences, responseFormat, abortSignal } =
+    options;
   const warnings: SharedV3Warning[] = [];
   const unsupported = (feature: string, given: boolean, details?: string): void => {
-    if (given) warnings.push({ type: 'unsupported', feature, ...(details !== undefined && { details }) });
+    if (given)
+      warnings.push({ type: 'unsupported', feature, ...(details !== undefined && { details }) });
   };
   unsupported('presencePenalty', (options.presencePenalty ?? 0) !== 0);
   unsupported('frequencyPenalty', (options.frequencyPenalty ?? 0) !== 0);
   unsupported('tools', (options.tools ?? []).length > 0, 'the model is not told of them');
   const schema = responseFormat?.type === 'json' ? responseFormat.schema : undefined;
-  unsupported('responseFormat', responseFormat?.type === 'json' && schema === undefined, 'JSON needs a schema, or the reply is plain text');
+  unsupported(
+    'responseFormat',
+    responseFormat?.type === 'json' && schema === undefined,
+    'JSON needs a schema, or the reply is plain text',
+  );
   return {
     warnings,
     request: {

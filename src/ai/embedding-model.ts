@@ -10,7 +10,10 @@ export function embeddingModel(modelId: string, use: UseModel): EmbeddingModelV3
     supportsParallelCalls: true,
     doEmbed: ({ values, abortSignal }) =>
       use(abortSignal, async ({ model, adapter }) => {
-        const { rows, tokens } = await model.embed(values, { adapter, ...(abortSignal && { signal: abortSignal }) });
+        const { rows, tokens } = await model.embed(values, {
+          adapter,
+          ...(abortSignal && { signal: abortSignal }),
+        });
         return {
           embeddings: rows.map((row) => [...row]),
           usage: { tokens: tokens.reduce((sum, count) => sum + count, 0) },

@@ -1,4 +1,12 @@
-/** `isopro-native/ai`: models of this process for the AI SDK (its specification v3, which `ai` 6 has). */
+/**
+ * `isopro-native/ai`: models of this process for the AI SDK (its specification v3, which `ai` 6
+ * has).
+ */
 import '../bundled.js';
 
-export { createIsopro, type IsoproModelSettings, type IsoproProvider, type IsoproProviderOptions } from './provider.js';
+export {
+  createIsopro,
+  type IsoproModelSettings,
+  type IsoproProvider,
+  type IsoproProviderOptions,
+} from './provider.js';

@@ -11,7 +11,10 @@ import type { HostReply } from '../host/host-request.js';
 import { callOf, type Call } from './call.js';
 import type { UseModel } from './models.js';
 
-const finishOf = ({ finish }: HostReply): LanguageModelV3FinishReason => ({ unified: finish, raw: finish });
+const finishOf = ({ finish }: HostReply): LanguageModelV3FinishReason => ({
+  unified: finish,
+  raw: finish,
+});
 
 const usageOf = ({ promptIds, tokenIds, reusedTokens }: HostReply): LanguageModelV3Usage => ({
   inputTokens: {
@@ -24,8 +27,14 @@ const usageOf = ({ promptIds, tokenIds, reusedTokens }: HostReply): LanguageMode
 });
 
 /** @param nextCall the number of a call, which no other call of the provider has */
-export function languageModel(modelId: string, use: UseModel, maxOutputTokens: number, nextCall: () => number): LanguageModelV3 {
-  const call = (options: LanguageModelV3CallOptions): Call => callOf(options, maxOutputTokens, nextCall());
+export function languageModel(
+  modelId: string,
+  use: UseModel,
+  maxOutputTokens: number,
+  nextCall: () => number,
+): LanguageModelV3 {
+  const call = (options: LanguageModelV3CallOptions): Call =>
+    callOf(options, maxOutputTokens, nextCall());
   return {
     specificationVersion: 'v3',
     provider: 'isopro-native',
@@ -36,33 +45,49 @@ export function languageModel(modelId: string, use: UseModel, maxOutputTokens: n
       const { request, warnings } = call(options);
       return use(options.abortSignal, async ({ model, adapter }) => {
         const reply = await model.generate({ ...request, adapter });
-        return { content: [{ type: 'text', text: reply.text }], finishReason: finishOf(reply), usage: usageOf(reply), warnings };
+        return {
+          content: [{ type: 'text', text: reply.text }],
+          finishReason: finishOf(reply),
+          usage: usageOf(reply),
+          warnings,
+        };
       });
     },
 
     async doStream(options): Promise<LanguageModelV3StreamResult> {
       const left = new AbortController();
-      const signal = options.abortSignal === undefined ? left.signal : AbortSignal.any([options.abortSignal, left.signal]);
+      const signal =
+        options.abortSignal === undefined
+          ? left.signal
+          : AbortSignal.any([options.abortSignal, left.signal]);
       const { request, warnings } = call({ ...options, abortSignal: signal });
-      const reply = (controller: ReadableStreamDefaultController<LanguageModelV3StreamPart>): Promise<HostReply> =>
+      const reply = (
+        controller: ReadableStreamDefaultController<LanguageModelV3StreamPart>,
+      ): Promise<HostReply> =>
         use(signal, async ({ model, adapter }) => {
           const tokens = model.stream({ ...request, adapter });
           controller.enqueue({ type: 'text-start', id: '0' });
           for (;;) {
             const next = await tokens.next();
             if (next.done === true) return next.value;
-            if (next.value.text !== '') controller.enqueue({ type: 'text-delta', id: '0', delta: next.value.text });
+            if (next.value.text !== '')
+              controller.enqueue({ type: 'text-delta', id: '0', delta: next.value.text });
           }
         });
       return {
         stream: new ReadableStream<LanguageModelV3StreamPart>({
           start: (controller) => controller.enqueue({ type: 'stream-start', warnings }),
-          // Once: a token is some bytes, and the reply goes on with those of others whether or not anybody reads it.
+          // Once: a token is some bytes, and the reply goes on with those of others whether or not
+          // anybody reads it.
           async pull(controller) {
             try {
               const whole = await reply(controller);
               controller.enqueue({ type: 'text-end', id: '0' });
-              controller.enqueue({ type: 'finish', finishReason: finishOf(whole), usage: usageOf(whole) });
+              controller.enqueue({
+                type: 'finish',
+                finishReason: finishOf(whole),
+                usage: usageOf(whole),
+              });
               controller.close();
             } catch (error) {
               if (left.signal.aborted) return; // nobody reads any more

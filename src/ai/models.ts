@@ -11,7 +11,10 @@ export interface OpenModel {
 }
 
 /** Runs `work` on a model that is loaded before, or shared. */
-export type UseModel = <T>(signal: AbortSignal | undefined, work: (open: OpenModel) => Promise<T>) => Promise<T>;
+export type UseModel = <T>(
+  signal: AbortSignal | undefined,
+  work: (open: OpenModel) => Promise<T>,
+) => Promise<T>;
 
 /** What a provider has loaded. */
 export class Models {
@@ -33,13 +36,15 @@ export class Models {
   use(modelId: string, adapter: string | undefined): UseModel {
     const key = JSON.stringify([modelId, adapter ?? null]);
     return async (signal, work) => {
-      if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', 'the provider has been disposed');
+      if (this.#disposed)
+        throw new IsoproError('OBJECT_DISPOSED', 'the provider has been disposed');
       const cancel = signal === undefined ? {} : { signal };
       const model = await this.#host.load(modelId, { ...this.#load, ...cancel });
       this.#handles.add(model);
       try {
         const loaded = adapter === undefined ? null : await model.loadAdapter(adapter, cancel);
-        if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', 'the provider has been disposed');
+        if (this.#disposed)
+          throw new IsoproError('OBJECT_DISPOSED', 'the provider has been disposed');
         if (!this.#kept.has(key)) this.#kept.set(key, model);
         return await work({ model, adapter: loaded });
       } finally {
@@ -53,6 +58,8 @@ export class Models {
 
   async dispose(): Promise<void> {
     this.#disposed = true;
-    await (this.#own ? this.#host.dispose() : Promise.all([...this.#handles].map((model) => model.dispose())));
+    await (this.#own
+      ? this.#host.dispose()
+      : Promise.all([...this.#handles].map((model) => model.dispose())));
   }
 }

@@ -1,5 +1,14 @@
-/** The provider: language and embedding models by name, loaded at their first call and shared by all that name them. */
-import { NoSuchModelError, type EmbeddingModelV3, type ImageModelV3, type LanguageModelV3, type ProviderV3 } from '@ai-sdk/provider';
+/**
+ * The provider: language and embedding models by name, loaded at their first call and shared by all
+ * that name them.
+ */
+import {
+  NoSuchModelError,
+  type EmbeddingModelV3,
+  type ImageModelV3,
+  type LanguageModelV3,
+  type ProviderV3,
+} from '@ai-sdk/provider';
 import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
@@ -10,12 +19,18 @@ import { Models } from './models.js';
 export interface IsoproModelSettings {
   /** Path of a LoRA adapter in GGUF. Default: the bare base. */
   readonly adapter?: string;
-  /** Of a reply where a call does not say it: `maxOutputTokens`. Default 1024; a reply ends in any case where the context is full. */
+  /**
+   * Of a reply where a call does not say it: `maxOutputTokens`. Default 1024; a reply ends in any
+   * case where the context is full.
+   */
   readonly maxOutputTokens?: number;
 }
 
 export interface IsoproProviderOptions {
-  /** Where models are loaded; `dispose` then leaves it as it is. Default: a host of the provider's own. */
+  /**
+   * Where models are loaded; `dispose` then leaves it as it is. Default: a host of the provider's
+   * own.
+   */
   readonly host?: ModelHost;
   /** How they are loaded. */
   readonly load?: Omit<HostLoadOptions, 'signal'>;
@@ -25,7 +40,10 @@ export interface IsoproProvider extends ProviderV3 {
   (modelId: string, settings?: IsoproModelSettings): LanguageModelV3;
   /** A path of a GGUF file, an alias or an `hf:` URI. */
   languageModel(modelId: string, settings?: IsoproModelSettings): LanguageModelV3;
-  embeddingModel(modelId: string, settings?: Pick<IsoproModelSettings, 'adapter'>): EmbeddingModelV3;
+  embeddingModel(
+    modelId: string,
+    settings?: Pick<IsoproModelSettings, 'adapter'>,
+  ): EmbeddingModelV3;
   /** Ends what runs and frees the models. */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -40,10 +58,14 @@ const modelSettings = z.strictObject({
     .max(2 ** 31 - 1)
     .default(1024),
 });
-const providerOptions = z.strictObject({ host: z.instanceof(ModelHost).optional(), load: z.custom<HostLoadOptions>().optional() });
+const providerOptions = z.strictObject({
+  host: z.instanceof(ModelHost).optional(),
+  load: z.custom<HostLoadOptions>().optional(),
+});
 
 /**
- * @example const isopro = createIsopro(); await generateText({ model: isopro('smollm2-135m'), prompt: 'Name a river.' });
+ * @example const isopro = createIsopro(); await generateText({ model: isopro('smollm2-135m'),
+ *   prompt: 'Name a river.' });
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function createIsopro(options: IsoproProviderOptions = {}): IsoproProvider {
@@ -52,20 +74,31 @@ export function createIsopro(options: IsoproProviderOptions = {}): IsoproProvide
   let calls = 0;
   const language = (modelId: string, settings: IsoproModelSettings = {}): LanguageModelV3 => {
     const { adapter, maxOutputTokens } = checked(modelSettings, settings, 'settings');
-    return languageModel(checked(modelName, modelId, 'modelId'), models.use(modelId, adapter), maxOutputTokens, () => calls++);
+    return languageModel(
+      checked(modelName, modelId, 'modelId'),
+      models.use(modelId, adapter),
+      maxOutputTokens,
+      () => calls++,
+    );
   };
-  const embedding = (modelId: string, settings: Pick<IsoproModelSettings, 'adapter'> = {}): EmbeddingModelV3 => {
+  const embedding = (
+    modelId: string,
+    settings: Pick<IsoproModelSettings, 'adapter'> = {},
+  ): EmbeddingModelV3 => {
     const { adapter } = checked(modelSettings, settings, 'settings');
     return embeddingModel(checked(modelName, modelId, 'modelId'), models.use(modelId, adapter));
   };
-  return Object.assign((modelId: string, settings?: IsoproModelSettings) => language(modelId, settings), {
-    specificationVersion: 'v3' as const,
-    languageModel: language,
-    embeddingModel: embedding,
-    imageModel: (modelId: string): ImageModelV3 => {
-      throw new NoSuchModelError({ modelId, modelType: 'imageModel' });
+  return Object.assign(
+    (modelId: string, settings?: IsoproModelSettings) => language(modelId, settings),
+    {
+      specificationVersion: 'v3' as const,
+      languageModel: language,
+      embeddingModel: embedding,
+      imageModel: (modelId: string): ImageModelV3 => {
+        throw new NoSuchModelError({ modelId, modelType: 'imageModel' });
+      },
+      dispose: () => models.dispose(),
+      [Symbol.asyncDispose]: () => models.dispose(),
     },
-    dispose: () => models.dispose(),
-    [Symbol.asyncDispose]: () => models.dispose(),
-  });
+  );
 }

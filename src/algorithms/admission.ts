@@ -15,10 +15,16 @@ export const rarity = ({ rollouts }: Group<Sample>): number => 1 - smoothedSolve
 export const unusable = ({ verdict, finish }: Sample): Admission | null =>
   verdict.kind === 'none' ? 'undecided' : finish !== 'stop' ? 'incomplete' : null;
 
-/** The fate of each, group by group. @param decide of one group; asked for the rollouts that are usable, in their order */
+/**
+ * The fate of each, group by group.
+ * @param decide of one group; asked for the rollouts that are usable, in their order
+ */
 export function fates<S extends Sample>(
   groups: readonly Group<S>[],
-  decide: (group: Group<S>) => { readonly weight: number; readonly fateOf: (rollout: S) => Omit<Fate, 'weight'> },
+  decide: (group: Group<S>) => {
+    readonly weight: number;
+    readonly fateOf: (rollout: S) => Omit<Fate, 'weight'>;
+  },
 ): Map<S, Fate> {
   const found = new Map<S, Fate>();
   for (const group of groups) {

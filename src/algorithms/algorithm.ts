@@ -1,6 +1,7 @@
 /**
- * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of them. One file an algorithm, and its place
- * in the list of index.ts; flags, refusals, manifest and judge take it from there.
+ * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of
+ * them. One file an algorithm, and its place in the list of index.ts; flags, refusals, manifest and
+ * judge take it from there.
  */
 import type { z } from 'zod';
 import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
@@ -31,8 +32,9 @@ export interface Fate {
 }
 
 /**
- * What is trained on: `passing` what the verifier accepts; the others are controls. `shuffled` and `random` draw other verdicts, `failing`
- * takes what was refused, `references` the task's own replies in place of what was sampled.
+ * What is trained on: `passing` what the verifier accepts; the others are controls. `shuffled` and
+ * `random` draw other verdicts, `failing` takes what was refused, `references` the task's own
+ * replies in place of what was sampled.
  */
 export const ACCEPTANCES = ['passing', 'shuffled', 'random', 'failing', 'references'] as const;
 export type Acceptance = (typeof ACCEPTANCES)[number];
@@ -59,12 +61,18 @@ export interface LearningSettings extends AdmissionSettings {
   readonly seed: string;
   readonly sampling: { readonly temperature: number; readonly maxTokens: number };
   readonly optimiser: { readonly stepsPerIteration: number };
-  readonly buffer: AdmissionSettings['buffer'] & { readonly newShare: number; readonly accumulate: boolean };
+  readonly buffer: AdmissionSettings['buffer'] & {
+    readonly newShare: number;
+    readonly accumulate: boolean;
+  };
 }
 
 /** A model that another learns from. */
 export interface Teacher {
-  /** What it makes of what was sampled: for each sample the log-probability of each sampled token, in order, at the temperature. */
+  /**
+   * What it makes of what was sampled: for each sample the log-probability of each sampled token,
+   * in order, at the temperature.
+   */
   logprobs(
     samples: readonly KeyedRollout[],
     options: { readonly temperature: number; readonly signal?: AbortSignal },
@@ -106,27 +114,43 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
   /** What cannot be trained this way, each sentence beginning with the setting's path. */
   contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
-  /** Whether its steps draw accepted rollouts from the replay buffer, those of earlier iterations too. Default: they do not. */
+  /**
+   * Whether its steps draw accepted rollouts from the replay buffer, those of earlier iterations
+   * too. Default: they do not.
+   */
   readonly replays?: boolean;
-  /** Whether an iteration trains from the untrained adapter, and not from the one that sampled. Default: it does not. */
+  /**
+   * Whether an iteration trains from the untrained adapter, and not from the one that sampled.
+   * Default: it does not.
+   */
   startsAnew?(settings: WithOwn<AdmissionSettings, z.output<z.ZodObject<Shape>>>): boolean;
   /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
   readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
   /**
-   * What becomes of each rollout. It follows from verdicts, ends and tokens alone, so that a run decides by it and its judge decides again.
+   * What becomes of each rollout. It follows from verdicts, ends and tokens alone, so that a run
+   * decides by it and its judge decides again.
    * @param groups of one iteration, in the order in which they were sampled
    */
-  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, z.output<z.ZodObject<Shape>>>): Map<S, Fate>;
+  admit<S extends Sample>(
+    groups: readonly Group<S>[],
+    context: AdmissionContext<S, z.output<z.ZodObject<Shape>>>,
+  ): Map<S, Fate>;
   /** One iteration of steps; none where there is nothing to train on. @throws as Trainer.step */
   learn(context: LearningContext<z.output<z.ZodObject<Shape>>>): Promise<StepStatistics[]>;
 }
 
 /** One of several: its own settings are among those of the run, and are read by its schema. */
 export interface Algorithm<Id extends string = string, Shape extends z.ZodRawShape = z.ZodRawShape>
-  extends Omit<AlgorithmDefinition<Id, Shape>, 'contradictions' | 'startsAnew' | 'admit' | 'learn'> {
+  extends Omit<
+    AlgorithmDefinition<Id, Shape>,
+    'contradictions' | 'startsAnew' | 'admit' | 'learn'
+  > {
   contradictions(settings: SampledSettings): string[];
   startsAnew(settings: AdmissionSettings): boolean;
-  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, object>): Map<S, Fate>;
+  admit<S extends Sample>(
+    groups: readonly Group<S>[],
+    context: AdmissionContext<S, object>,
+  ): Map<S, Fate>;
   learn(context: LearningContext<object>): Promise<StepStatistics[]>;
 }
 
@@ -134,7 +158,9 @@ export interface Algorithm<Id extends string = string, Shape extends z.ZodRawSha
 export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   definition: AlgorithmDefinition<Id, Shape>,
 ): Algorithm<Id, Shape> {
-  const own = <S extends AdmissionSettings>(settings: S): WithOwn<S, z.output<z.ZodObject<Shape>>> => ({
+  const own = <S extends AdmissionSettings>(
+    settings: S,
+  ): WithOwn<S, z.output<z.ZodObject<Shape>>> => ({
     ...settings,
     algorithm: { ...settings.algorithm, ...definition.settings.parse(settings.algorithm) },
   });
@@ -142,7 +168,8 @@ export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
     ...definition,
     contradictions: (settings) => definition.contradictions(own(settings)),
     startsAnew: (settings) => definition.startsAnew?.(own(settings)) ?? false,
-    admit: (groups, context) => definition.admit(groups, { ...context, settings: own(context.settings) }),
+    admit: (groups, context) =>
+      definition.admit(groups, { ...context, settings: own(context.settings) }),
     learn: (context) => definition.learn({ ...context, settings: own(context.settings) }),
   };
 }

@@ -1,9 +1,11 @@
 /**
- * On-policy distillation (Agarwal et al. 2024, arXiv 2306.13649; Gu et al. 2024, arXiv 2306.08543): the student is pulled towards a teacher
- * on what it says itself. Minimised is the reverse divergence KL(student || teacher) of each next token. Its gradient is a policy gradient
- * in which every sampled token has an advantage of its own, log p_teacher - log p_student: in the mean over samples the score function
- * times 1 vanishes, and what is left is the gradient of the divergence; so does that of any baseline. (The trainer's k3 term would not do:
- * as a loss it has the gradient of the forward divergence.)
+ * On-policy distillation (Agarwal et al. 2024, arXiv 2306.13649; Gu et al. 2024, arXiv 2306.08543):
+ * the student is pulled towards a teacher on what it says itself. Minimised is the reverse
+ * divergence KL(student || teacher) of each next token. Its gradient is a policy gradient in which
+ * every sampled token has an advantage of its own, log p_teacher - log p_student: in the mean over
+ * samples the score function times 1 vanishes, and what is left is the gradient of the divergence;
+ * so does that of any baseline. (The trainer's k3 term would not do: as a loss it has the gradient
+ * of the forward divergence.)
  */
 import { z } from 'zod';
 import type { Objective } from '../engine/trainer.js';
@@ -15,18 +17,26 @@ import { keyedRollouts } from './sequences.js';
 import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
 /** log p_teacher - log p_student, by sampled token. */
-export const margins = (student: Float32Array, teacher: Float32Array): Float32Array => teacher.map((value, t) => value - student[t]!);
+export const margins = (student: Float32Array, teacher: Float32Array): Float32Array =>
+  teacher.map((value, t) => value - student[t]!);
 
-/** The reverse divergence per token as samples show it: the mean of -margin over all of them; 0 where there is none. */
+/**
+ * The reverse divergence per token as samples show it: the mean of -margin over all of them; 0
+ * where there is none.
+ */
 export function sampledDivergence(samples: readonly Float32Array[]): number {
   const tokens = samples.reduce((sum, { length }) => sum + length, 0);
-  return tokens === 0 ? 0 : -samples.reduce((sum, row) => sum + row.reduce((total, margin) => total + margin, 0), 0) / tokens;
+  return tokens === 0
+    ? 0
+    : -samples.reduce((sum, row) => sum + row.reduce((total, margin) => total + margin, 0), 0) /
+        tokens;
 }
 
 /**
- * Margins less their mean at the same place in the reply, over the samples of an iteration. A baseline leaves the mean of the gradient (up
- * to (n - 1) / n, since a sample counts in its own), and without it nearly every sampled token would be pushed down, in favour of tokens
- * that neither model says: the mean margin is minus the divergence.
+ * Margins less their mean at the same place in the reply, over the samples of an iteration. A
+ * baseline leaves the mean of the gradient (up to (n - 1) / n, since a sample counts in its own),
+ * and without it nearly every sampled token would be pushed down, in favour of tokens that neither
+ * model says: the mean margin is minus the divergence.
  */
 export function centred(rows: readonly Float32Array[]): Float32Array[] {
   const means = Array.from({ length: Math.max(0, ...rows.map(({ length }) => length)) }, (_, t) => {
@@ -37,8 +47,9 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
 }
 
 /**
- * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the mean of m over those that the teacher
- * finds likelier; the mean of |m| over those where the two differ. The last two pull every such token alike: imitation token by token.
+ * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the
+ * mean of m over those that the teacher finds likelier; the mean of |m| over those where the two
+ * differ. The last two pull every such token alike: imitation token by token.
  */
 export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
 export type Pressure = (typeof PRESSURES)[number];
@@ -49,11 +60,17 @@ const PULL: Readonly<Record<Exclude<Pressure, 'reverse-kl'>, (margin: number) =>
   absolute: Math.sign,
 };
 
-/** Advantages of the sampled tokens. The trainer's mean is over all of them, so those that count weigh more the fewer they are. */
+/**
+ * Advantages of the sampled tokens. The trainer's mean is over all of them, so those that count
+ * weigh more the fewer they are.
+ */
 export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure): Float32Array[] {
   if (pressure === 'reverse-kl') return centred(rows);
   const pulled = rows.map((row) => row.map(PULL[pressure]));
-  const counted = pulled.reduce((sum, row) => sum + row.reduce((count, pull) => count + Math.abs(pull), 0), 0);
+  const counted = pulled.reduce(
+    (sum, row) => sum + row.reduce((count, pull) => count + Math.abs(pull), 0),
+    0,
+  );
   const tokens = rows.reduce((sum, { length }) => sum + length, 0);
   const scale = counted === 0 ? 0 : tokens / counted;
   return pulled.map((row) => row.map((pull) => scale * pull));
@@ -63,7 +80,9 @@ export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure):
 export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): number {
   if (pressure === 'reverse-kl') return sampledDivergence(rows);
   const counted = rows.flatMap((row) => [...row].filter((margin) => PULL[pressure](margin) !== 0));
-  return counted.length === 0 ? 0 : counted.reduce((sum, margin) => sum + Math.abs(margin), 0) / counted.length;
+  return counted.length === 0
+    ? 0
+    : counted.reduce((sum, margin) => sum + Math.abs(margin), 0) / counted.length;
 }
 
 /** Within which a sample is trained on once the policy has moved. */
@@ -77,74 +96,128 @@ export const distill = algorithm({
       .string()
       .min(1)
       .optional()
-      .describe('distill: the model to learn from, named as --model is; its vocabulary has to be the same'),
+      .describe(
+        'distill: the model to learn from, named as --model is; its vocabulary has to be the same',
+      ),
     teacherExamples: z
       .int()
       .min(1)
       .max(64)
       .optional()
-      .describe('distill: solved examples that the teacher reads before each problem, and the student does not'),
+      .describe(
+        'distill: solved examples that the teacher reads before each problem, and the student does not',
+      ),
     headroom: z
       .number()
       .min(0)
       .max(1)
       .default(0.05)
-      .describe('distill: by how much the teacher has to be better on the dev problems for the run to begin'),
+      .describe(
+        'distill: by how much the teacher has to be better on the dev problems for the run to begin',
+      ),
     pressure: z
       .enum(PRESSURES)
       .default('reverse-kl')
-      .describe('distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs'),
+      .describe(
+        'distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs',
+      ),
   }),
-  contradictions: ({ sampling: { topP }, buffer: { accept }, algorithm: { teacher }, layers: { dropout } }) => [
-    ...(teacher === undefined ? ['algorithm.teacher: distill learns from a teacher: name a model'] : []),
-    ...(topP < 1 ? ['sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one'] : []),
+  contradictions: ({
+    sampling: { topP },
+    buffer: { accept },
+    algorithm: { teacher },
+    layers: { dropout },
+  }) => [
+    ...(teacher === undefined
+      ? ['algorithm.teacher: distill learns from a teacher: name a model']
+      : []),
+    ...(topP < 1
+      ? [
+          'sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one',
+        ]
+      : []),
     ...(accept !== 'passing' ? ['buffer.accept: distill trains on all verdicts'] : []),
-    ...(dropout > 0 ? ['layers.dropout: distill takes ratios to probabilities that were measured without it'] : []),
+    ...(dropout > 0
+      ? ['layers.dropout: distill takes ratios to probabilities that were measured without it']
+      : []),
   ],
   readsReasoning: () => false,
 
-  admit: (groups) => fates(groups, (group) => ({ weight: rarity(group), fateOf: () => ({ admission: 'distilled' }) })),
+  admit: (groups) =>
+    fates(groups, (group) => ({
+      weight: rarity(group),
+      fateOf: () => ({ admission: 'distilled' }),
+    })),
 
   /**
-   * The iteration's step budget on its own samples. Both models' log-probabilities are measured before the first update, at the
-   * temperature of the rollouts; later steps weigh a token by how much more or less likely it has become, clipped.
+   * The iteration's step budget on its own samples. Both models' log-probabilities are measured
+   * before the first update, at the temperature of the rollouts; later steps weigh a token by how
+   * much more or less likely it has become, clipped.
    */
   async learn(context) {
-    const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } = context;
+    const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } =
+      context;
     if (teacher === undefined) throw new RangeError('distillation without a teacher');
     const { temperature } = settings.sampling;
     const { pressure } = settings.algorithm;
-    const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => unusable(rollout) === null);
+    const samples = keyedRollouts(groups, iteration).filter(
+      ({ rollout }) => unusable(rollout) === null,
+    );
     if (samples.length === 0) return [];
     const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
-    const known = new Map<string, { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }>();
+    const known = new Map<
+      string,
+      { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }
+    >();
     const [logprobs, differences]: [Float32Array[], Float32Array[]] = [[], []];
     for (const part of chunks(samples, batchSize)) {
-      const own = await temperedLogprobs(trainer, await boundaries.sequences(part, signal), measured);
+      const own = await temperedLogprobs(
+        trainer,
+        await boundaries.sequences(part, signal),
+        measured,
+      );
       const taught = await teacher.logprobs(part, measured);
       logprobs.push(...own);
-      differences.push(...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)));
+      differences.push(
+        ...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)),
+      );
     }
     for (const [i, advantages] of advantagesOf(differences, pressure).entries())
-      known.set(samples[i]!.key, { oldLogprobs: logprobs[i]!, margins: differences[i]!, advantages });
-    const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'distillation', iteration, problemId: '', sample: 0 }));
+      known.set(samples[i]!.key, {
+        oldLogprobs: logprobs[i]!,
+        margins: differences[i]!,
+        advantages,
+      });
+    const random = new Random(
+      deriveSeed({
+        runSeed: BigInt(settings.seed),
+        purpose: 'distillation',
+        iteration,
+        problemId: '',
+        sample: 0,
+      }),
+    );
     const objective: Objective = { kind: 'policy', temperature, clipLow: CLIP, clipHigh: CLIP };
-    return takeSteps(context, shuffledBatches(samples, settings.optimiser.stepsPerIteration, batchSize, random), {
-      objective,
-      prepare: async (sequences, batch) => {
-        const rows = batch.map(({ key }) => known.get(key)!);
-        const advantaged = sequences.map((sequence, i) => ({
-          ...sequence,
-          oldLogprobs: rows[i]!.oldLogprobs,
-          advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
-        }));
-        const loss = pressureOf(
-          rows.map((row) => row.margins),
-          pressure,
-        );
-        return { sequences: advantaged, statistics: { loss } };
+    return takeSteps(
+      context,
+      shuffledBatches(samples, settings.optimiser.stepsPerIteration, batchSize, random),
+      {
+        objective,
+        prepare: async (sequences, batch) => {
+          const rows = batch.map(({ key }) => known.get(key)!);
+          const advantaged = sequences.map((sequence, i) => ({
+            ...sequence,
+            oldLogprobs: rows[i]!.oldLogprobs,
+            advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
+          }));
+          const loss = pressureOf(
+            rows.map((row) => row.margins),
+            pressure,
+          );
+          return { sequences: advantaged, statistics: { loss } };
+        },
       },
-    });
+    );
   },
 });
 

@@ -1,8 +1,9 @@
 /**
- * A clipped policy gradient on this iteration's rollouts, with the same adapter and budget. Advantages are those of group-relative policy
- * optimisation (GRPO, Shao et al. 2024, arXiv 2402.03300 §4.1.2), and so is the estimate of the divergence from the base model; the loss is
- * not theirs, which gives each reply the same weight, but the mean over all tokens of a step, as in DAPO (Yu et al. 2025, arXiv 2503.14476
- * §3.3).
+ * A clipped policy gradient on this iteration's rollouts, with the same adapter and budget.
+ * Advantages are those of group-relative policy optimisation (GRPO, Shao et al. 2024, arXiv
+ * 2402.03300 §4.1.2), and so is the estimate of the divergence from the base model; the loss is not
+ * theirs, which gives each reply the same weight, but the mean over all tokens of a step, as in
+ * DAPO (Yu et al. 2025, arXiv 2503.14476 §3.3).
  */
 import { z } from 'zod';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
@@ -30,45 +31,62 @@ const VARIANTS = {
   /** Advantages and clip as in Shao et al., the mean over tokens as in DAPO. */
   grpo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.2 },
   /**
-   * Dr. GRPO (Liu et al. 2025, arXiv 2503.20783 §3.2): advantages are not divided by the deviation, which favours problems that are all but
-   * always or never solved; each reply's sum is divided by a constant, the longest reply that is allowed, so that long wrong replies do not
-   * weigh less a token than short ones.
+   * Dr. GRPO (Liu et al. 2025, arXiv 2503.20783 §3.2): advantages are not divided by the deviation,
+   * which favours problems that are all but always or never solved; each reply's sum is divided by
+   * a constant, the longest reply that is allowed, so that long wrong replies do not weigh less a
+   * token than short ones.
    */
   'dr-grpo': { standardised: false, divisor: 'longest replies', clipLow: 0.2, clipHigh: 0.2 },
   /**
-   * DAPO (Yu et al. 2025, arXiv 2503.14476): the ratio may rise further than it may fall (§3.1, values of §4.1), groups that agree are left
-   * out (§3.2; what they leave free goes to further passes, and no others are sampled for them), a mean over tokens (§3.3).
+   * DAPO (Yu et al. 2025, arXiv 2503.14476): the ratio may rise further than it may fall (§3.1,
+   * values of §4.1), groups that agree are left out (§3.2; what they leave free goes to further
+   * passes, and no others are sampled for them), a mean over tokens (§3.3).
    */
   dapo: { standardised: true, divisor: 'tokens', clipLow: 0.2, clipHigh: 0.28 },
   /**
-   * GSPO (Zheng et al. 2025, arXiv 2507.18071 §4.1): one ratio a reply, the geometric mean of its tokens' ratios, clipped as a whole
-   * (values of §5.1); a mean over replies.
+   * GSPO (Zheng et al. 2025, arXiv 2507.18071 §4.1): one ratio a reply, the geometric mean of its
+   * tokens' ratios, clipped as a whole (values of §5.1); a mean over replies.
    */
   gspo: { standardised: true, divisor: 'replies', clipLow: 3e-4, clipHigh: 4e-4 },
 } as const satisfies Record<string, Variant>;
 const VARIANT_IDS = Object.keys(VARIANTS) as (keyof typeof VARIANTS)[];
-const isVariant = (id: unknown): id is keyof typeof VARIANTS => typeof id === 'string' && Object.hasOwn(VARIANTS, id);
+const isVariant = (id: unknown): id is keyof typeof VARIANTS =>
+  typeof id === 'string' && Object.hasOwn(VARIANTS, id);
 
 const REWARDS = ['verdict', 'score'] as const;
 
-/** 1 for a pass and 0 for a failure, or the task's own score in [0, 1] where it gives one; null without a verdict. */
-function rewardOf({ verdict: { kind, score } }: Sample, reward: (typeof REWARDS)[number]): number | null {
+/**
+ * 1 for a pass and 0 for a failure, or the task's own score in [0, 1] where it gives one; null
+ * without a verdict.
+ */
+function rewardOf(
+  { verdict: { kind, score } }: Sample,
+  reward: (typeof REWARDS)[number],
+): number | null {
   if (kind === 'none') return null;
   return (reward === 'score' ? score : undefined) ?? (kind === 'pass' ? 1 : 0);
 }
 
-/** (reward - mean) within a group, and where standardised that over (standard deviation + epsilon); none without a verdict. */
-export function advantages(rewards: readonly (number | null)[], standardised: boolean): (number | null)[] {
+/**
+ * (reward - mean) within a group, and where standardised that over (standard deviation + epsilon);
+ * none without a verdict.
+ */
+export function advantages(
+  rewards: readonly (number | null)[],
+  standardised: boolean,
+): (number | null)[] {
   const known: number[] = rewards.filter((reward) => reward !== null);
   const mean = known.reduce((sum, reward) => sum + reward, 0) / known.length;
-  const deviation = Math.sqrt(known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length);
+  const deviation = Math.sqrt(
+    known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length,
+  );
   const unit = standardised ? deviation + EPSILON : 1;
   return rewards.map((reward) => (reward === null ? null : (reward - mean) / unit));
 }
 
 /**
- * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean, but is not trained on; a group whose
- * samples do not differ in reward has no gradient.
+ * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean,
+ * but is not trained on; a group whose samples do not differ in reward has no gradient.
  */
 function contrasts<S extends Sample>(
   { rollouts }: Pick<Group<S>, 'rollouts'>,
@@ -79,7 +97,11 @@ function contrasts<S extends Sample>(
   const informative = new Set(rewards.filter((each) => each !== null)).size > 1;
   if (!informative) return new Map();
   const values = advantages(rewards, standardised);
-  return new Map(rollouts.flatMap((rollout, i): [S, number][] => (unusable(rollout) === null ? [[rollout, values[i]!]] : [])));
+  return new Map(
+    rollouts.flatMap((rollout, i): [S, number][] =>
+      unusable(rollout) === null ? [[rollout, values[i]!]] : [],
+    ),
+  );
 }
 
 interface RatioOf {
@@ -90,13 +112,19 @@ interface RatioOf {
 }
 
 /**
- * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A / length in each of its tokens, 0 where
- * the minimum is the clipped one; a mean over replies. The trainer divides by the tokens of the step, which the weights undo.
+ * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A /
+ * length in each of its tokens, 0 where the minimum is the clipped one; a mean over replies. The
+ * trainer divides by the tokens of the step, which the weights undo.
  */
 export function replyRatios(
   replies: readonly RatioOf[],
   { clipLow, clipHigh }: { readonly clipLow: number; readonly clipHigh: number },
-): { readonly weights: number[]; readonly loss: number; readonly clipFraction: number; readonly oldPolicyGap: number } {
+): {
+  readonly weights: number[];
+  readonly loss: number;
+  readonly clipFraction: number;
+  readonly oldPolicyGap: number;
+} {
   const tokens = replies.reduce((sum, { now }) => sum + now.length, 0);
   let [loss, clippedTokens, gap] = [0, 0, 0];
   const weights = replies.map(({ advantage, old, now }) => {
@@ -116,13 +144,28 @@ export const grpo = algorithm({
   id: 'grpo',
   title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
   settings: z.object({
-    variant: z.enum(VARIANT_IDS).default('grpo').describe('grpo: how advantages, mean and clip are made; docs/training.md'),
+    variant: z
+      .enum(VARIANT_IDS)
+      .default('grpo')
+      .describe('grpo: how advantages, mean and clip are made; docs/training.md'),
     reward: z
       .enum(REWARDS)
       .default('verdict')
-      .describe("grpo: what is compared within a group: passed or not, or the task's score in [0, 1] where it has one"),
-    klCoefficient: z.number().min(0).max(100).default(0).describe('grpo: weight of the divergence from the base model'),
-    clipLow: z.number().gt(0).lt(1).default(0.2).describe('grpo: the ratio is clipped below 1 - this'),
+      .describe(
+        "grpo: what is compared within a group: passed or not, or the task's score in [0, 1] where it has one",
+      ),
+    klCoefficient: z
+      .number()
+      .min(0)
+      .max(100)
+      .default(0)
+      .describe('grpo: weight of the divergence from the base model'),
+    clipLow: z
+      .number()
+      .gt(0)
+      .lt(1)
+      .default(0.2)
+      .describe('grpo: the ratio is clipped below 1 - this'),
     clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
   }),
   readsReasoning: () => false,
@@ -133,29 +176,53 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({ sampling: { samples, topP }, buffer: { accept }, algorithm: { variant, klCoefficient }, layers: { dropout } }) => [
-    ...(samples < 2 ? ['sampling.samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
-    ...(topP < 1 ? ['sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
+  contradictions: ({
+    sampling: { samples, topP },
+    buffer: { accept },
+    algorithm: { variant, klCoefficient },
+    layers: { dropout },
+  }) => [
+    ...(samples < 2
+      ? [
+          'sampling.samples: grpo compares the samples of a problem with each other and needs at least 2',
+        ]
+      : []),
+    ...(topP < 1
+      ? [
+          'sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it',
+        ]
+      : []),
     ...(accept !== 'passing' ? ['buffer.accept: grpo trains on all verdicts'] : []),
-    ...(dropout > 0 ? ['layers.dropout: grpo takes ratios to probabilities that were measured without it'] : []),
-    ...(variant === 'gspo' && klCoefficient > 0 ? ['algorithm.klCoefficient: gspo has no divergence from the base model'] : []),
+    ...(dropout > 0
+      ? ['layers.dropout: grpo takes ratios to probabilities that were measured without it']
+      : []),
+    ...(variant === 'gspo' && klCoefficient > 0
+      ? ['algorithm.klCoefficient: gspo has no divergence from the base model']
+      : []),
   ],
 
   admit: (groups, { settings }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(group, VARIANTS[settings.algorithm.variant], settings.algorithm.reward);
+      const advantageOf = contrasts(
+        group,
+        VARIANTS[settings.algorithm.variant],
+        settings.algorithm.reward,
+      );
       return {
         weight: rarity(group),
         fateOf: (rollout) => {
           const advantage = advantageOf.get(rollout);
-          return advantage === undefined ? { admission: 'uninformative' } : { admission: 'contrasted', advantage };
+          return advantage === undefined
+            ? { admission: 'uninformative' }
+            : { admission: 'contrasted', advantage };
         },
       };
     }),
 
   /**
-   * The iteration's step budget on its own samples, in as many shuffled passes as it allows, at most four. Old log-probabilities are the
-   * trainer's own before the first update, so the first ratio is exactly 1.
+   * The iteration's step budget on its own samples, in as many shuffled passes as it allows, at
+   * most four. Old log-probabilities are the trainer's own before the first update, so the first
+   * ratio is exactly 1.
    */
   async learn(context) {
     const { trainer, boundaries, groups, settings, iteration, batchSize, signal } = context;
@@ -163,20 +230,36 @@ export const grpo = algorithm({
     const { stepsPerIteration } = settings.optimiser;
     const { clipLow, clipHigh, klCoefficient } = settings.algorithm;
     const variant = VARIANTS[settings.algorithm.variant];
-    const advantageOf = new Map(groups.flatMap((group) => [...contrasts(group, variant, settings.algorithm.reward)]));
-    const samples = keyedRollouts(groups, iteration).filter(({ rollout }) => advantageOf.has(rollout));
+    const advantageOf = new Map(
+      groups.flatMap((group) => [...contrasts(group, variant, settings.algorithm.reward)]),
+    );
+    const samples = keyedRollouts(groups, iteration).filter(({ rollout }) =>
+      advantageOf.has(rollout),
+    );
     if (samples.length === 0) return [];
     const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
     const old = new Map<string, Pick<TrainSequence, 'oldLogprobs' | 'referenceLogprobs'>>();
     for (const part of chunks(samples, batchSize)) {
       const sequences = await boundaries.sequences(part, signal);
       const before = await temperedLogprobs(trainer, sequences, measured);
-      const base = klCoefficient > 0 ? await temperedLogprobs(trainer, sequences, { ...measured, adapter: false }) : null;
+      const base =
+        klCoefficient > 0
+          ? await temperedLogprobs(trainer, sequences, { ...measured, adapter: false })
+          : null;
       for (const [index, { key }] of part.entries())
-        old.set(key, { oldLogprobs: before[index]!, ...(base === null ? {} : { referenceLogprobs: base[index]! }) });
+        old.set(key, {
+          oldLogprobs: before[index]!,
+          ...(base === null ? {} : { referenceLogprobs: base[index]! }),
+        });
     }
     const random = new Random(
-      deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'policy gradient', iteration, problemId: '', sample: 0 }),
+      deriveSeed({
+        runSeed: BigInt(settings.seed),
+        purpose: 'policy gradient',
+        iteration,
+        problemId: '',
+        sample: 0,
+      }),
     );
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
     return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
@@ -185,7 +268,9 @@ export const grpo = algorithm({
         const tokens = batch.reduce((sum, { rollout }) => sum + rollout.tokenIds.length, 0);
         const advantaged = sequences.map((sequence, i) => ({
           ...sequence,
-          advantages: new Float32Array(sequence.tokenIds.length).fill(advantageOf.get(batch[i]!.rollout)!),
+          advantages: new Float32Array(sequence.tokenIds.length).fill(
+            advantageOf.get(batch[i]!.rollout)!,
+          ),
         }));
         if (variant.divisor === 'replies') {
           const now = await temperedLogprobs(trainer, sequences, measured);
@@ -197,12 +282,23 @@ export const grpo = algorithm({
             })),
             { clipLow, clipHigh },
           );
-          // without old log-probabilities a token's ratio is 1, and its slope the weight that its reply gives it
-          return { sequences: advantaged.map((sequence, i) => ({ ...sequence, weight: weights[i]! })), statistics: found };
+          // without old log-probabilities a token's ratio is 1, and its slope the weight that its
+          // reply gives it
+          return {
+            sequences: advantaged.map((sequence, i) => ({ ...sequence, weight: weights[i]! })),
+            statistics: found,
+          };
         }
         // the trainer divides by the tokens of the step
-        const weight = variant.divisor === 'tokens' ? {} : { weight: tokens / (batch.length * maxTokens) };
-        return { sequences: advantaged.map((sequence, i) => ({ ...sequence, ...old.get(batch[i]!.key), ...weight })) };
+        const weight =
+          variant.divisor === 'tokens' ? {} : { weight: tokens / (batch.length * maxTokens) };
+        return {
+          sequences: advantaged.map((sequence, i) => ({
+            ...sequence,
+            ...old.get(batch[i]!.key),
+            ...weight,
+          })),
+        };
       },
     });
   },

@@ -1,4 +1,7 @@
-/** The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes on and when it resumes. */
+/**
+ * The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes
+ * on and when it resumes.
+ */
 import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
@@ -14,7 +17,10 @@ export interface Trace extends Sampled {
   readonly weight: number;
 }
 
-/** A trace enters an iteration's batches at most so often: a tier with two traces is not learned by heart. */
+/**
+ * A trace enters an iteration's batches at most so often: a tier with two traces is not learned by
+ * heart.
+ */
 export const MAX_USES = 4;
 
 export class ReplayBuffer {
@@ -28,7 +34,10 @@ export class ReplayBuffer {
     this.#tierCap = tierCap;
   }
 
-  /** Takes the next record of the stream. @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem */
+  /**
+   * Takes the next record of the stream.
+   * @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem
+   */
   take(record: RolloutsRecord): void {
     const { iteration, tier, problemId } = record;
     if (record.kind === 'problem') {
@@ -39,11 +48,25 @@ export class ReplayBuffer {
     else this.#tally.take(record);
     if (record.kind === 'rollout' && record.admission !== 'admitted') return;
     const key = `${iteration}/${problemId}/${record.kind === 'rollout' ? record.sample : 'reference'}`;
-    if (this.#prompt?.problemId !== problemId) throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
+    if (this.#prompt?.problemId !== problemId)
+      throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
     const { ids } = this.#prompt;
     if (record.kind === 'rollout')
-      this.#traces.push({ key, iteration, tier, episode: episodeOfRecord(ids, record), weight: record.weight });
-    else this.#traces.push({ key, iteration, tier, episode: exchange(ids, Int32Array.from(record.tokenIds)), weight: 1 });
+      this.#traces.push({
+        key,
+        iteration,
+        tier,
+        episode: episodeOfRecord(ids, record),
+        weight: record.weight,
+      });
+    else
+      this.#traces.push({
+        key,
+        iteration,
+        tier,
+        episode: exchange(ids, Int32Array.from(record.tokenIds)),
+        weight: 1,
+      });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
     if (admitted > this.#tierCap)
       this.#traces.splice(
@@ -78,16 +101,20 @@ export class ReplayBuffer {
       const part = DECAY ** (before - 1 - iteration);
       for (const [tier, { passed, failed }] of tiers) {
         const sum = records.get(tier) ?? { passed: 0, failed: 0 };
-        records.set(tier, { passed: sum.passed + part * passed, failed: sum.failed + part * failed });
+        records.set(tier, {
+          passed: sum.passed + part * passed,
+          failed: sum.failed + part * failed,
+        });
       }
     }
     return records;
   }
 
   /**
-   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from earlier ones; where one part is too
-   * small for that, the other one fills up. Within each part tiers take turns, and within a tier traces come by weighted sampling without
-   * replacement. Fewer than `wanted` only where every trace has been used four times.
+   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from
+   * earlier ones; where one part is too small for that, the other one fills up. Within each part
+   * tiers take turns, and within a tier traces come by weighted sampling without replacement. Fewer
+   * than `wanted` only where every trace has been used four times.
    */
   drawBalanced(options: {
     readonly runSeed: bigint;
@@ -97,23 +124,39 @@ export class ReplayBuffer {
     readonly accumulate: boolean;
   }): Trace[] {
     const { runSeed, iteration, wanted, newShare, accumulate } = options;
-    const random = new Random(deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }));
+    const random = new Random(
+      deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }),
+    );
     const fresh = this.#traces.filter((trace) => trace.iteration === iteration);
     const earlier = accumulate ? this.#traces.filter((trace) => trace.iteration < iteration) : [];
-    const fromFresh = Math.min(MAX_USES * fresh.length, Math.max(Math.round(newShare * wanted), wanted - MAX_USES * earlier.length));
-    return random.shuffle([...byTurns(fresh, fromFresh, random), ...byTurns(earlier, wanted - fromFresh, random)]);
+    const fromFresh = Math.min(
+      MAX_USES * fresh.length,
+      Math.max(Math.round(newShare * wanted), wanted - MAX_USES * earlier.length),
+    );
+    return random.shuffle([
+      ...byTurns(fresh, fromFresh, random),
+      ...byTurns(earlier, wanted - fromFresh, random),
+    ]);
   }
 
   /** The original's policy: everything accepted so far, once, shuffled. */
   drawClassic(runSeed: bigint, iteration: number): Trace[] {
-    return new Random(deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 })).shuffle(this.#traces);
+    return new Random(
+      deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }),
+    ).shuffle(this.#traces);
   }
 }
 
-function episodeOfRecord(promptIds: Int32Array, { tokenIds, turns = [] }: Pick<RolloutRecord, 'tokenIds' | 'turns'>): Episode {
+function episodeOfRecord(
+  promptIds: Int32Array,
+  { tokenIds, turns = [] }: Pick<RolloutRecord, 'tokenIds' | 'turns'>,
+): Episode {
   let at = 0;
   const reply = (tokens: number): Int32Array => Int32Array.from(tokenIds.slice(at, (at += tokens)));
-  const earlier = turns.map(({ tokens, saidIds }) => ({ replyIds: reply(tokens), saidIds: Int32Array.from(saidIds) }));
+  const earlier = turns.map(({ tokens, saidIds }) => ({
+    replyIds: reply(tokens),
+    saidIds: Int32Array.from(saidIds),
+  }));
   return episodeOf(promptIds, earlier, reply(tokenIds.length));
 }
 
@@ -124,8 +167,13 @@ function byTurns(pool: readonly Trace[], wanted: number, random: Random): Trace[
     return Array.from({ length: MAX_USES }, () => weightedOrder(traces, random)).flat();
   });
   const drawn: Trace[] = [];
-  for (let round = 0; drawn.length < wanted && queues.some((queue) => queue.length > round); round++) {
-    for (const queue of queues) if (drawn.length < wanted && round < queue.length) drawn.push(queue[round]!);
+  for (
+    let round = 0;
+    drawn.length < wanted && queues.some((queue) => queue.length > round);
+    round++
+  ) {
+    for (const queue of queues)
+      if (drawn.length < wanted && round < queue.length) drawn.push(queue[round]!);
   }
   return drawn;
 }

@@ -3,15 +3,28 @@ import { z } from 'zod';
 import { deriveSeed, Random } from '../random.js';
 import { jaccard, shingles } from '../shingles.js';
 import { fates, rarity, unusable } from './admission.js';
-import { algorithm, type AdmissionContext, type Fate, type Group, type LearningContext, type Sample } from './algorithm.js';
+import {
+  algorithm,
+  type AdmissionContext,
+  type Fate,
+  type Group,
+  type LearningContext,
+  type Sample,
+} from './algorithm.js';
 import type { Trace } from './replay-buffer.js';
 import { chunks, takeSteps } from './steps.js';
 
-/** Two samples of one problem are near-duplicates when this part of their runs of five tokens is common (Jaccard). */
+/**
+ * Two samples of one problem are near-duplicates when this part of their runs of five tokens is
+ * common (Jaccard).
+ */
 const SIMILAR = 0.9;
 const SHINGLE = 5;
 
-/** Control: as many rollouts of each tier as passed, drawn among the complete ones whatever their verdict. */
+/**
+ * Control: as many rollouts of each tier as passed, drawn among the complete ones whatever their
+ * verdict.
+ */
 function shuffledVerdicts<S extends Sample>(
   groups: readonly Group<S>[],
   { iteration, runSeed }: AdmissionContext<S, unknown>,
@@ -20,17 +33,22 @@ function shuffledVerdicts<S extends Sample>(
   for (const tier of new Set(groups.map((group) => group.tier))) {
     const complete = groups
       .filter((group) => group.tier === tier)
-      .flatMap(({ rollouts }) => rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'));
+      .flatMap(({ rollouts }) =>
+        rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'),
+      );
     const passed = complete.filter(({ verdict }) => verdict.kind === 'pass').length;
-    const random = new Random(deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }));
+    const random = new Random(
+      deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }),
+    );
     for (const rollout of random.shuffle(complete).slice(0, passed)) chosen.add(rollout);
   }
   return (rollout) => chosen.has(rollout);
 }
 
 /**
- * Control: a coin for every rollout, whatever its reply, problem and tier, that falls as often as the iteration's complete replies passed.
- * Unlike the shuffled verdicts it does not keep which tiers the model can solve.
+ * Control: a coin for every rollout, whatever its reply, problem and tier, that falls as often as
+ * the iteration's complete replies passed. Unlike the shuffled verdicts it does not keep which
+ * tiers the model can solve.
  */
 function randomVerdicts<S extends Sample>(
   groups: readonly Group<S>[],
@@ -38,14 +56,20 @@ function randomVerdicts<S extends Sample>(
 ): (rollout: S) => boolean {
   const all = groups.flatMap(({ rollouts }) => rollouts);
   const complete = all.filter((rollout) => unusable(rollout) === null);
-  const passRate = complete.filter(({ verdict }) => verdict.kind === 'pass').length / complete.length;
-  const random = new Random(deriveSeed({ runSeed, purpose: 'random verdicts', iteration, problemId: '', sample: 0 }));
+  const passRate =
+    complete.filter(({ verdict }) => verdict.kind === 'pass').length / complete.length;
+  const random = new Random(
+    deriveSeed({ runSeed, purpose: 'random verdicts', iteration, problemId: '', sample: 0 }),
+  );
   const chosen = new Set(all.filter(() => random.nextDouble() < passRate));
   return (rollout) => chosen.has(rollout);
 }
 
 /** Which rollouts training wants, by what it accepts. */
-function wantedBy<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): (rollout: S) => boolean {
+function wantedBy<S extends Sample>(
+  groups: readonly Group<S>[],
+  context: AdmissionContext<S, unknown>,
+): (rollout: S) => boolean {
   switch (context.settings.buffer.accept) {
     case 'shuffled':
       return shuffledVerdicts(groups, context);
@@ -79,23 +103,39 @@ export const rft = algorithm({
   title: 'rejection-sampling fine-tuning',
   replays: true,
   settings: z.object({
-    /** ReST-EM (Singh et al. 2024, arXiv 2312.06585 §3): what samples improves, what is trained always begins as the base model. */
-    fromBase: z.boolean().default(false).describe('rft: train each iteration anew, from the base model, on what was accepted so far'),
+    /**
+     * ReST-EM (Singh et al. 2024, arXiv 2312.06585 §3): what samples improves, what is trained
+     * always begins as the base model.
+     */
+    fromBase: z
+      .boolean()
+      .default(false)
+      .describe('rft: train each iteration anew, from the base model, on what was accepted so far'),
   }),
   contradictions: ({ algorithm: { fromBase }, monitor: { policy } }) =>
-    fromBase && policy !== 'observe' ? ['algorithm.fromBase: what a remedy changes is gone in the next iteration: --policy observe'] : [],
+    fromBase && policy !== 'observe'
+      ? [
+          'algorithm.fromBase: what a remedy changes is gone in the next iteration: --policy observe',
+        ]
+      : [],
   startsAnew: ({ algorithm: { fromBase } }) => fromBase,
-  readsReasoning: ({ buffer: { accept } }, { finish, verdict }) => accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
+  readsReasoning: ({ buffer: { accept } }, { finish, verdict }) =>
+    accept === 'passing' && finish === 'stop' && verdict.kind === 'pass',
 
-  admit<S extends Sample>(groups: readonly Group<S>[], context: AdmissionContext<S, unknown>): Map<S, Fate> {
+  admit<S extends Sample>(
+    groups: readonly Group<S>[],
+    context: AdmissionContext<S, unknown>,
+  ): Map<S, Fate> {
     const { accept, kind } = context.settings.buffer;
     const wanted = wantedBy(groups, context);
     return fates(groups, (group) => {
       const kept: Set<string>[] = [];
       const fateOf = (rollout: S): Omit<Fate, 'weight'> => {
         if (!wanted(rollout)) return { admission: 'failed' };
-        if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout)) return { admission: 'contradictory' };
-        if (kind === 'classic') return { admission: 'admitted' }; // the original removes no duplicates
+        if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout))
+          return { admission: 'contradictory' };
+        // the original removes no duplicates
+        if (kind === 'classic') return { admission: 'admitted' };
         const own = shingles(rollout.tokenIds, SHINGLE, ',');
         if (kept.some((other) => jaccard(own, other) >= SIMILAR)) return { admission: 'duplicate' };
         kept.push(own);

@@ -1,4 +1,7 @@
-/** From accepted rollouts to training sequences, with the frozen layers' activations where they are kept. */
+/**
+ * From accepted rollouts to training sequences, with the frozen layers' activations where they are
+ * kept.
+ */
 import type { Boundary, Trainer, TrainSequence } from '../engine/trainer.js';
 import { episodeIds, lossMask, type Episode } from '../rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
@@ -29,7 +32,10 @@ export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number
 const promptOf = ({ episode }: Sampled): string => episode[0]!.ids.join();
 
 /** The exact ids; what was not sampled is masked. */
-export const trainSequence = (episode: Episode): TrainSequence => ({ tokenIds: episodeIds(episode), labelMask: lossMask(episode) });
+export const trainSequence = (episode: Episode): TrainSequence => ({
+  tokenIds: episodeIds(episode),
+  labelMask: lossMask(episode),
+});
 
 /** Rows of a prompt, which all samples of a problem have in common. */
 interface PromptRows {
@@ -47,8 +53,9 @@ interface KeptRows {
 }
 
 /**
- * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes; those of a prompt are kept once. Rows are
- * always the trainer's own: whether they come from here or are captured anew, their bits are the same, so the limit never changes a result.
+ * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes; those
+ * of a prompt are kept once. Rows are always the trainer's own: whether they come from here or are
+ * captured anew, their bits are the same, so the limit never changes a result.
  */
 export class BoundaryCache {
   readonly #trainer: Trainer;
@@ -73,7 +80,10 @@ export class BoundaryCache {
     if (layer === 0) return plain;
     const known = traces.map(({ key }) => this.#recall(key, layer));
     const missing = plain.filter((_, index) => known[index] === undefined);
-    const captured = missing.length === 0 ? [] : await this.#trainer.captureBoundary(missing, signal === undefined ? {} : { signal });
+    const captured =
+      missing.length === 0
+        ? []
+        : await this.#trainer.captureBoundary(missing, signal === undefined ? {} : { signal });
     let next = 0;
     return plain.map((sequence, index) => {
       let boundary = known[index];

@@ -5,7 +5,9 @@ import type { LearningContext } from './algorithm.js';
 import type { KeyedRollout, Sampled } from './sequences.js';
 
 export const chunks = <T>(items: readonly T[], size: number): T[][] =>
-  Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+  Array.from({ length: Math.ceil(items.length / size) }, (_, i) =>
+    items.slice(i * size, (i + 1) * size),
+  );
 
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
@@ -15,14 +17,21 @@ export const mostSteps = (samples: number, steps: number, batchSize: number): nu
   Math.min(steps, Math.ceil((PASSES * samples) / batchSize));
 
 /**
- * As many steps of samples as are asked for, in so many passes over them as that takes, at most four. Problems are shuffled in each, and
- * the samples of one stay together, so that a step evaluates their prompt once.
+ * As many steps of samples as are asked for, in so many passes over them as that takes, at most
+ * four. Problems are shuffled in each, and the samples of one stay together, so that a step
+ * evaluates their prompt once.
  */
-export function shuffledBatches(samples: readonly KeyedRollout[], steps: number, batchSize: number, random: Random): KeyedRollout[][] {
+export function shuffledBatches(
+  samples: readonly KeyedRollout[],
+  steps: number,
+  batchSize: number,
+  random: Random,
+): KeyedRollout[][] {
   const problems = [...new Set(samples.map(({ problem }) => problem))];
   const siblings = (of: KeyedRollout['problem']) => samples.filter(({ problem }) => problem === of);
   const order: KeyedRollout[] = [];
-  for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++) order.push(...random.shuffle(problems).flatMap(siblings));
+  for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++)
+    order.push(...random.shuffle(problems).flatMap(siblings));
   return chunks(order, batchSize).slice(0, mostSteps(samples.length, steps, batchSize));
 }
 
@@ -36,7 +45,10 @@ interface StepOptions<T> {
   /** Default: the likelihood. */
   readonly objective?: Objective;
   /** What the objective needs of a sequence beside its tokens. */
-  readonly prepare?: (sequences: readonly TrainSequence[], batch: readonly T[]) => Promise<Prepared>;
+  readonly prepare?: (
+    sequences: readonly TrainSequence[],
+    batch: readonly T[],
+  ) => Promise<Prepared>;
 }
 
 /** A step a batch. @throws as Trainer.step */
@@ -48,7 +60,8 @@ export async function takeSteps<T extends Sampled>(
   const statistics: StepStatistics[] = [];
   for (const [step, batch] of batches.entries()) {
     const plain = await boundaries.sequences(batch, signal);
-    const { sequences, statistics: own }: Prepared = prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
+    const { sequences, statistics: own }: Prepared =
+      prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
     onBatch?.(sequences);
     const made = await trainer.step(sequences, {
       ...(objective === undefined ? {} : { objective }),
@@ -63,14 +76,22 @@ export async function takeSteps<T extends Sampled>(
 }
 
 /**
- * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is the base model. @throws as Trainer.step
+ * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is
+ * the base model.
+ * @throws as Trainer.step
  */
 export async function temperedLogprobs(
   trainer: Trainer,
   sequences: readonly TrainSequence[],
-  { temperature, ...options }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
+  {
+    temperature,
+    ...options
+  }: { readonly temperature: number; readonly adapter?: boolean; readonly signal?: AbortSignal },
 ): Promise<Float32Array[]> {
   if (sequences.length === 0) return [];
-  const { sequences: evaluated } = await trainer.evaluate(sequences, { objective: { kind: 'policy', temperature }, ...options });
+  const { sequences: evaluated } = await trainer.evaluate(sequences, {
+    objective: { kind: 'policy', temperature },
+    ...options,
+  });
   return evaluated.map(({ logprobs }) => logprobs);
 }

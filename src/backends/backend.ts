@@ -1,6 +1,6 @@
 /**
- * What answers prompts: a model in this process, a file of replies, a service. The types are structural, so that a program can bring a back
- * end of its own: a plain object will do.
+ * What answers prompts: a model in this process, a file of replies, a service. The types are
+ * structural, so that a program can bring a back end of its own: a plain object will do.
  */
 import { types } from 'node:util';
 import { abortError, IsoproError } from '../errors.js';
@@ -10,7 +10,10 @@ import type { ChatMessage } from '../engine/prompt-renderer.js';
 export interface Capabilities {
   /** Replies have `promptIds` and `tokenIds`: exactly what was read and what was sampled. */
   readonly tokenIds: boolean;
-  /** Replies have `logprobs` and `sampledLogprobs`. Both are of tokens, so that this needs `tokenIds`. */
+  /**
+   * Replies have `logprobs` and `sampledLogprobs`. Both are of tokens, so that this needs
+   * `tokenIds`.
+   */
   readonly logprobs: boolean;
   /** A sample's seed determines its reply, which has it as `seed`. */
   readonly seeds: boolean;
@@ -31,9 +34,15 @@ export interface BackendIdentity {
 export interface SamplePrompt {
   /** Names the prompt where something is said of it: a problem's id. */
   readonly id: string;
-  /** Where the last one is the assistant's, the reply goes on from there, and its text is what follows. */
+  /**
+   * Where the last one is the assistant's, the reply goes on from there, and its text is what
+   * follows.
+   */
   readonly messages: readonly ChatMessage[];
-  /** What the messages are where the model said some of them: the very ids, not what their text would be read as. With `tokenIds`. */
+  /**
+   * What the messages are where the model said some of them: the very ids, not what their text
+   * would be read as. With `tokenIds`.
+   */
   readonly ids?: Int32Array;
   /** One sample each; a back end without `seeds` heeds their number only. */
   readonly seeds: readonly bigint[];
@@ -102,42 +111,64 @@ export interface TokenReply extends Reply {
 export interface Backend<R extends Reply = Reply> {
   readonly identity: BackendIdentity;
   readonly capabilities: Capabilities;
-  /** Tokens that a prompt and its reply may have together; absent where nobody knows. An episode ends before a turn without room. */
+  /**
+   * Tokens that a prompt and its reply may have together; absent where nobody knows. An episode
+   * ends before a turn without room.
+   */
   readonly contextTokens?: number;
   /** SHA-256 of what answers, in hexadecimal; absent where nobody can know it. */
   digest?(): Promise<string>;
-  /** One reply for each seed of each prompt, as they finish. Whoever leaves the iteration early, or aborts the signal, cancels the rest. */
+  /**
+   * One reply for each seed of each prompt, as they finish. Whoever leaves the iteration early, or
+   * aborts the signal, cancels the rest.
+   */
   sample(request: SampleRequest): AsyncIterable<R>;
-  /** Natural log-probability of each token of each continuation after the prefix, at temperature 1. */
+  /**
+   * Natural log-probability of each token of each continuation after the prefix, at temperature 1.
+   */
   score?(
     prefixIds: Int32Array,
     continuationIds: readonly Int32Array[],
     options?: { readonly signal?: AbortSignal },
   ): Promise<readonly Float32Array[]>;
   /**
-   * How a conversation goes on after a reply that ended by itself: the ids between its end token and the next reply. Learning from episodes
-   * of several turns needs it.
+   * How a conversation goes on after a reply that ended by itself: the ids between its end token
+   * and the next reply. Learning from episodes of several turns needs it.
    */
   renderTurn?(before: readonly ChatMessage[], said: ChatMessage): Int32Array;
   dispose(): Promise<void>;
 }
 
-/** Whether a prompt is one to which the engine samples a reply (native/inference/reply.cpp): there is room for a whole one. */
-export const hasRoom = (promptTokens: number, maxTokens: number, contextTokens = Infinity): boolean =>
-  promptTokens + maxTokens <= contextTokens;
+/**
+ * Whether a prompt is one to which the engine samples a reply (native/inference/reply.cpp): there
+ * is room for a whole one.
+ */
+export const hasRoom = (
+  promptTokens: number,
+  maxTokens: number,
+  contextTokens = Infinity,
+): boolean => promptTokens + maxTokens <= contextTokens;
 
 const describe = ({ identity: { kind, name } }: Backend): string => `the back end ${kind}:${name}`;
 
 /** @throws IsoproError BACKEND_INCAPABLE naming all that it lacks */
-export function requireCapabilities(backend: Backend, needed: readonly Capability[], purpose: string): void {
+export function requireCapabilities(
+  backend: Backend,
+  needed: readonly Capability[],
+  purpose: string,
+): void {
   const lacking = needed.filter((capability) => !backend.capabilities[capability]);
   if (lacking.length > 0)
-    throw new IsoproError('BACKEND_INCAPABLE', `${describe(backend)} lacks ${lacking.join(', ')}, which ${purpose} needs`);
+    throw new IsoproError(
+      'BACKEND_INCAPABLE',
+      `${describe(backend)} lacks ${lacking.join(', ')}, which ${purpose} needs`,
+    );
 }
 
 /**
- * A back end that can be trained on: the tokens that are learned, the probabilities that they were drawn with, seeds from which a judge
- * derives them again, and the adapter in training. @throws IsoproError BACKEND_INCAPABLE
+ * A back end that can be trained on: the tokens that are learned, the probabilities that they were
+ * drawn with, seeds from which a judge derives them again, and the adapter in training. @throws
+ * IsoproError BACKEND_INCAPABLE
  */
 export function trainable(backend: Backend): Backend<TokenReply> {
   requireCapabilities(backend, ['tokenIds', 'logprobs', 'seeds', 'adapters'], 'training');
@@ -145,13 +176,18 @@ export function trainable(backend: Backend): Backend<TokenReply> {
 }
 
 /**
- * The replies to a request, held to the contract: each sample is answered once, with text, end and what the capabilities promise.
+ * The replies to a request, held to the contract: each sample is answered once, with text, end and
+ * what the capabilities promise.
  * @throws IsoproError BACKEND_INCAPABLE, BACKEND_REPLY_INVALID, ABORTED; what the back end throws
  */
-export async function* sampleFrom<R extends Reply>(backend: Backend<R>, request: SampleRequest): AsyncGenerator<R, void, undefined> {
+export async function* sampleFrom<R extends Reply>(
+  backend: Backend<R>,
+  request: SampleRequest,
+): AsyncGenerator<R, void, undefined> {
   const { prompts, adapter = null, grammar, jsonSchema, signal } = request;
   if (adapter !== null) requireCapabilities(backend, ['adapters'], `the adapter ${adapter.id}`);
-  if (grammar !== undefined || jsonSchema !== undefined) requireCapabilities(backend, ['grammar'], 'the form of the replies');
+  if (grammar !== undefined || jsonSchema !== undefined)
+    requireCapabilities(backend, ['grammar'], 'the form of the replies');
   const refuse = (what: string): never => {
     throw new IsoproError('BACKEND_REPLY_INVALID', `${describe(backend)} ${what}`);
   };
@@ -161,25 +197,49 @@ export async function* sampleFrom<R extends Reply>(backend: Backend<R>, request:
     if (reply.finish === 'aborted') continue;
     const { promptIndex, sampleIndex } = reply;
     if (open[promptIndex]?.delete(sampleIndex) !== true)
-      refuse(`answered sample ${sampleIndex} of prompt ${promptIndex}, which was not asked for or had its reply`);
-    const objection = objectionTo(reply, backend.capabilities, prompts[promptIndex]!.seeds[sampleIndex]!, adapter);
-    if (objection !== null) refuse(`gave a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
+      refuse(
+        `answered sample ${sampleIndex} of prompt ${promptIndex}, which was not asked for or had its reply`,
+      );
+    const objection = objectionTo(
+      reply,
+      backend.capabilities,
+      prompts[promptIndex]!.seeds[sampleIndex]!,
+      adapter,
+    );
+    if (objection !== null)
+      refuse(`gave a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
     yield reply;
   }
   if (signal?.aborted === true) throw abortError('sampling was cancelled', signal);
   const silent = open.findIndex(({ size }) => size > 0);
-  if (silent >= 0) refuse(`gave no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
+  if (silent >= 0)
+    refuse(`gave no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
 }
 
 /** What of a reply is not as its back end promises; null where all is. */
-function objectionTo(reply: Reply, capabilities: Capabilities, seed: bigint, adapter: { readonly id: string } | null): string | null {
+function objectionTo(
+  reply: Reply,
+  capabilities: Capabilities,
+  seed: bigint,
+  adapter: { readonly id: string } | null,
+): string | null {
   const { text, finish, promptIds, tokenIds, logprobs, sampledLogprobs, adapterId } = reply;
   if (typeof text !== 'string') return 'without text';
   if (finish !== 'stop' && finish !== 'length') return 'that does not say how it ended';
-  if (capabilities.tokenIds && !(types.isInt32Array(promptIds) && types.isInt32Array(tokenIds))) return 'without token ids';
-  if (capabilities.logprobs && [logprobs, sampledLogprobs].some((of) => !types.isFloat32Array(of) || of.length !== tokenIds?.length))
+  if (capabilities.tokenIds && !(types.isInt32Array(promptIds) && types.isInt32Array(tokenIds)))
+    return 'without token ids';
+  if (
+    capabilities.logprobs &&
+    [logprobs, sampledLogprobs].some(
+      (of) => !types.isFloat32Array(of) || of.length !== tokenIds?.length,
+    )
+  )
     return 'without a log-probability of each token';
   if (capabilities.seeds && reply.seed !== seed) return 'of another seed';
-  if (capabilities.adapters && (adapterId === undefined || (adapter !== null && adapterId !== adapter.id))) return 'of another adapter';
+  if (
+    capabilities.adapters &&
+    (adapterId === undefined || (adapter !== null && adapterId !== adapter.id))
+  )
+    return 'of another adapter';
   return null;
 }

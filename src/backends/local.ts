@@ -17,15 +17,17 @@ async function* asReplies(rollouts: AsyncIterable<Rollout>): AsyncGenerator<Loca
 }
 
 /**
- * One request of a back end is one of `Model.generate`: the composition of the batches, and with it the last bits of the logits, is the
- * same each time. `dispose` frees the model.
+ * One request of a back end is one of `Model.generate`: the composition of the batches, and with it
+ * the last bits of the logits, is the same each time. `dispose` frees the model.
  */
 export function localBackend(model: Model): Backend<LocalReply> {
   const promptIds = (prompts: readonly SamplePrompt[]): Int32Array[] => {
     const begun = (messages: SamplePrompt['messages']): string | null =>
       messages.at(-1)?.role === 'assistant' ? messages.at(-1)!.content : null;
     const told = prompts.filter(({ ids }) => ids === undefined);
-    const rendered = model.renderChats(told.map(({ messages }) => (begun(messages) === null ? messages : messages.slice(0, -1))));
+    const rendered = model.renderChats(
+      told.map(({ messages }) => (begun(messages) === null ? messages : messages.slice(0, -1))),
+    );
     return prompts.map(({ messages, ids }) => {
       if (ids !== undefined) return ids;
       const { tokenIds } = rendered.shift()!;
@@ -40,7 +42,10 @@ export function localBackend(model: Model): Backend<LocalReply> {
     digest: () => model.hash(),
     sample({ prompts, adapter, ...request }) {
       if (adapter !== undefined && adapter !== null && !(adapter instanceof Adapter))
-        throw new IsoproError('INVALID_ARGUMENT', `the adapter ${adapter.id} was not loaded onto this model`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `the adapter ${adapter.id} was not loaded onto this model`,
+        );
       const rollouts = model.generate({
         ...request,
         prompts: promptIds(prompts).map((tokenIds, i) => ({ tokenIds, seeds: prompts[i]!.seeds })),
@@ -48,7 +53,8 @@ export function localBackend(model: Model): Backend<LocalReply> {
       });
       return asReplies(rollouts);
     },
-    score: (prefixIds, continuationIds, options) => model.score(prefixIds, continuationIds, options),
+    score: (prefixIds, continuationIds, options) =>
+      model.score(prefixIds, continuationIds, options),
     renderTurn: (before, said) => model.renderTurn(before, said),
     dispose: () => model.dispose(),
   };

@@ -1,4 +1,7 @@
-/** Replies from a JSONL file, for tests and to judge what another program was told. docs/backends.md has the format. */
+/**
+ * Replies from a JSONL file, for tests and to judge what another program was told. docs/backends.md
+ * has the format.
+ */
 import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson } from '../canonical-json.js';
@@ -16,7 +19,9 @@ const line = z.object({
   sampleIndex: z.int().min(0).optional(),
   text: z.string(),
   // the episode had no room for its next turn: what was said is judged as cut off
-  finish: z.enum(['stop', 'length', 'context', 'aborted']).transform((finish) => (finish === 'context' ? 'length' : finish)),
+  finish: z
+    .enum(['stop', 'length', 'context', 'aborted'])
+    .transform((finish) => (finish === 'context' ? 'length' : finish)),
   promptTokens: z.int().min(0).optional(),
   tokens: z.int().min(0).optional(),
   tokenIds: z.array(z.int()).optional(),
@@ -27,23 +32,31 @@ type Content = Pick<Reply, 'text' | 'finish'>;
 
 /** Of a prompt, or of one prompt among several that ask the same. */
 const keyOf = (messages: readonly ChatMessage[], id?: string): string =>
-  canonicalJson([messages.map(({ role, content }) => ({ role, content })), ...(id === undefined ? [] : [id])]);
+  canonicalJson([
+    messages.map(({ role, content }) => ({ role, content })),
+    ...(id === undefined ? [] : [id]),
+  ]);
 const alike = (a: Content, b: Content): boolean => a.text === b.text && a.finish === b.finish;
 
 /**
- * Gives each prompt of a request the replies that the file has to the same messages, whatever the request's sampling. Among lines with the
- * same messages, those whose `id` is the prompt's answer it.
+ * Gives each prompt of a request the replies that the file has to the same messages, whatever the
+ * request's sampling. Among lines with the same messages, those whose `id` is the prompt's answer
+ * it.
  * @throws IsoproError FILE_UNREADABLE, RECORDING_INVALID naming file and line
  */
 export async function recordedBackend(file: string): Promise<Backend> {
-  /** By prompt and sample; null where lines of several ids say different things to the same messages. */
+  /**
+   * By prompt and sample; null where lines of several ids say different things to the same
+   * messages.
+   */
   const replies = new Map<string, Map<number, Recorded | null>>();
   const samplesOf = (key: string): Map<number, Recorded | null> => {
     const samples = replies.get(key) ?? new Map<number, Recorded | null>();
     replies.set(key, samples);
     return samples;
   };
-  const sha256 = file === '-' ? null : await hashFile(file); // of what is read here, whatever becomes of the file
+  // of what is read here, whatever becomes of the file
+  const sha256 = file === '-' ? null : await hashFile(file);
   let number = 0;
   for await (const text of readLines(file)) {
     number++;
@@ -51,31 +64,60 @@ export async function recordedBackend(file: string): Promise<Backend> {
     const refuse = (what: string, cause?: unknown): never => {
       throw new IsoproError('RECORDING_INVALID', `${file}, line ${number}: ${what}`, { cause });
     };
-    const { id, prompt, sampleIndex, tokenIds, tokens = tokenIds?.length, promptTokens, ...content } = readLine(text, refuse);
+    const {
+      id,
+      prompt,
+      sampleIndex,
+      tokenIds,
+      tokens = tokenIds?.length,
+      promptTokens,
+      ...content
+    } = readLine(text, refuse);
     if (content.finish === 'aborted') continue; // cancelled while it was written
-    const counts = { ...(promptTokens === undefined ? {} : { promptTokens }), ...(tokens === undefined ? {} : { tokens }) };
+    const counts = {
+      ...(promptTokens === undefined ? {} : { promptTokens }),
+      ...(tokens === undefined ? {} : { tokens }),
+    };
     const reply = { ...content, ...counts };
     const own = samplesOf(keyOf(prompt.messages, id));
     const sample = sampleIndex ?? own.size;
     const before = own.get(sample);
     if (before === null || (before !== undefined && !alike(before, reply)))
-      refuse(`another reply to sample ${sample} of this prompt stands above; prompts that are alike need an "id"`);
+      refuse(
+        `another reply to sample ${sample} of this prompt stands above; prompts that are alike need an "id"`,
+      );
     own.set(sample, reply);
     if (id === undefined) continue;
     const shared = samplesOf(keyOf(prompt.messages));
     const other = shared.get(sample);
-    shared.set(sample, other === undefined || (other !== null && alike(other, reply)) ? reply : null);
+    shared.set(
+      sample,
+      other === undefined || (other !== null && alike(other, reply)) ? reply : null,
+    );
   }
   if (replies.size === 0) throw new IsoproError('RECORDING_INVALID', `${file} holds no reply`);
   const find = ({ id, messages }: SamplePrompt, sample: number): Recorded | null =>
-    replies.get(keyOf(messages, id))?.get(sample) ?? replies.get(keyOf(messages))?.get(sample) ?? null;
+    replies.get(keyOf(messages, id))?.get(sample) ??
+    replies.get(keyOf(messages))?.get(sample) ??
+    null;
   return {
     identity: { kind: 'recorded', name: path.basename(file) },
-    capabilities: { tokenIds: false, logprobs: false, seeds: false, adapters: false, grammar: false },
+    capabilities: {
+      tokenIds: false,
+      logprobs: false,
+      seeds: false,
+      adapters: false,
+      grammar: false,
+    },
     ...(sha256 === null ? {} : { digest: async () => sha256 }),
     async *sample({ prompts, signal }) {
       const asked = prompts.flatMap((prompt, promptIndex) =>
-        prompt.seeds.map((_, sampleIndex) => ({ promptIndex, sampleIndex, id: prompt.id, found: find(prompt, sampleIndex) })),
+        prompt.seeds.map((_, sampleIndex) => ({
+          promptIndex,
+          sampleIndex,
+          id: prompt.id,
+          found: find(prompt, sampleIndex),
+        })),
       );
       const lacking = asked.filter(({ found }) => found === null);
       if (lacking.length > 0)
@@ -93,7 +135,10 @@ export async function recordedBackend(file: string): Promise<Backend> {
   };
 }
 
-function readLine(text: string, refuse: (what: string, cause?: unknown) => never): z.output<typeof line> {
+function readLine(
+  text: string,
+  refuse: (what: string, cause?: unknown) => never,
+): z.output<typeof line> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -102,5 +147,8 @@ function readLine(text: string, refuse: (what: string, cause?: unknown) => never
   }
   const result = line.safeParse(value);
   if (result.success) return result.data;
-  return refuse(result.error.issues.map((issue) => [issue.path.join('.'), issue.message].join(': ')).join('; '), result.error);
+  return refuse(
+    result.error.issues.map((issue) => [issue.path.join('.'), issue.message].join(': ')).join('; '),
+    result.error,
+  );
 }

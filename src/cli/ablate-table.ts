@@ -7,7 +7,10 @@ import { pooledFailures } from '../tasks/failures.js';
 import type { Ablation } from '../jobs/ablation.js';
 import type { EmbeddedAblation } from '../embedded/ablation.js';
 
-export function ablationText({ task, model, seeds, conditions }: Ablation, embedded: EmbeddedAblation | null): string {
+export function ablationText(
+  { task, model, seeds, conditions }: Ablation,
+  embedded: EmbeddedAblation | null,
+): string {
   return [
     '',
     `${model} on ${task}: per cent of test problems solved after the run`,
@@ -19,14 +22,24 @@ export function ablationText({ task, model, seeds, conditions }: Ablation, embed
         percent(runs[0]!.before.mean),
         ...runs.map(({ after }) => percent(after.mean)),
         percent(mean),
-        ...(toFull === null ? [] : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`]),
+        ...(toFull === null
+          ? []
+          : [points(toFull.difference), `${points(toFull.low)} to ${points(toFull.high)}`]),
       ]),
     ]),
     ...conditions.flatMap(({ condition, runs }) => {
       const pooled = pooledFailures(runs.flatMap(({ failures }) => failures ?? []));
       return pooled.rows.length === 0
         ? []
-        : ['', failureTable(pooled, `test replies after the run (${condition})`, terminalStyle(process.stdout), SHOWN_OF_EACH)];
+        : [
+            '',
+            failureTable(
+              pooled,
+              `test replies after the run (${condition})`,
+              terminalStyle(process.stdout),
+              SHOWN_OF_EACH,
+            ),
+          ];
     }),
     ...(embedded === null ? [] : embeddedLines(embedded)),
     '',
@@ -34,7 +47,9 @@ export function ablationText({ task, model, seeds, conditions }: Ablation, embed
 }
 
 function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): string[] {
-  const names = Object.keys(before.shares).filter((name) => [before, ...after].some(({ shares }) => shares[name]! > 0));
+  const names = Object.keys(before.shares).filter((name) =>
+    [before, ...after].some(({ shares }) => shares[name]! > 0),
+  );
   return [
     '',
     `base model with "${forcedPrefix.heuristic}" forced on every problem (the best one on dev): ${percent(forcedPrefix.test.mean)} % ` +
@@ -43,7 +58,10 @@ function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): strin
     'heuristic named by the greedy test replies, per cent',
     ...grid([
       ['', 'before', ...after.map(({ seed }) => `seed ${seed}`)],
-      ...names.map((name) => [name, ...[before, ...after].map(({ shares }) => percent(shares[name]!))]),
+      ...names.map((name) => [
+        name,
+        ...[before, ...after].map(({ shares }) => percent(shares[name]!)),
+      ]),
     ]),
   ];
 }

@@ -14,26 +14,50 @@ export const ablateCommand = defineCommand({
   describe: 'The loop against itself with one thing changed, over several seeds',
   builder: (yargs) =>
     yargs
-      .option('out', { type: 'string', requiresArg: true, default: 'ablation', describe: 'folder of the runs and of ablation.json' })
-      .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        default: 'ablation',
+        describe: 'folder of the runs and of ablation.json',
+      })
+      .option('config', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'JSON file of settings; flags come first',
+      })
       .option('conditions', {
         choices: CONDITION_NAMES,
         array: true,
         default: CONDITION_NAMES,
         describe: 'what to compare with the full loop',
       })
-      .option('seeds', { type: 'string', array: true, default: [...ABLATION_SEEDS], describe: 'one run of each condition for each' })
+      .option('seeds', {
+        type: 'string',
+        array: true,
+        default: [...ABLATION_SEEDS],
+        describe: 'one run of each condition for each',
+      })
       .options(settingFlags(['seed']) as Record<never, never>)
       .epilogue('Goes on where it was interrupted: runs that have ended are not repeated.')
-      .example('$0 ablate --out results/ablation', 'every condition on the embedded model, three seeds')
-      .example('$0 ablate --conditions random-layers shuffled-verdicts --seeds 42', 'two controls, one seed'),
+      .example(
+        '$0 ablate --out results/ablation',
+        'every condition on the embedded model, three seeds',
+      )
+      .example(
+        '$0 ablate --conditions random-layers shuffled-verdicts --seeds 42',
+        'two controls, one seed',
+      ),
   handler: async (argv) => {
     const given = readSettings(argv, argv.config);
     checkSettings(given);
     const signal = interruption();
     using screen = new RunScreen({ title: 'ablation' });
     const left = (error: unknown): never => {
-      throw interrupted(error, 'the ablation', 'Runs that have ended are kept: the same command goes on.');
+      throw interrupted(
+        error,
+        'the ablation',
+        'Runs that have ended are kept: the same command goes on.',
+      );
     };
     const runs = await ablate(given, {
       out: argv.out,
@@ -52,7 +76,9 @@ export const ablateCommand = defineCommand({
     const embedded = await ablateEmbedded(given, argv.out, runs, signal).catch(left);
     screen[Symbol.dispose]();
     const result = { ...runs, embedded };
-    await writeFileAtomically(path.join(argv.out, 'ablation.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);
+    await writeFileAtomically(path.join(argv.out, 'ablation.json'), [
+      Buffer.from(`${JSON.stringify(result, null, 2)}\n`),
+    ]);
     if (argv.json) printJson(result);
     else print(ablationText(runs, embedded));
   },

@@ -10,7 +10,10 @@ import { isDataFile } from '../tasks/data/read-rows.js';
 import { printNote } from './output.js';
 import { generateCommand, taskHere } from './task-flags.js';
 
-/** What a run set around every question that its adapter was trained on; null where that was nothing, or no run is known. */
+/**
+ * What a run set around every question that its adapter was trained on; null where that was
+ * nothing, or no run is known.
+ */
 export function askedBehind(
   { run }: Pick<FoundAdapter, 'run'>,
   remedy = '--task with the task of its run sets them there.',
@@ -28,7 +31,10 @@ export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {
   return `Whoever asks has to send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
 }
 
-/** The model that comes with the project cannot answer rows of data, and it is what a forgotten --model gives. */
+/**
+ * The model that comes with the project cannot answer rows of data, and it is what a forgotten
+ * --model gives.
+ */
 export const cannotRead = (model: string, task: string): string | null =>
   model === EMBEDDED_MODEL && (isDataFile(task) || /\.[cm]?[jt]s$|^python:/.test(task))
     ? `${EMBEDDED_MODEL} knows the prompt of scheduling and no language, and cannot answer ` +
@@ -39,12 +45,20 @@ export const note = (text: string | null): void => {
   if (text !== null) printNote(`${text}\n`);
 };
 
-/** Not refused: one adapter is used with several quantisations of its model. The model's file is read only where a base is named. */
-export async function noteOtherBase(found: NamedAdapter, model: { readonly path: string; hash(): Promise<string> }): Promise<void> {
+/**
+ * Not refused: one adapter is used with several quantisations of its model. The model's file is
+ * read only where a base is named.
+ */
+export async function noteOtherBase(
+  found: NamedAdapter,
+  model: { readonly path: string; hash(): Promise<string> },
+): Promise<void> {
   const base = await namedBaseSha256(found);
   if (base === undefined || base === (await model.hash())) return;
   const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
-  note(`${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`);
+  note(
+    `${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`,
+  );
 }
 
 /** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */
@@ -55,5 +69,6 @@ export function noteWarnings({
   readonly path: string;
   readonly info: { readonly warnings: readonly string[] };
 }): void {
-  for (const warning of info.warnings) note(`${path.basename(file)}: llama.cpp warns: ${label(warning, 300)}`);
+  for (const warning of info.warnings)
+    note(`${path.basename(file)}: llama.cpp warns: ${label(warning, 300)}`);
 }

@@ -24,7 +24,11 @@ const ROLLED_BACK = 3;
 
 const trialsFile = z.strictObject({ trials: z.array(z.unknown()) });
 
-function stateText(text: string, named: AliasState | null, before: string | null | undefined): string {
+function stateText(
+  text: string,
+  named: AliasState | null,
+  before: string | null | undefined,
+): string {
   if (named === null || named.current === null) return `${text} names no adapter\n`;
   const { probation, observed, current } = named;
   const terms =
@@ -48,7 +52,8 @@ function observationText({ decision, moved, probation }: Observation): string {
 
 export const adaptersCanaryCommand = defineCommand({
   command: 'canary <alias>',
-  describe: 'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
+  describe:
+    'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
   builder: (yargs) =>
     yargs
       .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
@@ -57,12 +62,29 @@ export const adaptersCanaryCommand = defineCommand({
         requiresArg: true,
         describe: 'post these: JSON file {trials} of both versions on the same problems',
       })
-      .option('problems', { type: 'number', requiresArg: true, describe: 'ask both versions so many fresh problems here, and post that' })
-      .option('share', { type: 'number', requiresArg: true, describe: 'part of the keys that get the new version from now on, 0 to 1' })
-      .option('probation', { type: 'number', requiresArg: true, describe: 'problems that have to pass before every key gets it' })
+      .option('problems', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'ask both versions so many fresh problems here, and post that',
+      })
+      .option('share', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'part of the keys that get the new version from now on, 0 to 1',
+      })
+      .option('probation', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'problems that have to pass before every key gets it',
+      })
       .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
       .options(measureFlags)
-      .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
+      .option('reason', {
+        type: 'string',
+        requiresArg: true,
+        default: '',
+        describe: 'for the record',
+      })
       .option('registry', registryOption)
       .option('accept-clock', clockOption)
       .epilogue(
@@ -71,7 +93,20 @@ export const adaptersCanaryCommand = defineCommand({
       .example('$0 adapters canary sql --problems 50', 'ask both 50 fresh problems')
       .example('$0 adapters canary sql --trials feedback.json', 'what users said of both')
       .example('$0 adapters canary sql --share 0.5', 'half of the keys'),
-  handler: async ({ alias: text, trials, problems, share, probation, end, model, task, threads, reason, json, ...flags }) => {
+  handler: async ({
+    alias: text,
+    trials,
+    problems,
+    share,
+    probation,
+    end,
+    model,
+    task,
+    threads,
+    reason,
+    json,
+    ...flags
+  }) => {
     const name = aliasOf(text);
     const ways = { trials, problems, share: share ?? probation, end: end || undefined };
     if (Object.values(ways).filter((each) => each !== undefined).length > 1)
@@ -82,10 +117,17 @@ export const adaptersCanaryCommand = defineCommand({
     if (trials !== undefined || problems !== undefined) {
       let seen: Observation;
       if (problems === undefined) {
-        seen = await observe(registry, { ...name, ...(checked(trialsFile, readJson(trials!), 'trials') as { trials: never[] }) });
+        seen = await observe(registry, {
+          ...name,
+          ...(checked(trialsFile, readJson(trials!), 'trials') as { trials: never[] }),
+        });
       } else {
         using progress = new Progress({ label: 'measuring', unit: 'problems' });
-        seen = await measureCanary(registry, name, measureOptionsOf({ problems, model, task, threads }, progress));
+        seen = await measureCanary(
+          registry,
+          name,
+          measureOptionsOf({ problems, model, task, threads }, progress),
+        );
         progress.clear();
       }
       if (seen.moved !== null) process.exitCode = ROLLED_BACK;
@@ -96,10 +138,17 @@ export const adaptersCanaryCommand = defineCommand({
     if (end) await setProbation(registry, { ...name, terms: null, reason });
     else if (ways.share !== undefined) {
       const now = before === null ? null : { ...before.probation, ...policyOf(before) };
-      await setProbation(registry, { ...name, terms: { ...now, ...probationTerms(share, probation, before?.probation) }, reason });
+      await setProbation(registry, {
+        ...name,
+        terms: { ...now, ...probationTerms(share, probation, before?.probation) },
+        reason,
+      });
     }
     const { state } = await registry.read();
-    const [named, previous] = [state.alias(name.slot, name.alias), state.before(name.slot, name.alias)];
+    const [named, previous] = [
+      state.alias(name.slot, name.alias),
+      state.before(name.slot, name.alias),
+    ];
     if (json) return printJson({ ...named, before: previous });
     print(stateText(aliasText(name.slot, name.alias), named, previous));
   },

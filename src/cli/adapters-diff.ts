@@ -20,8 +20,12 @@ function differences(one: Json | undefined, other: Json | undefined, member = ''
   if (isObject(one) && isObject(other))
     return [...new Set([...Object.keys(one), ...Object.keys(other)])]
       .sort()
-      .flatMap((key) => differences(one[key], other[key], member === '' ? key : `${member}.${key}`));
-  return canonicalJson(one ?? null) === canonicalJson(other ?? null) ? [] : [{ member, one: one ?? null, other: other ?? null }];
+      .flatMap((key) =>
+        differences(one[key], other[key], member === '' ? key : `${member}.${key}`),
+      );
+  return canonicalJson(one ?? null) === canonicalJson(other ?? null)
+    ? []
+    : [{ member, one: one ?? null, other: other ?? null }];
 }
 
 function find(state: RegistryState, text: string): Entry {
@@ -44,10 +48,17 @@ export const adaptersDiffCommand = defineCommand({
     const [a, b] = [find(state, one), find(state, other)];
     const found = differences(a.record as unknown as Json, b.record as unknown as Json);
     const names = [a, b].map(({ record, id }) => nameOf(record, id));
-    if (json) return printJson({ one: { id: a.id, name: names[0] }, other: { id: b.id, name: names[1] }, differences: found });
+    if (json)
+      return printJson({
+        one: { id: a.id, name: names[0] },
+        other: { id: b.id, name: names[1] },
+        differences: found,
+      });
     print(`${label(names[0]!, 80)} and ${label(names[1]!, 80)}\n`);
     if (found.length === 0) return print('do not differ\n');
-    const text = (value: Json | null): string => label(typeof value === 'string' ? value : JSON.stringify(value), 70);
-    for (const { member, one: x, other: y } of found) print(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
+    const text = (value: Json | null): string =>
+      label(typeof value === 'string' ? value : JSON.stringify(value), 70);
+    for (const { member, one: x, other: y } of found)
+      print(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
   },
 });

@@ -13,7 +13,8 @@ export const adaptersExportCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+        describe:
+          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
       .option('model', {
         type: 'string',
@@ -23,15 +24,20 @@ export const adaptersExportCommand = defineCommand({
       .option('format', {
         choices: ADAPTER_FORMATS,
         default: 'peft' as const,
-        describe: 'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
+        describe:
+          'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
       })
       .option('peft', { type: 'boolean', describe: 'the same as --format peft' })
       .option('out', {
         type: 'string',
         demandOption: true,
-        describe: 'the file or folder to write; an older one is replaced when the new one is complete',
+        describe:
+          'the file or folder to write; an older one is replaced when the new one is complete',
       })
-      .option('base-model', { type: 'string', describe: 'base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct' })
+      .option('base-model', {
+        type: 'string',
+        describe: 'base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct',
+      })
       .option('registry', registryOption)
       .epilogue(
         'The base model is needed because shapes are checked against it and because PEFT orders the rows of q and k of llama models ' +
@@ -41,10 +47,15 @@ export const adaptersExportCommand = defineCommand({
         '$0 adapters export adapter.gguf --model qwen2.5-3b --out mine --base-model Qwen/Qwen2.5-3B-Instruct',
         'for PeftModel.from_pretrained',
       )
-      .example('$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf', 'a PEFT adapter for llama.cpp'),
+      .example(
+        '$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf',
+        'a PEFT adapter for llama.cpp',
+      ),
   handler: async ({ adapter, model, format, peft, out, baseModel, json, ...flags }) => {
     if (peft === true && format !== 'peft')
-      throw new UsageError(`--peft is --format peft: leave one of --peft and --format ${format} out.`);
+      throw new UsageError(
+        `--peft is --format peft: leave one of --peft and --format ${format} out.`,
+      );
     const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
     await requireBase(found, path);
@@ -56,6 +67,9 @@ export const adaptersExportCommand = defineCommand({
       ...(baseModel === undefined ? {} : { baseModel }),
     });
     if (json) printJson({ out, format, sha256 });
-    else print(`${out}  sha256 ${sha256}${format === 'peft' ? ' of adapter_model.safetensors' : ''}\n`);
+    else
+      print(
+        `${out}  sha256 ${sha256}${format === 'peft' ? ' of adapter_model.safetensors' : ''}\n`,
+      );
   },
 });

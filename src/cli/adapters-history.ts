@@ -3,22 +3,49 @@ import { readJson, requireTarget, unwritable } from '../files.js';
 import { isoproHome } from '../log/home.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { label } from '../report/hostile-text.js';
-import { aliasesAt, checkHistory, movesOf, proveAt, type Move, type ProvenHistory } from '../registry/history.js';
+import {
+  aliasesAt,
+  checkHistory,
+  movesOf,
+  proveAt,
+  type Move,
+  type ProvenHistory,
+} from '../registry/history.js';
 import { aliasText } from '../registry/names.js';
 import type { AliasMap } from '../registry/state.js';
 import { defineCommand } from './command.js';
 import { print, printJson, printJsonLine, UsageError } from './output.js';
-import { aliasOf, aliasOption, registryOf, registryOption, timeOf, timeText } from './registry-flags.js';
+import {
+  aliasOf,
+  aliasOption,
+  registryOf,
+  registryOption,
+  timeOf,
+  timeText,
+} from './registry-flags.js';
 
 export const adaptersHistoryCommand = defineCommand({
   command: 'history [alias]',
-  describe: 'How names were moved, and what was in use on a date, with a proof that strangers check',
+  describe:
+    'How names were moved, and what was in use on a date, with a proof that strangers check',
   builder: (yargs) =>
     yargs
       .positional('alias', { type: 'string', describe: `${aliasOption.describe}; default: all` })
-      .option('at', { type: 'string', requiresArg: true, describe: 'what was in use then: 2026-11-22 (0:00 UTC), 2026-11-22T14:30Z, now' })
-      .option('proof', { type: 'string', requiresArg: true, describe: 'write the proof of --at into this file' })
-      .option('check', { type: 'string', requiresArg: true, describe: 'check such a file; no registry is needed' })
+      .option('at', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'what was in use then: 2026-11-22 (0:00 UTC), 2026-11-22T14:30Z, now',
+      })
+      .option('proof', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'write the proof of --at into this file',
+      })
+      .option('check', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'check such a file; no registry is needed',
+      })
       .option('key', {
         type: 'string',
         requiresArg: true,
@@ -26,28 +53,39 @@ export const adaptersHistoryCommand = defineCommand({
         defaultDescription: "this machine's own",
       })
       .option('registry', registryOption)
-      .epilogue('A proof of a date after the last event has a head signed now, which is written to the log.')
+      .epilogue(
+        'A proof of a date after the last event has a head signed now, which is written to the log.',
+      )
       .example('$0 adapters history sql --at 2026-11-22', 'what was in use for sql')
       .example('$0 adapters history --at 2026-11-22 --proof proof.json', 'and the proof of it')
-      .example('$0 adapters history --check proof.json --key witness.pub', 'what a stranger does with it'),
+      .example(
+        '$0 adapters history --check proof.json --key witness.pub',
+        'what a stranger does with it',
+      ),
   handler: async ({ alias: named, at, proof, check, json, ...flags }) => {
     const place = named === undefined ? null : aliasOf(named);
     const only = place === null ? null : aliasText(place.slot, place.alias);
     if (check !== undefined) {
-      if (at !== undefined || proof !== undefined) throw new UsageError('--check reads a proof: leave out --at and --proof.');
+      if (at !== undefined || proof !== undefined)
+        throw new UsageError('--check reads a proof: leave out --at and --proof.');
       const key = readTrustedKey(flags.key ?? publicKeyFile(isoproHome()));
       return printHistory(checkHistory(readJson(check), key), only, json);
     }
     if (at === undefined && proof !== undefined) throw new UsageError('--proof goes with --at.');
     const registry = registryOf(flags);
     if (at === undefined) {
-      const moves = movesOf(await registry.read()).filter(({ alias }) => only === null || alias === only);
-      if (json) return moves.forEach((move) => printJsonLine({ ...move, time: timeText(move.timeUs) }));
+      const moves = movesOf(await registry.read()).filter(
+        ({ alias }) => only === null || alias === only,
+      );
+      if (json)
+        return moves.forEach((move) => printJsonLine({ ...move, time: timeText(move.timeUs) }));
       return print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
     }
     const time = timeOf(at);
     if (proof === undefined) {
-      const aliases = aliasesAt(await registry.read(), time).filter(([alias]) => only === null || alias === only);
+      const aliases = aliasesAt(await registry.read(), time).filter(
+        ([alias]) => only === null || alias === only,
+      );
       if (json) return printJson({ at: timeText(time), aliases: Object.fromEntries(aliases) });
       return print(mapText(aliases));
     }
@@ -58,14 +96,20 @@ export const adaptersHistoryCommand = defineCommand({
     } catch (cause) {
       throw unwritable(proof, cause);
     }
-    printHistory(checkHistory(proven, readTrustedKey(flags.key ?? publicKeyFile(isoproHome()))), only, json);
+    printHistory(
+      checkHistory(proven, readTrustedKey(flags.key ?? publicKeyFile(isoproHome()))),
+      only,
+      json,
+    );
   },
 });
 
 const mapText = (aliases: AliasMap): string =>
   aliases.length === 0
     ? 'Nothing was in use.\n'
-    : aliases.map(([alias, id]) => `${label(alias, 200)}  ${id ?? 'the base without an adapter'}\n`).join('');
+    : aliases
+        .map(([alias, id]) => `${label(alias, 200)}  ${id ?? 'the base without an adapter'}\n`)
+        .join('');
 
 const moveText = ({ alias, from, to, cause, gate, forced, reason, timeUs }: Move): string => {
   const by = forced ? `${cause} by force` : gate === null ? cause : `${cause} by gate ${gate}`;
@@ -73,13 +117,26 @@ const moveText = ({ alias, from, to, cause, gate, forced, reason, timeUs }: Move
   return `${timeText(timeUs)}  ${label(alias, 200)}  ${from?.slice(0, 12) ?? 'base'} -> ${to?.slice(0, 12) ?? 'base'}  ${by}${why}\n`;
 };
 
-function printHistory({ notBeforeUs, notAfterUs, aliases, moves }: ProvenHistory, only: string | null, json: boolean): void {
+function printHistory(
+  { notBeforeUs, notAfterUs, aliases, moves }: ProvenHistory,
+  only: string | null,
+  json: boolean,
+): void {
   const wanted = aliases.filter(([alias]) => only === null || alias === only);
   const between = moves.filter(({ alias }) => only === null || alias === only);
   const from = notBeforeUs === null ? null : timeText(notBeforeUs);
-  if (json) return printJson({ holds: true, from, to: timeText(notAfterUs), aliases: Object.fromEntries(wanted), moves: between });
+  if (json)
+    return printJson({
+      holds: true,
+      from,
+      to: timeText(notAfterUs),
+      aliases: Object.fromEntries(wanted),
+      moves: between,
+    });
   print(
     `proved by heads of ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
-      (between.length === 0 ? 'nothing was moved between the two\n' : `moved between the two:\n${between.map(moveText).join('')}`),
+      (between.length === 0
+        ? 'nothing was moved between the two\n'
+        : `moved between the two:\n${between.map(moveText).join('')}`),
   );
 }

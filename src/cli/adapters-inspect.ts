@@ -15,7 +15,8 @@ const list = (values: readonly number[]): string =>
 
 /** attn_k of blk.3.attn_k; the whole name where the matrix belongs to no layer. */
 const kindOf = ({ name }: Module): string => name.replace(/^blk\.\d+\./, '');
-const layersOf = (group: readonly Module[]): number[] => group.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number);
+const layersOf = (group: readonly Module[]): number[] =>
+  group.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number);
 
 /** 0-3, 7 */
 function ranges(layers: readonly number[]): string {
@@ -25,11 +26,15 @@ function ranges(layers: readonly number[]): string {
     if (last?.[1] === layer - 1) last[1] = layer;
     else runs.push([layer, layer]);
   }
-  return runs.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(', ');
+  return runs
+    .map(([first, last]) => (first === last ? String(first) : `${first}-${last}`))
+    .join(', ');
 }
 
 function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = head.map((cell, column) => Math.max(cell.length, ...rows.map((row) => row[column]!.length)));
+  const widths = head.map((cell, column) =>
+    Math.max(cell.length, ...rows.map((row) => row[column]!.length)),
+  );
   for (const row of [head, ...rows])
     print(
       `${row
@@ -47,10 +52,15 @@ export const adaptersInspectCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+        describe:
+          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
       .option('registry', registryOption)
-      .option('modules', { type: 'boolean', default: false, describe: 'a line for every module instead of one for each kind' })
+      .option('modules', {
+        type: 'boolean',
+        default: false,
+        describe: 'a line for every module instead of one for each kind',
+      })
       .epilogue(
         '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
       )
@@ -60,16 +70,25 @@ export const adaptersInspectCommand = defineCommand({
     const { file: adapter, published } = await nameAdapter(named, registryOf(flags));
     const inspection = await inspectAdapter(adapter);
     if (json)
-      return printJson({ path: adapter, ...inspection, ...(published === null ? {} : { id: published.id, record: published.record }) });
+      return printJson({
+        path: adapter,
+        ...inspection,
+        ...(published === null ? {} : { id: published.id, record: published.record }),
+      });
     const { format, architecture, sha256, parameters, layers, base, modules } = inspection;
-    const known = [base.name, base.sha256 === null ? null : `sha256 ${base.sha256}`].filter((part) => part !== null);
+    const known = [base.name, base.sha256 === null ? null : `sha256 ${base.sha256}`].filter(
+      (part) => part !== null,
+    );
     const lines = [
       ...(published === null ? [] : [['name', `${published.name} (${published.id})`]]),
       ['adapter', `${adapter} (${format === 'peft' ? 'PEFT' : 'GGUF'})`],
       ['sha256', sha256],
       ['model', architecture === '' ? 'architecture not said' : architecture],
       ['base', known.length === 0 ? 'not said' : known.join(', ')],
-      ['adapts', `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`],
+      [
+        'adapts',
+        `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`,
+      ],
     ];
     for (const [key, value] of lines) print(`${key!.padEnd(8)} ${value}\n`);
     print('\n');
@@ -82,16 +101,23 @@ export const adaptersInspectCommand = defineCommand({
     if (every) {
       printTable(
         ['module', 'rank', 'alpha', 'matrix', '|sBA|', '|A|', '|B|'],
-        modules.map((module) => [module.name, ...cells([module]), formatNumber(module.normA), formatNumber(module.normB)]),
+        modules.map((module) => [
+          module.name,
+          ...cells([module]),
+          formatNumber(module.normA),
+          formatNumber(module.normB),
+        ]),
       );
     } else {
       const kinds = new Map<string, Module[]>();
-      for (const module of modules) kinds.set(kindOf(module), [...(kinds.get(kindOf(module)) ?? []), module]);
+      for (const module of modules)
+        kinds.set(kindOf(module), [...(kinds.get(kindOf(module)) ?? []), module]);
       printTable(
         ['module', 'layers', 'rank', 'alpha', 'matrix', 'largest |sBA|'],
         [...kinds].map(([kind, group]) => [kind, ranges(layersOf(group)), ...cells(group)]),
       );
     }
-    if (modules.every(({ norm }) => norm === 0)) print('\nThe adapter changes nothing: every B A is 0.\n');
+    if (modules.every(({ norm }) => norm === 0))
+      print('\nThe adapter changes nothing: every B A is 0.\n');
   },
 });

@@ -11,11 +11,15 @@ export const adaptersListCommand = defineCommand({
   command: 'list',
   describe: 'Published adapters, the last one first, and what names each',
   builder: (yargs) =>
-    yargs.option('registry', registryOption).example('$0 adapters list --json', 'a line of JSON for each, with all that is known of it'),
+    yargs
+      .option('registry', registryOption)
+      .example('$0 adapters list --json', 'a line of JSON for each, with all that is known of it'),
   handler: async ({ json, ...flags }) => {
     const { state } = await registryOf(flags).read();
     const namesOf = (id: string): string[] =>
-      state.aliases.filter(({ current }) => current === id).map(({ slot, alias }) => aliasText(slot, alias));
+      state.aliases
+        .filter(({ current }) => current === id)
+        .map(({ slot, alias }) => aliasText(slot, alias));
     const entries = [...state.entries.values()].sort((a, b) => b.publishedUs - a.publishedUs);
     if (json)
       return entries.forEach(({ id, record, publishedUs, withdrawn, collected }) =>
@@ -38,8 +42,13 @@ export const adaptersListCommand = defineCommand({
       withdrawn !== null ? 'withdrawn' : collected ? 'bytes deleted' : 'there',
       label(record.evidence[0]?.description ?? '–', 90),
     ]);
-    print(`${listTable(['name', 'aliases', 'published', 'rank', 'state', 'evidence'], rows, terminalStyle(process.stdout))}\n`);
-    const base = state.aliases.filter(({ current }) => current === null).map(({ slot, alias }) => aliasText(slot, alias));
-    if (base.length > 0) print(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
+    print(
+      `${listTable(['name', 'aliases', 'published', 'rank', 'state', 'evidence'], rows, terminalStyle(process.stdout))}\n`,
+    );
+    const base = state.aliases
+      .filter(({ current }) => current === null)
+      .map(({ slot, alias }) => aliasText(slot, alias));
+    if (base.length > 0)
+      print(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
   },
 });

@@ -21,7 +21,8 @@ export const adaptersMergeCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+        describe:
+          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
       })
       .option('out', {
         type: 'string',

@@ -11,10 +11,26 @@ export const adaptersPublishCommand = defineCommand({
   describe: 'Put an adapter into the registry for good',
   builder: (yargs) =>
     yargs
-      .positional('adapter', { type: 'string', demandOption: true, describe: 'a run (folder or beginning of its id), or a GGUF' })
-      .option('model', { type: 'string', requiresArg: true, describe: 'the base of a GGUF: path, or an alias or URI that is in the cache' })
-      .option('as', { ...aliasOption, describe: 'give it this alias too, such as sql@challenger; not champion, which promote moves' })
-      .option('parent', { type: 'string', requiresArg: true, describe: 'id of the published adapter that training went on from' })
+      .positional('adapter', {
+        type: 'string',
+        demandOption: true,
+        describe: 'a run (folder or beginning of its id), or a GGUF',
+      })
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'the base of a GGUF: path, or an alias or URI that is in the cache',
+      })
+      .option('as', {
+        ...aliasOption,
+        describe:
+          'give it this alias too, such as sql@challenger; not champion, which promote moves',
+      })
+      .option('parent', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'id of the published adapter that training went on from',
+      })
       .option('registry', registryOption)
       .option('signer', {
         choices: ['witness', 'single-process'] as const,
@@ -22,21 +38,35 @@ export const adaptersPublishCommand = defineCommand({
         defaultDescription: 'witness',
       })
       .option('accept-clock', clockOption)
-      .epilogue('Its id is the SHA-256 of its bytes, its base, its renderer and its settings: the same adapter again changes nothing.')
+      .epilogue(
+        'Its id is the SHA-256 of its bytes, its base, its renderer and its settings: the same adapter again changes nothing.',
+      )
       .example('$0 adapters publish 3f2a', 'what a run submitted')
-      .example('$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger', 'a file, under a name'),
+      .example(
+        '$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger',
+        'a file, under a name',
+      ),
   handler: async ({ adapter, model, as, parent, json, ...flags }) => {
     const place = as === undefined ? null : aliasOf(as);
-    if (place?.alias === CHAMPION) throw new UsageError('--as: the champion is moved by `adapters promote`.');
+    if (place?.alias === CHAMPION)
+      throw new UsageError('--as: the champion is moved by `adapters promote`.');
     const registry = registryOf(flags);
     const { file, run } = findAdapter(adapter);
-    if (run === null && model === undefined) throw new UsageError('Give the base model with --model, or publish a run.');
-    if (run !== null && model !== undefined) throw new UsageError('A run says what its base is: leave out --model.');
+    if (run === null && model === undefined)
+      throw new UsageError('Give the base model with --model, or publish a run.');
+    if (run !== null && model !== undefined)
+      throw new UsageError('A run says what its base is: leave out --model.');
     const options = parent === undefined ? {} : { parent };
     const published =
-      run === null ? await publishFile(registry, file, { model: model!, ...options }) : await publishRun(registry, run.folder, options);
+      run === null
+        ? await publishFile(registry, file, { model: model!, ...options })
+        : await publishRun(registry, run.folder, options);
     if (place !== null) await nameOnce(registry, published, place);
-    if (json) return printJson({ ...published, alias: place === null ? null : aliasText(place.slot, place.alias) });
+    if (json)
+      return printJson({
+        ...published,
+        alias: place === null ? null : aliasText(place.slot, place.alias),
+      });
     const { name, id, isNew } = published;
     const named = place === null ? '' : ` as ${aliasText(place.slot, place.alias)}`;
     print(`${name}${named}${isNew ? '' : ' (published before)'}\nid ${id}\n`);
@@ -44,7 +74,12 @@ export const adaptersPublishCommand = defineCommand({
 });
 
 /** Publishing again may name again. */
-async function nameOnce(registry: Registry, { id }: Published, { slot, alias }: ReturnType<typeof aliasOf>): Promise<void> {
+async function nameOnce(
+  registry: Registry,
+  { id }: Published,
+  { slot, alias }: ReturnType<typeof aliasOf>,
+): Promise<void> {
   const { state } = await registry.read();
-  if (state.alias(slot, alias)?.current !== id) await registry.move({ slot, alias, id, reason: 'published' });
+  if (state.alias(slot, alias)?.current !== id)
+    await registry.move({ slot, alias, id, reason: 'published' });
 }

@@ -10,7 +10,10 @@ import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from '.
 /** The evidence does not ask for it. */
 const NOT_SHOWN = 3;
 
-const evidenceFile = z.strictObject({ trials: z.array(z.unknown()), policy: z.record(z.string(), z.unknown()).optional() });
+const evidenceFile = z.strictObject({
+  trials: z.array(z.unknown()),
+  policy: z.record(z.string(), z.unknown()).optional(),
+});
 
 export const adaptersRollbackCommand = defineCommand({
   command: 'rollback <alias>',
@@ -21,16 +24,25 @@ export const adaptersRollbackCommand = defineCommand({
       .option('evidence', {
         type: 'string',
         requiresArg: true,
-        describe: 'only where these trials show that it has become worse: JSON file {trials, policy}',
+        describe:
+          'only where these trials show that it has become worse: JSON file {trials, policy}',
       })
-      .option('reason', { type: 'string', requiresArg: true, default: '', describe: 'for the record' })
+      .option('reason', {
+        type: 'string',
+        requiresArg: true,
+        default: '',
+        describe: 'for the record',
+      })
       .option('registry', registryOption)
       .option('accept-clock', clockOption)
       .epilogue(
         'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
           'show that it has become worse, and nothing was moved.',
       )
-      .example('$0 adapters rollback sql --reason "wrong joins since noon"', "yesterday's champion"),
+      .example(
+        '$0 adapters rollback sql --reason "wrong joins since noon"',
+        "yesterday's champion",
+      ),
   handler: async ({ alias: named, evidence, reason, json, ...flags }) => {
     const { slot, alias } = aliasOf(named);
     const registry = registryOf(flags);
@@ -39,12 +51,17 @@ export const adaptersRollbackCommand = defineCommand({
       moved = await registry.rollback({ slot, alias, reason });
       if (json) return printJson(moved);
     } else {
-      const given = checked(evidenceFile, readJson(evidence), 'evidence') as unknown as Pick<RollbackRequest, 'trials' | 'policy'>;
+      const given = checked(evidenceFile, readJson(evidence), 'evidence') as unknown as Pick<
+        RollbackRequest,
+        'trials' | 'policy'
+      >;
       const found = await rollbackByEvidence(registry, { slot, alias, ...given });
       ({ moved } = found);
       if (moved === null) process.exitCode = NOT_SHOWN;
       if (json) return printJson(found);
-      print(`${found.decision.decision}\n${found.decision.reasons.map((each) => `  ${each}\n`).join('')}`);
+      print(
+        `${found.decision.decision}\n${found.decision.reasons.map((each) => `  ${each}\n`).join('')}`,
+      );
       if (moved === null) return;
     }
     print(`${moved.alias}: ${moved.from} -> ${moved.to ?? 'the base without an adapter'}\n`);

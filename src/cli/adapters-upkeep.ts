@@ -1,21 +1,38 @@
 import { label } from '../report/hostile-text.js';
-import { collectGarbage, repairRegistry, validateRegistry, type Defect } from '../registry/upkeep.js';
+import {
+  collectGarbage,
+  repairRegistry,
+  validateRegistry,
+  type Defect,
+} from '../registry/upkeep.js';
 import { defineCommand } from './command.js';
 import { print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';
 import { clockOption, registryOf, registryOption } from './registry-flags.js';
 
 const lines = (defects: readonly Defect[]): string =>
-  defects.map(({ kind, message, repairable }) => `${kind}: ${label(message, 400)}${repairable ? ' (repair)' : ''}\n`).join('');
+  defects
+    .map(
+      ({ kind, message, repairable }) =>
+        `${kind}: ${label(message, 400)}${repairable ? ' (repair)' : ''}\n`,
+    )
+    .join('');
 
 export const adaptersValidateCommand = defineCommand({
   command: 'validate',
   describe: 'Check everything: the signed log, the bytes, and every gate again from its trials',
   builder: (yargs) =>
     yargs
-      .option('key', { type: 'string', requiresArg: true, describe: "the witness's public key", defaultDescription: "this machine's own" })
+      .option('key', {
+        type: 'string',
+        requiresArg: true,
+        describe: "the witness's public key",
+        defaultDescription: "this machine's own",
+      })
       .option('registry', registryOption)
-      .epilogue('Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.')
+      .epilogue(
+        'Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.',
+      )
       .example('$0 adapters validate', 'all of it'),
   handler: async ({ json, ...flags }) => {
     const { defects, ...counts } = await validateRegistry(registryOf(flags));
@@ -34,24 +51,32 @@ export const adaptersRepairCommand = defineCommand({
     yargs
       .option('registry', registryOption)
       .option('accept-clock', clockOption)
-      .epilogue('What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.')
+      .epilogue(
+        'What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.',
+      )
       .example('$0 adapters repair', 'after the power went'),
   handler: async ({ json, ...flags }) => {
     const repaired = await repairRegistry(registryOf(flags));
     if (json) return printJson({ repaired });
-    print(repaired.length === 0 ? 'nothing to put right\n' : lines(repaired).replaceAll(' (repair)', ': put right'));
+    print(
+      repaired.length === 0
+        ? 'nothing to put right\n'
+        : lines(repaired).replaceAll(' (repair)', ': put right'),
+    );
   },
 });
 
 export const adaptersGcCommand = defineCommand({
   command: 'gc',
-  describe: 'Delete files that no record knows, and on request the bytes of adapters that nothing names',
+  describe:
+    'Delete files that no record knows, and on request the bytes of adapters that nothing names',
   builder: (yargs) =>
     yargs
       .option('unused', {
         type: 'boolean',
         default: false,
-        describe: 'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
+        describe:
+          'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
       })
       .option('dry-run', { type: 'boolean', default: false, describe: 'say what would be deleted' })
       .option('registry', registryOption)
@@ -62,6 +87,8 @@ export const adaptersGcCommand = defineCommand({
     if (json) return printJson({ ...collected, dryRun });
     const { files, ids, bytes } = collected;
     const what = `${files.length} files that no record knows, the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
-    print(`${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`);
+    print(
+      `${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`,
+    );
   },
 });

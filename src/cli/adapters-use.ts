@@ -14,7 +14,10 @@ import { registryOf, registryOption } from './registry-flags.js';
 /** What stood before every question of the run, and where it stands now. */
 function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {
   const examples = before.filter(({ role }) => role === 'assistant').length;
-  const parts = [...(before[0]!.role === 'system' ? ['system message'] : []), ...(examples === 0 ? [] : [solvedExamples(examples)])];
+  const parts = [
+    ...(before[0]!.role === 'system' ? ['system message'] : []),
+    ...(examples === 0 ? [] : [solvedExamples(examples)]),
+  ];
   return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'stands' : 'stand'} in ${WHERE[program]}.`;
 }
 
@@ -33,38 +36,81 @@ export const adaptersUseCommand = defineCommand({
       .positional('adapter', {
         type: 'string',
         demandOption: true,
-        describe: "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
+        describe:
+          "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
       })
       .option('for', { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' })
       .option('model', {
         type: 'string',
-        describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
+        describe:
+          'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
       })
       .option('task', {
         ...asTrainedOption,
         describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
       })
-      .option('out', { type: 'string', describe: 'the folder to write', defaultDescription: 'adapter-for-PROGRAM' })
-      .option('force', { type: 'boolean', default: false, describe: 'replace files of another adapter that are in the folder' })
+      .option('out', {
+        type: 'string',
+        describe: 'the folder to write',
+        defaultDescription: 'adapter-for-PROGRAM',
+      })
+      .option('force', {
+        type: 'boolean',
+        default: false,
+        describe: 'replace files of another adapter that are in the folder',
+      })
       .option('registry', registryOption)
       .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
-      .example('$0 adapters use 3f2a --for ollama --task mails.csv', 'with the solved examples that it was trained behind')
-      .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
-  handler: async ({ adapter, for: program, model, task, out = `adapter-for-${program}`, force, json, ...flags }) => {
+      .example(
+        '$0 adapters use 3f2a --for ollama --task mails.csv',
+        'with the solved examples that it was trained behind',
+      )
+      .example(
+        '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
+        'a folder for PEFT',
+      ),
+  handler: async ({
+    adapter,
+    for: program,
+    model,
+    task,
+    out = `adapter-for-${program}`,
+    force,
+    json,
+    ...flags
+  }) => {
     const found = await nameAdapter(adapter, registryOf(flags));
     const behind = askedBehind(found, sentByClients(found));
-    const before = task !== undefined ? await asTrained(found, task) : behind === null ? [] : await asTrainedHere(found);
-    if (before === null) tell(`${behind} Or give --task with the file of the run's task to have them written.`);
+    const before =
+      task !== undefined
+        ? await asTrained(found, task)
+        : behind === null
+          ? []
+          : await asTrainedHere(found);
+    if (before === null)
+      tell(`${behind} Or give --task with the file of the run's task to have them written.`);
     const name = model ?? (await recordedBase(found));
-    if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
+    if (name === undefined)
+      throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });
     const modelSha256 = baseSha256Of(found);
-    const request = { for: program, adapter: found.file, model: path, out, force, ...(before === null ? {} : { before }) };
-    const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
+    const request = {
+      for: program,
+      adapter: found.file,
+      model: path,
+      out,
+      force,
+      ...(before === null ? {} : { before }),
+    };
+    const prepared = await prepareAdapter({
+      ...request,
+      ...(modelSha256 === undefined ? {} : { modelSha256 }),
+    });
     if (modelSha256 === undefined) await noteOtherBase(found, { path, hash: () => hashFile(path) });
     if (json) return printJson({ for: program, model: path, ...prepared, before });
     const { files, commands, note } = prepared;
-    const behindText = before === null || before.length === 0 ? '' : `${standsBefore(before, program)} `;
+    const behindText =
+      before === null || before.length === 0 ? '' : `${standsBefore(before, program)} `;
     print(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${behindText}${note}\n`);
   },
 });

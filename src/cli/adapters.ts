@@ -9,13 +9,18 @@ import { adaptersPromoteCommand } from './adapters-promote.js';
 import { adaptersPublishCommand } from './adapters-publish.js';
 import { adaptersReportCommand } from './adapters-report.js';
 import { adaptersRollbackCommand } from './adapters-rollback.js';
-import { adaptersGcCommand, adaptersRepairCommand, adaptersValidateCommand } from './adapters-upkeep.js';
+import {
+  adaptersGcCommand,
+  adaptersRepairCommand,
+  adaptersValidateCommand,
+} from './adapters-upkeep.js';
 import { adaptersUseCommand } from './adapters-use.js';
 import { defineCommand } from './command.js';
 
 export const adaptersCommand = defineCommand({
   command: 'adapters',
-  describe: 'Examine, convert and merge adapters; publish them, put them in use by evidence, roll back',
+  describe:
+    'Examine, convert and merge adapters; publish them, put them in use by evidence, roll back',
   builder: (yargs) =>
     yargs
       .command([

@@ -34,8 +34,9 @@ export interface BackendFlags {
 }
 
 /**
- * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it does. The model is fetched where it is
- * not there yet, since its size decides. @throws IsoproError as resolveModel
+ * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it
+ * does. The model is fetched where it is not there yet, since its size decides. @throws IsoproError
+ * as resolveModel
  */
 export async function runDefaults(model: string, signal: AbortSignal): Promise<RunSettings> {
   using download = new Progress({ label: `download ${model}`, unit: 'bytes' });
@@ -55,24 +56,47 @@ export const loadingOf = ({
   ...(contextTokens === undefined ? {} : { contextTokens }),
 });
 
-/** The file of `--backend recorded:FILE`; null for `local`. @throws UsageError where a flag is the model's, and none answers */
-export function recordingOf({ backend, model, adapter, threads, matmul, context, batch }: BackendFlags): string | null {
+/**
+ * The file of `--backend recorded:FILE`; null for `local`.
+ * @throws UsageError where a flag is the model's, and none answers
+ */
+export function recordingOf({
+  backend,
+  model,
+  adapter,
+  threads,
+  matmul,
+  context,
+  batch,
+}: BackendFlags): string | null {
   if (backend === 'local') return null;
   const [, file] = /^recorded:(.+)$/.exec(backend) ?? [];
-  if (file === undefined) throw new UsageError(`--backend takes local or recorded:FILE, not ${backend}`);
-  const given = Object.entries({ model, adapter, threads, matmul, context, batch }).flatMap(([name, value]) =>
-    value === undefined ? [] : [name],
+  if (file === undefined)
+    throw new UsageError(`--backend takes local or recorded:FILE, not ${backend}`);
+  const given = Object.entries({ model, adapter, threads, matmul, context, batch }).flatMap(
+    ([name, value]) => (value === undefined ? [] : [name]),
   );
-  if (given.length > 0) throw new UsageError(`No model answers beside a recording: leave out --${given.join(' and --')}.`);
+  if (given.length > 0)
+    throw new UsageError(
+      `No model answers beside a recording: leave out --${given.join(' and --')}.`,
+    );
   return file;
 }
 
 export async function answerLocally(
-  { model: name = EMBEDDED_MODEL, adapter: named, registry, threads, matmul, context }: BackendFlags,
+  {
+    model: name = EMBEDDED_MODEL,
+    adapter: named,
+    registry,
+    threads,
+    matmul,
+    context,
+  }: BackendFlags,
   defaults: Pick<LoadModelOptions, 'threads' | 'matmul' | 'contextTokens'>,
   signal: AbortSignal,
 ): Promise<Answering> {
-  const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
+  const found =
+    named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   const model = await loadModel(name, {
     ...defaults,
     signal,
@@ -86,7 +110,11 @@ export async function answerLocally(
     if (found !== undefined) await requireServable(found, model);
     const adapter = found === undefined ? null : await model.loadAdapter(found.file);
     if (found !== undefined) await noteOtherBase(found, model);
-    return { backend: localBackend(model), adapter, model: { path: name, sha256: await model.hash() } };
+    return {
+      backend: localBackend(model),
+      adapter,
+      model: { path: name, sha256: await model.hash() },
+    };
   } catch (error) {
     await model.dispose();
     throw error;

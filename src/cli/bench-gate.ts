@@ -7,10 +7,15 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`.padSt
 
 export const benchGateCommand = defineCommand({
   command: 'gate',
-  describe: 'False promotions of the gate in simulated campaigns of candidates that are no better, and its power on ones that are',
+  describe:
+    'False promotions of the gate in simulated campaigns of candidates that are no better, and its power on ones that are',
   builder: (yargs) =>
     yargs
-      .option('campaigns', { type: 'number', default: 4096, describe: 'simulated campaigns of eight candidates each, a scenario' })
+      .option('campaigns', {
+        type: 'number',
+        default: 4096,
+        describe: 'simulated campaigns of eight candidates each, a scenario',
+      })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed' })
       .example('$0 bench gate --json', 'figures for a program'),
   handler: ({ campaigns, seed, json }) => {
@@ -26,7 +31,10 @@ export const benchGateCommand = defineCommand({
         ['naive', result.naive],
         ['peeking', result.peeking],
       ] as const
-    ).map(([name, rates]) => `${name.padEnd(10)}${SCENARIOS.map((scenario) => percent(rates[scenario]).padStart(11)).join('')}\n`);
+    ).map(
+      ([name, rates]) =>
+        `${name.padEnd(10)}${SCENARIOS.map((scenario) => percent(rates[scenario]).padStart(11)).join('')}\n`,
+    );
     const power = result.power.map(
       ({ effect, problems, power: of, naive, peeking }) =>
         `${effect.toFixed(2).padStart(6)}${String(problems).padStart(10)}${percent(of)}${percent(naive)}${percent(peeking)}\n`,

@@ -6,7 +6,8 @@ import { formatBytes } from './quantities.js';
 
 export const benchInstallCommand = defineCommand({
   command: 'install',
-  describe: 'Seconds and bytes of an installation: published, published without optional packages, and from source; from a clone only',
+  describe:
+    'Seconds and bytes of an installation: published, published without optional packages, and from source; from a clone only',
   builder: (yargs) => yargs.example('$0 bench install --json', 'figures for a program'),
   handler: async ({ json }) => {
     using progress = new Progress({ label: 'install', unit: 'steps' });

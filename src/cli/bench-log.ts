@@ -11,7 +11,8 @@ export const benchLogCommand: CommandModule<object, { records: number; json: boo
       .option('records', { type: 'number', default: 200_000, describe: 'length of the log' })
       .example('$0 bench log --json', 'figures for a program') as never,
   handler: async ({ records, json }) => {
-    if (!Number.isSafeInteger(records) || records < 100) throw new UsageError('--records takes a whole number from 100');
+    if (!Number.isSafeInteger(records) || records < 100)
+      throw new UsageError('--records takes a whole number from 100');
     const result = await benchLog(records);
     if (json) return printJson(result);
     print(

@@ -22,19 +22,36 @@ export const benchLoopCommand = defineCommand({
     yargs
       .option('model', {
         type: 'string',
-        describe: 'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-3B, made on demand (1.9 GB)',
+        describe:
+          'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-3B, made on demand (1.9 GB)',
       })
-      .option('task', { type: 'string', describe: 'a task of `tasks list` or a file; then --model is a real one, stages are told apart' })
+      .option('task', {
+        type: 'string',
+        describe:
+          'a task of `tasks list` or a file; then --model is a real one, stages are told apart',
+      })
       .option('iterations', { type: 'number', default: 2, describe: 'rounds' })
       .option('rollouts', { type: 'number', default: 16, describe: 'samples an iteration' })
       .option('samples', { type: 'number', default: 4, describe: 'samples a prompt' })
-      .option('tokens', { type: 'number', default: 64, describe: 'tokens a sample; with --task at most' })
+      .option('tokens', {
+        type: 'number',
+        default: 64,
+        describe: 'tokens a sample; with --task at most',
+      })
       .option('prompt-tokens', { type: 'number', default: 256, describe: 'tokens a prompt' })
       .option('top-layers', { type: 'number', default: 8, describe: 'trained layers' })
       .option('batch-size', { type: 'number', default: 8, describe: 'sequences a step' })
       .option('steps', { type: 'number', default: 4, describe: 'with --task: steps an iteration' })
-      .option('dev-size', { type: 'number', default: 3, describe: 'with --task: problems of each tier in its evaluation' })
-      .option('max-sequences', { type: 'number', default: 16, describe: 'with --task: samples that are decoded together' })
+      .option('dev-size', {
+        type: 'number',
+        default: 3,
+        describe: 'with --task: problems of each tier in its evaluation',
+      })
+      .option('max-sequences', {
+        type: 'number',
+        default: 16,
+        describe: 'with --task: samples that are decoded together',
+      })
       .option('trainer-memory', {
         type: 'number',
         default: 600_000_000,
@@ -44,10 +61,12 @@ export const benchLoopCommand = defineCommand({
       .example('$0 bench loop --json', '')
       .example('$0 bench loop --model smollm2-135m --task extract', 'where the time of a run goes'),
   handler: async (argv) => {
-    if (argv.rollouts % argv.samples !== 0) throw new UsageError('--rollouts must be a multiple of --samples');
+    if (argv.rollouts % argv.samples !== 0)
+      throw new UsageError('--rollouts must be a multiple of --samples');
     if (argv.task !== undefined) return taskLoop(argv.task, argv);
     const result = await benchLoop({
-      modelPath: argv.model === undefined ? benchModel('qwen2.5-3b') : (await resolveModel(argv.model)).path,
+      modelPath:
+        argv.model === undefined ? benchModel('qwen2.5-3b') : (await resolveModel(argv.model)).path,
       iterations: argv.iterations,
       rollouts: argv.rollouts,
       samples: argv.samples,
@@ -58,8 +77,17 @@ export const benchLoopCommand = defineCommand({
       seed: 0n,
       threads: argv.threads,
       onStage: ({ iteration, stage, seconds, resident }) =>
-        printNote(`  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`),
-      onIteration: ({ iteration, samplingSeconds, trainingSeconds, sampledTokensPerSecond, trainedTokensPerSecond, boundaryBytes }) =>
+        printNote(
+          `  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`,
+        ),
+      onIteration: ({
+        iteration,
+        samplingSeconds,
+        trainingSeconds,
+        sampledTokensPerSecond,
+        trainedTokensPerSecond,
+        boundaryBytes,
+      }) =>
         printNote(
           `iteration ${iteration}  sampling ${samplingSeconds.toFixed(1)} s (${sampledTokensPerSecond.toFixed(1)} tokens/s)  training ` +
             `${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${formatBytes(boundaryBytes)} of kept ` +
@@ -92,7 +120,8 @@ interface TaskLoopArguments {
 }
 
 async function taskLoop(task: string, argv: TaskLoopArguments): Promise<void> {
-  if (argv.model === undefined) throw new UsageError('--task needs --model: a model of random weights answers nothing');
+  if (argv.model === undefined)
+    throw new UsageError('--task needs --model: a model of random weights answers nothing');
   const modelPath = (await resolveModel(argv.model)).path;
   const settings = resolveSettings({
     task,

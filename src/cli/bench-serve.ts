@@ -7,19 +7,43 @@ import { print, printJson, printNote, UsageError } from './output.js';
 
 export const benchServeCommand = defineCommand({
   command: 'serve',
-  describe: 'The server under load beside llama-server: tokens a second and the time to the first one',
+  describe:
+    'The server under load beside llama-server: tokens a second and the time to the first one',
   builder: (yargs) =>
     yargs
-      .option('model', { type: 'string', describe: 'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-0.5B, made on demand' })
-      .option('clients', { type: 'string', default: '1,8,32', describe: 'how many ask at once; a row each' })
-      .option('requests', { type: 'number', default: 4, describe: 'replies that each client waits for in a round' })
+      .option('model', {
+        type: 'string',
+        describe: 'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-0.5B, made on demand',
+      })
+      .option('clients', {
+        type: 'string',
+        default: '1,8,32',
+        describe: 'how many ask at once; a row each',
+      })
+      .option('requests', {
+        type: 'number',
+        default: 4,
+        describe: 'replies that each client waits for in a round',
+      })
       .option('tokens', { type: 'number', default: 64, describe: 'tokens an answer' })
       .option('prompt-tokens', { type: 'number', default: 256, describe: 'tokens a prompt' })
-      .option('rounds', { type: 'number', default: 3, describe: 'interleaved rounds; medians are reported' })
-      .option('adapter-clients', { type: 'number', default: 8, describe: 'clients that share four adapters; 0: not measured' })
+      .option('rounds', {
+        type: 'number',
+        default: 3,
+        describe: 'interleaved rounds; medians are reported',
+      })
+      .option('adapter-clients', {
+        type: 'number',
+        default: 8,
+        describe: 'clients that share four adapters; 0: not measured',
+      })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('matmul', { choices: MATMULS, default: 'auto' as const, describe: 'as serve has it' })
-      .option('silence', { type: 'number', default: 120, describe: 'seconds without a word after which a server is given up' })
+      .option('silence', {
+        type: 'number',
+        default: 120,
+        describe: 'seconds without a word after which a server is given up',
+      })
       .option('peer', {
         type: 'string',
         describe: 'path of a llama-server, or none',
@@ -29,9 +53,14 @@ export const benchServeCommand = defineCommand({
   handler: async (argv) => {
     const clients = argv.clients.split(',').map(Number);
     if (!clients.every((count) => Number.isInteger(count) && count > 0 && count <= 253))
-      throw new UsageError(`--clients: expected whole numbers from 1 to 253, as 1,8,32, got ${argv.clients}`);
+      throw new UsageError(
+        `--clients: expected whole numbers from 1 to 253, as 1,8,32, got ${argv.clients}`,
+      );
     const result = await benchServe({
-      model: argv.model === undefined ? benchModel('qwen2.5-0.5b') : (await resolveModel(argv.model)).path,
+      model:
+        argv.model === undefined
+          ? benchModel('qwen2.5-0.5b')
+          : (await resolveModel(argv.model)).path,
       clients,
       requests: argv.requests,
       promptTokens: argv.promptTokens,
@@ -47,14 +76,19 @@ export const benchServeCommand = defineCommand({
     if (argv.json) return printJson(result);
     const beside = (ours: number, peer: number | null): string =>
       `${ours.toFixed(1).padStart(8)} tokens/s` +
-      (peer === null ? '' : `  llama-server ${peer.toFixed(1).padStart(8)}  (ours is ${(ours / peer).toFixed(2)} times it)`);
+      (peer === null
+        ? ''
+        : `  llama-server ${peer.toFixed(1).padStart(8)}  (ours is ${(ours / peer).toFixed(2)} times it)`);
     for (const { clients: count, ours, peer, firstTokenMs, peerFirstTokenMs } of result.rows) {
       const times = [firstTokenMs, peerFirstTokenMs]
         .filter((of) => of !== null)
         .map(({ p50, p99 }) => `${p50.toFixed(0)}/${p99.toFixed(0)}`);
-      print(`${String(count).padStart(3)} clients  ${beside(ours, peer)}  first token ${times.join(' against ')} ms (p50/p99)\n`);
+      print(
+        `${String(count).padStart(3)} clients  ${beside(ours, peer)}  first token ${times.join(' against ')} ms (p50/p99)\n`,
+      );
     }
     const { mixedAdapters } = result;
-    if (mixedAdapters !== null) print(`4 adapters   ${beside(mixedAdapters.ours, mixedAdapters.peer)}\n`);
+    if (mixedAdapters !== null)
+      print(`4 adapters   ${beside(mixedAdapters.ours, mixedAdapters.peer)}\n`);
   },
 });

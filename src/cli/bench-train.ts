@@ -16,30 +16,65 @@ export const benchTrainCommand = defineCommand({
         default: ['qwen2.5-0.5b', 'qwen2.5-3b'] as ('qwen2.5-0.5b' | 'qwen2.5-3b')[],
         describe: 'made on first use: 0.4 and 1.9 GB',
       })
-      .option('top', { type: 'number', array: true, describe: 'trained layers from the top; 0: all; default: 0 and 8, with --group 0' })
+      .option('top', {
+        type: 'number',
+        array: true,
+        describe: 'trained layers from the top; 0: all; default: 0 and 8, with --group 0',
+      })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
-      .option('rounds', { type: 'number', default: 3, describe: 'measured steps; medians are reported' })
+      .option('rounds', {
+        type: 'number',
+        default: 3,
+        describe: 'measured steps; medians are reported',
+      })
       .option('torch', {
         type: 'string',
-        describe: 'a Python with PyTorch, whose step in f32 is measured beside (bench/peer; from the repository only)',
+        describe:
+          'a Python with PyTorch, whose step in f32 is measured beside (bench/peer; from the repository only)',
       })
       .option('group', {
         type: 'number',
-        describe: 'instead: a step on so many replies to one prompt, which they share and do not share by turns',
+        describe:
+          'instead: a step on so many replies to one prompt, which they share and do not share by turns',
       })
-      .option('prompt-tokens', { type: 'number', default: 300, describe: 'with --group: tokens of the prompt' })
-      .option('reply-tokens', { type: 'number', default: 100, describe: 'with --group: tokens of a reply' })
+      .option('prompt-tokens', {
+        type: 'number',
+        default: 300,
+        describe: 'with --group: tokens of the prompt',
+      })
+      .option('reply-tokens', {
+        type: 'number',
+        default: 100,
+        describe: 'with --group: tokens of a reply',
+      })
       .option('trainer-memory', {
         type: 'number',
-        describe: 'with --group: bytes for activations, gradients and moments; default: 1.6e9 for 0.5B, 1e9 for 3B',
+        describe:
+          'with --group: bytes for activations, gradients and moments; default: 1.6e9 for 0.5B, 1e9 for 3B',
       })
       .conflicts('group', 'torch')
       .example('$0 bench train --shapes qwen2.5-0.5b --json', '')
-      .example('$0 bench train --prompt-tokens 300 --reply-tokens 100 --group 8', 'what it saves to evaluate a prompt once'),
-  handler: async ({ json, shapes, top, threads, rounds, torch, group, promptTokens, replyTokens, trainerMemory }) => {
+      .example(
+        '$0 bench train --prompt-tokens 300 --reply-tokens 100 --group 8',
+        'what it saves to evaluate a prompt once',
+      ),
+  handler: async ({
+    json,
+    shapes,
+    top,
+    threads,
+    rounds,
+    torch,
+    group,
+    promptTokens,
+    replyTokens,
+    trainerMemory,
+  }) => {
     if (group !== undefined) {
       if ([group, promptTokens, replyTokens].some((count) => !Number.isInteger(count) || count < 1))
-        throw new UsageError('--group, --prompt-tokens and --reply-tokens are whole numbers from 1');
+        throw new UsageError(
+          '--group, --prompt-tokens and --reply-tokens are whole numbers from 1',
+        );
       const result = await benchGroup({
         shapes,
         top: top ?? [0],
@@ -82,4 +117,6 @@ export const benchTrainCommand = defineCommand({
 });
 
 const memoryText = (peak: number | null, anonymous: number | null): string =>
-  peak === null || anonymous === null ? '' : `, peak ${formatBytes(peak)}, anonymous ${formatBytes(anonymous)}`;
+  peak === null || anonymous === null
+    ? ''
+    : `, peak ${formatBytes(peak)}, anonymous ${formatBytes(anonymous)}`;

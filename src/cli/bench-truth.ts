@@ -7,7 +7,8 @@ import { readCount, readSeed } from './tasks-generate.js';
 
 export const benchTruthCommand = defineCommand({
   command: 'truth',
-  describe: 'Beliefs read from a model along its reasoning: readouts a second, and what they cost beside evaluating the reasoning',
+  describe:
+    'Beliefs read from a model along its reasoning: readouts a second, and what they cost beside evaluating the reasoning',
   builder: (yargs) =>
     yargs
       .option('model', {
@@ -18,14 +19,26 @@ export const benchTruthCommand = defineCommand({
       })
       .option('problems', { type: 'number', default: 200, describe: 'claims about sums' })
       .option('tokens', { type: 'number', default: 128, describe: 'tokens of each reasoning' })
-      .option('readouts', { type: 'number', default: 6, describe: 'of each reasoning: before its first step, and after each' })
-      .option('threads', { type: 'number', requiresArg: true, describe: 'default: the physical cores' })
+      .option('readouts', {
+        type: 'number',
+        default: 6,
+        describe: 'of each reasoning: before its first step, and after each',
+      })
+      .option('threads', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'default: the physical cores',
+      })
       .option('matmul', {
         choices: MATMULS,
         default: 'auto' as const,
         describe: MATMUL_HELP,
       })
-      .option('seed', { type: 'string', default: '0', describe: '64-bit seed of problems and sampling' })
+      .option('seed', {
+        type: 'string',
+        default: '0',
+        describe: '64-bit seed of problems and sampling',
+      })
       .example('$0 bench truth --json', 'figures for a program'),
   handler: async ({ model, problems, tokens, readouts, threads, matmul, seed, json }) => {
     const count = readCount('problems', problems, 1);

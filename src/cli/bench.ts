@@ -30,6 +30,9 @@ const BENCHES: CommandModule[] = [
 export const benchCommand = defineCommand({
   command: 'bench',
   describe: 'Measure this machine',
-  builder: (yargs) => yargs.command(BENCHES).demandCommand(1, 'Name a benchmark; `isopro-native bench --help` lists them.'),
+  builder: (yargs) =>
+    yargs
+      .command(BENCHES)
+      .demandCommand(1, 'Name a benchmark; `isopro-native bench --help` lists them.'),
   handler: () => undefined,
 });

@@ -2,7 +2,10 @@
 import type { Recommendation, TierCalibration } from '../evaluation/calibration.js';
 import { formatNumber } from './quantities.js';
 
-const COLUMNS: readonly (readonly [name: string, of: (tier: TierCalibration) => { mean: number | null; low: number; high: number }])[] = [
+const COLUMNS: readonly (readonly [
+  name: string,
+  of: (tier: TierCalibration) => { mean: number | null; low: number; high: number },
+])[] = [
   ['pass@1', ({ passAt1 }) => passAt1],
   ['pass@k', ({ passAtAll }) => passAtAll],
   ['mixed', ({ mixed }) => mixed],
@@ -14,9 +17,16 @@ export function calibrationTable(tiers: readonly TierCalibration[], samples: num
   const width = Math.max(...tiers.map(({ tier }) => tier.length), 4) + 2;
   const line = (head: string, cells: readonly string[]): string =>
     `${head.padEnd(width)}${cells.map((cell, i) => cell.padStart(i === 0 ? 9 : 8)).join('')}`.trimEnd();
-  const percent = (share: number | null): string => (share === null ? '-' : (100 * share).toFixed(1));
+  const percent = (share: number | null): string =>
+    share === null ? '-' : (100 * share).toFixed(1);
   return [
-    line('', ['problems', ...COLUMNS.map(([name]) => (name === 'pass@k' ? `pass@${samples}` : name)), 'cut off', 'tokens', 'reply/s']),
+    line('', [
+      'problems',
+      ...COLUMNS.map(([name]) => (name === 'pass@k' ? `pass@${samples}` : name)),
+      'cut off',
+      'tokens',
+      'reply/s',
+    ]),
     ...tiers.flatMap((tier) => [
       line(tier.tier, [
         String(tier.problems),
@@ -28,7 +38,9 @@ export function calibrationTable(tiers: readonly TierCalibration[], samples: num
       line('', [
         '',
         ...COLUMNS.map(([, of]) =>
-          of(tier).mean === null ? '' : `${(100 * of(tier).low).toFixed(0)}-${(100 * of(tier).high).toFixed(0)}`,
+          of(tier).mean === null
+            ? ''
+            : `${(100 * of(tier).low).toFixed(0)}-${(100 * of(tier).high).toFixed(0)}`,
         ),
       ]) + `  ${tier.trains ? tier.advice : 'held out'}`,
     ]),

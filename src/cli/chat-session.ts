@@ -17,7 +17,10 @@ export interface ChatStreams {
 
 const HELP = '/clear forgets the conversation, /exit (or Ctrl-D) ends it, Ctrl-C ends a reply\n';
 
-/** What a line editor shows; while a reply is written nothing, so that what is typed then does not run into it. */
+/**
+ * What a line editor shows; while a reply is written nothing, so that what is typed then does not
+ * run into it.
+ */
 class Echo extends Writable {
   silent = false;
   readonly #to: Writable;
@@ -39,12 +42,21 @@ class Echo extends Writable {
 }
 
 /**
- * Answers line by line until `/exit`, the end of the input or a Ctrl-C where nobody types and no reply runs. Resolves to whether the input
- * was read to its end.
+ * Answers line by line until `/exit`, the end of the input or a Ctrl-C where nobody types and no
+ * reply runs. Resolves to whether the input was read to its end.
  */
-export async function chat(conversation: Conversation, { input, output, terminal, json = false }: ChatStreams): Promise<boolean> {
+export async function chat(
+  conversation: Conversation,
+  { input, output, terminal, json = false }: ChatStreams,
+): Promise<boolean> {
   const echo = new Echo(output);
-  const lines = createInterface({ input, ...(terminal && { output: echo }), terminal, prompt: '> ', historySize: 100 });
+  const lines = createInterface({
+    input,
+    ...(terminal && { output: echo }),
+    terminal,
+    prompt: '> ',
+    historySize: 100,
+  });
   const unseen: string[] = []; // typed while a reply was written, and not answered yet
   lines.on('line', (line) => {
     if (echo.silent) unseen.push(line);
@@ -71,7 +83,8 @@ export async function chat(conversation: Conversation, { input, output, terminal
       if (prompt === '/exit' || (terminal && /^(exit|quit)$/i.test(prompt))) break;
       if (prompt === '/clear') conversation.clear();
       else if (prompt === '/help') output.write(HELP);
-      else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt)) output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
+      else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt))
+        output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
       else if (prompt !== '') {
         reply = new AbortController();
         echo.silent = terminal; // through a pipe nothing is echoed
@@ -107,7 +120,10 @@ async function answer(
     for (;;) {
       const next = await stream.next();
       if (next.done === true)
-        return end(next.value.finish, next.value.finish === 'length' ? 'cut off: --max-tokens, or the context is full' : '');
+        return end(
+          next.value.finish,
+          next.value.finish === 'length' ? 'cut off: --max-tokens, or the context is full' : '',
+        );
       text += next.value.text;
       if (!json) output.write(shown(next.value.text));
     }

@@ -15,35 +15,65 @@ export const chatCommand = defineCommand({
   describe: 'Talk to a model in the terminal, with or without an adapter',
   builder: (yargs) =>
     yargs
-      .option('model', { type: 'string', describe: "path of a GGUF file, an alias, or an hf: URI; default: the run's" })
+      .option('model', {
+        type: 'string',
+        describe: "path of a GGUF file, an alias, or an hf: URI; default: the run's",
+      })
       .option('adapter', {
         type: 'string',
-        describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
+        describe:
+          'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
       .option('task', asTrainedOption)
       .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('system', { type: 'string', describe: 'system message before everything' })
-      .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens a reply; it ends where the context is full' })
-      .option('temperature', { type: 'number', default: 0.8, describe: '0 takes the most likely token' })
-      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: only the most likely token' })
+      .option('max-tokens', {
+        type: 'number',
+        default: 1024,
+        describe: 'tokens a reply; it ends where the context is full',
+      })
+      .option('temperature', {
+        type: 'number',
+        default: 0.8,
+        describe: '0 takes the most likely token',
+      })
+      .option('top-p', {
+        type: 'number',
+        default: 1,
+        describe: '1: off; 0: only the most likely token',
+      })
       .option('min-p', { type: 'number', default: 0, describe: '0: off' })
       .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
-      .option('seed', { type: 'string', default: '0', describe: '64-bit seed; the same lines get the same replies' })
+      .option('seed', {
+        type: 'string',
+        default: '0',
+        describe: '64-bit seed; the same lines get the same replies',
+      })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
+      .option('context', {
+        type: 'number',
+        describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384',
+      })
       .example('$0 chat --model qwen2.5-0.5b', 'a conversation')
-      .example('$0 chat --adapter 3f2a', 'with the adapter of a run, on the model that it was trained on')
+      .example(
+        '$0 chat --adapter 3f2a',
+        'with the adapter of a run, on the model that it was trained on',
+      )
       .example('$0 chat --adapter sql@champion', 'with what is in use for sql')
       .example('$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'),
   handler: async (argv) => {
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
+    const found =
+      argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const name = argv.model ?? (found === null ? undefined : await recordedBase(found));
     if (name === undefined) throw new UsageError(GIVE_A_MODEL);
     if (argv.task !== undefined && argv.system !== undefined)
-      throw new UsageError("--task sets what stood before the run's questions: leave out --system.");
+      throw new UsageError(
+        "--task sets what stood before the run's questions: leave out --system.",
+      );
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
-    if (found !== null && before === undefined && argv.system === undefined) note(askedBehind(found));
+    if (found !== null && before === undefined && argv.system === undefined)
+      note(askedBehind(found));
     const loading = new AbortController();
     const interrupt = (): void => loading.abort();
     process.once('SIGINT', interrupt);
@@ -56,7 +86,8 @@ export const chatCommand = defineCommand({
         signal: loading.signal,
         maxSequences: 1,
         prefixTokens: argv.context ?? 4096,
-        onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        onDownload: ({ downloadedBytes, totalBytes }) =>
+          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
         ...(argv.threads === undefined ? {} : { threads: argv.threads }),
         ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
       });
@@ -81,6 +112,7 @@ export const chatCommand = defineCommand({
     process.off('SIGINT', interrupt);
     const { stdin: input, stdout: output } = process;
     const terminal = input.isTTY && output.isTTY && !argv.json;
-    if (!(await chat(conversation, { input, output, terminal, json: argv.json }))) process.exitCode = 130;
+    if (!(await chat(conversation, { input, output, terminal, json: argv.json })))
+      process.exitCode = 130;
   },
 });

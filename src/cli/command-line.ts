@@ -6,13 +6,19 @@ import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
 /** Ours: yargs would take that of the program around it. */
-const VERSION = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
+const VERSION = (
+  JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
+    version: string;
+  }
+).version;
 // `| head` has read enough: that ends the program and is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0);
   process.exit(
     reportFailure(
-      new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, { cause: error }),
+      new IsoproError('WRITE_FAILED', `standard output could not be written: ${error.message}`, {
+        cause: error,
+      }),
       process.argv.includes('--json'),
     ),
   );
@@ -21,8 +27,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 process.stderr.on('error', () => undefined);
 
 /**
- * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),
- * 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its --help.
+ * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its
+ * remedy), 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its
+ * --help.
  * @param args what follows the program's name
  */
 export async function commandLine(args: readonly string[]): Promise<void> {
@@ -34,10 +41,17 @@ export async function commandLine(args: readonly string[]): Promise<void> {
     const parser = yargs([...args]);
     await parser
       .scriptName('isopro-native')
-      .usage('$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.')
+      .usage(
+        '$0 <command>\n\nMakes a local language model better at a task that a program can check, and proves it.',
+      )
       .command(commands)
       .demandCommand(1, 'Name a command; `isopro-native --help` lists them.')
-      .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
+      .option('json', {
+        type: 'boolean',
+        default: false,
+        global: true,
+        describe: 'machine-readable output on stdout, progress on stderr',
+      })
       .strict()
       .middleware((argv) => {
         const wrong = wrongNumber(argv, args) ?? wrongChoice(argv, parser);

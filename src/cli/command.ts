@@ -9,7 +9,10 @@ export const modelOption = {
   describe: 'path of a GGUF file, an alias, or an hf: URI',
 } as const;
 
-/** A command whose handler sees the types that its builder declares. `--json` is declared once, in main.ts. */
+/**
+ * A command whose handler sees the types that its builder declares. `--json` is declared once, in
+ * main.ts.
+ */
 export function defineCommand<Options>(command: {
   readonly command: string;
   readonly describe: string;

@@ -4,8 +4,9 @@ import { keepMemorySteady } from './steady-memory.js';
 type Load = () => Promise<CommandModule>;
 
 /**
- * Every command, in the order of --help. One file a command; no logic beyond reading flags and printing. A file is imported, with all that
- * it stands on, when its command is named: all of them are half of the time of a short one.
+ * Every command, in the order of --help. One file a command; no logic beyond reading flags and
+ * printing. A file is imported, with all that it stands on, when its command is named: all of them
+ * are half of the time of a short one.
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
   run: async () => (await import('./run.js')).runCommand,
@@ -36,10 +37,16 @@ export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 /** Whose processes stay. */
 const SERVING = ['serve', 'ui'];
 
-/** @param name of a command; where it is of none, all that there are, for --help and for advice, but not to tell the version */
+/**
+ * @param name of a command; where it is of none, all that there are, for --help and for advice, but
+ *   not to tell the version
+ */
 export async function loadCommands(name?: string): Promise<CommandModule[]> {
   if (name === '--version') return [];
-  const named = name !== undefined && Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : Object.values(COMMANDS);
+  const named =
+    name !== undefined && Object.hasOwn(COMMANDS, name)
+      ? [COMMANDS[name]!]
+      : Object.values(COMMANDS);
   if (SERVING.includes(name ?? '')) keepMemorySteady(); // before what they stand on is imported
   const commands: CommandModule[] = [];
   for (const load of named) commands.push(await load());

@@ -12,7 +12,8 @@ export const doctorCommand = defineCommand({
       .option('selftest', {
         type: 'boolean',
         default: false,
-        describe: 'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
+        describe:
+          'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
       })
       .epilogue('Exit codes: 0 nothing failed (warnings allowed), 1 something failed.')
       .example('$0 doctor', 'what was found, and what to do about it')
@@ -43,7 +44,8 @@ async function runSelftest(json: boolean): Promise<boolean> {
     return report.ok;
   }
   const steps = report.steps.map(
-    ({ name, status, detail, seconds }) => `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`,
+    ({ name, status, detail, seconds }) =>
+      `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`,
   );
   print(
     `----- isopro-native selftest -----\n${report.findings.map(describe).join('')}${steps.join('')}result: ` +

@@ -10,7 +10,10 @@ import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
 
-/** `eval --forgetting`: what a model with an adapter lost of what it was not trained on, in place of a task. */
+/**
+ * `eval --forgetting`: what a model with an adapter lost of what it was not trained on, in place of
+ * a task.
+ */
 export async function evalForgetting({
   model: name = EMBEDDED_MODEL,
   adapter: named,
@@ -19,8 +22,11 @@ export async function evalForgetting({
   matmul,
   context,
   json,
-}: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'matmul' | 'context'> & { readonly json: boolean }): Promise<void> {
-  const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
+}: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'matmul' | 'context'> & {
+  readonly json: boolean;
+}): Promise<void> {
+  const found =
+    named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   const signal = interruption();
   const defaults = loadingOf(await runDefaults(name, signal));
   const given = {
@@ -34,14 +40,20 @@ export async function evalForgetting({
   if (found !== undefined) await noteOtherBase(found, model);
   using progress = new Progress({ label: 'measuring', unit: 'texts' });
   const started = performance.now();
-  const onProgress = ({ done, total }: { done: number; total: number }): void => progress.update(done, { total });
+  const onProgress = ({ done, total }: { done: number; total: number }): void =>
+    progress.update(done, { total });
   const { english, replies } = await measureForgetting(model, adapter, { signal, onProgress });
   progress.clear();
   const seconds = (performance.now() - started) / 1000;
   const forgetting = forgettingOf(english, replies);
   if (json) {
     const of = { path: name, sha256: await model.hash() };
-    return printJson({ model: of, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id }, forgetting, seconds });
+    return printJson({
+      model: of,
+      adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
+      forgetting,
+      seconds,
+    });
   }
   print(`${forgettingSentences(forgetting).join('\n')}\nintervals are over texts\n`);
 }

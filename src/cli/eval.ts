@@ -30,7 +30,14 @@ import { modelToLoad } from './model-to-load.js';
 import { Progress } from './progress.js';
 import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
-import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import {
+  askingFlags,
+  openedWith,
+  readCount,
+  readSeed,
+  taskOption,
+  verifierThreadsOption,
+} from './tasks-generate.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)} %`;
@@ -39,12 +46,19 @@ const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)} %`
 function readKs(text: string | undefined, samples: number): number[] {
   if (text === undefined) return [...new Set([1, samples])];
   const ks = text.split(',').map(Number);
-  if (!ks.every((k, i) => Number.isInteger(k) && k >= 1 && k <= samples && (i === 0 || k > ks[i - 1]!)))
+  if (
+    !ks.every(
+      (k, i) => Number.isInteger(k) && k >= 1 && k <= samples && (i === 0 || k > ks[i - 1]!),
+    )
+  )
     throw new UsageError(`--k takes ascending whole numbers from 1 to ${samples}, such as 1,4`);
   return ks;
 }
 
-/** What one set of samples gives: any of k, one chosen without the verifier, and how many were well-formed. */
+/**
+ * What one set of samples gives: any of k, one chosen without the verifier, and how many were
+ * well-formed.
+ */
 function sampledRows(
   { passAtK, lenientPassAtK, format, chosen }: PassAtKEvaluation,
   ks: readonly number[],
@@ -55,19 +69,27 @@ function sampledRows(
     [`majority of ${samples}`, chosen.majority],
     ...(chosen.bestOfK === null ? [] : [[`most likely of ${samples}`, chosen.bestOfK] as const]),
     [RATE_TITLES.format, format],
-    ...(lenientPassAtK === undefined ? [] : ks.map((k) => [`pass@${k}, leniently`, lenientPassAtK[k]!] as const)),
+    ...(lenientPassAtK === undefined
+      ? []
+      : ks.map((k) => [`pass@${k}, leniently`, lenientPassAtK[k]!] as const)),
   ];
 }
 
 /** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
 function whyUndecided({ rows }: Failures): string {
   const first = rows.find(({ kind }) => kind === 'undecided');
-  return first === undefined || first.why === '' ? '' : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
+  return first === undefined || first.why === ''
+    ? ''
+    : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
 }
 
 /** Policies of whose answers the verifier decided none, with what it said of one. */
-function undecidedPolicies(judged: Readonly<Record<string, readonly Pick<Verdict, 'kind' | 'reason'>[]>>): string[] {
-  const lost = Object.entries(judged).filter(([, verdicts]) => verdicts.length > 0 && verdicts.every(({ kind }) => kind === 'none'));
+function undecidedPolicies(
+  judged: Readonly<Record<string, readonly Pick<Verdict, 'kind' | 'reason'>[]>>,
+): string[] {
+  const lost = Object.entries(judged).filter(
+    ([, verdicts]) => verdicts.length > 0 && verdicts.every(({ kind }) => kind === 'none'),
+  );
   if (lost.length === 0) return [];
   const names = lost.map(([policy]) => policy).join(', ');
   return [
@@ -76,7 +98,12 @@ function undecidedPolicies(judged: Readonly<Record<string, readonly Pick<Verdict
 }
 
 /** What is known of them. */
-const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Omit<Reply, 'finish'>) => ({
+const countsOf = ({
+  promptIds,
+  promptTokens = promptIds?.length,
+  tokenIds,
+  tokens = tokenIds?.length,
+}: Omit<Reply, 'finish'>) => ({
   promptTokens,
   tokens,
 });
@@ -94,7 +121,8 @@ export const evalCommand = defineCommand({
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
+        describe:
+          'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
       .option('registry', registryOption)
       .option('backend', {
@@ -105,31 +133,53 @@ export const evalCommand = defineCommand({
       })
       .option('task', taskOption)
       .options(askingFlags)
-      .option('set', { choices: SET_NAMES, default: 'test' as SetName, describe: 'which held-out problems' })
-      .option('per-tier', { type: 'number', describe: 'the first so many problems of each tier; default: all' })
+      .option('set', {
+        choices: SET_NAMES,
+        default: 'test' as SetName,
+        describe: 'which held-out problems',
+      })
+      .option('per-tier', {
+        type: 'number',
+        describe: 'the first so many problems of each tier; default: all',
+      })
       .option('style', {
         choices: PROMPT_STYLES,
-        describe: "ask for reasoning before the answer, or for the answer alone; default: the run's",
+        describe:
+          "ask for reasoning before the answer, or for the answer alone; default: the run's",
       })
-      .option('max-tokens', { type: 'number', describe: "tokens an answer; one that is cut off fails; default: the run's" })
-      .option('samples', { type: 'number', default: 1, describe: '1: greedy; more: pass@k from so many samples' })
+      .option('max-tokens', {
+        type: 'number',
+        describe: "tokens an answer; one that is cut off fails; default: the run's",
+      })
+      .option('samples', {
+        type: 'number',
+        default: 1,
+        describe: '1: greedy; more: pass@k from so many samples',
+      })
       .option('few-shot', {
         type: 'number',
         default: 0,
-        describe: 'solved examples of the same tier, others before each question: to compare with; --examples asks as a run does',
+        describe:
+          'solved examples of the same tier, others before each question: to compare with; --examples asks as a run does',
       })
       .option('constrained', {
         type: 'boolean',
         default: false,
-        describe: "decode under the task's grammar of answers, which names nothing of a problem, so that the form cannot fail",
+        describe:
+          "decode under the task's grammar of answers, which names nothing of a problem, so that the form cannot fail",
       })
       .option('forgetting', {
         type: 'boolean',
         default: false,
-        describe: 'no task: what model and adapter lost of held-out English, and how far they are from the base on general prompts',
+        describe:
+          'no task: what model and adapter lost of held-out English, and how far they are from the base on general prompts',
       })
       .option('temperature', { type: 'number', describe: "of the samples; default: the run's" })
-      .option('k', { type: 'string', requiresArg: true, describe: 'ks of pass@k, such as 1,4; default: 1 and all samples' })
+      .option('k', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'ks of pass@k, such as 1,4; default: 1 and all samples',
+      })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of the samples' })
       .option('turns', {
         type: 'number',
@@ -139,20 +189,33 @@ export const evalCommand = defineCommand({
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
       .option('matmul', { choices: MATMULS, describe: `${MATMUL_HELP}; default: the run's` })
-      .option('context', { type: 'number', describe: "tokens of KV cache over all running answers; default: the run's" })
+      .option('context', {
+        type: 'number',
+        describe: "tokens of KV cache over all running answers; default: the run's",
+      })
       .option('batch', { type: 'number', describe: "answers at once; default: the run's" })
       .option('out', {
         type: 'string',
         requiresArg: true,
-        describe: 'JSONL file for every prompt and reply with its verdict, which --backend recorded:FILE takes',
+        describe:
+          'JSONL file for every prompt and reply with its verdict, which --backend recorded:FILE takes',
       })
-      .example('$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set')
+      .example(
+        '$0 eval --model qwen2.5-0.5b --per-tier 25',
+        'greedy, on a prefix of the frozen test set',
+      )
       .example('$0 eval --forgetting --model smollm2-135m --adapter adapter.gguf', 'what it cost')
-      .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
+      .example(
+        '$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8',
+        'pass@1 and pass@8 with an adapter',
+      ),
   handler: async (argv) => {
     const recording = recordingOf(argv);
     const unnamed = argv.model === undefined && argv.adapter !== undefined;
-    const modelName = await modelToLoad(argv.model, unnamed ? await nameAdapter(argv.adapter!, registryOf(argv)) : null);
+    const modelName = await modelToLoad(
+      argv.model,
+      unnamed ? await nameAdapter(argv.adapter!, registryOf(argv)) : null,
+    );
     if (argv.forgetting) return evalForgetting({ ...argv, model: modelName });
     const { set, json } = argv;
     const perTier = readCount('per-tier', argv.perTier ?? SET_SIZE[set], 1);
@@ -167,27 +230,40 @@ export const evalCommand = defineCommand({
     const fewShot = readCount('few-shot', argv.fewShot, 0);
     const { answerGrammar: grammar } = task;
     if (argv.constrained && grammar === null)
-      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `${task.id} has no grammar of answers, so that --constrained cannot be measured`,
+      );
     const problems = await evaluationSet(task, set, perTier);
     for (const short of shortTiers(task, problems)) note(short);
     if (recording === null) note(cannotRead(modelName, argv.task));
     using progress = new Progress({ label: 'evaluating', unit: 'answers' });
     progress.begin(recording === null ? 'loading the model' : 'reading the recording');
-    const settings = recording === null ? await runDefaults(modelName, signal) : resolveSettings({});
+    const settings =
+      recording === null ? await runDefaults(modelName, signal) : resolveSettings({});
     const style = argv.style ?? settings.sampling.style;
     const maxTokens = readCount('max-tokens', argv.maxTokens ?? settings.sampling.maxTokens, 1);
     const temperature = argv.temperature ?? settings.sampling.temperature;
     const maxSequences = readCount('batch', argv.batch ?? settings.model.maxSequences, 1);
     const { backend, adapter, model } =
-      recording === null ? await answerLocally({ ...argv, model: modelName }, loadingOf(settings), signal) : await answerFrom(recording);
+      recording === null
+        ? await answerLocally({ ...argv, model: modelName }, loadingOf(settings), signal)
+        : await answerFrom(recording);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
     let failure: IsoproError | undefined;
     const fail = (cause: unknown): void => {
-      failure ??= new IsoproError('WRITE_FAILED', `${argv.out} could not be written: ${(cause as Error).message}`, { cause });
+      failure ??= new IsoproError(
+        'WRITE_FAILED',
+        `${argv.out} could not be written: ${(cause as Error).message}`,
+        { cause },
+      );
     };
     try {
-      out = argv.out === undefined ? undefined : await open(argv.out, 'w').catch((cause: unknown) => void fail(cause));
+      out =
+        argv.out === undefined
+          ? undefined
+          : await open(argv.out, 'w').catch((cause: unknown) => void fail(cause));
       if (failure !== undefined) throw failure;
       const started = performance.now();
       const options: EvaluationOptions = {
@@ -217,9 +293,18 @@ export const evalCommand = defineCommand({
           written = written.then(() => out?.appendFile(`${JSON.stringify(row)}\n`)).catch(fail);
         },
       };
-      const greedy = samples === 1 ? await evaluateGreedy(backend, task, problems.problems, options) : null;
+      const greedy =
+        samples === 1 ? await evaluateGreedy(backend, task, problems.problems, options) : null;
       const sampled =
-        samples === 1 ? null : await evaluatePassAtK(backend, task, problems.problems, { ...options, samples, temperature, seed, ks });
+        samples === 1
+          ? null
+          : await evaluatePassAtK(backend, task, problems.problems, {
+              ...options,
+              samples,
+              temperature,
+              seed,
+              ks,
+            });
       await written;
       if (failure !== undefined) throw failure;
       progress.clear();
@@ -227,14 +312,23 @@ export const evalCommand = defineCommand({
       const judged = await judgePolicies(task, problems.problems, { signal });
       const figures = figuresGiven([...(greedy?.outcomes ?? []), ...Object.values(judged).flat()]);
       const policies = summarisePolicies(judged, problems.problems, task.tiers, figures);
-      const accuracy = greedy === null ? null : summarise(greedy.outcomes, task.tiers, { seed: SUMMARY_SEED, figures });
+      const accuracy =
+        greedy === null
+          ? null
+          : summarise(greedy.outcomes, task.tiers, { seed: SUMMARY_SEED, figures });
       const { promptTokens, sampledTokens, failures } = (greedy ?? sampled)!;
       const report = {
         backend: { ...backend.identity, sha256: (await backend.digest?.()) ?? null },
         model,
         adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
         task: { id: task.id, version: task.version },
-        set: { name: set, origin: problems.origin, perTier, problems: problems.problems.length, sha256: problems.sha256 },
+        set: {
+          name: set,
+          origin: problems.origin,
+          perTier,
+          problems: problems.problems.length,
+          sha256: problems.sha256,
+        },
         style,
         ...(recording === null ? { maxTokens } : {}),
         fewShot,
@@ -244,7 +338,9 @@ export const evalCommand = defineCommand({
           ? {
               ...(recording === null ? { temperature, seed: argv.seed } : {}),
               passAtK: sampled!.passAtK,
-              ...(sampled!.lenientPassAtK === undefined ? {} : { lenientPassAtK: sampled!.lenientPassAtK }),
+              ...(sampled!.lenientPassAtK === undefined
+                ? {}
+                : { lenientPassAtK: sampled!.lenientPassAtK }),
               format: sampled!.format,
               ...sampled!.chosen,
               none: sampled!.none,
@@ -265,16 +361,25 @@ export const evalCommand = defineCommand({
           : [
               [recording === null ? 'greedy' : 'recorded', accuracy!] as const,
               ...READINGS.flatMap((reading) =>
-                accuracy![reading] === undefined ? [] : [[RATE_TITLES[reading], accuracy![reading]] as const],
+                accuracy![reading] === undefined
+                  ? []
+                  : [[RATE_TITLES[reading], accuracy![reading]] as const],
               ),
             ]),
         ...Object.entries(policies),
       ];
       const readings = READINGS.filter((reading) =>
-        reading === 'format' ? true : greedy === null ? sampled!.lenientPassAtK !== undefined : accuracy![reading] !== undefined,
+        reading === 'format'
+          ? true
+          : greedy === null
+            ? sampled!.lenientPassAtK !== undefined
+            : accuracy![reading] !== undefined,
       );
       const measured = [
-        [greedy === null ? `${samples} samples` : rows[0]![0], (accuracy ?? sampled)!.measures] as const,
+        [
+          greedy === null ? `${samples} samples` : rows[0]![0],
+          (accuracy ?? sampled)!.measures,
+        ] as const,
         ...Object.entries(policies).map(([policy, summary]) => [policy, summary.measures] as const),
       ];
       const none = greedy?.summary.none ?? sampled!.none;
@@ -294,11 +399,26 @@ export const evalCommand = defineCommand({
         ...(argv.examples === undefined ? {} : { examples: argv.examples }),
       };
       const advice = [
-        ...(best !== undefined && accuracy?.mean != null && best[1].mean !== null && best[1].mean >= accuracy.mean
-          ? [`A program without a model (${best[0]}) solves ${percent(best[1].mean)}, and these replies ${percent(accuracy.mean)}.`]
+        ...(best !== undefined &&
+        accuracy?.mean != null &&
+        best[1].mean !== null &&
+        best[1].mean >= accuracy.mean
+          ? [
+              `A program without a model (${best[0]}) solves ${percent(best[1].mean)}, and these replies ${percent(accuracy.mean)}.`,
+            ]
           : []),
         ...(unread
-          ? [nothingAccepted(failures, {}, howAsked({ model: { ...settings.model, name: modelName }, task: argv.task, sampling: asked }))]
+          ? [
+              nothingAccepted(
+                failures,
+                {},
+                howAsked({
+                  model: { ...settings.model, name: modelName },
+                  task: argv.task,
+                  sampling: asked,
+                }),
+              ),
+            ]
           : []),
         ...undecidedPolicies(judged),
       ];
@@ -326,7 +446,9 @@ export const evalCommand = defineCommand({
           (sampledTokens === null
             ? ''
             : `${sampledTokens} tokens ${recording === null ? 'sampled' : 'judged'} in ${formatDuration(seconds)}\n`) +
-          (notes.length > 0 ? `\n${notes.map(([name, note]) => wrapped(`${name}: ${note}`, terminal, 2)).join('\n')}\n` : ''),
+          (notes.length > 0
+            ? `\n${notes.map(([name, note]) => wrapped(`${name}: ${note}`, terminal, 2)).join('\n')}\n`
+            : ''),
       );
     } finally {
       await out?.close();

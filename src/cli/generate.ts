@@ -17,7 +17,8 @@ import { registryOf, registryOption } from './registry-flags.js';
 
 export const generateCommand = defineCommand({
   command: 'generate',
-  describe: 'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
+  describe:
+    'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
   builder: (yargs) =>
     yargs
       .option('model', {
@@ -25,63 +26,134 @@ export const generateCommand = defineCommand({
         requiresArg: true,
         describe: `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
       })
-      .option('prompt', { type: 'string', array: true, nargs: 1, describe: 'a user message, or with --raw a text; may be repeated' })
+      .option('prompt', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        describe: 'a user message, or with --raw a text; may be repeated',
+      })
       .option('prompts', {
         type: 'string',
         nargs: 1,
-        describe: 'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
+        describe:
+          'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
       })
-      .option('raw', { type: 'boolean', default: false, describe: 'continue each prompt as it stands, without chat template' })
+      .option('raw', {
+        type: 'boolean',
+        default: false,
+        describe: 'continue each prompt as it stands, without chat template',
+      })
       .option('system', { type: 'string', describe: 'system message before every prompt' })
       .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
       .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
-      .option('temperature', { type: 'number', default: 0.8, describe: '0 takes the most likely token' })
+      .option('temperature', {
+        type: 'number',
+        default: 0.8,
+        describe: '0 takes the most likely token',
+      })
       .option('top-k', { type: 'number', default: 0, describe: '0: off' })
-      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: only the most likely token' })
+      .option('top-p', {
+        type: 'number',
+        default: 1,
+        describe: '1: off; 0: only the most likely token',
+      })
       .option('min-p', { type: 'number', default: 0, describe: '0: off' })
       .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
-      .option('seed', { type: 'string', default: '0', describe: '64-bit seed; the same request gives the same answers' })
-      .option('stop', { type: 'string', array: true, nargs: 1, default: [], describe: 'text that ends an answer; may be repeated' })
-      .option('grammar', { type: 'string', describe: 'file with a GBNF grammar that every answer follows' })
-      .option('json-schema', { type: 'string', describe: 'file with a JSON Schema that every answer follows' })
+      .option('seed', {
+        type: 'string',
+        default: '0',
+        describe: '64-bit seed; the same request gives the same answers',
+      })
+      .option('stop', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        default: [],
+        describe: 'text that ends an answer; may be repeated',
+      })
+      .option('grammar', {
+        type: 'string',
+        describe: 'file with a GBNF grammar that every answer follows',
+      })
+      .option('json-schema', {
+        type: 'string',
+        describe: 'file with a JSON Schema that every answer follows',
+      })
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
+        describe:
+          'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
       .option('task', asTrainedOption)
       .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', { type: 'boolean', default: false, describe: 'the results of this many threads, under load too' })
-      .option('context', { type: 'number', describe: 'tokens of KV cache over all running answers' })
+      .option('fixed-threads', {
+        type: 'boolean',
+        default: false,
+        describe: 'the results of this many threads, under load too',
+      })
+      .option('context', {
+        type: 'number',
+        describe: 'tokens of KV cache over all running answers',
+      })
       .option('stream', {
         type: 'boolean',
         default: false,
         describe: 'one answer to one prompt, as it is sampled; with --json a line a token',
       })
       .conflicts('grammar', 'json-schema')
-      .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
-      .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream', 'the answer as it is sampled')
-      .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts')
-      .example('$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on')
-      .example('$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream', 'behind the examples of a run')
-      .example('$0 tasks generate --json | $0 generate --model tiny --prompts -', 'one answer to a problem of each tier'),
+      .example(
+        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
+        'eight answers at once',
+      )
+      .example(
+        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
+        'the answer as it is sampled',
+      )
+      .example(
+        '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
+        'a file of prompts',
+      )
+      .example(
+        '$0 generate --model ./base.gguf --raw --prompt "Once upon a time"',
+        'a base model goes on',
+      )
+      .example(
+        '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
+        'behind the examples of a run',
+      )
+      .example(
+        '$0 tasks generate --json | $0 generate --model tiny --prompts -',
+        'one answer to a problem of each tier',
+      ),
   handler: async (argv) => {
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
       throw new UsageError('Give either --prompt or --prompts.');
     }
-    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
+    if (!/^\d{1,20}$/.test(argv.seed))
+      throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
     const { system, raw } = argv;
-    if (raw && system !== undefined) throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
+    if (raw && system !== undefined)
+      throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
     if (argv.task !== undefined && (raw || system !== undefined))
-      throw new UsageError("--task sets what stood before the run's questions: leave out --raw and --system.");
+      throw new UsageError(
+        "--task sets what stood before the run's questions: leave out --raw and --system.",
+      );
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
+    const found =
+      argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const named = await modelToLoad(argv.model, found);
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
-    if (found !== null && before === undefined && argv.system === undefined && argv.prompt !== undefined) note(askedBehind(found));
+    if (
+      found !== null &&
+      before === undefined &&
+      argv.system === undefined &&
+      argv.prompt !== undefined
+    )
+      note(askedBehind(found));
     const prompts =
       argv.prompts === undefined
         ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw, before }))
@@ -95,7 +167,8 @@ export const generateCommand = defineCommand({
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
     const loading: LoadModelOptions = {
       signal,
-      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      onDownload: ({ downloadedBytes, totalBytes }) =>
+        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       fixedThreads: argv.fixedThreads,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
@@ -123,7 +196,10 @@ export const generateCommand = defineCommand({
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
       if (found !== null) await noteOtherBase(found, model);
-      return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }), argv.json);
+      return await streamAnswer(
+        model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }),
+        argv.json,
+      );
     }
     progress.begin('loading the model');
     const model = await loadModel(named, loading);
@@ -144,7 +220,11 @@ export const generateCommand = defineCommand({
       });
       for await (const rollout of rollouts) {
         progress.clear();
-        await write(readable ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1) : `${jsonText(jsonOf(rollout))}\n`);
+        await write(
+          readable
+            ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1)
+            : `${jsonText(jsonOf(rollout))}\n`,
+        );
       }
       progress.finish();
     } finally {
@@ -154,7 +234,10 @@ export const generateCommand = defineCommand({
 });
 
 /** What is sampled as it comes: its text, or a line of JSON a token and one of the reply. */
-async function streamAnswer(stream: AsyncGenerator<TokenEvent, HostReply, undefined>, json: boolean): Promise<void> {
+async function streamAnswer(
+  stream: AsyncGenerator<TokenEvent, HostReply, undefined>,
+  json: boolean,
+): Promise<void> {
   for (;;) {
     const next = await stream.next();
     if (next.done === true) return await write(json ? `${jsonText(next.value)}\n` : '\n');
@@ -183,7 +266,12 @@ function jsonOf(rollout: NamedRollout): object {
 }
 
 /** @param only whether there is no other answer, so that it needs no heading */
-function readableText({ promptIndex, sampleIndex, tokenIds, finish, text }: NamedRollout, only: boolean): string {
+function readableText(
+  { promptIndex, sampleIndex, tokenIds, finish, text }: NamedRollout,
+  only: boolean,
+): string {
   const answer = `${visible(text.trim())}\n`;
-  return only ? answer : `--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${answer}`;
+  return only
+    ? answer
+    : `--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${answer}`;
 }

@@ -1,6 +1,7 @@
 /**
- * What a command tells the queue that it is a job of (src/jobs/queue/job-process.ts): events over the channel that it was started with.
- * Elsewhere nothing is told. The command line waits for `admitted` before it does anything.
+ * What a command tells the queue that it is a job of (src/jobs/queue/job-process.ts): events over
+ * the channel that it was started with. Elsewhere nothing is told. The command line waits for
+ * `admitted` before it does anything.
  */
 import { JOB_VARIABLE } from '../jobs/queue/job-variable.js';
 import type { EventType } from '../jobs/queue/job.js';
@@ -10,12 +11,16 @@ const PROGRESS_MS = 1000;
 const send = process.env[JOB_VARIABLE] === undefined ? undefined : process.send?.bind(process);
 delete process.env[JOB_VARIABLE]; // a process that this one starts is no job
 
-/** Nobody wants the work any more, and whoever begins it again needs its files: what was kept is complete at any moment. */
+/**
+ * Nobody wants the work any more, and whoever begins it again needs its files: what was kept is
+ * complete at any moment.
+ */
 const end = (): boolean => process.kill(process.pid, 'SIGKILL');
 
 /**
- * Resolves when the queue has written down which process this is, and at once where there is no queue. Before, a queue that begins again
- * would not know whom to wait for; so nothing is begun, and where the queue is gone this process ends.
+ * Resolves when the queue has written down which process this is, and at once where there is no
+ * queue. Before, a queue that begins again would not know whom to wait for; so nothing is begun,
+ * and where the queue is gone this process ends.
  */
 export async function admitted(): Promise<void> {
   if (send === undefined) return;
@@ -26,7 +31,8 @@ export async function admitted(): Promise<void> {
 }
 
 export function tell(type: EventType, data: unknown): void {
-  if (send !== undefined && process.connected) send({ type, data }, undefined, undefined, () => {}); // whom it does not reach is gone
+  // whom it does not reach is gone
+  if (send !== undefined && process.connected) send({ type, data }, undefined, undefined, () => {});
 }
 
 let shown = { stage: '', at: -Infinity };

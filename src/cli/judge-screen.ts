@@ -1,4 +1,7 @@
-/** What a judge found, for people: the steps in plain words, the accuracies, and what each score is made of. */
+/**
+ * What a judge found, for people: the steps in plain words, the accuracies, and what each score is
+ * made of.
+ */
 import type { HeldOutResult } from '../judge/held-out.js';
 import type { StepName } from '../judge/hard-fail.js';
 import type { JudgeReport } from '../judge/judge.js';
@@ -54,9 +57,12 @@ function stepLines(steps: readonly TraceStep[], style: TerminalStyle): string[] 
     const [word, paint] = MARK[status];
     const lead = `${String(i + 1).padStart(2)}  `;
     const said =
-      name === 'emit_two_scores' && status === 'pass' ? detail.replaceAll('null', 'none').replace(/ of target [\d.]+/, '') : detail;
+      name === 'emit_two_scores' && status === 'pass'
+        ? detail.replaceAll('null', 'none').replace(/ of target [\d.]+/, '')
+        : detail;
     const title = STEP_TITLES[name];
-    const what = (style.prose ?? WIDE) < WIDE ? `${title}: ${said}` : `${title.padEnd(longest)}  ${said}`;
+    const what =
+      (style.prose ?? WIDE) < WIDE ? `${title}: ${said}` : `${title.padEnd(longest)}  ${said}`;
     const text = wrapped(`${' '.repeat(lead.length)}${word}  ${what}`, style, 6);
     return `${lead}${painted(word, paint, style)}${text.slice(lead.length + word.length)}`;
   });
@@ -72,33 +78,69 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
     if (comparison === null) continue;
     rows.push([`  ${name}`, interval(comparison.measured), interval(comparison.claimed)]);
     const reasons = comparison.failures.differing ?? 0;
-    if (comparison.differing > 0) notes.push(`${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`);
+    if (comparison.differing > 0)
+      notes.push(
+        `${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`,
+      );
     else if (reasons > 0) notes.push(`${name}: ${reasons} fail of something else`);
   }
-  for (const [tier, of] of Object.entries(after.measured.byTier)) rows.push([`    ${label(tier, 14)}`, interval(of), '']);
+  for (const [tier, of] of Object.entries(after.measured.byTier))
+    rows.push([`    ${label(tier, 14)}`, interval(of), '']);
   const table: typeof rows = [['test solved', 'measured here', 'claimed by the run'], ...rows];
-  const [names, measured] = [0, 1].map((column) => Math.max(...table.map((row) => row[column]!.length))) as [number, number];
-  const programs = Object.entries(policies).sort(([, one], [, other]) => (other.mean ?? -1) - (one.mean ?? -1));
+  const [names, measured] = [0, 1].map((column) =>
+    Math.max(...table.map((row) => row[column]!.length)),
+  ) as [number, number];
+  const programs = Object.entries(policies).sort(
+    ([, one], [, other]) => (other.mean ?? -1) - (one.mean ?? -1),
+  );
   const longest = Math.max(0, ...programs.map(([name]) => label(name, 40).length));
   return [
     '',
-    ...table.map(([name, here, claimed]) => `${name.padEnd(names)}  ${here.padEnd(measured)}  ${claimed}`.trimEnd()),
+    ...table.map(([name, here, claimed]) =>
+      `${name.padEnd(names)}  ${here.padEnd(measured)}  ${claimed}`.trimEnd(),
+    ),
     ...notes.map((note) => painted(wrapped(`  ${note}`, style), 'fair', style)),
-    ...(after.measured.valid ? [] : [painted(`  not a result: ${after.measured.none} verdicts could not be found`, 'fair', style)]),
+    ...(after.measured.valid
+      ? []
+      : [
+          painted(
+            `  not a result: ${after.measured.none} verdicts could not be found`,
+            'fair',
+            style,
+          ),
+        ]),
     ...(programs.length === 0 ? [] : ['', 'programs without a model, on the same problems']),
-    ...programs.map(([name, summary]) => `  ${label(name, 40).padEnd(longest)}  ${interval(summary)}`),
+    ...programs.map(
+      ([name, summary]) => `  ${label(name, 40).padEnd(longest)}  ${interval(summary)}`,
+    ),
   ];
 }
 
-/** What was measured on problems that nobody could know, beside what it is less than on those that everybody can. */
-function freshLines({ measured, gap, p }: NonNullable<JudgeReport['fresh']>, style: TerminalStyle): string[] {
+/**
+ * What was measured on problems that nobody could know, beside what it is less than on those that
+ * everybody can.
+ */
+function freshLines(
+  { measured, gap, p }: NonNullable<JudgeReport['fresh']>,
+  style: TerminalStyle,
+): string[] {
   const own = ['', `fresh problems solved after  ${interval(measured)}`];
   if (gap === null) return own;
   const points = `${gap < 0 ? '−' : '+'}${figure(Math.abs(gap))} points`;
-  return [...own, wrapped(`  gap ${points}: test minus fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2)];
+  return [
+    ...own,
+    wrapped(
+      `  gap ${points}: test minus fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`,
+      style,
+      2,
+    ),
+  ];
 }
 
-function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>, style: TerminalStyle): string[] {
+function forgettingLines(
+  { claimed, measured }: NonNullable<JudgeReport['forgetting']>,
+  style: TerminalStyle,
+): string[] {
   const lines = [['measured here', measured] as const, ['claimed by the run', claimed] as const];
   return [
     '',
@@ -110,8 +152,18 @@ function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgett
 }
 
 /** Each score beside the division that gives it. */
-function scoreLines({ scores, heldOut, fresh, violations, policy }: JudgeReport, target: number, style: TerminalStyle): string[] {
-  const { accuracy_score: accuracy, process_score, obligations, distinct_rules_fired: rules, process_lower_bound: bound } = scores;
+function scoreLines(
+  { scores, heldOut, fresh, violations, policy }: JudgeReport,
+  target: number,
+  style: TerminalStyle,
+): string[] {
+  const {
+    accuracy_score: accuracy,
+    process_score,
+    obligations,
+    distinct_rules_fired: rules,
+    process_lower_bound: bound,
+  } = scores;
   const said = (text: string): string => wrapped(text, style, 16);
   const broken = count(violations.length, 'violation');
   return [
@@ -133,32 +185,59 @@ function scoreLines({ scores, heldOut, fresh, violations, policy }: JudgeReport,
     `policy          ${policy === null ? 'unknown' : label(policy)}`,
     ...violations
       .slice(0, LISTED)
-      .map(({ kind, rule, iteration, detail }) => wrapped(`  ${kind} ${rule} at iteration ${iteration}: ${detail}`, style, 2)),
-    ...(violations.length > LISTED ? [`  and ${violations.length - LISTED} more in the trace`] : []),
+      .map(({ kind, rule, iteration, detail }) =>
+        wrapped(`  ${kind} ${rule} at iteration ${iteration}: ${detail}`, style, 2),
+      ),
+    ...(violations.length > LISTED
+      ? [`  and ${violations.length - LISTED} more in the trace`]
+      : []),
   ];
 }
 
 /** What the run did to the model, as it was measured here: the verdict below it is on the log. */
 function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] {
   const [before, after] = [heldOut?.before?.measured, heldOut?.after.measured];
-  if (heldOut?.change == null || before == null || after == null || before.mean === null || after.mean === null) return [];
+  if (
+    heldOut?.change == null ||
+    before == null ||
+    after == null ||
+    before.mean === null ||
+    after.mean === null
+  )
+    return [];
   const [was, is] = [percent(before.mean), percent(after.mean)];
-  const said = (text: string, paint: Paint): string[] => [painted(wrapped(text, style), paint, style)];
+  const said = (text: string, paint: Paint): string[] => [
+    painted(wrapped(text, style), paint, style),
+  ];
   switch (findingBeside([before.mean, after.mean], heldOut.change)) {
     case 'worse':
-      return said(`The run made the model worse: ${is} of the test problems solved after it, ${was} before.`, 'fair');
+      return said(
+        `The run made the model worse: ${is} of the test problems solved after it, ${was} before.`,
+        'fair',
+      );
     case 'better':
-      return said(`The run made the model better: ${is} of the test problems solved after it, ${was} before.`, 'strong');
+      return said(
+        `The run made the model better: ${is} of the test problems solved after it, ${was} before.`,
+        'strong',
+      );
     case 'chance':
       return before.mean === after.mean
-        ? said(`The run changed nothing on the test problems: ${is} solved after it, as before.`, 'fair')
-        : said(`${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`, 'fair');
+        ? said(
+            `The run changed nothing on the test problems: ${is} solved after it, as before.`,
+            'fair',
+          )
+        : said(
+            `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
+            'fair',
+          );
   }
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
   const { verdict, failure, steps, notVerified } = report;
-  const skipped = steps.flatMap(({ name, status }) => (status === 'skipped' ? [STEP_TITLES[name]] : []));
+  const skipped = steps.flatMap(({ name, status }) =>
+    status === 'skipped' ? [STEP_TITLES[name]] : [],
+  );
   const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
   switch (verdict) {
@@ -167,7 +246,10 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
         ...scoreLines(report, target, style),
         '',
         ...outcomeLines(report, style),
-        end(`PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`, 'good'),
+        end(
+          `PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`,
+          'good',
+        ),
       ];
     case 'not_verified':
       return [
@@ -190,7 +272,10 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
         'accuracy score  0: a step failed',
         'process score   0: a step failed',
         '',
-        end(`HARD FAIL at step ${at + 1} of ${steps.length}, ${title} (${failure!.name}): ${failure!.detail}`, 'bad'),
+        end(
+          `HARD FAIL at step ${at + 1} of ${steps.length}, ${title} (${failure!.name}): ${failure!.detail}`,
+          'bad',
+        ),
       ];
     }
   }
@@ -209,8 +294,13 @@ export function judgeText(report: JudgeReport, target: number, style: TerminalSt
               ? '    of the user who judges: that user could have signed any history'
               : "    not this user's witness",
         ];
-  const failing = [['test replies after training', heldOut?.after.failures.measured] as const, ['rollouts', failures] as const].flatMap(
-    ([what, of]) => (of == null || of.rows.length === 0 ? [] : ['', failureTable(of, `${what}, judged here,`, style)]),
+  const failing = [
+    ['test replies after training', heldOut?.after.failures.measured] as const,
+    ['rollouts', failures] as const,
+  ].flatMap(([what, of]) =>
+    of == null || of.rows.length === 0
+      ? []
+      : ['', failureTable(of, `${what}, judged here,`, style)],
   );
   return [
     `run ${runId ?? 'unknown'}`,

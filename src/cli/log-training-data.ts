@@ -1,4 +1,10 @@
-import { rolledBackIterations, trainingRows, VERDICTS_EXPORTED, type LeftOut, type RowFilter } from '../jobs/training-data.js';
+import {
+  rolledBackIterations,
+  trainingRows,
+  VERDICTS_EXPORTED,
+  type LeftOut,
+  type RowFilter,
+} from '../jobs/training-data.js';
 import { openRunTask } from '../judge/held-out.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
@@ -15,30 +21,83 @@ export const logTrainingDataCommand = defineCommand({
   describe: 'Write what runs said, with scores, as rows that train --data reads',
   builder: (yargs) =>
     yargs
-      .positional('runs', { type: 'string', array: true, demandOption: true, describe: 'run folders, or beginnings of run ids in ./runs' })
-      .option('verdict', { choices: VERDICTS_EXPORTED, default: 'pass' as const, describe: 'of the replies' })
-      .option('min-score', { type: 'number', default: 0, describe: 'replies of at least this score; a pass without one counts 1' })
-      .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'of these tiers only' })
-      .option('trained', { type: 'boolean', default: false, describe: 'only what the run itself trained on' })
-      .option('base', { type: 'boolean', default: false, describe: 'only what the base model said, without any adapter' })
+      .positional('runs', {
+        type: 'string',
+        array: true,
+        demandOption: true,
+        describe: 'run folders, or beginnings of run ids in ./runs',
+      })
+      .option('verdict', {
+        choices: VERDICTS_EXPORTED,
+        default: 'pass' as const,
+        describe: 'of the replies',
+      })
+      .option('min-score', {
+        type: 'number',
+        default: 0,
+        describe: 'replies of at least this score; a pass without one counts 1',
+      })
+      .option('tier', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'of these tiers only',
+      })
+      .option('trained', {
+        type: 'boolean',
+        default: false,
+        describe: 'only what the run itself trained on',
+      })
+      .option('base', {
+        type: 'boolean',
+        default: false,
+        describe: 'only what the base model said, without any adapter',
+      })
       .option('rolled-back', {
         type: 'boolean',
         default: false,
         describe: 'also replies of iterations whose adapter the gate took back',
       })
-      .option('task', { type: 'string', requiresArg: true, describe: "your copy of the runs' task, where that is a file" })
-      .option('check', { ...checkOption, describe: "your copy of the runs' check, where the task is data and its check a file or program" })
+      .option('task', {
+        type: 'string',
+        requiresArg: true,
+        describe: "your copy of the runs' task, where that is a file",
+      })
+      .option('check', {
+        ...checkOption,
+        describe:
+          "your copy of the runs' check, where the task is data and its check a file or program",
+      })
       .example('$0 log training-data runs/3f2a > rows.jsonl', 'what passed')
-      .example('$0 log training-data runs/3f2a --verdict all | $0 train --data - --score-conditioned', 'good and bad, told apart'),
-  handler: async ({ runs, verdict, minScore, tier: tiers, trained, base, rolledBack, task, check }) => {
-    if (!(minScore >= 0 && minScore <= 1)) throw new UsageError('--min-score: expected a score from 0 to 1');
+      .example(
+        '$0 log training-data runs/3f2a --verdict all | $0 train --data - --score-conditioned',
+        'good and bad, told apart',
+      ),
+  handler: async ({
+    runs,
+    verdict,
+    minScore,
+    tier: tiers,
+    trained,
+    base,
+    rolledBack,
+    task,
+    check,
+  }) => {
+    if (!(minScore >= 0 && minScore <= 1))
+      throw new UsageError('--min-score: expected a score from 0 to 1');
     const filter = { verdict, minScore, tiers, trained, base, rolledBack };
-    const opening = { ...(task === undefined ? {} : { task }), ...(check === undefined ? {} : { check }) };
+    const opening = {
+      ...(task === undefined ? {} : { task }),
+      ...(check === undefined ? {} : { check }),
+    };
     for (const named of runs) {
       const folder = findRun(named);
       const { rows, leftOut } = await writeRows(folder, filter, opening);
       const others = [...leftOut].map(([why, count]) => `${count} ${TITLES[why]}`);
-      printNote(`${folder}: ${rows} rows${others.length === 0 ? '' : `; left out: ${others.join(', ')}`}\n`);
+      printNote(
+        `${folder}: ${rows} rows${others.length === 0 ? '' : `; left out: ${others.join(', ')}`}\n`,
+      );
     }
   },
 });
@@ -61,7 +120,8 @@ async function writeRows(
 ): Promise<{ readonly rows: number; readonly leftOut: ReadonlyMap<LeftOut, number> }> {
   const { runId, start } = readManifest(folder);
   const opened = await openRunTask(start, file, check);
-  if (opened.task === null) throw new IsoproError('INVALID_ARGUMENT', `${folder}: ${opened.reason}`);
+  if (opened.task === null)
+    throw new IsoproError('INVALID_ARGUMENT', `${folder}: ${opened.reason}`);
   await using task = opened.task;
   const reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
   try {

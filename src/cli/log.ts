@@ -2,7 +2,13 @@ import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { verifyRun } from '../log/local-trust.js';
 import { encodePayload } from '../log/payload.js';
-import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
+import {
+  checkExtensionProof,
+  checkRecordProof,
+  logFileOf,
+  LogReader,
+  type LogRecord,
+} from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { findRunOrPath } from '../report/find-run.js';
 import { namedRun } from '../run-folder/manifest.js';
@@ -41,7 +47,8 @@ function truthFolderOf(target: string): string | null {
   return isTruthRun(folder) ? folder : null;
 }
 
-const streamsOf = (target: string): LogStreams => (truthFolderOf(target) === null ? RUN_STREAMS : TRUTH_STREAMS);
+const streamsOf = (target: string): LogStreams =>
+  truthFolderOf(target) === null ? RUN_STREAMS : TRUTH_STREAMS;
 
 const run = (yargs: Argv): Argv<{ run: string }> =>
   yargs.positional('run', {
@@ -50,7 +57,11 @@ const run = (yargs: Argv): Argv<{ run: string }> =>
     describe: 'run folder, the beginning of a run id in ./runs, or a log.sqlite',
   });
 const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> =>
-  yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
+  yargs.option('key', {
+    type: 'string',
+    requiresArg: true,
+    describe: "key file; default: this machine's own witness",
+  });
 
 function printVerification(result: TruthVerification): void {
   const lines = [
@@ -60,27 +71,41 @@ function printVerification(result: TruthVerification): void {
       `resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
     `  key      ${result.key.text}${result.key.ownedByThisUser ? ' (of this user, who could have signed any history)' : ''}`,
   ];
-  if (result.signer === 'single-process') lines.push('  signer   single process: no witness kept its heads');
+  if (result.signer === 'single-process')
+    lines.push('  signer   single process: no witness kept its heads');
   if (result.root !== '') lines.push(`  root     ${result.root}`);
   if (result.disagreement !== null) {
     const { table, at, until, reason } = result.disagreement;
-    lines.push(`  first    ${table === 'file' ? 'file' : `${table} ${at}${until === undefined ? '' : ` to ${until - 1}`}`}: ${reason}`);
+    lines.push(
+      `  first    ${table === 'file' ? 'file' : `${table} ${at}${until === undefined ? '' : ` to ${until - 1}`}`}: ${reason}`,
+    );
   }
   print(`${lines.join('\n')}\n`);
 }
 
-const verify: CommandModule<object, { run: string; key: string | undefined; head: string[] | undefined; json: boolean }> = {
+const verify: CommandModule<
+  object,
+  { run: string; key: string | undefined; head: string[] | undefined; json: boolean }
+> = {
   command: 'verify <run>',
   describe: 'Check every record, link, head and signature',
   builder: (yargs) =>
     key(run(yargs))
-      .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
+      .option('head', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'file with a signed head that was kept elsewhere',
+      })
       .epilogue(
         `Exit codes: 0 ok or open (a truth run, complete), ${EXIT_UNTERMINATED} unterminated, ` +
           `${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
           `not be made.`,
       )
-      .example('$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published') as never,
+      .example(
+        '$0 log verify runs/3f2a --key witness.pub',
+        'with the public key that the runner published',
+      ) as never,
   handler: async ({ run: named, key: keyFile, head, json }) => {
     const target = findRunOrPath(named);
     const truthFolder = truthFolderOf(target);
@@ -88,7 +113,8 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
     const trust = {
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(head === undefined ? {} : { headFiles: head }),
-      onProgress: ({ done, total }: { done: number; total: number }) => progress.update(done, { total }),
+      onProgress: ({ done, total }: { done: number; total: number }) =>
+        progress.update(done, { total }),
     };
     const result: TruthVerification =
       truthFolder === null
@@ -114,7 +140,9 @@ const select = (yargs: Argv): Argv<SelectArguments> =>
   run(yargs)
     .option('stream', {
       type: 'string',
-      choices: [...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes)))],
+      choices: [
+        ...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes))),
+      ],
       describe: 'one stream only',
     })
     .option('from', { type: 'number', default: 0, describe: 'first record' })
@@ -127,7 +155,8 @@ const select = (yargs: Argv): Argv<SelectArguments> =>
 
 function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void): void {
   const whole = (name: string, value: number): number => {
-    if (!Number.isSafeInteger(value) || value < 0) throw new UsageError(`--${name} takes a whole number`);
+    if (!Number.isSafeInteger(value) || value < 0)
+      throw new UsageError(`--${name} takes a whole number`);
     return value;
   };
   const target = findRunOrPath(args.run);
@@ -152,19 +181,32 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
   }
 }
 
-/** The payload as it is stored: `#NaN`, `#123` for what JSON has no form for, `##…` for a string that begins with `#`. */
-const printable = (record: LogRecord): object => ({ ...record, payload: JSON.parse(encodePayload(record.payload)) as unknown });
+/**
+ * The payload as it is stored: `#NaN`, `#123` for what JSON has no form for, `##…` for a string
+ * that begins with `#`.
+ */
+const printable = (record: LogRecord): object => ({
+  ...record,
+  payload: JSON.parse(encodePayload(record.payload)) as unknown,
+});
 
 const show: CommandModule<object, SelectArguments> = {
   command: 'show <run>',
   describe: 'Print records, one a line',
-  builder: (yargs) => select(yargs).example('$0 log show runs/3f2a --stream decisions', 'every decision of the run') as never,
+  builder: (yargs) =>
+    select(yargs).example(
+      '$0 log show runs/3f2a --stream decisions',
+      'every decision of the run',
+    ) as never,
   handler: (args) =>
     forEachRecord(args, (record) => {
       if (args.json) return printJsonLine(printable(record));
       const time = new Date(record.timeUs / 1000).toISOString();
       const text = encodePayload(record.payload);
-      const width = process.stdout.isTTY === true ? Math.max(20, (process.stdout.columns ?? 110) - 50) : Infinity;
+      const width =
+        process.stdout.isTTY === true
+          ? Math.max(20, (process.stdout.columns ?? 110) - 50)
+          : Infinity;
       print(
         `${String(record.gseq).padStart(7)} ${time} ${record.stream.padEnd(11)} ` +
           `${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`,
@@ -175,7 +217,8 @@ const show: CommandModule<object, SelectArguments> = {
 const exporting: CommandModule<object, SelectArguments> = {
   command: 'export <run>',
   describe: 'Write records as JSONL',
-  builder: (yargs) => select(yargs).example('$0 log export runs/3f2a > log.jsonl', 'the whole log') as never,
+  builder: (yargs) =>
+    select(yargs).example('$0 log export runs/3f2a > log.jsonl', 'the whole log') as never,
   handler: (args) => forEachRecord(args, (record) => printJsonLine(printable(record))),
 };
 
@@ -190,15 +233,24 @@ interface ProveArguments {
 
 const prove: CommandModule<object, ProveArguments> = {
   command: 'prove <run>',
-  describe: 'Prove one record, or that a later head extends an earlier one, as a JSON document that stands by itself',
+  describe:
+    'Prove one record, or that a later head extends an earlier one, as a JSON document that stands by itself',
   builder: (yargs) =>
     key(run(yargs))
-      .option('record', { type: 'number', describe: 'number of the record', conflicts: ['from', 'to'] })
+      .option('record', {
+        type: 'number',
+        describe: 'number of the record',
+        conflicts: ['from', 'to'],
+      })
       .option('from', { type: 'number', describe: 'size of the earlier head', implies: 'to' })
       .option('to', { type: 'number', describe: 'size of the later head', implies: 'from' })
-      .example('$0 log prove runs/3f2a --record 17 > proof.json', 'record 17 with its path to a signed head') as never,
+      .example(
+        '$0 log prove runs/3f2a --record 17 > proof.json',
+        'record 17 with its path to a signed head',
+      ) as never,
   handler: ({ run: named, record, from, to, key: keyFile }) => {
-    if (record === undefined && from === undefined) throw new UsageError('give --record, or --from and --to');
+    if (record === undefined && from === undefined)
+      throw new UsageError('give --record, or --from and --to');
     const trusted = readTrustedKey(keyFile ?? publicKeyFile());
     const target = findRunOrPath(named);
     const streams = streamsOf(target);

@@ -5,35 +5,51 @@ import { nearest } from '../nearest.js';
 
 /** What yargs 17 knows of the command that is being read and does not declare. */
 interface Inner {
-  getOptions?(): { readonly key?: object; readonly choices?: Readonly<Record<string, readonly unknown[]>> };
-  getInternalMethods?(): { getCommandInstance?(): { getCommands?(): string[] }; getContext?(): { fullCommands?: string[] } };
+  getOptions?(): {
+    readonly key?: object;
+    readonly choices?: Readonly<Record<string, readonly unknown[]>>;
+  };
+  getInternalMethods?(): {
+    getCommandInstance?(): { getCommands?(): string[] };
+    getContext?(): { fullCommands?: string[] };
+  };
 }
 
-const dashed = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-const meant = (found: string | null, as: (name: string) => string): string => (found === null ? '' : `; did you mean ${as(found)}?`);
+const dashed = (name: string): string =>
+  name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const meant = (found: string | null, as: (name: string) => string): string =>
+  found === null ? '' : `; did you mean ${as(found)}?`;
 
 /** @param words as they were typed after the program's name */
 export function misuseText(message: string, parser: Argv, words: readonly string[]): string {
   const inner = parser as Inner;
-  const flags = Object.keys(inner.getOptions?.().key ?? {}).filter((name) => name.length > 1 && name === dashed(name));
+  const flags = Object.keys(inner.getOptions?.().key ?? {}).filter(
+    (name) => name.length > 1 && name === dashed(name),
+  );
   const noOption = (name: string): string => {
-    const typed = words.includes(`--no-${name}`) ? `no-${name}` : name; // yargs takes it for the opposite of `name`
+    // yargs takes it for the opposite of `name`
+    const typed = words.includes(`--no-${name}`) ? `no-${name}` : name;
     return `There is no option --${label(typed)}${meant(nearest(name, flags), (found) => `--${found}`)}`;
   };
   const [first = ''] = words;
-  if (message.startsWith('Name ') && first.startsWith('--')) return noOption(first.slice(2).replace(/=.*$/s, ''));
+  if (message.startsWith('Name ') && first.startsWith('--'))
+    return noOption(first.slice(2).replace(/=.*$/s, ''));
   const { fullCommands = [] } = inner.getInternalMethods?.().getContext?.() ?? {};
   if (message.startsWith('Not enough non-option arguments') && fullCommands.length > 0)
     return `An argument is missing: isopro-native ${fullCommands.join(' ')}`;
   const unknown = /^Unknown (?:argument|command)s?: (.*)$/s.exec(message)?.[1];
   if (unknown !== undefined) {
-    const names = [...new Set(unknown.split(', ').map((name) => (words.includes(name) ? name : dashed(name))))];
+    const names = [
+      ...new Set(unknown.split(', ').map((name) => (words.includes(name) ? name : dashed(name)))),
+    ];
     const commands = inner.getInternalMethods?.().getCommandInstance?.().getCommands?.() ?? [];
     const options = names.filter((name) => !words.includes(name));
     // a sentence with commas is one word to the shell, and several to who reads the list
     const word =
       words.find((each) => each.includes(', ') && unknown.includes(each)) ??
-      (commands.length > 0 && fullCommands.length === 0 && names.includes(first) ? first : names.find((name) => words.includes(name)));
+      (commands.length > 0 && fullCommands.length === 0 && names.includes(first)
+        ? first
+        : names.find((name) => words.includes(name)));
     // of a command that is none, no option is known either
     if (word === undefined || (commands.length === 0 && options.length > 0 && !word.includes(', ')))
       return options.map(noOption).join('\n');
@@ -63,29 +79,46 @@ const withNearest = (message: string): string => {
   });
 };
 
-/** yargs checks the choices of names without a dash alone, where it drops the dashed ones. Null where nothing is wrong. */
+/**
+ * yargs checks the choices of names without a dash alone, where it drops the dashed ones. Null
+ * where nothing is wrong.
+ */
 export function wrongChoice(argv: Readonly<Record<string, unknown>>, parser: Argv): string | null {
   const { choices = {} } = (parser as Inner).getOptions?.() ?? {};
   for (const [name, value] of Object.entries(argv)) {
     const known = choices[dashed(name)] ?? [];
-    const wrong = [value].flat().find((each) => known.length > 0 && each !== undefined && !known.includes(each));
+    const wrong = [value]
+      .flat()
+      .find((each) => known.length > 0 && each !== undefined && !known.includes(each));
     if (wrong === undefined) continue;
     const quoted = known.map((each) => JSON.stringify(each)).join(', ');
-    return withNearest(`Invalid values:\n  Argument: ${dashed(name)}, Given: "${label(String(wrong))}", Choices: ${quoted}`);
+    return withNearest(
+      `Invalid values:\n  Argument: ${dashed(name)}, Given: "${label(String(wrong))}", Choices: ${quoted}`,
+    );
   }
   return null;
 }
 
 /**
- * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there is none.
+ * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there
+ * is none.
  * @param words as they were typed
  */
-export function wrongNumber(argv: Readonly<Record<string, unknown>>, words: readonly string[]): string | null {
-  const [name] = Object.entries(argv).find(([, value]) => [value].flat().some((each) => Number.isNaN(each))) ?? [];
+export function wrongNumber(
+  argv: Readonly<Record<string, unknown>>,
+  words: readonly string[],
+): string | null {
+  const [name] =
+    Object.entries(argv).find(([, value]) => [value].flat().some((each) => Number.isNaN(each))) ??
+    [];
   if (name === undefined) return null;
   const flag = `--${dashed(name)}`;
   const given = words.flatMap((word, i) =>
-    word === flag ? (words[i + 1] ?? []) : word.startsWith(`${flag}=`) ? word.slice(flag.length + 1) : [],
+    word === flag
+      ? (words[i + 1] ?? [])
+      : word.startsWith(`${flag}=`)
+        ? word.slice(flag.length + 1)
+        : [],
   );
   const typed = given.find((word) => Number.isNaN(Number(word)));
   return `${flag} takes a number${typed === undefined ? '' : `, not ${label(typed)}`}`;

@@ -15,14 +15,19 @@ export async function recordedBase(found: NamedAdapter): Promise<string | undefi
 }
 
 /**
- * The model to load: the one that is named, else what the adapter was trained on, else the one that comes with the project, unless the
- * adapter is a file that does not name that one. @throws UsageError; as recordedBase
+ * The model to load: the one that is named, else what the adapter was trained on, else the one that
+ * comes with the project, unless the adapter is a file that does not name that one. @throws
+ * UsageError; as recordedBase
  */
-export async function modelToLoad(named: string | undefined, found: NamedAdapter | null): Promise<string> {
+export async function modelToLoad(
+  named: string | undefined,
+  found: NamedAdapter | null,
+): Promise<string> {
   if (named !== undefined) return named;
   if (found === null) return EMBEDDED_MODEL;
   const recorded = await recordedBase(found);
   if (recorded !== undefined) return recorded;
-  if ((await namedBaseSha256(found)) !== (await hashFile(fileURLToPath(EMBEDDED_MODEL_FILE)))) throw new UsageError(GIVE_A_MODEL);
+  if ((await namedBaseSha256(found)) !== (await hashFile(fileURLToPath(EMBEDDED_MODEL_FILE))))
+    throw new UsageError(GIVE_A_MODEL);
   return EMBEDDED_MODEL;
 }

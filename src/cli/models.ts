@@ -1,7 +1,13 @@
 import { availableMemory } from '../engine/diagnosis.js';
 import { inspectModel, type ModelInspection } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
-import { EMBEDDED_MODEL, MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
+import {
+  EMBEDDED_MODEL,
+  MODEL_ALIASES,
+  cachedModels,
+  modelsFolder,
+  resolveModel,
+} from '../engine/model-files.js';
 import { suitability, type Suitability } from '../engine/suitability.js';
 import { label } from '../report/hostile-text.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
@@ -18,19 +24,32 @@ const list = defineCommand({
     const cached = await cachedModels();
     const aliases = Object.entries(MODEL_ALIASES).map(([alias, { uri, approximateBytes }]) => {
       const file = cached.find((model) => model.alias === alias);
-      return { alias, uri, cached: file !== undefined, bytes: file?.bytes ?? approximateBytes, path: file?.path ?? null };
+      return {
+        alias,
+        uri,
+        cached: file !== undefined,
+        bytes: file?.bytes ?? approximateBytes,
+        path: file?.path ?? null,
+      };
     });
     const embedded = { alias: EMBEDDED_MODEL, path: (await resolveModel(EMBEDDED_MODEL)).path };
-    const others = cached.filter((model) => model.alias === null).map(({ path, bytes }) => ({ path, bytes }));
+    const others = cached
+      .filter((model) => model.alias === null)
+      .map(({ path, bytes }) => ({ path, bytes }));
     if (json) return printJson({ folder: modelsFolder(), embedded, aliases, others });
     const width = Math.max(...aliases.map(({ alias }) => alias.length));
     // where both do not fit on a line, addresses have one of their own
     const longest = Math.max(...aliases.map(({ uri }) => uri.length));
-    const between = width + 18 + longest > (terminalStyle(process.stdout).prose ?? Infinity) ? '\n    ' : '  ';
-    print(`${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`);
+    const between =
+      width + 18 + longest > (terminalStyle(process.stdout).prose ?? Infinity) ? '\n    ' : '  ';
+    print(
+      `${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`,
+    );
     for (const { alias, uri, cached, bytes } of aliases) {
       const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
-      print(`${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}${between}${uri}\n`);
+      print(
+        `${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}${between}${uri}\n`,
+      );
     }
     if (others.length > 0) print('\nothers in the cache\n');
     for (const { path, bytes } of others) print(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
@@ -46,14 +65,18 @@ const pull = defineCommand({
       .positional('model', {
         type: 'string',
         demandOption: true,
-        describe: 'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL',
+        describe:
+          'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL',
       })
       .epilogue(
         'A broken-off download goes on where it stopped if the server names a checksum, as the hub does. HF_ENDPOINT names a mirror, ' +
           'HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.',
       )
       .example('$0 models pull qwen2.5-3b', 'by alias')
-      .example('$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf', 'any file of the hub'),
+      .example(
+        '$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf',
+        'any file of the hub',
+      ),
   handler: async ({ model, json }) => {
     using progress = new Progress({ label: model, unit: 'bytes' });
     const file = await resolveModel(model, {
@@ -61,7 +84,12 @@ const pull = defineCommand({
       onProgress: ({ phase, downloadedBytes, totalBytes }) =>
         progress.update(downloadedBytes, {
           ...(totalBytes === null ? {} : { total: totalBytes }),
-          note: phase === 'downloading' ? '' : phase === 'checking' ? 'comparing the SHA-256' : 'another process is fetching it',
+          note:
+            phase === 'downloading'
+              ? ''
+              : phase === 'checking'
+                ? 'comparing the SHA-256'
+                : 'another process is fetching it',
         }),
     });
     progress.clear();
@@ -73,10 +101,20 @@ const pull = defineCommand({
 const SHOWN_TYPES = 6;
 
 /** Whether it can be run, trained and chatted with, and what will not work. */
-function verdictLines({ problem, trainingProblem }: ModelInspection, { chat, adapter, cautions }: Suitability): string[][] {
+function verdictLines(
+  { problem, trainingProblem }: ModelInspection,
+  { chat, adapter, cautions }: Suitability,
+): string[][] {
   if (problem !== null) return [['runs', `no: ${problem.message} (${problem.code})`]];
-  const end = chat.ends.length === 0 ? 'no end token is named' : `an answer ends with token ${chat.ends.join(' or ')}`;
-  const template = { own: 'by its own chat template', none: 'by ChatML, for want of a chat template', invalid: '' }[chat.template];
+  const end =
+    chat.ends.length === 0
+      ? 'no end token is named'
+      : `an answer ends with token ${chat.ends.join(' or ')}`;
+  const template = {
+    own: 'by its own chat template',
+    none: 'by ChatML, for want of a chat template',
+    invalid: '',
+  }[chat.template];
   return [
     ['runs', 'yes: nothing is known against it'],
     [
@@ -86,43 +124,75 @@ function verdictLines({ problem, trainingProblem }: ModelInspection, { chat, ada
           `${formatBytes(adapter.bytes)} more with its optimiser`
         : `no: ${trainingProblem.message} (${trainingProblem.code})`,
     ],
-    ['chats', chat.template === 'invalid' ? 'no: its chat template cannot be rendered' : `yes: ${template}; ${end}`],
+    [
+      'chats',
+      chat.template === 'invalid'
+        ? 'no: its chat template cannot be rendered'
+        : `yes: ${template}; ${end}`,
+    ],
     ...cautions.map((caution, i) => [i === 0 ? 'will not' : '', label(caution, 300)]),
   ];
 }
 
 const inspect = defineCommand({
   command: 'inspect <model>',
-  describe: 'Whether a model can be run, trained and chatted with, how much memory it needs, and what will not work',
+  describe:
+    'Whether a model can be run, trained and chatted with, how much memory it needs, and what will not work',
   builder: (yargs) =>
     yargs
-      .positional('model', { type: 'string', demandOption: true, describe: 'path of a GGUF file, or an alias or URI that is in the cache' })
-      .option('context', { type: 'number', default: 4096, describe: 'tokens of KV cache to reckon with' })
+      .positional('model', {
+        type: 'string',
+        demandOption: true,
+        describe: 'path of a GGUF file, or an alias or URI that is in the cache',
+      })
+      .option('context', {
+        type: 'number',
+        default: 4096,
+        describe: 'tokens of KV cache to reckon with',
+      })
       .option('tensors', { type: 'boolean', default: false, describe: 'list every tensor' })
       .epilogue('Exit codes: 0 the file can be loaded, 1 it cannot (the reason is printed).')
       .example('$0 models inspect qwen2.5-3b --context 32768', 'does it fit into memory?'),
   handler: async ({ model, context, tensors, json }) => {
-    if (!Number.isInteger(context) || context < 1) throw new UsageError(`--context: expected a whole number of tokens, got ${context}`);
+    if (!Number.isInteger(context) || context < 1)
+      throw new UsageError(`--context: expected a whole number of tokens, got ${context}`);
     const { path } = await resolveModel(model, { download: false });
     const inspection = await inspectModel(path);
     const memory = await estimateMemory(path, inspection, context);
     if (inspection.problem !== null) process.exitCode = 1;
     const available = availableMemory();
-    const suited = inspection.kind === 'adapter' ? null : suitability(inspection, memory, available);
-    if (json) return printJson({ path, ...inspection, memory, availableBytes: available, ...suited });
-    const { kind, architecture, name, parameters, vocabularySize, bytes, types, metadata, problem } = inspection;
+    const suited =
+      inspection.kind === 'adapter' ? null : suitability(inspection, memory, available);
+    if (json)
+      return printJson({ path, ...inspection, memory, availableBytes: available, ...suited });
+    const {
+      kind,
+      architecture,
+      name,
+      parameters,
+      vocabularySize,
+      bytes,
+      types,
+      metadata,
+      problem,
+    } = inspection;
     const lines = [
       ['file', `${path} (${formatBytes(bytes)}, GGUF version ${inspection.version})`],
       [
         kind,
-        [label(name, 60), label(architecture), `${formatNumber(parameters / 1e6)}M parameters`].filter((part) => part !== '').join(', '),
+        [label(name, 60), label(architecture), `${formatNumber(parameters / 1e6)}M parameters`]
+          .filter((part) => part !== '')
+          .join(', '),
       ],
       ...(kind === 'adapter'
         ? []
         : [
             ['layers', label(metadata[`${architecture}.block_count`] ?? 'not said')],
             ['vocabulary', String(vocabularySize)],
-            ['trained for', `${label(metadata[`${architecture}.context_length`] ?? 'an unknown number of')} tokens of context`],
+            [
+              'trained for',
+              `${label(metadata[`${architecture}.context_length`] ?? 'an unknown number of')} tokens of context`,
+            ],
           ]),
       ...types
         .slice(0, SHOWN_TYPES)
@@ -130,7 +200,9 @@ const inspect = defineCommand({
           'tensors',
           `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`,
         ]),
-      ...(types.length > SHOWN_TYPES ? [['tensors', `and of ${types.length - SHOWN_TYPES} further types (--json lists them)`]] : []),
+      ...(types.length > SHOWN_TYPES
+        ? [['tensors', `and of ${types.length - SHOWN_TYPES} further types (--json lists them)`]]
+        : []),
       ...(memory === null
         ? []
         : [
@@ -142,12 +214,18 @@ const inspect = defineCommand({
           ]),
       ...(suited === null
         ? [
-            ['loads', problem === null ? 'nothing is known against it' : `no: ${problem.message} (${problem.code})`],
+            [
+              'loads',
+              problem === null
+                ? 'nothing is known against it'
+                : `no: ${problem.message} (${problem.code})`,
+            ],
             ['more', 'isopro-native adapters inspect shows its modules and its base'],
           ]
         : verdictLines(inspection, suited)),
     ];
-    for (const [key, value] of lines) print(`${wrapped(`${key!.padEnd(12)} ${value}`, terminalStyle(process.stdout), 13)}\n`);
+    for (const [key, value] of lines)
+      print(`${wrapped(`${key!.padEnd(12)} ${value}`, terminalStyle(process.stdout), 13)}\n`);
     if (tensors)
       for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors)
         print(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);

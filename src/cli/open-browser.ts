@@ -29,8 +29,9 @@ const leadingTo = (address: string): string =>
 `;
 
 /**
- * A page of the user's own that leads to an address with a key in it. A command line is read by every user of the machine; this file by
- * its owner alone. It is gone after a minute, or when this process ends.
+ * A page of the user's own that leads to an address with a key in it. A command line is read by
+ * every user of the machine; this file by its owner alone. It is gone after a minute, or when this
+ * process ends.
  * @returns the file
  */
 export function privatePage(address: string, home = isoproHome()): string {
@@ -41,7 +42,8 @@ export function privatePage(address: string, home = isoproHome()): string {
   for (const name of readdirSync(folder)) {
     const left = path.join(folder, name);
     const { mtimeMs = Infinity } = statSync(left, { throwIfNoEntry: false }) ?? {};
-    if (/^open-[\w-]+\.html$/.test(name) && mtimeMs < Date.now() - READ_MS) rmSync(left, { force: true });
+    if (/^open-[\w-]+\.html$/.test(name) && mtimeMs < Date.now() - READ_MS)
+      rmSync(left, { force: true });
   }
   const file = path.join(folder, `open-${randomBytes(12).toString('base64url')}.html`);
   writeFileSync(file, leadingTo(address), { mode: 0o600, flag: 'wx' });

@@ -6,18 +6,28 @@ import { unreadable, unwritable } from '../files.js';
 import { visible } from '../visible.js';
 import { fitted, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
 
-/** What JSON leaves as it is of what `visible` shows: UTF-16 code units, so that a pair of them stays a pair of escapes. */
-const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+/**
+ * What JSON leaves as it is of what `visible` shows: UTF-16 code units, so that a pair of them
+ * stays a pair of escapes.
+ */
+const UNSEEN =
+  /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** The same value in characters that steer no terminal: whoever reads it as JSON gets the text itself. */
+/**
+ * The same value in characters that steer no terminal: whoever reads it as JSON gets the text
+ * itself.
+ */
 export const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(value, null, indent).replace(UNSEEN, (units) =>
-    Array.from({ length: units.length }, (_, i) => `\\u${units.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
+    Array.from(
+      { length: units.length },
+      (_, i) => `\\u${units.charCodeAt(i).toString(16).padStart(4, '0')}`,
+    ).join(''),
   );
 
 /** Prints one JSON document on stdout. */
@@ -30,7 +40,10 @@ export function printJsonLine(value: unknown): void {
   process.stdout.write(`${jsonText(value)}\n`);
 }
 
-/** Prints what a person reads on stdout, fitted to its terminal. Of control characters it lets our own colours through. */
+/**
+ * Prints what a person reads on stdout, fitted to its terminal. Of control characters it lets our
+ * own colours through.
+ */
 export function print(text: string): void {
   const style = terminalStyle(process.stdout);
   process.stdout.write(fitted(screened(text, style), style));
@@ -42,7 +55,10 @@ export function printNote(text: string): void {
   process.stderr.write(fitted(screened(text, style), style));
 }
 
-/** Prints on stdout and waits where its reader is slower: what is printed without end is not kept in memory. */
+/**
+ * Prints on stdout and waits where its reader is slower: what is printed without end is not kept in
+ * memory.
+ */
 export async function write(text: string): Promise<void> {
   if (!process.stdout.write(text)) await once(process.stdout, 'drain');
 }
@@ -59,7 +75,10 @@ export function interruption(): AbortSignal {
   return controller.signal;
 }
 
-/** An interruption in a command's own words: what is kept, and how to go on. Any other error is left as it is. */
+/**
+ * An interruption in a command's own words: what is kept, and how to go on. Any other error is left
+ * as it is.
+ */
 export function interrupted(error: unknown, what: string, remedy: string): unknown {
   return error instanceof IsoproError && error.code === 'ABORTED'
     ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy })
@@ -70,7 +89,16 @@ export function interrupted(error: unknown, what: string, remedy: string): unkno
 function asFileError(error: unknown): unknown {
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof IsoproError || code === undefined || path === undefined) return error;
-  const reading = ['open', 'read', 'stat', 'lstat', 'access', 'scandir', 'readlink', 'realpath'].includes(syscall ?? '');
+  const reading = [
+    'open',
+    'read',
+    'stat',
+    'lstat',
+    'access',
+    'scandir',
+    'readlink',
+    'realpath',
+  ].includes(syscall ?? '');
   return reading ? unreadable(path, error) : unwritable(path, error);
 }
 
@@ -78,27 +106,43 @@ const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
 
 /** Pages of the documentation by where they lie for whoever types here. */
 const withPages = (remedy: string): string =>
-  remedy.replace(/`docs\/([\w/-]+\.md)`/g, (_, page: string) => `\`${path.relative('.', path.join(DOCS, page))}\``);
+  remedy.replace(
+    /`docs\/([\w/-]+\.md)`/g,
+    (_, page: string) => `\`${path.relative('.', path.join(DOCS, page))}\``,
+  );
 
-/** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
+/**
+ * Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help
+ * says more.
+ */
 export function reportFailure(failure: unknown, json: boolean, command?: string): number {
   const error = asFileError(failure);
   if (error instanceof UsageError) {
-    if (json) process.stderr.write(`${jsonText({ error: { code: 'USAGE', message: error.message } })}\n`);
-    else process.stderr.write(`${visible(error.message)}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`);
+    if (json)
+      process.stderr.write(`${jsonText({ error: { code: 'USAGE', message: error.message } })}\n`);
+    else
+      process.stderr.write(
+        `${visible(error.message)}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`,
+      );
     return 2;
   }
   if (error instanceof IsoproError) {
     if (json) process.stderr.write(`${jsonText({ error })}\n`);
     else {
       const style = terminalStyle(process.stderr);
-      const [what, remedy] = [`error ${error.code}: ${visible(error.message)}`, `  what to do: ${visible(withPages(error.remedy))}`];
-      process.stderr.write(`${painted(wrapped(what, style, 2), 'bad', style)}\n${wrapped(remedy, style, 2)}\n`);
+      const [what, remedy] = [
+        `error ${error.code}: ${visible(error.message)}`,
+        `  what to do: ${visible(withPages(error.remedy))}`,
+      ];
+      process.stderr.write(
+        `${painted(wrapped(what, style, 2), 'bad', style)}\n${wrapped(remedy, style, 2)}\n`,
+      );
     }
     return error.code === 'ABORTED' ? 130 : 1;
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  if (json) process.stderr.write(`${jsonText({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
+  if (json)
+    process.stderr.write(`${jsonText({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
   else process.stderr.write(`unexpected failure, please report it:\n${visible(text)}\n`);
   return 1;
 }

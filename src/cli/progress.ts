@@ -4,9 +4,10 @@ import { tellProgress } from './job-channel.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 
 /**
- * One line of progress on stderr, never on stdout. On a terminal it is redrawn in place; elsewhere (a pipe, CI) a plain
- * line appears at most every few seconds and jobs shorter than that stay silent. There are no timers and no terminal modes,
- * so that nothing keeps the process alive and a crash leaves the terminal as it was.
+ * One line of progress on stderr, never on stdout. On a terminal it is redrawn in place; elsewhere
+ * (a pipe, CI) a plain line appears at most every few seconds and jobs shorter than that stay
+ * silent. There are no timers and no terminal modes, so that nothing keeps the process alive and a
+ * crash leaves the terminal as it was.
  */
 export interface ProgressOptions {
   /** What is going on, e.g. `download qwen2.5-0.5b`. */
@@ -27,7 +28,10 @@ export interface ProgressStream {
   columns?: number | undefined;
 }
 
-/** Columns that stay free: what a terminal echoes of Ctrl-C, and the cursor. On a further line it would outlive this one. */
+/**
+ * Columns that stay free: what a terminal echoes of Ctrl-C, and the cursor. On a further line it
+ * would outlive this one.
+ */
 const ECHO = 3;
 const REDRAW_MS = 100;
 const PLAIN_LINE_MS = 5000;
@@ -66,11 +70,16 @@ export class Progress {
     if (!this.#redraws || this.#finished) return;
     const columns = columnsOf(this.#stream) - ECHO;
     const text = `${this.#label}  ${visible(note)}`;
-    this.#stream.write(`\r${text.length <= columns ? text : `${text.slice(0, columns - 1)}…`}\x1b[K`);
+    this.#stream.write(
+      `\r${text.length <= columns ? text : `${text.slice(0, columns - 1)}…`}\x1b[K`,
+    );
     this.#shown = true;
   }
 
-  /** Work done so far (not since the last call). `note` is shown at the end of the line until another replaces it. */
+  /**
+   * Work done so far (not since the last call). `note` is shown at the end of the line until
+   * another replaces it.
+   */
   update(done: number, more: { total?: number; note?: string } = {}): void {
     if (this.#finished) return;
     this.#done = done;
@@ -90,7 +99,10 @@ export class Progress {
     this.#lastShown = this.#redraws ? -Infinity : this.#lastShown;
   }
 
-  /** Shows the final state once and leaves it standing. Calling it twice, or not at all after an error, is harmless. */
+  /**
+   * Shows the final state once and leaves it standing. Calling it twice, or not at all after an
+   * error, is harmless.
+   */
   finish(): void {
     if (this.#finished) return;
     this.#finished = true;
@@ -113,14 +125,23 @@ export class Progress {
     this.#lastShown = now;
     this.#shown = true;
     this.#samples.push({ at: now, done: this.#done });
-    while (this.#samples.length > 2 && now - this.#samples[0]!.at > RATE_WINDOW_MS) this.#samples.shift();
-    this.#stream.write(this.#redraws ? `\r${this.#line(now, false)}\x1b[K` : `${this.#line(now, false)}\n`);
+    while (this.#samples.length > 2 && now - this.#samples[0]!.at > RATE_WINDOW_MS)
+      this.#samples.shift();
+    this.#stream.write(
+      this.#redraws ? `\r${this.#line(now, false)}\x1b[K` : `${this.#line(now, false)}\n`,
+    );
   }
 
-  /** Units a second: over the recent past while running, over the whole at the end. What was there at the start is not counted. */
+  /**
+   * Units a second: over the recent past while running, over the whole at the end. What was there
+   * at the start is not counted.
+   */
   #rate(now: number, final: boolean): number {
     const oldest = this.#samples[0];
-    const since = final || oldest === undefined || oldest.at >= now ? { at: this.#start, done: this.#first ?? 0 } : oldest;
+    const since =
+      final || oldest === undefined || oldest.at >= now
+        ? { at: this.#start, done: this.#first ?? 0 }
+        : oldest;
     return now > since.at ? (1000 * (this.#done - since.done)) / (now - since.at) : 0;
   }
 
@@ -129,7 +150,8 @@ export class Progress {
     const amount = (value: number): string => (bytes ? formatBytes(value) : String(value));
     const rate = this.#rate(now, final);
     const of = this.#total !== undefined && this.#total > 0 ? this.#total : null;
-    const part = of === null ? '' : `${String(Math.floor(100 * Math.min(1, this.#done / of))).padStart(3)} %`;
+    const part =
+      of === null ? '' : `${String(Math.floor(100 * Math.min(1, this.#done / of))).padStart(3)} %`;
     const done = of === null ? amount(this.#done) : `${amount(this.#done)} of ${amount(of)}`;
     const pace = rate > 0 ? `${bytes ? formatBytes(rate) : formatNumber(rate)}/s` : '';
     const time = final
@@ -137,14 +159,20 @@ export class Progress {
       : rate > 0 && this.#total !== undefined
         ? `ETA ${formatDuration((this.#total - this.#done) / rate)}`
         : '';
-    const figuresOf = (parts: readonly string[]): string => parts.filter((each) => each !== '').join('  ');
+    const figuresOf = (parts: readonly string[]): string =>
+      parts.filter((each) => each !== '').join('  ');
     const counted = bytes ? done : `${done} ${this.#unit}`;
     const all = figuresOf([part, counted, pace, time, this.#note]);
     if (!this.#redraws) return `${this.#label}  ${all}`;
     const columns = columnsOf(this.#stream) - ECHO;
-    // Where there is little room the rate goes first, then the amounts: what is left is how far, how long, and the note.
+    // Where there is little room the rate goes first, then the amounts: what is left is how far,
+    // how long, and the note.
     const named = Math.min(this.#label.length, 12) + 2;
-    const fewer = [all, figuresOf([part, counted, time, this.#note]), figuresOf([part === '' ? done : part, time, this.#note])];
+    const fewer = [
+      all,
+      figuresOf([part, counted, time, this.#note]),
+      figuresOf([part === '' ? done : part, time, this.#note]),
+    ];
     const figures = fewer.find((each) => named + each.length <= columns) ?? fewer.at(-1)!;
     // A long label, such as a URL, gives way to the figures; its end says more than its start.
     const room = Math.max(12, columns - figures.length - 2);

@@ -1,4 +1,7 @@
-/** How the command line writes sizes, times and rates for people; `--json` always carries plain numbers. */
+/**
+ * How the command line writes sizes, times and rates for people; `--json` always carries plain
+ * numbers.
+ */
 
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const;
 
@@ -20,12 +23,19 @@ export function formatDuration(seconds: number): string {
   const two = (value: number): string => String(value).padStart(2, '0');
   const hours = Math.floor(whole / 3600);
   const minutes = Math.floor(whole / 60) % 60;
-  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+  return hours > 0
+    ? `${hours}:${two(minutes)}:${two(whole % 60)}`
+    : `${minutes}:${two(whole % 60)}`;
 }
 
-/** A count or a rate with at most three significant figures after rounding: `12300`, `45.6`, `0.123`. */
+/**
+ * A count or a rate with at most three significant figures after rounding: `12300`, `45.6`,
+ * `0.123`.
+ */
 export function formatNumber(value: number): string {
   if (value === 0) return '0';
   const magnitude = Math.floor(Math.log10(Math.abs(value)));
-  return magnitude >= 2 ? String(Math.round(value)) : value.toFixed(Math.min(6, 2 - magnitude)).replace(/\.?0+$/, '');
+  return magnitude >= 2
+    ? String(Math.round(value))
+    : value.toFixed(Math.min(6, 2 - magnitude)).replace(/\.?0+$/, '');
 }

@@ -22,7 +22,8 @@ export const clockOption = {
 export const aliasOption = {
   type: 'string',
   requiresArg: true,
-  describe: 'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
+  describe:
+    'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
 } as const;
 
 export interface RegistryFlags {
@@ -32,7 +33,12 @@ export interface RegistryFlags {
   readonly signer?: string | undefined;
 }
 
-export const registryOf = ({ registry: folder, acceptClock, key, signer }: RegistryFlags): Registry =>
+export const registryOf = ({
+  registry: folder,
+  acceptClock,
+  key,
+  signer,
+}: RegistryFlags): Registry =>
   new Registry({
     ...(folder === undefined ? {} : { folder }),
     ...(acceptClock === undefined ? {} : { acceptClock }),
@@ -42,9 +48,23 @@ export const registryOf = ({ registry: folder, acceptClock, key, signer }: Regis
 
 /** Of the commands that ask two versions fresh problems. */
 export const measureFlags = {
-  model: { type: 'string', requiresArg: true, describe: 'base for --problems', defaultDescription: 'by the name on record' },
-  task: { type: 'string', requiresArg: true, describe: 'task for --problems', defaultDescription: 'the scenario' },
-  threads: { type: 'number', requiresArg: true, describe: 'for --problems; default: the physical cores' },
+  model: {
+    type: 'string',
+    requiresArg: true,
+    describe: 'base for --problems',
+    defaultDescription: 'by the name on record',
+  },
+  task: {
+    type: 'string',
+    requiresArg: true,
+    describe: 'task for --problems',
+    defaultDescription: 'the scenario',
+  },
+  threads: {
+    type: 'number',
+    requiresArg: true,
+    describe: 'for --problems; default: the physical cores',
+  },
 } as const;
 
 /** `--problems` with what goes with it. */
@@ -54,7 +74,12 @@ export function measureOptionsOf(
     model,
     task,
     threads,
-  }: { problems: number; model?: string | undefined; task?: string | undefined; threads?: number | undefined },
+  }: {
+    problems: number;
+    model?: string | undefined;
+    task?: string | undefined;
+    threads?: number | undefined;
+  },
   progress: Progress,
 ): MeasureOptions {
   return {
@@ -76,8 +101,12 @@ export function probationTerms(
   problems: number | undefined,
   now: { readonly share: number; readonly problems: number } | null = null,
 ): { readonly share: number; readonly problems: number } {
-  const terms = { share: share ?? now?.share ?? 1, problems: problems ?? now?.problems ?? PROBATION_PROBLEMS };
-  if (!(terms.share > 0 && terms.share <= 1)) throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
+  const terms = {
+    share: share ?? now?.share ?? 1,
+    problems: problems ?? now?.problems ?? PROBATION_PROBLEMS,
+  };
+  if (!(terms.share > 0 && terms.share <= 1))
+    throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
   if (!(Number.isSafeInteger(terms.problems) && terms.problems > 0))
     throw new UsageError(`--probation: expected a whole number above 0, got ${terms.problems}`);
   return terms;
@@ -93,12 +122,15 @@ export function aliasOf(text: string): ReturnType<typeof requireAlias> {
 }
 
 /** Microseconds since 1970 as a person reads them. */
-export const timeText = (us: number): string => new Date(us / 1000).toISOString().replace(/\.\d+Z$/, 'Z');
+export const timeText = (us: number): string =>
+  new Date(us / 1000).toISOString().replace(/\.\d+Z$/, 'Z');
 
 /** @throws UsageError */
 export function timeOf(text: string): number {
   const ms = text === 'now' ? Date.now() : Date.parse(text);
   if (!Number.isFinite(ms) || ms < 0)
-    throw new UsageError(`--at: ${text} is no date; give one such as 2026-11-22, 2026-11-22T14:30Z or now`);
+    throw new UsageError(
+      `--at: ${text} is no date; give one such as 2026-11-22, 2026-11-22T14:30Z or now`,
+    );
   return ms * 1000;
 }

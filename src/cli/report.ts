@@ -11,13 +11,25 @@ export const reportCommand = defineCommand({
   describe: 'Write report.html of a run: one file that opens offline',
   builder: (yargs) =>
     yargs
-      .positional('run', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
-      .option('out', { type: 'string', requiresArg: true, describe: 'file to write; default: report.html in the run folder' })
+      .positional('run', {
+        type: 'string',
+        demandOption: true,
+        describe: 'run folder, or the beginning of a run id in ./runs',
+      })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'file to write; default: report.html in the run folder',
+      })
       .example('$0 report runs/3f2a', 'also of a run that has not ended'),
   handler: async ({ run: target, out, json }) => {
     if (out !== undefined) requireTarget(out);
-    const { writeReport } = await import('../report/write-report.js'); // the chart library takes a third of a second
-    const written = await writeReport(findRun(target), { ...(out === undefined ? {} : { file: out }), signal: interruption() });
+    // the chart library takes a third of a second
+    const { writeReport } = await import('../report/write-report.js');
+    const written = await writeReport(findRun(target), {
+      ...(out === undefined ? {} : { file: out }),
+      signal: interruption(),
+    });
     if (json) return printJson(written);
     print(
       `${path.relative('.', written.file)}  ${formatBytes(written.bytes)}, ${written.rollouts} rollouts; ` +

@@ -9,12 +9,23 @@ import { wrapped, type TerminalStyle } from '../report/terminal-style.js';
 
 /** @param style sentences are wrapped to its `prose` */
 export function dryRunText(
-  { settings, warnings, evaluations, layers, trainableParameters, rules, calibration, predicted, measured }: RunPlan,
+  {
+    settings,
+    warnings,
+    evaluations,
+    layers,
+    trainableParameters,
+    rules,
+    calibration,
+    predicted,
+    measured,
+  }: RunPlan,
   style: Pick<TerminalStyle, 'prose'> = {},
 ): string {
   const sentence = (text: string): string => wrapped(text, style, text.startsWith('  ') ? 2 : 0);
   const lines = flagsInUse(settings).map(
-    ([flag, value]) => `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
+    ([flag, value]) =>
+      `  ${flag.padEnd(22)}${Array.isArray(value) ? value.join(' ') : String(value)}`,
   );
   return [
     'settings',
@@ -39,7 +50,10 @@ export function dryRunText(
   ].join('\n');
 }
 
-function calibrationText(calibration: RunPlan['calibration'], sentence: (text: string) => string): string[] {
+function calibrationText(
+  calibration: RunPlan['calibration'],
+  sentence: (text: string) => string,
+): string[] {
   if (calibration === null) return [];
   const { problems, samples, seconds, tiers, recommended } = calibration;
   return [
@@ -53,7 +67,11 @@ function calibrationText(calibration: RunPlan['calibration'], sentence: (text: s
     ...recommended.reasons.map((reason) => sentence(`- ${reason}`)),
     ...(recommended.settings === null
       ? []
-      : [sentence(`to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`)]),
+      : [
+          sentence(
+            `to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`,
+          ),
+        ]),
     '',
   ];
 }
@@ -62,7 +80,9 @@ function calibrationText(calibration: RunPlan['calibration'], sentence: (text: s
 function rulesText(rules: readonly Liveness[], iterations: number): string[] {
   const name = ({ rule, criterion }: Liveness): string =>
     rules.filter((each) => each.rule === rule).length > 1 ? `${rule} (${criterion})` : rule;
-  const live = [...new Set(rules.map(({ from }) => from))].filter((from) => from !== null && from <= iterations).sort((a, b) => a! - b!);
+  const live = [...new Set(rules.map(({ from }) => from))]
+    .filter((from) => from !== null && from <= iterations)
+    .sort((a, b) => a! - b!);
   const late = rules.filter(({ from }) => from === null || from > iterations);
   return [
     'rules that can fire',

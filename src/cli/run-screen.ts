@@ -1,6 +1,17 @@
-/** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
+/**
+ * What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere.
+ * Always on stderr.
+ */
 import path from 'node:path';
-import { columnsOf, length, type Paint, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
+import {
+  columnsOf,
+  length,
+  type Paint,
+  painted,
+  screened,
+  terminalStyle,
+  wrapped,
+} from '../report/terminal-style.js';
 import { leftOut, nothingAccepted, type HowAsked } from '../report/failures.js';
 import type { MonitorReport } from '../training/monitor-session.js';
 import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
@@ -52,7 +63,10 @@ export interface ScreenOptions {
   readonly tick?: number;
 }
 
-/** Parts beside each other as far as they fit, the others below; a part that is too long for a line alone is cut. */
+/**
+ * Parts beside each other as far as they fit, the others below; a part that is too long for a line
+ * alone is cut.
+ */
 function flowed(lead: string, parts: readonly string[], columns: number, gap = '   '): string[] {
   const lines: string[] = [];
   for (const part of parts) {
@@ -61,17 +75,22 @@ function flowed(lead: string, parts: readonly string[], columns: number, gap = '
       lines[lines.length - 1] = `${line}${line.trim() === '' ? '' : gap}${part}`;
     else lines.push(`${lines.length === 0 ? lead : ' '.repeat(lead.length)}${part}`);
   }
-  return lines.map((line) => (length(line) <= columns ? line : `${[...line].slice(0, columns - 1).join('')}…`));
+  return lines.map((line) =>
+    length(line) <= columns ? line : `${[...line].slice(0, columns - 1).join('')}…`,
+  );
 }
 
 const percent = (fraction: number | null | undefined): string =>
   fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
 /** What follows is heard of when a step is done, which may take minutes. */
-const isSampled = ({ stage, done, total }: RunProgress): boolean => stage === 'rollouts' && total > 0 && done === total;
+const isSampled = ({ stage, done, total }: RunProgress): boolean =>
+  stage === 'rollouts' && total > 0 && done === total;
 
 export class RunScreen implements RunHooks {
-  /** Iterations that an earlier process had done; null where the run begins or has ended already. */
+  /**
+   * Iterations that an earlier process had done; null where the run begins or has ended already.
+   */
   resumedAfter: number | null = null;
   /** Whether anything was run: not of a folder whose run had ended. */
   hasBegun = false;
@@ -96,7 +115,13 @@ export class RunScreen implements RunHooks {
   #rules: string[] = [];
   #method: string | undefined;
 
-  constructor({ title, planned, stream = process.stderr, now = () => performance.now(), tick = TICK_MS }: ScreenOptions) {
+  constructor({
+    title,
+    planned,
+    stream = process.stderr,
+    now = () => performance.now(),
+    tick = TICK_MS,
+  }: ScreenOptions) {
     this.#title = title;
     this.#time = new TimeLeft(planned);
     this.#stream = stream;
@@ -109,10 +134,25 @@ export class RunScreen implements RunHooks {
   }
 
   /** While the model is fetched, before the run begins. */
-  readonly onDownload = ({ downloadedBytes, totalBytes }: { downloadedBytes: number; totalBytes: number | null }): void => {
+  readonly onDownload = ({
+    downloadedBytes,
+    totalBytes,
+  }: {
+    downloadedBytes: number;
+    totalBytes: number | null;
+  }): void => {
     const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
-    tellProgress({ stage: 'download', done: downloadedBytes, total: totalBytes ?? 0, unit: 'bytes' });
-    this.#fetched = { done: downloadedBytes, total: totalBytes ?? 0, text: `fetched ${formatBytes(downloadedBytes)}${of}` };
+    tellProgress({
+      stage: 'download',
+      done: downloadedBytes,
+      total: totalBytes ?? 0,
+      unit: 'bytes',
+    });
+    this.#fetched = {
+      done: downloadedBytes,
+      total: totalBytes ?? 0,
+      text: `fetched ${formatBytes(downloadedBytes)}${of}`,
+    };
     const now = this.#now();
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
@@ -120,7 +160,13 @@ export class RunScreen implements RunHooks {
     else this.#print(`${this.#clock(now)}  ${this.#fetched.text}`);
   };
 
-  readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom, spentSeconds }: BegunRun): void => {
+  readonly onBegin = ({
+    settings,
+    folder,
+    resumedAfter,
+    resumedFrom,
+    spentSeconds,
+  }: BegunRun): void => {
     this.hasBegun = true;
     this.#asked = howAsked(settings);
     this.#time.plan(plannedWork(settings));
@@ -144,7 +190,8 @@ export class RunScreen implements RunHooks {
     if (before?.stage !== progress.stage || before.iteration !== progress.iteration) {
       this.#stageStart = now;
       this.#lastShown = this.#redraws ? -Infinity : now;
-      if (!this.#redraws && progress.stage !== 'layers') this.#print(`${this.#clock(now)}  ${this.#heading(progress)}`);
+      if (!this.#redraws && progress.stage !== 'layers')
+        this.#print(`${this.#clock(now)}  ${this.#heading(progress)}`);
     }
     this.#progress = progress;
     this.#time.take(progress, now);
@@ -153,10 +200,14 @@ export class RunScreen implements RunHooks {
       if (progress.stage === 'training') this.#trainingRate = progress.tokens / seconds;
       else if (progress.tokens > 0) this.#samplingRate = progress.tokens / seconds;
     }
-    if (!isSampled(progress) && now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
+    if (!isSampled(progress) && now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS))
+      return;
     this.#lastShown = now;
     if (this.#redraws) this.#draw(this.#screen(now));
-    else this.#print(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}`);
+    else
+      this.#print(
+        `${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}`,
+      );
   };
 
   readonly onIteration = (report: IterationReport, failures: Failures): void => {
@@ -170,7 +221,8 @@ export class RunScreen implements RunHooks {
       `${gate?.rolledBack === true ? ', rolled back' : ''}${rulesFired.length > 0 ? `, rules ${rulesFired.join(' ')}` : ''}`;
     this.say(line, gate?.rolledBack === true ? 'fair' : null);
     // hours of the same would follow otherwise before the end says it
-    if (failures.passed === 0 && this.#asked !== null) this.say(nothingAccepted(failures, {}, this.#asked), 'fair');
+    if (failures.passed === 0 && this.#asked !== null)
+      this.say(nothingAccepted(failures, {}, this.#asked), 'fair');
   };
 
   readonly onNotice = (text: string): void => {
@@ -188,7 +240,11 @@ export class RunScreen implements RunHooks {
 
   readonly onMethod = (
     method: string,
-    { finished, total, sampledTokens }: { readonly finished: number; readonly total: number; readonly sampledTokens: number },
+    {
+      finished,
+      total,
+      sampledTokens,
+    }: { readonly finished: number; readonly total: number; readonly sampledTokens: number },
   ): void => {
     const now = this.#now();
     if (method !== this.#method) {
@@ -213,7 +269,10 @@ export class RunScreen implements RunHooks {
     this.#print(painted(wrapped(`${this.#clock(this.#now())}  ${line}`, style, 2), paint, style));
   }
 
-  /** Takes the screen away; lines that were printed for good stay, and so does what the terminal echoed of Ctrl-C nowhere. */
+  /**
+   * Takes the screen away; lines that were printed for good stay, and so does what the terminal
+   * echoed of Ctrl-C nowhere.
+   */
   clear(): void {
     if (this.#lines > 0) this.#stream.write(`\r\x1b[${this.#lines}A\x1b[J`);
     this.#lines = 0;
@@ -231,7 +290,11 @@ export class RunScreen implements RunHooks {
 
   #redraw(): void {
     const now = this.#now();
-    this.#draw(this.#methodLines === null ? this.#screen(now) : [...this.#head(now, ''), ...this.#methodLines]);
+    this.#draw(
+      this.#methodLines === null
+        ? this.#screen(now)
+        : [...this.#head(now, ''), ...this.#methodLines],
+    );
   }
 
   #clock(now: number): string {
@@ -273,7 +336,8 @@ export class RunScreen implements RunHooks {
     const parts = [...(heading === '' ? [] : [heading]), `${this.#clock(now).trim()}${left}`];
     const room = this.#columns() - length(parts.join('   ')) - 3;
     if (room < 12) return flowed('', parts, this.#columns());
-    const title = length(this.#title) <= room ? this.#title : `..${[...this.#title].slice(2 - room).join('')}`;
+    const title =
+      length(this.#title) <= room ? this.#title : `..${[...this.#title].slice(2 - room).join('')}`;
     return [[title, ...parts].join('   ')];
   }
 
@@ -291,17 +355,27 @@ export class RunScreen implements RunHooks {
       return [...this.#head(now, TITLES.load), this.#bar(done, total, text)];
     }
     const { stage, done, total, hits, loss } = progress;
-    const tiers = Object.entries(hits).map(([tier, { passed, decided }]) => `${tier} ${passed}/${decided}`);
+    const tiers = Object.entries(hits).map(
+      ([tier, { passed, decided }]) => `${tier} ${passed}/${decided}`,
+    );
     const shown = flowed('hits  ', tiers, columns);
     const hidden = shown.length - TIER_LINES;
     const shownLoss = loss ?? this.#latest?.loss ?? null;
     return [
       ...this.#head(now, this.#heading({ ...progress, total: 0 })),
       this.#bar(done, total, this.#amount(progress)),
-      ...(stage !== 'rollouts' || tiers.length === 0 ? [] : hidden <= 0 ? shown : [...shown.slice(0, TIER_LINES - 1), '      …']),
+      ...(stage !== 'rollouts' || tiers.length === 0
+        ? []
+        : hidden <= 0
+          ? shown
+          : [...shown.slice(0, TIER_LINES - 1), '      …']),
       ...flowed(
         '',
-        [`loss ${shownLoss === null ? '-' : shownLoss.toFixed(3)}`, `dev ${percent(this.#latest?.dev.mean)}`, ...this.#rates()],
+        [
+          `loss ${shownLoss === null ? '-' : shownLoss.toFixed(3)}`,
+          `dev ${percent(this.#latest?.dev.mean)}`,
+          ...this.#rates(),
+        ],
         columns,
       ),
       ...(this.#rules.length > 0 ? flowed('rules  ', this.#rules, columns) : []).map((line) =>
@@ -317,7 +391,9 @@ export class RunScreen implements RunHooks {
   #draw(lines: readonly string[]): void {
     if (this.#ended) return;
     const style = terminalStyle(this.#stream);
-    const text = lines.map((line) => `${screened(line, style).replace(/\s/g, ' ')}\x1b[K\n`).join('');
+    const text = lines
+      .map((line) => `${screened(line, style).replace(/\s/g, ' ')}\x1b[K\n`)
+      .join('');
     this.#stream.write(`${this.#lines > 0 ? `\r\x1b[${this.#lines}A` : ''}${text}\x1b[J`);
     this.#lines = lines.length;
   }

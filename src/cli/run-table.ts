@@ -19,7 +19,14 @@ import { formatBytes, formatDuration } from './quantities.js';
 import { flagText, taskFlags } from './task-flags.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
-export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
+export function comparisonText({
+  methods,
+  skipped,
+  problems,
+  model,
+  task,
+  run,
+}: Comparison): string {
   const tiers = Object.keys(methods[0]?.test.byTier ?? {});
   const columns = tiers.length === 1 ? [] : tiers; // one tier's column is the mean
   const style = terminalStyle(process.stdout);
@@ -36,14 +43,21 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
     '',
     line('', [...columns, 'mean', 'k', 'tokens', 'seconds']),
     ...methods.flatMap(({ method, test, k, tokens, seconds }) => [
-      line(method, [...cells(({ mean }) => percent(mean), test), String(k), String(tokens), seconds.toFixed(1)]),
+      line(method, [
+        ...cells(({ mean }) => percent(mean), test),
+        String(k),
+        String(tokens),
+        seconds.toFixed(1),
+      ]),
       line('', cells(bounds, test)),
     ]),
     '',
     ...methods.map(({ method, note }) => `${method}: ${note}`),
     ...skipped.map(({ method, reason }) => `${method}: not measured, ${reason}`),
     ...methods.flatMap(({ method, failures }) =>
-      failures === null || failures.rows.length === 0 ? [] : ['', failureTable(failures, `replies (${method})`, style, SHOWN_OF_EACH)],
+      failures === null || failures.rows.length === 0
+        ? []
+        : ['', failureTable(failures, `replies (${method})`, style, SHOWN_OF_EACH)],
     ),
     ...(run === null ? [] : [`run folder ${path.relative('.', run.folder) || '.'}`]),
     '',
@@ -54,7 +68,11 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
 const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
 /** What a user would type next, as it can be typed where the run was started. */
-function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSettings, defaults: ResultSettings): string[] {
+function nextCommands(
+  { folder }: Pick<RunResult, 'folder'>,
+  settings: ResultSettings,
+  defaults: ResultSettings,
+): string[] {
   const {
     model: { name: model },
     task,
@@ -65,7 +83,10 @@ function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSet
   const own = taskFlags(settings);
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
   // the judge finds the witness's key and heads there, and knows a built-in task from the manifest
-  const home = process.env.ISOPRO_HOME && process.platform !== 'win32' ? `ISOPRO_HOME=${shellPath(process.env.ISOPRO_HOME)} ` : '';
+  const home =
+    process.env.ISOPRO_HOME && process.platform !== 'win32'
+      ? `ISOPRO_HOME=${shellPath(process.env.ISOPRO_HOME)} `
+      : '';
   return [
     `${home}npx isopro-native judge ${here(folder)}${base}${
       isBuiltIn(task)
@@ -82,11 +103,22 @@ function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSet
 }
 
 /** A task without turns of its own has one where it is not asked for more. */
-const turnsFlag = ({ sampling: { turns } }: ResultSettings): string => (turns > 1 ? ` --turns ${turns}` : '');
+const turnsFlag = ({ sampling: { turns } }: ResultSettings): string =>
+  turns > 1 ? ` --turns ${turns}` : '';
 
-/** What makes `eval` measure as the run did: on the same problems, asked alike, in batches of the same size. */
-function evaluationSizes({ model, evaluation, sampling }: ResultSettings, defaults: ResultSettings): string {
-  const flags: readonly (readonly [string, string | number | undefined, string | number | undefined])[] = [
+/**
+ * What makes `eval` measure as the run did: on the same problems, asked alike, in batches of the
+ * same size.
+ */
+function evaluationSizes(
+  { model, evaluation, sampling }: ResultSettings,
+  defaults: ResultSettings,
+): string {
+  const flags: readonly (readonly [
+    string,
+    string | number | undefined,
+    string | number | undefined,
+  ])[] = [
     ['style', sampling.style, defaults.sampling.style],
     ['per-tier', evaluation.testSize, SET_SIZE.test],
     ['max-tokens', sampling.maxTokens, defaults.sampling.maxTokens],
@@ -95,13 +127,21 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings, defaul
     ['matmul', model.matmul, defaults.model.matmul],
     ['context', model.contextTokens, defaults.model.contextTokens],
   ];
-  return flagText(flags.map(([flag, value, otherwise]) => [flag, value === otherwise ? undefined : value]));
+  return flagText(
+    flags.map(([flag, value, otherwise]) => [flag, value === otherwise ? undefined : value]),
+  );
 }
 
-type ResultSettings = Pick<RunSettings, 'model' | 'task' | 'sampling' | 'evaluation' | 'check' | 'answerTag' | 'verifySeconds'>;
+type ResultSettings = Pick<
+  RunSettings,
+  'model' | 'task' | 'sampling' | 'evaluation' | 'check' | 'answerTag' | 'verifySeconds'
+>;
 
 /** Why the adapter changes nothing, where it does; null where it was trained and taken. */
-function unchanged({ accepted, adapter, failures }: RunResult, settings: ResultSettings): string | null {
+function unchanged(
+  { accepted, adapter, failures }: RunResult,
+  settings: ResultSettings,
+): string | null {
   if (accepted === 0)
     return `No iteration had a rollout to train on, so nothing was trained and the adapter changes nothing. ${nothingAccepted(
       failures.rollouts,
@@ -125,7 +165,9 @@ function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): stri
 
 /** `0 to 29` where they follow each other, else each. */
 export const layersText = (layers: readonly number[]): string =>
-  layers.length > 2 && layers.every((layer, i) => layer === layers[0]! + i) ? `${layers[0]} to ${layers.at(-1)}` : layers.join(', ');
+  layers.length > 2 && layers.every((layer, i) => layer === layers[0]! + i)
+    ? `${layers[0]} to ${layers.at(-1)}`
+    : layers.join(', ');
 
 /** Before the result of a run that is asked for again. */
 export const endedAlready = (folder: string): string =>
@@ -134,23 +176,52 @@ export const endedAlready = (folder: string): string =>
     terminalStyle(process.stdout),
   )}\n`;
 
-/** Everything that is printed when a run has ended. @param defaults what a run of this model has where nothing is said */
-export function resultText(result: RunResult, settings: ResultSettings, defaults: ResultSettings): string {
-  const { test, trivialPolicies, forgetting, restraint, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } =
-    result;
+/**
+ * Everything that is printed when a run has ended.
+ * @param defaults what a run of this model has where nothing is said
+ */
+export function resultText(
+  result: RunResult,
+  settings: ResultSettings,
+  defaults: ResultSettings,
+): string {
+  const {
+    test,
+    trivialPolicies,
+    forgetting,
+    restraint,
+    seconds,
+    tokens,
+    peakRssBytes,
+    folder,
+    adapter,
+    accepted,
+    layers,
+    stopped,
+  } = result;
   const here = (file: string): string => path.relative('.', file) || '.';
   const run = readRun(folder);
   const style = terminalStyle(process.stdout);
   const nothing = unchanged(result, settings);
   const failing = [
-    failureTable(result.failures.after ?? { replies: 0, passed: 0, rows: [] }, 'test replies after training', style),
+    failureTable(
+      result.failures.after ?? { replies: 0, passed: 0, rows: [] },
+      'test replies after training',
+      style,
+    ),
     failureTable(result.failures.rollouts, 'rollouts', style),
   ];
   const said = (text: string): string => wrapped(text, style);
   const comparison = testComparison(run)!;
   const { difference } = comparison;
-  const interval = difference === null ? '' : `, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
-  const change = test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean;
+  const interval =
+    difference === null
+      ? ''
+      : `, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
+  const change =
+    test.after.mean === null || test.before.mean === null
+      ? null
+      : test.after.mean - test.before.mean;
   const isLast = adapter.iteration >= result.iterations.length;
   return [
     '',
@@ -174,7 +245,9 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
         `${test.gained} problems gained, ${test.lost} lost, exact paired test p = ${pValue(test.pairedP)}`,
     ),
     ...(nothing === null ? [] : [said(nothing)]),
-    said(`${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`),
+    said(
+      `${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`,
+    ),
     said(
       `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
         `${formatBytes(peakRssBytes)} resident`,
@@ -183,10 +256,15 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
     ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),
     `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration}${isLast ? '' : ', the best on the dev problems'})`,
     `log      ${here(path.join(folder, 'log.sqlite'))}`,
-    ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
+    ...(existsSync(path.join(folder, 'report.html'))
+      ? [`report   ${here(path.join(folder, 'report.html'))}`]
+      : []),
     '',
     'next:',
-    ...(nothing === null ? nextCommands(result, settings, defaults) : nextAfterNothing(result, settings)).map((command) => `  ${command}`),
+    ...(nothing === null
+      ? nextCommands(result, settings, defaults)
+      : nextAfterNothing(result, settings)
+    ).map((command) => `  ${command}`),
     '',
   ].join('\n');
 }

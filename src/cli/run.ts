@@ -37,10 +37,20 @@ interface LoopCommand {
   readonly examples: readonly (readonly [command: string, what: string])[];
 }
 
-const demanding = (flags: Record<string, Options>, flag: string | undefined): Record<string, Options> =>
+const demanding = (
+  flags: Record<string, Options>,
+  flag: string | undefined,
+): Record<string, Options> =>
   flag === undefined ? flags : { [flag]: { ...flags[flag], demandOption: true }, ...flags };
 
-export const loopCommand = ({ command, describe, preset = {}, omitted = [], demanded, examples }: LoopCommand): CommandModule =>
+export const loopCommand = ({
+  command,
+  describe,
+  preset = {},
+  omitted = [],
+  demanded,
+  examples,
+}: LoopCommand): CommandModule =>
   defineCommand({
     command,
     describe,
@@ -51,33 +61,52 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           .option('out', {
             type: 'string',
             requiresArg: true,
-            describe: 'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
+            describe:
+              'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
           })
-          .option('config', { type: 'string', requiresArg: true, describe: 'JSON file of settings; flags come first' })
+          .option('config', {
+            type: 'string',
+            requiresArg: true,
+            describe: 'JSON file of settings; flags come first',
+          })
           .option('mode', {
             choices: MODES,
             array: true,
             default: ['isopro'] as Mode[],
-            describe: 'isopro: the loop; the others answer the test problems without training; several or all: one table',
+            describe:
+              'isopro: the loop; the others answer the test problems without training; several or all: one table',
           })
           .option('dry-run', {
             type: 'boolean',
             default: false,
             describe: 'print the resolved settings and what they would cost, train nothing',
           })
-          .option('publish', { type: 'boolean', default: false, describe: 'put the adapter into the registry when the run has ended' })
-          .option('registry', { ...registryOption, describe: 'folder of the registry of --publish' })
-          .option('ui', { type: 'boolean', default: false, describe: 'show the run in a browser while it goes on (`isopro-native ui`)' })
+          .option('publish', {
+            type: 'boolean',
+            default: false,
+            describe: 'put the adapter into the registry when the run has ended',
+          })
+          .option('registry', {
+            ...registryOption,
+            describe: 'folder of the registry of --publish',
+          })
+          .option('ui', {
+            type: 'boolean',
+            default: false,
+            describe: 'show the run in a browser while it goes on (`isopro-native ui`)',
+          })
           .option('verifier-threads', verifierThreadsOption)
           .option('log-to', logToOption)
-          .options(demanding(settingFlags(omitted), demanded) as Record<never, never>) // read through the schema, not through yargs' types
+          // read through the schema, not through yargs' types
+          .options(demanding(settingFlags(omitted), demanded) as Record<never, never>)
           .epilogue(
             'The same command on the same folder goes on after an interruption. Exit code 3: the run ended, and no iteration had a ' +
               'rollout to train on.',
           ),
       ),
     handler: async (argv) => {
-      if (argv.publish && argv.mode.join() !== 'isopro') throw new UsageError('--publish goes with the loop alone: leave out --mode.');
+      if (argv.publish && argv.mode.join() !== 'isopro')
+        throw new UsageError('--publish goes with the loop alone: leave out --mode.');
       const logTo = trackersOf(argv.logTo);
       const flags = mergeSettings(readSettings(argv, argv.config), preset);
       checkSettings(flags); // before a model is fetched to see how large it is
@@ -95,22 +124,40 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
         ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
       };
       if (argv.mode.some((mode) => mode !== 'isopro')) {
-        const comparison = await withScreen(flags, signal, (given, { onMethod, onDownload: _, ...hooks }) =>
-          compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
+        const comparison = await withScreen(
+          flags,
+          signal,
+          (given, { onMethod, onDownload: _, ...hooks }) =>
+            compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
         );
         if (argv.json) printJson(comparison);
         else print(comparisonText(comparison));
         return;
       }
-      await using _page = argv.ui ? await pageBeside(checkSettings(flags).model.name, argv.out) : null;
-      const { result, settings, resumedAfter, hasBegun } = await withScreen(flags, signal, async (given, hooks) => {
-        const { onMethod: _, onDownload: __, ...others } = hooks;
-        const result = await run(given, { ...options, ...others });
-        return { settings: checkSettings(given), result, resumedAfter: hooks.resumedAfter, hasBegun: hooks.hasBegun };
-      });
-      const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
+      await using _page = argv.ui
+        ? await pageBeside(checkSettings(flags).model.name, argv.out)
+        : null;
+      const { result, settings, resumedAfter, hasBegun } = await withScreen(
+        flags,
+        signal,
+        async (given, hooks) => {
+          const { onMethod: _, onDownload: __, ...others } = hooks;
+          const result = await run(given, { ...options, ...others });
+          return {
+            settings: checkSettings(given),
+            result,
+            resumedAfter: hooks.resumedAfter,
+            hasBegun: hooks.hasBegun,
+          };
+        },
+      );
+      const published =
+        argv.publish && result.accepted > 0
+          ? await publishRun(registryOf(argv), result.folder)
+          : null;
       if (argv.json) {
-        const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } = result;
+        const { runId, folder, test, trivialPolicies, forgetting, seconds, peakRssBytes, ...rest } =
+          result;
         printJson({
           runId,
           folder,
@@ -139,14 +186,21 @@ export const runCommand = loopCommand({
   examples: [
     ['$0 run', 'the embedded model on scheduling, a few minutes'],
     ['$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model'],
-    ['$0 run --mode all', 'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k'],
+    [
+      '$0 run --mode all',
+      'the loop beside zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
+    ],
     ['$0 run --mode isopro zero-shot best-of-k', 'the loop beside two of them'],
     ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
   ],
 });
 
 /** Measured for some seconds, with a line meanwhile. */
-async function dryRun(flags: RunSettingsInput, signal: AbortSignal, verifierThreads: number | undefined): Promise<RunPlan> {
+async function dryRun(
+  flags: RunSettingsInput,
+  signal: AbortSignal,
+  verifierThreads: number | undefined,
+): Promise<RunPlan> {
   using progress = new Progress({ label: 'measuring', unit: 'seconds' });
   const { model, task } = checkSettings(flags);
   note(cannotRead(model.name, task));
@@ -162,12 +216,19 @@ async function withScreen<T>(
 ): Promise<T> {
   const settings = checkSettings(flags);
   const { model, task } = settings;
-  using screen = new RunScreen({ title: `${model.name} on ${task}`, planned: plannedWork(settings) });
+  using screen = new RunScreen({
+    title: `${model.name} on ${task}`,
+    planned: plannedWork(settings),
+  });
   const unable = cannotRead(model.name, task);
   if (unable !== null) screen.onNotice(unable);
   try {
     return await work(await withProfile(flags, signal, screen.onDownload), screen);
   } catch (error) {
-    throw interrupted(error, 'the run', 'Nothing complete was lost: the same command goes on from the last checkpoint.');
+    throw interrupted(
+      error,
+      'the run',
+      'Nothing complete was lost: the same command goes on from the last checkpoint.',
+    );
   }
 }

@@ -9,12 +9,23 @@ import { print, printJson } from './output.js';
 
 export const runsCompareCommand = defineCommand({
   command: 'compare <a> <b>',
-  describe: 'Exact paired test between two runs on the same test problems, and the interval that goes with it',
+  describe:
+    'Exact paired test between two runs on the same test problems, and the interval that goes with it',
   builder: (yargs) =>
     yargs
-      .positional('a', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
-      .positional('b', { type: 'string', demandOption: true, describe: 'the run that it is compared with' })
-      .epilogue('Both runs must have ended and been measured on the same problems; exit code 1 otherwise.')
+      .positional('a', {
+        type: 'string',
+        demandOption: true,
+        describe: 'run folder, or the beginning of a run id in ./runs',
+      })
+      .positional('b', {
+        type: 'string',
+        demandOption: true,
+        describe: 'the run that it is compared with',
+      })
+      .epilogue(
+        'Both runs must have ended and been measured on the same problems; exit code 1 otherwise.',
+      )
       .example('$0 runs compare runs/rft runs/grpo', 'is the second better than the first?'),
   handler: ({ a: first, b: second, json }) => {
     const {
@@ -22,7 +33,13 @@ export const runsCompareCommand = defineCommand({
       comparison,
       ...rest
     } = compareRuns(findRun(first), findRun(second));
-    if (json) return printJson({ ...rest, comparison, setSha256: before.setSha256, test: { a: before.summary, b: after.summary } });
+    if (json)
+      return printJson({
+        ...rest,
+        comparison,
+        setSha256: before.setSha256,
+        test: { a: before.summary, b: after.summary },
+      });
     const { difference, gained, lost, n, p } = comparison;
     const change =
       difference === null
@@ -36,7 +53,13 @@ export const runsCompareCommand = defineCommand({
         '',
         `per cent of test problems solved after training, ${FIGURES_NOTE}`,
         '',
-        comparisonTable(before.summary, after.summary, comparison, ['a', 'b'], terminalStyle(process.stdout)),
+        comparisonTable(
+          before.summary,
+          after.summary,
+          comparison,
+          ['a', 'b'],
+          terminalStyle(process.stdout),
+        ),
         '',
         `b - a: ${change}; b solves ${gained} that a does not, a ${lost} that b does not, of ${n}; p = ${pValue(p)}`,
         '',

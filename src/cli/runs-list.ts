@@ -13,7 +13,10 @@ export const runsListCommand = defineCommand({
   describe: 'Runs in a folder, newest first; p: exact paired test of before and after',
   builder: (yargs) =>
     yargs
-      .positional('folder', { type: 'string', describe: `folder that holds run folders; default: ${RUNS}, and this folder` })
+      .positional('folder', {
+        type: 'string',
+        describe: `folder that holds run folders; default: ${RUNS}, and this folder`,
+      })
       .example('$0 runs list', 'what was run here'),
   handler: ({ folder: given, json }) => {
     const folder = given ?? RUNS;
@@ -28,24 +31,40 @@ export const runsListCommand = defineCommand({
       const name = at.startsWith(path.join(folder, path.sep)) ? runName(at, folder) : at;
       return label(name, name.includes('/') ? 40 : 18);
     };
-    const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
-      const own = [runId.slice(0, 8) || '–', named(at), state];
-      return state === 'unreadable'
-        ? own
-        : [
-            ...own,
-            `${iterations}`,
-            percent(before),
-            percent(after),
-            `${n}`,
-            pairedP == null ? '–' : pValue(pairedP),
-            `${seed}`,
-            `${model}`,
-            `${task}`,
-          ];
-    });
-    const reasons = runs.flatMap(({ folder: at, reason }) => (reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`]));
-    const columns = ['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'];
+    const rows = runs.map(
+      ({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
+        const own = [runId.slice(0, 8) || '–', named(at), state];
+        return state === 'unreadable'
+          ? own
+          : [
+              ...own,
+              `${iterations}`,
+              percent(before),
+              percent(after),
+              `${n}`,
+              pairedP == null ? '–' : pValue(pairedP),
+              `${seed}`,
+              `${model}`,
+              `${task}`,
+            ];
+      },
+    );
+    const reasons = runs.flatMap(({ folder: at, reason }) =>
+      reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`],
+    );
+    const columns = [
+      'run',
+      'folder',
+      'state',
+      'iter.',
+      'before',
+      'after',
+      'n',
+      'p',
+      'seed',
+      'model',
+      'task',
+    ];
     print(`${listTable(columns, rows, terminalStyle(process.stdout))}\n`);
     if (reasons.length > 0) print(`\n${reasons.join('\n')}\n`);
   },

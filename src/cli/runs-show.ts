@@ -19,7 +19,11 @@ export const runsShowCommand = defineCommand({
   describe: 'What a run did: its result by tier, its iterations, the state of its log',
   builder: (yargs) =>
     yargs
-      .positional('run', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
+      .positional('run', {
+        type: 'string',
+        demandOption: true,
+        describe: 'run folder, or the beginning of a run id in ./runs',
+      })
       .example('$0 runs show 3f2a', 'the run in ./runs whose id begins so'),
   handler: async ({ run: target, json }) => {
     const folder = findRun(target);
@@ -32,7 +36,8 @@ export const runsShowCommand = defineCommand({
     ];
     const rates = testRates(run);
     if (run.time === null || integrityLine(integrity).tone === 'bad') process.exitCode = DAMAGED;
-    const { manifest, iterations, end, policies, forgetting, gates, ruleEvaluations, defects } = run;
+    const { manifest, iterations, end, policies, forgetting, gates, ruleEvaluations, defects } =
+      run;
     if (json) {
       return printJson({
         ...summariseRun(folder),
@@ -63,26 +68,48 @@ export const runsShowCommand = defineCommand({
     const fired = (at: number): string =>
       ruleEvaluations
         .filter(({ iteration }) => iteration === at)
-        .flatMap(({ rules }) => Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : [])))
+        .flatMap(({ rules }) =>
+          Object.entries(rules).flatMap(([rule, { fired: is }]) => (is ? [rule] : [])),
+        )
         .join(' ');
     const style = terminalStyle(process.stdout);
     const { model, task, settings } = manifest.start;
     const { seed = '–' } = readWrittenSettings(settings);
     print(
       [
-        wrapped(`${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`, style),
+        wrapped(
+          `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`,
+          style,
+        ),
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
           `${integrityLine(integrity).text}`,
-        ...(integrity.outcome === 'unchecked' ? [wrapped(`not checked since ${label(integrity.reason, 300)}`, style)] : []),
+        ...(integrity.outcome === 'unchecked'
+          ? [wrapped(`not checked since ${label(integrity.reason, 300)}`, style)]
+          : []),
         ...defects.map((defect) => wrapped(label(defect, 300), style)),
         '',
         conclusionLines(run, style),
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']
-          : [resultTable({ before, after, comparison, rates, policies, forgetting, restraint: run.submission?.restraint }, style)]),
+          : [
+              resultTable(
+                {
+                  before,
+                  after,
+                  comparison,
+                  rates,
+                  policies,
+                  forgetting,
+                  restraint: run.submission?.restraint,
+                },
+                style,
+              ),
+            ]),
         '',
-        ...[failureTable(run.failures, 'rollouts', style)].flatMap((text) => (text === '' ? [] : [text, ''])),
+        ...[failureTable(run.failures, 'rollouts', style)].flatMap((text) =>
+          text === '' ? [] : [text, ''],
+        ),
         ...iterations.map(
           ({ iteration, loss, buffer }) =>
             `iteration ${iteration}: hit rate ${hits(iteration)}, ${Object.values(buffer).reduce((a, b) => a + b, 0)} in the buffer, ` +

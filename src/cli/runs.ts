@@ -7,6 +7,8 @@ export const runsCommand: CommandModule = {
   command: 'runs',
   describe: 'List runs, show one, compare two',
   builder: (yargs) =>
-    yargs.command([runsListCommand, runsShowCommand, runsCompareCommand]).demandCommand(1, 'Name an action: list, show or compare.'),
+    yargs
+      .command([runsListCommand, runsShowCommand, runsCompareCommand])
+      .demandCommand(1, 'Name an action: list, show or compare.'),
   handler: () => undefined,
 };

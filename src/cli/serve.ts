@@ -34,9 +34,14 @@ export const serveCommand = defineCommand({
         array: true,
         nargs: 1,
         default: [],
-        describe: 'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
+        describe:
+          'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
       })
-      .option('registry', { ...registryOption, describe: 'folder of a registry whose names are served too', defaultDescription: 'none' })
+      .option('registry', {
+        ...registryOption,
+        describe: 'folder of a registry whose names are served too',
+        defaultDescription: 'none',
+      })
       .option('adapters', {
         type: 'string',
         requiresArg: true,
@@ -45,24 +50,32 @@ export const serveCommand = defineCommand({
       .option('runs', {
         type: 'string',
         requiresArg: true,
-        describe: 'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
+        describe:
+          'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
       })
       .option('allow-model', {
         type: 'string',
         array: true,
         nargs: 1,
         default: [],
-        describe: 'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
+        describe:
+          'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
       })
       .option('allow-task', {
         type: 'string',
         array: true,
         nargs: 1,
         default: [],
-        describe: 'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
+        describe:
+          'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
       })
       .option('jobs', { type: 'number', default: 1, describe: 'jobs at once; others wait' })
-      .option('host', { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address; any but a loopback one needs keys' })
+      .option('host', {
+        type: 'string',
+        default: '127.0.0.1',
+        requiresArg: true,
+        describe: 'address; any but a loopback one needs keys',
+      })
       .option('port', { type: 'number', default: 8080, describe: '0: any that is free' })
       .option('api-key', {
         type: 'string',
@@ -78,13 +91,22 @@ export const serveCommand = defineCommand({
         describe: 'key that may all; also $ISOPRO_ADMIN_KEY',
         defaultDescription: 'one that is made and printed',
       })
-      .option('keys', { type: 'string', requiresArg: true, describe: 'file of keys by their SHA-256: [{"name", "sha256", "scopes"}]' })
+      .option('keys', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'file of keys by their SHA-256: [{"name", "sha256", "scopes"}]',
+      })
       .option('tls-cert', {
         type: 'string',
         requiresArg: true,
-        describe: 'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
+        describe:
+          'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
       })
-      .option('tls-key', { type: 'string', requiresArg: true, describe: 'file with its private key, in PEM, without a passphrase' })
+      .option('tls-key', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'file with its private key, in PEM, without a passphrase',
+      })
       .option('allow-host', {
         type: 'string',
         array: true,
@@ -99,33 +121,72 @@ export const serveCommand = defineCommand({
         default: [],
         describe: 'origin of pages that may call; may be repeated',
       })
-      .option('max-sequences', { type: 'number', default: 64, describe: 'replies that run at once' })
+      .option('max-sequences', {
+        type: 'number',
+        default: 64,
+        describe: 'replies that run at once',
+      })
       .option('prefix-tokens', {
         type: 'number',
         default: 0,
-        describe: 'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
+        describe:
+          'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
       })
-      .option('max-waiting', { type: 'number', default: DEFAULT_LIMITS.waiting, describe: 'replies that wait; more get 429' })
+      .option('max-waiting', {
+        type: 'number',
+        default: DEFAULT_LIMITS.waiting,
+        describe: 'replies that wait; more get 429',
+      })
       .option('max-tokens', {
         type: 'number',
         describe: 'tokens that a reply may have',
         defaultDescription: 'what the context has room for',
       })
-      .option('max-body', { type: 'number', default: DEFAULT_LIMITS.bodyBytes, describe: 'bytes of a request' })
-      .option('max-connections', { type: 'number', default: DEFAULT_LIMITS.connections, describe: 'connections at once' })
-      .option('rate', { type: 'number', default: DEFAULT_LIMITS.requestsPerMinute, describe: 'requests a minute of a key; more get 429' })
-      .option('timeout', { type: 'number', default: DEFAULT_LIMITS.requestSeconds, describe: 'seconds that a request may take' })
-      .option('drain', { type: 'number', default: DEFAULT_LIMITS.drainSeconds, describe: 'seconds that replies have to end after SIGTERM' })
+      .option('max-body', {
+        type: 'number',
+        default: DEFAULT_LIMITS.bodyBytes,
+        describe: 'bytes of a request',
+      })
+      .option('max-connections', {
+        type: 'number',
+        default: DEFAULT_LIMITS.connections,
+        describe: 'connections at once',
+      })
+      .option('rate', {
+        type: 'number',
+        default: DEFAULT_LIMITS.requestsPerMinute,
+        describe: 'requests a minute of a key; more get 429',
+      })
+      .option('timeout', {
+        type: 'number',
+        default: DEFAULT_LIMITS.requestSeconds,
+        describe: 'seconds that a request may take',
+      })
+      .option('drain', {
+        type: 'number',
+        default: DEFAULT_LIMITS.drainSeconds,
+        describe: 'seconds that replies have to end after SIGTERM',
+      })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', { type: 'boolean', default: false, describe: 'the results of this many threads, under load too' })
+      .option('fixed-threads', {
+        type: 'boolean',
+        default: false,
+        describe: 'the results of this many threads, under load too',
+      })
       .option('matmul', {
         choices: MATMULS,
         default: 'auto' as const,
         describe: MATMUL_HELP,
       })
-      .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
+      .option('context', {
+        type: 'number',
+        describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384',
+      })
       .example('$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client')
-      .example('$0 serve --model tiny --adapter sql=./sql.gguf', 'the model, and "sql", the model with an adapter'),
+      .example(
+        '$0 serve --model tiny --adapter sql=./sql.gguf',
+        'the model, and "sql", the model with an adapter',
+      ),
   handler: async (argv) => {
     const adapters = argv.adapter.map((text) => {
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
@@ -144,11 +205,14 @@ export const serveCommand = defineCommand({
     });
     const tasks = argv.allowTask.map((text) => {
       const [, name, task] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      if (name === undefined || task === undefined) throw new UsageError(`--allow-task: expected NAME=TASK, got ${text}`);
+      if (name === undefined || task === undefined)
+        throw new UsageError(`--allow-task: expected NAME=TASK, got ${text}`);
       return { name, task };
     });
-    if (argv.runs === undefined && models.length + tasks.length > 0) throw new UsageError('--allow-model and --allow-task go with --runs.');
-    if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined)) throw new UsageError('--tls-cert and --tls-key go together.');
+    if (argv.runs === undefined && models.length + tasks.length > 0)
+      throw new UsageError('--allow-model and --allow-task go with --runs.');
+    if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined))
+      throw new UsageError('--tls-cert and --tls-key go together.');
     const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
     const { ISOPRO_API_KEY: fromEnvironment } = process.env;
     const given = [
@@ -161,9 +225,12 @@ export const serveCommand = defineCommand({
     ];
     const isMade = argv.adminKey === undefined && process.env.ISOPRO_ADMIN_KEY === undefined;
     if (!isLoopback(argv.host) && keys.length === 0)
-      throw new UsageError(`--host ${argv.host} is open to other machines: give --api-key or --keys.`);
+      throw new UsageError(
+        `--host ${argv.host} is open to other machines: give --api-key or --keys.`,
+      );
     for (const [flag, value] of Object.entries({ port: argv.port, 'max-waiting': argv.maxWaiting }))
-      if (!Number.isInteger(value) || value < 0 || value > 65_535) throw new UsageError(`--${flag}: expected 0 to 65535, got ${value}`);
+      if (!Number.isInteger(value) || value < 0 || value > 65_535)
+        throw new UsageError(`--${flag}: expected 0 to 65535, got ${value}`);
     for (const [flag, value] of Object.entries({
       'max-tokens': argv.maxTokens ?? 1,
       'max-body': argv.maxBody,
@@ -172,7 +239,8 @@ export const serveCommand = defineCommand({
       jobs: argv.jobs,
       timeout: argv.timeout,
     }))
-      if (!Number.isInteger(value) || value < 1) throw new UsageError(`--${flag}: expected a whole number above 0, got ${value}`);
+      if (!Number.isInteger(value) || value < 1)
+        throw new UsageError(`--${flag}: expected a whole number above 0, got ${value}`);
 
     const signal = interruption();
     using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
@@ -185,14 +253,26 @@ export const serveCommand = defineCommand({
       runs: argv.runs,
       host: argv.host,
       port: argv.port,
-      jobs: argv.runs === undefined ? undefined : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },
+      jobs:
+        argv.runs === undefined
+          ? undefined
+          : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
-      keys: [...keys, hashKey('admin', adminKey, ['admin'], argv.adminKey === undefined ? '$ISOPRO_ADMIN_KEY' : '--admin-key')],
+      keys: [
+        ...keys,
+        hashKey(
+          'admin',
+          adminKey,
+          ['admin'],
+          argv.adminKey === undefined ? '$ISOPRO_ADMIN_KEY' : '--admin-key',
+        ),
+      ],
       tls: argv.tlsCert === undefined ? undefined : { cert: argv.tlsCert, key: argv.tlsKey! },
       load: {
         signal,
-        onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        onDownload: ({ downloadedBytes, totalBytes }) =>
+          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
         maxSequences: argv.maxSequences,
         prefixTokens: argv.prefixTokens,
         fixedThreads: argv.fixedThreads,
@@ -213,8 +293,15 @@ export const serveCommand = defineCommand({
     });
     noteWarnings(server.models.model);
     const served = server.models.entries().map(({ id }) => id);
-    const page = argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;
-    if (argv.json) printJsonLine({ url: server.url, models: served, ...(isMade && { adminKey }), ...(page !== null && { page }) });
+    const page =
+      argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;
+    if (argv.json)
+      printJsonLine({
+        url: server.url,
+        models: served,
+        ...(isMade && { adminKey }),
+        ...(page !== null && { page }),
+      });
     else
       await write(
         `${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}` +
@@ -223,7 +310,10 @@ export const serveCommand = defineCommand({
     const { path: base } = await resolveModel(argv.model, { download: false });
     let sha256: Promise<string> | undefined;
     for (const { found } of adapters)
-      await noteOtherBase({ ...found, published: null }, { path: base, hash: () => (sha256 ??= hashFile(base)) }).catch(() => undefined);
+      await noteOtherBase(
+        { ...found, published: null },
+        { path: base, hash: () => (sha256 ??= hashFile(base)) },
+      ).catch(() => undefined);
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });

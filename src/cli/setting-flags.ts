@@ -23,21 +23,30 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
       .filter(([flag]) => !omitted.includes(flag))
       .map(([flag, setting]): [string, Options] => {
         const { type, enum: choices, items, default: fallback, description } = setting;
-        const others = Object.entries({ embedded: PROFILES.embedded, small: PROFILES.small, 'rows of data': DATA_DEFAULTS }).flatMap(
-          ([of, defaults]) => {
-            const value = valueAt(defaults, setting);
-            return value === undefined ? [] : [`; ${of}: ${shown(value)}`];
-          },
-        );
+        const others = Object.entries({
+          embedded: PROFILES.embedded,
+          small: PROFILES.small,
+          'rows of data': DATA_DEFAULTS,
+        }).flatMap(([of, defaults]) => {
+          const value = valueAt(defaults, setting);
+          return value === undefined ? [] : [`; ${of}: ${shown(value)}`];
+        });
         const values = choices ?? items?.enum;
         return [
           flagName(flag),
           {
-            type: type === 'boolean' ? 'boolean' : type === 'number' || type === 'integer' ? 'number' : 'string',
+            type:
+              type === 'boolean'
+                ? 'boolean'
+                : type === 'number' || type === 'integer'
+                  ? 'number'
+                  : 'string',
             ...(type === 'array' ? { array: true } : { requiresArg: type !== 'boolean' }),
             ...(values === undefined ? {} : { choices: values }),
             describe: description ?? '',
-            ...(fallback === undefined ? {} : { defaultDescription: `${shown(fallback)}${others.join('')}` }),
+            ...(fallback === undefined
+              ? {}
+              : { defaultDescription: `${shown(fallback)}${others.join('')}` }),
             group: 'Settings:',
           },
         ];
@@ -46,17 +55,24 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
 }
 
 /** What the flags and the file say, flags first. @throws UsageError naming flags */
-export function readSettings(argv: Readonly<Record<string, unknown>>, config: string | undefined): RunSettingsInput {
-  const settings: Record<string, unknown> = { ...(config === undefined ? {} : readSettingsFile(config)) };
+export function readSettings(
+  argv: Readonly<Record<string, unknown>>,
+  config: string | undefined,
+): RunSettingsInput {
+  const settings: Record<string, unknown> = {
+    ...(config === undefined ? {} : readSettingsFile(config)),
+  };
   for (const [flag, { part, name, type }] of SETTINGS) {
     const value = argv[flag];
     if (value === undefined) continue;
-    if (Array.isArray(value) && type !== 'array') throw new UsageError(`--${flagName(flag)} is given more than once`);
+    if (Array.isArray(value) && type !== 'array')
+      throw new UsageError(`--${flagName(flag)} is given more than once`);
     if (part === null) settings[name] = value;
     else {
       const of = settings[part] === undefined ? {} : settings[part];
       // what is no part is the schema's to refuse
-      if (typeof of === 'object' && of !== null && !Array.isArray(of)) settings[part] = { ...of, [name]: value };
+      if (typeof of === 'object' && of !== null && !Array.isArray(of))
+        settings[part] = { ...of, [name]: value };
     }
   }
   return settings;
@@ -68,7 +84,8 @@ export function checkSettings(given: RunSettingsInput): RunSettings {
     return resolveSettings(given);
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
-    const named = (line: string): string => line.replace(/^[\w.]+/, (path) => (FLAGS.has(path) ? `--${FLAGS.get(path)!}` : path));
+    const named = (line: string): string =>
+      line.replace(/^[\w.]+/, (path) => (FLAGS.has(path) ? `--${FLAGS.get(path)!}` : path));
     throw new UsageError(
       error.message
         .split(/; (?!did you mean)/)

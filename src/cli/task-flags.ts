@@ -9,10 +9,14 @@ import type { DataTaskOptions } from '../tasks/data/options.js';
 import { isBuiltIn } from '../tasks/registry.js';
 import { DATA_ENDINGS } from '../tasks/data/read-rows.js';
 
-export const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
+export const flagText = (
+  flags: readonly (readonly [flag: string, value: string | number | undefined])[],
+): string =>
   flags
     .map(([flag, value]) =>
-      value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${shellWord(String(value))}`,
+      value === undefined
+        ? ''
+        : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${shellWord(String(value))}`,
     )
     .join('');
 
@@ -43,8 +47,8 @@ export function taskFlags({
 }
 
 /**
- * The task of a run by the name that a command takes: a manifest holds its id, which of rows is the name of their file without its end.
- * null where no such file is in this folder.
+ * The task of a run by the name that a command takes: a manifest holds its id, which of rows is the
+ * name of their file without its end. null where no such file is in this folder.
  */
 export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
   const { id, file } = task;
@@ -53,10 +57,19 @@ export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
   return DATA_ENDINGS.map((end) => `${id}${end}`).find((name) => existsSync(name)) ?? null;
 }
 
-/** What prints the problems of a run as they were asked there; TASK stands for a file that is not here. */
+/**
+ * What prints the problems of a run as they were asked there; TASK stands for a file that is not
+ * here.
+ */
 export function generateCommand(start: RunStart): string {
   const { check, answerTag, sampling } = readWrittenSettings(start.settings);
   const { system, examples } = sampling;
-  const task = taskFlags({ task: taskHere(start) ?? 'TASK', check, answerTag, verifySeconds: undefined, sampling: { system, examples } });
+  const task = taskFlags({
+    task: taskHere(start) ?? 'TASK',
+    check,
+    answerTag,
+    verifySeconds: undefined,
+    sampling: { system, examples },
+  });
   return `npx isopro-native tasks generate${task}${start.evaluation.style === 'cot' ? '' : ` --style ${start.evaluation.style}`} --json`;
 }

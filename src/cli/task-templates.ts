@@ -15,7 +15,9 @@ export interface TaskAnswers {
 export function scriptTask({ ask, answer, tiers, check, id }: TaskAnswers): string {
   const largest = tiers.map(([name, most]) => `${JSON.stringify(name)}: ${most}`).join(', ');
   const right =
-    check === 'number' ? 'Number(answer) === Number(solve(problem))' : 'answer.toLowerCase() === String(solve(problem)).toLowerCase()';
+    check === 'number'
+      ? 'Number(answer) === Number(solve(problem))'
+      : 'answer.toLowerCase() === String(solve(problem)).toLowerCase()';
   return `import { defineTask, Random } from 'isopro-native';
 
 interface Problem {

@@ -5,7 +5,15 @@ import { defineCommand } from './command.js';
 import { measureTables, table } from './estimate-tables.js';
 import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
-import { askingFlags, openedWith, readCount, readSeed, seedOption, setOption, taskOption } from './tasks-generate.js';
+import {
+  askingFlags,
+  openedWith,
+  readCount,
+  readSeed,
+  seedOption,
+  setOption,
+  taskOption,
+} from './tasks-generate.js';
 
 export const tasksBaselinesCommand = defineCommand({
   command: 'baselines',
@@ -33,7 +41,9 @@ export const tasksBaselinesCommand = defineCommand({
     });
     progress.clear();
     if (json) return printJson(baselines);
-    print(`${baselines.task}, ${baselines.set}, ${baselines.problems} problems; per cent accepted, 95 % interval below\n\n`);
+    print(
+      `${baselines.task}, ${baselines.set}, ${baselines.problems} problems; per cent accepted, 95 % interval below\n\n`,
+    );
     if (task.policies.length === 0) print('The task has no trivial policies.\n');
     else {
       const rows = Object.entries(baselines.policies);
@@ -45,6 +55,7 @@ export const tasksBaselinesCommand = defineCommand({
       print(`${table(rows, style)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
     }
     const notes = Object.entries(baselines.notes);
-    if (notes.length > 0) print(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);
+    if (notes.length > 0)
+      print(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);
   },
 });

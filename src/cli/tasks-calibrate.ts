@@ -14,36 +14,70 @@ import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
 import { flagText, taskFlags } from './task-flags.js';
-import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
+import {
+  askingFlags,
+  openedWith,
+  readCount,
+  readSeed,
+  taskOption,
+  verifierThreadsOption,
+} from './tasks-generate.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const tasksCalibrateCommand = defineCommand({
   command: 'calibrate',
-  describe: 'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
+  describe:
+    'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
   builder: (yargs) =>
     yargs
       .option('model', modelOption)
       .option('adapter', {
         type: 'string',
         requiresArg: true,
-        describe: 'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
+        describe:
+          'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
       })
       .option('registry', registryOption)
       .option('task', taskOption)
-      .option('tier', { type: 'string', array: true, requiresArg: true, describe: 'these tiers; default: those that are trained on' })
-      .option('problems', { type: 'number', default: 64, describe: 'problems of each tier, drawn as a run draws them for training' })
+      .option('tier', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'these tiers; default: those that are trained on',
+      })
+      .option('problems', {
+        type: 'number',
+        default: 64,
+        describe: 'problems of each tier, drawn as a run draws them for training',
+      })
       .option('samples', { type: 'number', default: 8, describe: 'replies to each problem' })
-      .option('seed', { type: 'string', default: '42', describe: '64-bit seed of problems and replies' })
-      .option('style', { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" })
+      .option('seed', {
+        type: 'string',
+        default: '42',
+        describe: '64-bit seed of problems and replies',
+      })
+      .option('style', {
+        choices: PROMPT_STYLES,
+        describe: "how answers are asked for; default: the run's",
+      })
       .option('temperature', { type: 'number', describe: "of the replies; default: the run's" })
       .option('max-tokens', { type: 'number', describe: "tokens of a reply; default: the run's" })
       .options(askingFlags)
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
-      .option('context', { type: 'number', describe: "tokens of KV cache over all running replies; default: the run's" })
+      .option('context', {
+        type: 'number',
+        describe: "tokens of KV cache over all running replies; default: the run's",
+      })
       .option('batch', { type: 'number', describe: "replies at once; default: the run's" })
-      .example('$0 tasks calibrate --model qwen2.5-0.5b --task extract', 'before a run: 64 problems a tier, 8 replies each')
-      .example('$0 tasks calibrate --task python:reasoning_gym:chain_sum --problems 16', 'sooner, with wider intervals'),
+      .example(
+        '$0 tasks calibrate --model qwen2.5-0.5b --task extract',
+        'before a run: 64 problems a tier, 8 replies each',
+      )
+      .example(
+        '$0 tasks calibrate --task python:reasoning_gym:chain_sum --problems 16',
+        'sooner, with wider intervals',
+      ),
   handler: async (argv) => {
     const problems = readCount('problems', argv.problems, 1);
     const samples = readCount('samples', argv.samples, 2);
@@ -52,7 +86,12 @@ export const tasksCalibrateCommand = defineCommand({
     const { sampling, model: loaded } = resolveSettings(
       await withProfile(
         {
-          model: { name: argv.model, threads: argv.threads, contextTokens: argv.context, maxSequences: argv.batch },
+          model: {
+            name: argv.model,
+            threads: argv.threads,
+            contextTokens: argv.context,
+            maxSequences: argv.batch,
+          },
           sampling: { style: argv.style, temperature: argv.temperature, maxTokens: argv.maxTokens },
         },
         signal,
@@ -67,9 +106,11 @@ export const tasksCalibrateCommand = defineCommand({
       fixedThreads: true,
       ...(loaded.threads === 0 ? {} : { threads: loaded.threads }),
       ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
-      onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      onDownload: ({ downloadedBytes, totalBytes }) =>
+        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     });
-    const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
+    const found =
+      argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     if (found !== null) await requireServable(found, model);
     using adapter = found === null ? null : await model.loadAdapter(found.file);
     const { style, temperature, topP, maxTokens } = sampling;
@@ -84,7 +125,11 @@ export const tasksCalibrateCommand = defineCommand({
       maxSequences: loaded.maxSequences,
       adapter,
       signal,
-      unshown: unshownExamples({ model: { name: argv.model }, task: argv.task, sampling: { examples: argv.examples } }),
+      unshown: unshownExamples({
+        model: { name: argv.model },
+        task: argv.task,
+        sampling: { examples: argv.examples },
+      }),
       ...(argv.tier === undefined ? {} : { tiers: argv.tier }),
       onProgress: (done, total) => progress.update(done, { total }),
     });
@@ -113,7 +158,9 @@ export const tasksCalibrateCommand = defineCommand({
         `per cent, 95 % interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
         'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
         `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
-        (failures.rows.length > 0 ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n` : '') +
+        (failures.rows.length > 0
+          ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n`
+          : '') +
         recommended.reasons.map((reason) => `- ${reason}\n`).join('') +
         (settings === null
           ? ''

@@ -12,7 +12,8 @@ import { askingFlags, openedWith, readCount } from './tasks-generate.js';
 /** More are no classes. */
 const MOST_ANSWERS = 24;
 
-const errorsOf = ({ findings }: TaskExamination): number => findings.filter(({ severity }) => severity === 'error').length;
+const errorsOf = ({ findings }: TaskExamination): number =>
+  findings.filter(({ severity }) => severity === 'error').length;
 
 /** @param style sentences are wrapped to its `prose` */
 export function examinationText(
@@ -25,7 +26,9 @@ export function examinationText(
   const lines = [
     `${task.id}, version ${task.version}: ${problems} problems tried${size}`,
     ...rowLines(task),
-    ...Object.entries(policies).map(([policy, passed]) => `  policy ${policy}: ${(100 * passed).toFixed(0)} % pass`),
+    ...Object.entries(policies).map(
+      ([policy, passed]) => `  policy ${policy}: ${(100 * passed).toFixed(0)} % pass`,
+    ),
     ...findings.map(({ severity, name, detail }) => `${severity} ${name}: ${detail}`),
     errorsOf(examination) > 0
       ? 'Correct the errors before a run.'
@@ -49,27 +52,64 @@ function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
   return [
     `  ${train + dev + test} rows: ${train} to train on, ${dev} for the dev evaluations, ${test} for the test`,
     ...(shown.length > 0 && shown.length <= MOST_ANSWERS
-      ? [`  answers: ${shown.map(([answer, count]) => `${JSON.stringify(answer)} ${count}`).join(', ')}`]
+      ? [
+          `  answers: ${shown.map(([answer, count]) => `${JSON.stringify(answer)} ${count}`).join(', ')}`,
+        ]
       : []),
   ];
 }
 
 export const tasksCheckCommand = defineCommand({
   command: 'check [file]',
-  describe: 'Find what would spoil a run: a generator that is not deterministic, a verifier that passes everything, answers in prompts',
+  describe:
+    'Find what would spoil a run: a generator that is not deterministic, a verifier that passes everything, answers in prompts',
   builder: (yargs) =>
     yargs
       .positional('file', { type: 'string', describe: 'a task, as --task takes it' })
-      .option('task', { type: 'string', requiresArg: true, describe: 'the same, for who is used to it' })
+      .option('task', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'the same, for who is used to it',
+      })
       .options(askingFlags)
-      .option('count', { type: 'number', default: 24, describe: 'problems of each tier that are tried' })
-      .option('style', { choices: PROMPT_STYLES, default: 'cot' as PromptStyle, describe: 'how answers are asked for' })
-      .option('model', { type: 'string', requiresArg: true, describe: 'also whether its context holds the prompts, and its chat template' })
-      .option('max-tokens', { type: 'number', default: 512, describe: 'tokens of a reply that have to fit behind a prompt' })
+      .option('count', {
+        type: 'number',
+        default: 24,
+        describe: 'problems of each tier that are tried',
+      })
+      .option('style', {
+        choices: PROMPT_STYLES,
+        default: 'cot' as PromptStyle,
+        describe: 'how answers are asked for',
+      })
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'also whether its context holds the prompts, and its chat template',
+      })
+      .option('max-tokens', {
+        type: 'number',
+        default: 512,
+        describe: 'tokens of a reply that have to fit behind a prompt',
+      })
       .example('$0 tasks check my-task.ts', 'before the first run')
-      .example('$0 tasks check data.csv --check number --model smollm2-135m', 'with the model that it is for')
-      .epilogue('Exit code 0: no error, warnings or not; 1: an error, or the task could not be opened.'),
-  handler: async ({ file: named, task: given, count, style, model: name, maxTokens, json, ...flags }) => {
+      .example(
+        '$0 tasks check data.csv --check number --model smollm2-135m',
+        'with the model that it is for',
+      )
+      .epilogue(
+        'Exit code 0: no error, warnings or not; 1: an error, or the task could not be opened.',
+      ),
+  handler: async ({
+    file: named,
+    task: given,
+    count,
+    style,
+    model: name,
+    maxTokens,
+    json,
+    ...flags
+  }) => {
     const file = named ?? given;
     if (file === undefined || (named !== undefined && given !== undefined))
       throw new UsageError('Name one task: isopro-native tasks check FILE');
@@ -78,14 +118,17 @@ export const tasksCheckCommand = defineCommand({
     const reply = readCount('max-tokens', maxTokens, 1);
     await using task = await openTask(file, openedWith(flags));
     await using model = name === undefined ? null : await loadModel(name, { signal });
-    const template = name !== undefined && Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
+    const template =
+      name !== undefined &&
+      Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
     using progress = new Progress({ label: 'trying the verifier', unit: 'verdicts' });
     progress.begin('problems are generated');
     const examination = await examineTask(task, {
       style,
       perTier,
       signal,
-      onProgress: (done, total, note) => progress.update(done, { total, ...(note !== undefined && { note }) }),
+      onProgress: (done, total, note) =>
+        progress.update(done, { total, ...(note !== undefined && { note }) }),
       ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
     });
     progress.clear();

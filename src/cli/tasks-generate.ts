@@ -5,7 +5,14 @@ import { CHECK_HELP } from '../tasks/data/check.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
-import { EXAMPLES_HELP, STOP_HELP, SYSTEM_HELP, TASK_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
+import {
+  EXAMPLES_HELP,
+  STOP_HELP,
+  SYSTEM_HELP,
+  TASK_HELP,
+  TRUNCATED_HELP,
+  VERIFY_SECONDS_HELP,
+} from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -22,7 +29,11 @@ export const checkOption = { type: 'string', requiresArg: true, describe: CHECK_
 /** How a task is judged and asked, of every command that opens one. */
 export const askingFlags = {
   check: checkOption,
-  'answer-tag': { type: 'string', requiresArg: true, describe: 'of data: the answer is what stands between <tag> and </tag>' },
+  'answer-tag': {
+    type: 'string',
+    requiresArg: true,
+    describe: 'of data: the answer is what stands between <tag> and </tag>',
+  },
   'verify-seconds': { type: 'number', requiresArg: true, describe: VERIFY_SECONDS_HELP },
   system: { type: 'string', requiresArg: true, describe: SYSTEM_HELP },
   examples: { type: 'number', requiresArg: true, describe: EXAMPLES_HELP },
@@ -42,33 +53,49 @@ interface OpeningFlags {
 /** What a task is opened with. */
 export const openedWith = (flags: OpeningFlags): OpenTaskOptions => ({
   ...dataOptionsOf(flags),
-  ...askingOf({ ...flags, examples: flags.examples === undefined ? undefined : readCount('examples', flags.examples, 1) }),
+  ...askingOf({
+    ...flags,
+    examples: flags.examples === undefined ? undefined : readCount('examples', flags.examples, 1),
+  }),
   ...(flags.verifierThreads === undefined ? {} : { verifierThreads: flags.verifierThreads }),
 });
 export const verifierThreadsOption = {
   type: 'number',
-  describe: 'threads that judge replies at once, for a slow verifier; the result is the same with any number',
+  describe:
+    'threads that judge replies at once, for a slow verifier; the result is the same with any number',
   defaultDescription: '1',
 } as const;
 export const setOption = {
   choices: SET_NAMES,
   describe: 'problems of a frozen set, or held-out rows of data, instead of generated ones',
 } as const;
-export const seedOption = { type: 'string', default: '1', describe: 'whole number that determines the problems' } as const;
+export const seedOption = {
+  type: 'string',
+  default: '1',
+  describe: 'whole number that determines the problems',
+} as const;
 
 export function readSeed(text: string): bigint {
-  if (!/^\d{1,20}$/.test(text)) throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
+  if (!/^\d{1,20}$/.test(text))
+    throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
   const seed = BigInt(text);
   if (seed >= 1n << 64n) throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
   return seed;
 }
 
 export function readCount(name: string, value: number, least: number): number {
-  if (!Number.isSafeInteger(value) || value < least) throw new UsageError(`--${name} takes a whole number from ${least}`);
+  if (!Number.isSafeInteger(value) || value < least)
+    throw new UsageError(`--${name} takes a whole number from ${least}`);
   return value;
 }
 
-async function* problems(task: OpenTask, tiers: readonly string[], count: number, seed: bigint, set: SetName | undefined) {
+async function* problems(
+  task: OpenTask,
+  tiers: readonly string[],
+  count: number,
+  seed: bigint,
+  set: SetName | undefined,
+) {
   for (const tier of tiers) {
     if (set !== undefined)
       yield* setProblems(task, set)
@@ -76,7 +103,10 @@ async function* problems(task: OpenTask, tiers: readonly string[], count: number
         .slice(0, count);
     else
       for (let sample = 0; sample < count; sample++)
-        yield await task.generate(tier, deriveSeed({ runSeed: seed, purpose: 'generate', iteration: 0, problemId: tier, sample }));
+        yield await task.generate(
+          tier,
+          deriveSeed({ runSeed: seed, purpose: 'generate', iteration: 0, problemId: tier, sample }),
+        );
   }
 }
 
@@ -96,21 +126,48 @@ export const tasksGenerateCommand = defineCommand({
         default: 'cot' as PromptStyle,
         describe: 'ask for reasoning before the answer, or for the answer alone',
       })
-      .option('few-shot', { type: 'number', default: 0, describe: 'solved examples of the same tier before each problem' })
-      .example('$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program')
+      .option('few-shot', {
+        type: 'number',
+        default: 0,
+        describe: 'solved examples of the same tier before each problem',
+      })
+      .example(
+        '$0 tasks generate --tier T5 --count 3 --seed 7 --json',
+        'three problems for a program',
+      )
       .example('$0 tasks generate --set test --json', 'the frozen test set'),
-  handler: async ({ task: specifier, tier, count, seed: seedText, set, style, fewShot, json, ...flags }) => {
+  handler: async ({
+    task: specifier,
+    tier,
+    count,
+    seed: seedText,
+    set,
+    style,
+    fewShot,
+    json,
+    ...flags
+  }) => {
     const seed = readSeed(seedText);
     readCount('count', count, 1);
     readCount('few-shot', fewShot, 0);
     await using task = await openTask(specifier, openedWith(flags));
-    const tiers = tier === undefined ? task.tiers.map(({ id }) => id) : [findTier(task.id, task.tiers, tier).id];
+    const tiers =
+      tier === undefined
+        ? task.tiers.map(({ id }) => id)
+        : [findTier(task.id, task.tiers, tier).id];
     for await (const problem of problems(task, tiers, count, seed, set)) {
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
-      if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
+      if (examples === null)
+        throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
-      const texts = messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`));
-      await write(json ? `${jsonText({ problem, messages })}\n` : visible(`${problem.tier} ${problem.id}\n\n${texts.join('\n\n')}\n\n`));
+      const texts = messages.map(({ role, content }) =>
+        messages.length === 1 ? content : `[${role}]\n${content}`,
+      );
+      await write(
+        json
+          ? `${jsonText({ problem, messages })}\n`
+          : visible(`${problem.tier} ${problem.id}\n\n${texts.join('\n\n')}\n\n`),
+      );
     }
   },
 });

@@ -9,7 +9,9 @@ export const tasksListCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .example('$0 tasks list', 'names that --task takes')
-      .epilogue('--task also takes the path of a .js or .ts file that exports a task, or python:MODULE[:NAME]: docs/python-task.md.'),
+      .epilogue(
+        '--task also takes the path of a .js or .ts file that exports a task, or python:MODULE[:NAME]: docs/python-task.md.',
+      ),
   handler: async ({ json }) => {
     const tasks = (await builtInTasks()).map(({ task }) => ({
       id: task.id,
@@ -32,7 +34,10 @@ export const tasksListCommand = defineCommand({
           `that must not pass${holes}\n`,
       );
       const width = Math.max(...tiers.map((tier) => tier.id.length));
-      for (const tier of tiers) print(`  ${tier.id.padEnd(width)}  ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
+      for (const tier of tiers)
+        print(
+          `  ${tier.id.padEnd(width)}  ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`,
+        );
     }
   },
 });

@@ -16,11 +16,25 @@ export const tasksVerifyCommand = defineCommand({
       .positional('file', { type: 'string', describe: 'JSON lines; standard input by default' })
       .option('task', taskOption)
       .options(askingFlags)
-      .option('grade', { type: 'boolean', default: false, describe: 'also compare with the optimum (may start the solver)' })
-      .option('trace', { type: 'boolean', default: false, describe: 'also report claims in the reasoning that the problem contradicts' })
-      .option('feedback', { type: 'boolean', default: false, describe: 'also give what a next turn would say' })
+      .option('grade', {
+        type: 'boolean',
+        default: false,
+        describe: 'also compare with the optimum (may start the solver)',
+      })
+      .option('trace', {
+        type: 'boolean',
+        default: false,
+        describe: 'also report claims in the reasoning that the problem contradicts',
+      })
+      .option('feedback', {
+        type: 'boolean',
+        default: false,
+        describe: 'also give what a next turn would say',
+      })
       .example('$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict a line')
-      .epilogue('Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.'),
+      .epilogue(
+        'Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.',
+      ),
   handler: async ({ file, task: specifier, grade, trace, feedback, json, ...flags }) => {
     const lines = readLines(file ?? '-');
     await using task = await openTask(specifier, openedWith(flags));
@@ -35,9 +49,12 @@ export const tasksVerifyCommand = defineCommand({
       else if ('error' in record) print(`error ${record.error.code}: ${record.error.message}\n`);
       else {
         const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);
-        print(`${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`);
+        print(
+          `${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`,
+        );
         for (const { category, detail } of record.violations) print(`    ${category}: ${detail}\n`);
-        for (const { category, excerpt, actual } of record.trace ?? []) print(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
+        for (const { category, excerpt, actual } of record.trace ?? [])
+          print(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
         if (record.reason !== undefined) print(`    ${record.reason}\n`);
         if (record.feedback !== undefined) print(`${record.feedback.replace(/^/gm, '    > ')}\n`);
       }

@@ -9,7 +9,8 @@ import { tasksVerifyCommand } from './tasks-verify.js';
 
 export const tasksCommand = defineCommand({
   command: 'tasks',
-  describe: 'List, write and check tasks, print problems, judge replies, measure trivial policies and what a model makes of a task',
+  describe:
+    'List, write and check tasks, print problems, judge replies, measure trivial policies and what a model makes of a task',
   builder: (yargs) =>
     yargs
       .command([

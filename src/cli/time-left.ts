@@ -1,4 +1,7 @@
-/** How long a run will still take, from what its stages have taken so far. For people only: nothing of it enters results or logs. */
+/**
+ * How long a run will still take, from what its stages have taken so far. For people only: nothing
+ * of it enters results or logs.
+ */
 import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { forgettingTextCount } from '../evaluation/forgetting.js';
 import type { RunProgress, Stage } from '../training/hooks.js';
@@ -14,7 +17,9 @@ export interface PlannedWork {
   readonly samples?: number;
   /** Sequences that an iteration trains on, at most. */
   readonly trained?: number;
-  /** Where those are some of the rollouts: how often one is trained on at most, and which ones are. */
+  /**
+   * Where those are some of the rollouts: how often one is trained on at most, and which ones are.
+   */
   readonly reuse?: { readonly uses: number; readonly passing: boolean; readonly earlier: boolean };
   /** Replies that are under way at once. */
   readonly together?: number;
@@ -39,15 +44,22 @@ export function plannedWork(settings: RunSettings): PlannedWork {
           trained: optimiser.stepsPerIteration * optimiser.batchSize,
           ...(buffer.accept === 'references'
             ? {}
-            : { reuse: { uses: MAX_USES, passing: passingOnly, earlier: replays && buffer.accumulate } }),
+            : {
+                reuse: {
+                  uses: MAX_USES,
+                  passing: passingOnly,
+                  earlier: replays && buffer.accumulate,
+                },
+              }),
         }),
     ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
   };
 }
 
 /**
- * What work costs beside the answer to a problem, until it has been measured: a prompt as so many tokens that are read, a sampled token as
- * so many of them, and a text of the measure of forgetting (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
+ * What work costs beside the answer to a problem, until it has been measured: a prompt as so many
+ * tokens that are read, a sampled token as so many of them, and a text of the measure of forgetting
+ * (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
  */
 const [PROMPT, SAMPLED, FORGETTING_TEXT] = [60, 3, 79];
 /** From this part of a stage on its own pace alone counts: its first answers end together. */
@@ -88,7 +100,8 @@ export class TimeLeft {
     const { stage, iteration, done, total, tokens } = progress;
     const before = this.#progress;
     if (before === null || before.stage !== stage || before.iteration !== iteration) {
-      // a stage that is first heard of with some of it done began where the one before was last heard of
+      // a stage that is first heard of with some of it done began where the one before was last
+      // heard of
       const begun = done === 0 || before === null ? now : this.#told;
       if (before !== null) this.#taken.set(before.stage, (begun - this.#stageBegun) / 1000);
       if (before?.stage === 'training') this.#trainedIteration = before.iteration;
@@ -106,58 +119,105 @@ export class TimeLeft {
     this.#told = now;
   }
 
-  /** Seconds to the end of the run, the test and the measure of forgetting included; null until the first answers tell. */
+  /**
+   * Seconds to the end of the run, the test and the measure of forgetting included; null until the
+   * first answers tell.
+   */
   left(now: number): number | null {
     if (this.#progress === null) return null;
     const { stage, iteration, iterations } = this.#progress;
-    const [rollouts, dev, after] = (['rollouts', 'dev', 'after'] as const).map((each) => this.#of(each));
+    const [rollouts, dev, after] = (['rollouts', 'dev', 'after'] as const).map((each) =>
+      this.#of(each),
+    );
     const training = this.#training(iteration);
     const rest = this.#rest(now);
     if (stage === 'forgetting' || stage === 'close') return rest;
     const forgetting = this.#of('forgetting');
     if (stage === 'after' || stage === 'restraint')
-      return rest === null ? null : rest + (stage === 'restraint' ? (after ?? 0) : 0) + (forgetting ?? 0);
-    if (rest === null || rollouts == null || training == null || dev == null || after == null || forgetting === null) return null;
-    const following = { load: dev, before: dev, rollouts: training + dev, layers: training + dev, training: dev, dev: 0 }[stage];
+      return rest === null
+        ? null
+        : rest + (stage === 'restraint' ? (after ?? 0) : 0) + (forgetting ?? 0);
+    if (
+      rest === null ||
+      rollouts == null ||
+      training == null ||
+      dev == null ||
+      after == null ||
+      forgetting === null
+    )
+      return null;
+    const following = {
+      load: dev,
+      before: dev,
+      rollouts: training + dev,
+      layers: training + dev,
+      training: dev,
+      dev: 0,
+    }[stage];
     let coming = 0;
-    for (let next = iteration + 1; next <= iterations; next++) coming += rollouts + (this.#training(next) ?? training) + dev;
+    for (let next = iteration + 1; next <= iterations; next++)
+      coming += rollouts + (this.#training(next) ?? training) + dev;
     return rest + following + coming + after + forgetting;
   }
 
   #takeHits({ stage, iteration, done, total, hits }: RunProgress): void {
-    const [passed, decided] = Object.values(hits).reduce(([p, d], of) => [p + of.passed, d + of.decided], [0, 0]);
+    const [passed, decided] = Object.values(hits).reduce(
+      ([p, d], of) => [p + of.passed, d + of.decided],
+      [0, 0],
+    );
     if (decided === 0) return;
     // the test after training tells of nothing that is to come
-    if (stage !== 'after' && (this.#passRate === null || stage === 'before' || done >= TRUSTED * total))
+    if (
+      stage !== 'after' &&
+      (this.#passRate === null || stage === 'before' || done >= TRUSTED * total)
+    )
       this.#passRate = (passed + 1) / (decided + 2); // few say little
-    if (stage === 'rollouts') this.#usable.set(iteration, (this.#planned?.reuse?.passing === true ? passed / decided : 1) * total);
+    if (stage === 'rollouts')
+      this.#usable.set(
+        iteration,
+        (this.#planned?.reuse?.passing === true ? passed / decided : 1) * total,
+      );
   }
 
   /** Seconds of the steps of an iteration. */
   #training(iteration: number): number | null {
     const { trained = 0 } = this.#planned ?? {};
     const taken = this.#taken.get('training');
-    if (taken === undefined) return this.#pace === null ? null : this.#pace * Math.min(trained, this.#sequences(iteration));
+    if (taken === undefined)
+      return this.#pace === null
+        ? null
+        : this.#pace * Math.min(trained, this.#sequences(iteration));
     const then = Math.min(trained, this.#sequences(this.#trainedIteration));
     return then === 0 ? taken : (taken * Math.min(trained, this.#sequences(iteration))) / then;
   }
 
-  /** That an iteration has to train on, each as often as it may be used: few where few rollouts pass. */
+  /**
+   * That an iteration has to train on, each as often as it may be used: few where few rollouts
+   * pass.
+   */
   #sequences(iteration: number): number {
     const { reuse, rollouts } = this.#planned ?? {};
     if (reuse === undefined || rollouts === undefined) return Infinity;
-    const expected = (reuse.passing ? (this.#passRate ?? 1) : 1) * (this.#totals.get('rollouts') ?? rollouts);
+    const expected =
+      (reuse.passing ? (this.#passRate ?? 1) : 1) * (this.#totals.get('rollouts') ?? rollouts);
     let usable = 0;
-    for (let i = reuse.earlier ? 1 : iteration; i <= iteration; i++) usable += this.#usable.get(i) ?? expected;
+    for (let i = reuse.earlier ? 1 : iteration; i <= iteration; i++)
+      usable += this.#usable.get(i) ?? expected;
     return reuse.uses * usable;
   }
 
-  /** With those that are under way, half done as it were: the first answers would tell of several times as long. */
+  /**
+   * With those that are under way, half done as it were: the first answers would tell of several
+   * times as long.
+   */
   #answered(done: number, total: number): number {
     return done + Math.min(this.#planned?.together ?? 0, total - done) / 2;
   }
 
-  /** Of the stage that is going on: at its own pace as far as that tells, else what is expected of it. */
+  /**
+   * Of the stage that is going on: at its own pace as far as that tells, else what is expected of
+   * it.
+   */
   #rest(now: number): number | null {
     const { stage, done, total } = this.#progress!;
     const expected = this.#of(stage);
@@ -172,8 +232,15 @@ export class TimeLeft {
 
   /** Seconds of a whole stage: as it was, else as others let expect. */
   #of(stage: Stage): number | null {
-    const answers = (count: number | undefined): number | null => (this.#pace === null || count === undefined ? null : this.#pace * count);
-    const { testSize = 1, devSize = 1, rollouts, samples = 1, forgetting = 0 } = this.#planned ?? {};
+    const answers = (count: number | undefined): number | null =>
+      this.#pace === null || count === undefined ? null : this.#pace * count;
+    const {
+      testSize = 1,
+      devSize = 1,
+      rollouts,
+      samples = 1,
+      forgetting = 0,
+    } = this.#planned ?? {};
     const [whole, reply] = [PROMPT + SAMPLED * this.#replyTokens, SAMPLED * this.#replyTokens];
     switch (stage) {
       case 'before':
@@ -181,19 +248,31 @@ export class TimeLeft {
         return (
           this.#taken.get(stage) ??
           this.#taken.get('before') ??
-          answers(this.#totals.get('before') ?? ((this.#totals.get('dev') ?? NaN) * testSize) / devSize)
+          answers(
+            this.#totals.get('before') ?? ((this.#totals.get('dev') ?? NaN) * testSize) / devSize,
+          )
         );
       case 'dev':
-        return this.#taken.get(stage) ?? answers(this.#totals.get('dev') ?? ((this.#totals.get('before') ?? NaN) * devSize) / testSize);
+        return (
+          this.#taken.get(stage) ??
+          answers(
+            this.#totals.get('dev') ?? ((this.#totals.get('before') ?? NaN) * devSize) / testSize,
+          )
+        );
       case 'rollouts': {
         // the samples of a prompt share what is read of it
         const count = this.#totals.get(stage) ?? rollouts;
-        return this.#taken.get(stage) ?? answers(count === undefined ? undefined : (count * (PROMPT / samples + reply)) / whole);
+        return (
+          this.#taken.get(stage) ??
+          answers(count === undefined ? undefined : (count * (PROMPT / samples + reply)) / whole)
+        );
       }
       case 'training':
         return this.#training(this.#progress!.iteration);
       case 'forgetting':
-        return answers((forgettingTextCount(forgetting) * Math.min(whole, FORGETTING_TEXT)) / whole);
+        return answers(
+          (forgettingTextCount(forgetting) * Math.min(whole, FORGETTING_TEXT)) / whole,
+        );
       default:
         return 0; // short beside the others, or not known
     }

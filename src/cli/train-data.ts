@@ -1,17 +1,32 @@
-/** What `train` learns from its files, by objective: examples or pairs, the share that is kept apart, and how a batch is learned. */
+/**
+ * What `train` learns from its files, by objective: examples or pairs, the share that is kept
+ * apart, and how a batch is learned.
+ */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { dpo, referenceLogprobs, type OnReference, type PairLogprobs } from '../engine/dpo.js';
-import { fineTune, likelihood, type FineTuningEvent, type FineTuningPlan, type Learning, type Validation } from '../engine/fine-tuning.js';
+import {
+  fineTune,
+  likelihood,
+  type FineTuningEvent,
+  type FineTuningPlan,
+  type Learning,
+  type Validation,
+} from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
 import { unreadNote } from '../engine/row-members.js';
-import { eachAnswer, parseExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
+import {
+  eachAnswer,
+  parseExamples,
+  tokenisedExamples,
+  type NamedExample,
+} from '../engine/training-examples.js';
 import { splitExamples } from '../engine/validation-split.js';
 import { readJson, readLines } from '../files.js';
 import type { Dictionary } from '../dictionary.js';
@@ -45,9 +60,14 @@ export interface TrainDataOptions {
   readonly references: string;
 }
 
-type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & { readonly validation: Omit<Validation<never>, 'examples'> };
+type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & {
+  readonly validation: Omit<Validation<never>, 'examples'>;
+};
 
-/** The lines of a file of examples; of a CSV file its rows as JSON, each at the place of its line where no cell holds a line end. */
+/**
+ * The lines of a file of examples; of a CSV file its rows as JSON, each at the place of its line
+ * where no cell holds a line end.
+ */
 export function exampleLines(file: string): AsyncIterable<string> {
   return isTable(file) ? csvLines(file) : readLines(file);
 }
@@ -57,7 +77,8 @@ const CSV_COLUMNS = ['prompt', 'messages', 'instruction', 'text'];
 
 async function* csvLines(file: string): AsyncGenerator<string, void> {
   yield ''; // the header
-  for (const { value } of readRaw(file, CSV_COLUMNS)) yield JSON.stringify(scored(value as Dictionary<unknown>));
+  for (const { value } of readRaw(file, CSV_COLUMNS))
+    yield JSON.stringify(scored(value as Dictionary<unknown>));
 }
 
 /** A cell is a text; a score is the number that it says. */
@@ -82,10 +103,21 @@ export interface TrainData {
   readonly tokens: number;
   /** Of the first so many examples. */
   sequences(count: number): readonly TrainSequence[];
-  /** Seconds that what is computed before the first step will take, from so many examples; 0 where that is nothing. */
+  /**
+   * Seconds that what is computed before the first step will take, from so many examples; 0 where
+   * that is nothing.
+   */
   secondsBefore(trainer: Trainer, count: number, signal: AbortSignal): Promise<number>;
-  /** @param onReference pairs whose log-probabilities under the base model are known, of all, before the first step */
-  train(trainer: Trainer, plan: Plan, signal: AbortSignal, onReference?: OnReference): AsyncGenerator<FineTuningEvent>;
+  /**
+   * @param onReference pairs whose log-probabilities under the base model are known, of all, before
+   *   the first step
+   */
+  train(
+    trainer: Trainer,
+    plan: Plan,
+    signal: AbortSignal,
+    onReference?: OnReference,
+  ): AsyncGenerator<FineTuningEvent>;
 }
 
 interface Read<Example> {
@@ -111,11 +143,19 @@ interface Kind<Example> {
   readonly textOf: (example: Example) => Int32Array;
   readonly sequencesOf: (example: Example) => readonly TrainSequence[];
   /** Computed of every example before the first step. */
-  readonly before?: (trainer: Trainer, some: readonly Example[], signal: AbortSignal) => Promise<unknown>;
+  readonly before?: (
+    trainer: Trainer,
+    some: readonly Example[],
+    signal: AbortSignal,
+  ) => Promise<unknown>;
   readonly learning: (
     trainer: Trainer,
     all: readonly Example[],
-    how: { readonly batchSize: number; readonly signal: AbortSignal; readonly onReference?: OnReference },
+    how: {
+      readonly batchSize: number;
+      readonly signal: AbortSignal;
+      readonly onReference?: OnReference;
+    },
   ) => Promise<Learning<Example>>;
 }
 
@@ -123,23 +163,41 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, conversations, tooLong, notes } = tokenisedExamples(examples, model, maxTokens);
-    return { examples: sequences, conversationOf: (sequence) => conversations.get(sequence), tooLong, notes };
+    const { sequences, conversations, tooLong, notes } = tokenisedExamples(
+      examples,
+      model,
+      maxTokens,
+    );
+    return {
+      examples: sequences,
+      conversationOf: (sequence) => conversations.get(sequence),
+      tooLong,
+      notes,
+    };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
       read: async (lines) => {
         const { train, dev, notes } = heldOut(file, await parseExamples(lines));
-        const { examples, counts } = curate(answers === 'all' ? train.flatMap(eachAnswer) : train, curation);
+        const { examples, counts } = curate(
+          answers === 'all' ? train.flatMap(eachAnswer) : train,
+          curation,
+        );
         const learned = tokenised(examples);
         return {
           ...learned,
           curation: counts,
           ...(dev.length === 0 ? {} : { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
-          notes: [...notes, ...(answers === 'last' ? unlearned(train) : []), ...unreadNote(train), ...(learned.notes ?? [])],
+          notes: [
+            ...notes,
+            ...(answers === 'last' ? unlearned(train) : []),
+            ...unreadNote(train),
+            ...(learned.notes ?? []),
+          ],
         };
       },
-      readToMeasure: async (lines) => tokenised(curatedToMeasure(await parseExamples(lines), curation)),
+      readToMeasure: async (lines) =>
+        tokenised(curatedToMeasure(await parseExamples(lines), curation)),
       held: ({ weight: _, ...sequence }) => sequence,
       textOf: ({ tokenIds }) => tokenIds,
       sequencesOf: (sequence) => [sequence],
@@ -155,8 +213,10 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
     held: (pair) => pair,
     textOf: ({ prompt }) => prompt,
     sequencesOf: ({ chosen, rejected }) => [chosen, rejected],
-    before: (trainer, pairs, signal) => referenceLogprobs(trainer, pairs, { batchSize: pairs.length, signal }),
-    learning: async (trainer, pairs, how) => dpo(trainer, await referencesOf(trainer, pairs, { ...how, file: references }), beta),
+    before: (trainer, pairs, signal) =>
+      referenceLogprobs(trainer, pairs, { batchSize: pairs.length, signal }),
+    learning: async (trainer, pairs, how) =>
+      dpo(trainer, await referencesOf(trainer, pairs, { ...how, file: references }), beta),
   });
 }
 
@@ -166,43 +226,74 @@ interface Parts {
   readonly notes: readonly string[];
 }
 
-/** What `run` holds out of the file is not learned here either: it is what adapters are measured on. @throws IsoproError DATA_INVALID */
+/**
+ * What `run` holds out of the file is not learned here either: it is what adapters are measured on.
+ * @throws IsoproError DATA_INVALID
+ */
 function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts {
   const partOf = file !== undefined && existsSync(file) ? writtenParts(file) : null;
   if (file === undefined || partOf === null) return { train: all, dev: [], notes: [] };
   const parts = all.map(({ example }) => ('text' in example ? 'train' : partOf(example.prompt)));
-  const of = (part: (typeof parts)[number]): NamedExample[] => all.filter((_, i) => parts[i] === part);
+  const of = (part: (typeof parts)[number]): NamedExample[] =>
+    all.filter((_, i) => parts[i] === part);
   const [train, dev, test] = [of('train'), of('dev'), of('test')];
   const name = path.basename(splitPath(file));
   if (train.length === 0)
-    throw new IsoproError('DATA_INVALID', `${name} holds all rows of ${path.basename(file)} out: none is left to learn`, {
-      remedy: 'Remove that file to learn them all; what is measured on them afterwards says nothing.',
-    });
-  const counted = (count: number, rows: string): string => `${count} ${count === 1 ? 'row' : 'rows'} ${rows}`;
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${name} holds all rows of ${path.basename(file)} out: none is left to learn`,
+      {
+        remedy:
+          'Remove that file to learn them all; what is measured on them afterwards says nothing.',
+      },
+    );
+  const counted = (count: number, rows: string): string =>
+    `${count} ${count === 1 ? 'row' : 'rows'} ${rows}`;
   return {
     train,
     dev,
-    notes: [`${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not learned`],
+    notes: [
+      `${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not learned`,
+    ],
   };
 }
 
 /** Conversations have answers before the last one. */
 function unlearned(all: readonly NamedExample[]): string[] {
   const count = all.filter((row) => eachAnswer(row).length > 1).length;
-  return count === 0 ? [] : [`${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`];
+  return count === 0
+    ? []
+    : [
+        `${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`,
+      ];
 }
 
 async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
   { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong, equal = 0, conversationOf, curation = null, dev, notes = [] } = await read(lines);
+  const {
+    examples: all,
+    tooLong,
+    equal = 0,
+    conversationOf,
+    curation = null,
+    dev,
+    notes = [],
+  } = await read(lines);
   const own = validation === undefined && validationData === undefined ? dev : undefined;
-  const share = validation ?? (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
-  const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf, conversationOf);
+  const share =
+    validation ??
+    (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
+  const split =
+    share === 0
+      ? { training: all, validation: [] }
+      : splitExamples(all, share, textOf, conversationOf);
   const examples = split.training;
   const held =
-    validationData === undefined ? (own ?? split.validation).map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;
+    validationData === undefined
+      ? (own ?? split.validation).map(asHeld)
+      : (await readToMeasure(exampleLines(validationData))).examples;
   return {
     examples: examples.length,
     validationExamples: held.length,
@@ -225,12 +316,24 @@ async function readKind<Example>(
         signal,
         ...(onReference && { onReference }),
       });
-      yield* fineTune(how, { ...plan, examples, ...(held.length > 0 && { validation: { ...measured, examples: held } }) }, signal);
+      yield* fineTune(
+        how,
+        {
+          ...plan,
+          examples,
+          ...(held.length > 0 && { validation: { ...measured, examples: held } }),
+        },
+        signal,
+      );
     },
   };
 }
 
-const cached = z.object({ of: z.string(), chosen: z.array(z.number()), rejected: z.array(z.number()) });
+const cached = z.object({
+  of: z.string(),
+  chosen: z.array(z.number()),
+  rejected: z.array(z.number()),
+});
 
 /** Undefined where there is none that can be read. */
 function readCache(file: string): z.output<typeof cached> | undefined {
@@ -250,18 +353,36 @@ async function referencesOf(
     file,
     signal,
     onReference,
-  }: { readonly batchSize: number; readonly file: string; readonly signal: AbortSignal; readonly onReference?: OnReference },
+  }: {
+    readonly batchSize: number;
+    readonly file: string;
+    readonly signal: AbortSignal;
+    readonly onReference?: OnReference;
+  },
 ): Promise<ReadonlyMap<PreferencePair, PairLogprobs>> {
   const content = createHash('sha256').update(await trainer.modelHash());
   for (const { chosen, rejected } of pairs) {
-    for (const { tokenIds, labelMask } of [chosen, rejected]) content.update(JSON.stringify([[...tokenIds], [...labelMask]]));
+    for (const { tokenIds, labelMask } of [chosen, rejected])
+      content.update(JSON.stringify([[...tokenIds], [...labelMask]]));
   }
   const of = content.digest('hex');
   const known = readCache(file);
-  if (known?.of === of && known.chosen.length === pairs.length && known.rejected.length === pairs.length)
-    return new Map(pairs.map((pair, i) => [pair, { chosen: known.chosen[i]!, rejected: known.rejected[i]! }]));
-  const references = await referenceLogprobs(trainer, pairs, { batchSize, signal, ...(onReference && { onReference }) });
-  const [chosen, rejected] = (['chosen', 'rejected'] as const).map((side) => pairs.map((pair) => references.get(pair)![side]));
+  if (
+    known?.of === of &&
+    known.chosen.length === pairs.length &&
+    known.rejected.length === pairs.length
+  )
+    return new Map(
+      pairs.map((pair, i) => [pair, { chosen: known.chosen[i]!, rejected: known.rejected[i]! }]),
+    );
+  const references = await referenceLogprobs(trainer, pairs, {
+    batchSize,
+    signal,
+    ...(onReference && { onReference }),
+  });
+  const [chosen, rejected] = (['chosen', 'rejected'] as const).map((side) =>
+    pairs.map((pair) => references.get(pair)![side]),
+  );
   await writeFileAtomically(file, [Buffer.from(JSON.stringify({ of, chosen, rejected }))]);
   return references;
 }

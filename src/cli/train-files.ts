@@ -7,7 +7,10 @@ import { IsoproError } from '../errors.js';
 import { readJson, requireTarget, unwritable } from '../files.js';
 import { UsageError } from './output.js';
 
-const line = z.union([z.object({ step: z.int(), loss: z.number() }), z.object({ step: z.int(), validationLoss: z.number() })]);
+const line = z.union([
+  z.object({ step: z.int(), loss: z.number() }),
+  z.object({ step: z.int(), validationLoss: z.number() }),
+]);
 type Line = z.output<typeof line>;
 
 const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
@@ -24,7 +27,8 @@ export interface RowTokens {
   readonly endOfAnswer: number;
   readonly formerEndOfAnswer: number;
 }
-const shown = (value: TrainSettings[string]): string => (value === null ? 'left out' : String(value));
+const shown = (value: TrainSettings[string]): string =>
+  value === null ? 'left out' : String(value);
 
 export class TrainFiles {
   readonly out: string;
@@ -51,15 +55,23 @@ export class TrainFiles {
 
   /**
    * Before anything is computed.
-   * @throws UsageError where something would be lost, or there is nothing to go on from; IsoproError WRITE_FAILED
+   * @throws UsageError where something would be lost, or there is nothing to go on from;
+   *   IsoproError WRITE_FAILED
    */
   check({ resume, force }: { readonly resume: boolean; readonly force: boolean }): void {
-    if (resume && force) throw new UsageError('--resume goes on and --force begins anew: give one of them.');
-    if (resume && !existsSync(this.state)) throw new UsageError(`--resume: there is no ${this.state}`);
+    if (resume && force)
+      throw new UsageError('--resume goes on and --force begins anew: give one of them.');
+    if (resume && !existsSync(this.state))
+      throw new UsageError(`--resume: there is no ${this.state}`);
     if (!resume && !force) {
-      if (existsSync(this.out)) throw new UsageError(`${this.out} is there already: --force replaces it, or give another --out.`);
+      if (existsSync(this.out))
+        throw new UsageError(
+          `${this.out} is there already: --force replaces it, or give another --out.`,
+        );
       if (existsSync(this.state))
-        throw new UsageError(`${this.state} is of a training that was interrupted: --resume goes on with it, --force begins anew.`);
+        throw new UsageError(
+          `${this.state} is of a training that was interrupted: --resume goes on with it, --force begins anew.`,
+        );
     }
     for (const target of [this.out, this.state, this.losses]) requireTarget(target);
   }
@@ -69,7 +81,9 @@ export class TrainFiles {
    * @throws IsoproError INVALID_ARGUMENT naming what differs
    */
   checkSame(settings: TrainSettings): void {
-    const before = existsSync(this.settings) ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data : undefined;
+    const before = existsSync(this.settings)
+      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
+      : undefined;
     if (before === undefined) return;
     const differing = Object.entries(settings).flatMap(([flag, value]) => {
       const was = before[flag] ?? null;
@@ -79,9 +93,14 @@ export class TrainFiles {
         : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
     });
     if (differing.length === 0) return;
-    throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`, {
-      remedy: 'Resume with the flags and the data that it was begun with, or begin anew with --force in place of --resume.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
+      {
+        remedy:
+          'Resume with the flags and the data that it was begun with, or begin anew with --force in place of --resume.',
+      },
+    );
   }
 
   /**
@@ -89,28 +108,53 @@ export class TrainFiles {
    * @throws IsoproError INVALID_ARGUMENT
    */
   checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {
-    const before = existsSync(this.settings) ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data : undefined;
+    const before = existsSync(this.settings)
+      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
+      : undefined;
     const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
     const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
     const differing = [
-      ...(wasRendered === rendererId ? [] : ["the renderer was corrected since, and writes other prompts from the model's chat template"]),
+      ...(wasRendered === rendererId
+        ? []
+        : [
+            "the renderer was corrected since, and writes other prompts from the model's chat template",
+          ]),
       ...(ended === endOfAnswer
         ? []
-        : [`an answer now ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended} before`]),
+        : [
+            `an answer now ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended} before`,
+          ]),
     ];
     if (differing.length === 0) return;
-    throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`, {
-      remedy: 'Start again with --force instead of --resume, or continue with the version of isopro-native that began it.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`,
+      {
+        remedy:
+          'Start again with --force instead of --resume, or continue with the version of isopro-native that began it.',
+      },
+    );
   }
 
-  /** Begins the losses, or keeps those of the steps that are not taken again. @param steps that were taken */
-  async open(steps: number, course: TrainSettings, { rendererId, endOfAnswer }: RowTokens): Promise<void> {
+  /**
+   * Begins the losses, or keeps those of the steps that are not taken again.
+   * @param steps that were taken
+   */
+  async open(
+    steps: number,
+    course: TrainSettings,
+    { rendererId, endOfAnswer }: RowTokens,
+  ): Promise<void> {
     const settings = { ...course, [RENDERER]: rendererId, [END_OF_ANSWER]: endOfAnswer };
     if (steps === 0) rmSync(this.state, { force: true }); // of a training that this one replaces
     await writeFileAtomically(this.settings, [Buffer.from(`${JSON.stringify(settings)}\n`)]);
-    this.#lines = steps === 0 || !existsSync(this.losses) ? [] : this.#read().filter(({ step }) => step <= steps);
-    await writeFileAtomically(this.losses, [Buffer.from(this.#lines.map((each) => `${JSON.stringify(each)}\n`).join(''))]);
+    this.#lines =
+      steps === 0 || !existsSync(this.losses)
+        ? []
+        : this.#read().filter(({ step }) => step <= steps);
+    await writeFileAtomically(this.losses, [
+      Buffer.from(this.#lines.map((each) => `${JSON.stringify(each)}\n`).join('')),
+    ]);
   }
 
   #read(): Line[] {
@@ -140,10 +184,15 @@ export class TrainFiles {
   }
 
   get validation(): ValidationLoss[] {
-    return this.#lines.flatMap((each) => ('loss' in each ? [] : [{ step: each.step, loss: each.validationLoss }]));
+    return this.#lines.flatMap((each) =>
+      'loss' in each ? [] : [{ step: each.step, loss: each.validationLoss }],
+    );
   }
 
-  /** The best adapter becomes the one that is kept; a training that had ended is resumed with that one in place. */
+  /**
+   * The best adapter becomes the one that is kept; a training that had ended is resumed with that
+   * one in place.
+   */
   promoteBest(): void {
     if (existsSync(this.best)) renameSync(this.best, this.out);
   }

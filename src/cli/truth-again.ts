@@ -1,4 +1,6 @@
-/** `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there. */
+/**
+ * `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there.
+ */
 import { modelOfRecord } from '../engine/model-files.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
@@ -29,19 +31,39 @@ interface Flags {
 
 const flags = (yargs: Argv<{ json: boolean }>) =>
   yargs
-    .positional('run', { type: 'string', demandOption: true, describe: 'folder of a run of `truth run`' })
+    .positional('run', {
+      type: 'string',
+      demandOption: true,
+      describe: 'folder of a run of `truth run`',
+    })
     .option('model', {
       type: 'string',
       requiresArg: true,
       describe: "who measures: GGUF file, alias or hf: URI; default: the run's, by name",
     })
-    .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF of who measures' })
-    .option('predictor', { type: 'string', requiresArg: true, describe: 'another model, which predicts and forecasts' })
-    .option('judge', { type: 'string', requiresArg: true, describe: 'another model, which says beliefs, rates and grades' })
+    .option('adapter', {
+      type: 'string',
+      requiresArg: true,
+      describe: 'LoRA adapter in GGUF of who measures',
+    })
+    .option('predictor', {
+      type: 'string',
+      requiresArg: true,
+      describe: 'another model, which predicts and forecasts',
+    })
+    .option('judge', {
+      type: 'string',
+      requiresArg: true,
+      describe: 'another model, which says beliefs, rates and grades',
+    })
     .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
     .option('each', eachOption);
 
-async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOptions, 'folder' | 'policies' | 'signal'>): Promise<void> {
+async function again(
+  argv: Flags,
+  needsModel: boolean,
+  options: Omit<AgainOptions, 'folder' | 'policies' | 'signal'>,
+): Promise<void> {
   const { config } = readTruthManifest(argv.run).start;
   if (needsModel) requireAdapter(config, argv);
   const signal = interruption();
@@ -49,7 +71,10 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
   const recorded = async (name: string | undefined): Promise<string | undefined> =>
     name === undefined || !needsModel ? name : modelOfRecord(name);
-  const [predictor, judge] = [argv.predictor ?? (await recorded(ownPredictor)), argv.judge ?? (await recorded(ownJudge))];
+  const [predictor, judge] = [
+    argv.predictor ?? (await recorded(ownPredictor)),
+    argv.judge ?? (await recorded(ownJudge)),
+  ];
   await using policies = needsModel
     ? await openPolicies(
         {
@@ -57,7 +82,8 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
           policy: 'local',
           model: argv.model ?? (await modelOfRecord(config.model)),
           threads: argv.threads ?? config.threads,
-          ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }), // of another model ours may have nothing
+          // of another model ours may have nothing
+          ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }),
           ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),
           ...(predictor === undefined ? {} : { predictor }),
           ...(judge === undefined ? {} : { judge }),
@@ -65,11 +91,15 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
         { signal },
       )
     : null;
-  const result: TruthResult = await measureAgain({ folder: argv.run, policies, signal, onProgress: screen.onProgress, ...options }).catch(
-    (error: unknown) => {
-      throw interrupted(error, 'the measurement', goingOn(options.recompute));
-    },
-  );
+  const result: TruthResult = await measureAgain({
+    folder: argv.run,
+    policies,
+    signal,
+    onProgress: screen.onProgress,
+    ...options,
+  }).catch((error: unknown) => {
+    throw interrupted(error, 'the measurement', goingOn(options.recompute));
+  });
   screen[Symbol.dispose]();
   if (argv.json) printJson(truthJson(result, argv.each));
   else print(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
@@ -77,17 +107,30 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
 
 export const truthBeliefsCommand = defineCommand({
   command: 'beliefs <run>',
-  describe: 'Read the beliefs of a run by another model or in another way, with no new text; scores follow',
+  describe:
+    'Read the beliefs of a run by another model or in another way, with no new text; scores follow',
   builder: (yargs) =>
     flags(yargs)
       .option('belief-system', {
         choices: BELIEF_SYSTEMS,
         describe: "whether the system prompt stands before them; default: the run's",
       })
-      .option('belief', { choices: BELIEF_KINDS, describe: "where they come from; default: the run's" })
-      .option('measurements', { type: 'number', requiresArg: true, describe: 'how often one is asked for that is said' })
-      .epilogue('Beliefs that are there are not read again: the same command goes on after an interruption.')
-      .example('$0 truth beliefs runs/urns --belief-system drop', 'what the model believes without its system prompt'),
+      .option('belief', {
+        choices: BELIEF_KINDS,
+        describe: "where they come from; default: the run's",
+      })
+      .option('measurements', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'how often one is asked for that is said',
+      })
+      .epilogue(
+        'Beliefs that are there are not read again: the same command goes on after an interruption.',
+      )
+      .example(
+        '$0 truth beliefs runs/urns --belief-system drop',
+        'what the model believes without its system prompt',
+      ),
   handler: (argv) =>
     again(argv, true, {
       // of one reader the same beliefs come again, so that nothing is read twice
@@ -95,14 +138,17 @@ export const truthBeliefsCommand = defineCommand({
       beliefs: {
         ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
         ...(argv.belief === undefined ? {} : { belief: argv.belief }),
-        ...(argv.measurements === undefined ? {} : { measurements: readCount('measurements', argv.measurements, 1) }),
+        ...(argv.measurements === undefined
+          ? {}
+          : { measurements: readCount('measurements', argv.measurements, 1) }),
       },
     }),
 });
 
 export const truthEvaluateCommand = defineCommand({
   command: 'evaluate <run>',
-  describe: 'Score a run by further strategies, from its records; a model is loaded only where something has to be measured',
+  describe:
+    'Score a run by further strategies, from its records; a model is loaded only where something has to be measured',
   builder: (yargs) =>
     flags(yargs)
       .option('eval', {
@@ -112,15 +158,32 @@ export const truthEvaluateCommand = defineCommand({
         default: [] as string[],
         describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
       })
-      .option('examples', { type: 'string', requiresArg: true, describe: 'JSON lines {question, response, score?} before a judge' })
+      .option('examples', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'JSON lines {question, response, score?} before a judge',
+      })
       .option('recompute', recomputeOption)
-      .example('$0 truth evaluate runs/urns --eval martingale:change=log-odds', 'from beliefs that are there')
-      .example('$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket', 'every forecast again'),
+      .example(
+        '$0 truth evaluate runs/urns --eval martingale:change=log-odds',
+        'from beliefs that are there',
+      )
+      .example(
+        '$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket',
+        'every forecast again',
+      ),
   handler: (argv) => {
     const measured = argv.eval
       .map((each) => STRATEGIES.parse(each))
-      .some((each) => ['mutual-predictability', 'world-in-the-loop'].includes(each.name) || isRated(each));
+      .some(
+        (each) =>
+          ['mutual-predictability', 'world-in-the-loop'].includes(each.name) || isRated(each),
+      );
     const examples = argv.examples === undefined ? {} : { examples: argv.examples };
-    return again(argv, measured || argv.recompute !== undefined, { eval: argv.eval, recompute: recomputeOf(argv.recompute), ...examples });
+    return again(argv, measured || argv.recompute !== undefined, {
+      eval: argv.eval,
+      recompute: recomputeOf(argv.recompute),
+      ...examples,
+    });
   },
 });

@@ -12,7 +12,8 @@ const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ 
 
 export const truthGuardsCommand = defineCommand({
   command: 'guards',
-  describe: 'Measure what an adapter of beliefs may not make worse, for a gate that was begun: both versions on the same fresh questions',
+  describe:
+    'Measure what an adapter of beliefs may not make worse, for a gate that was begun: both versions on the same fresh questions',
   builder: (yargs) =>
     yargs
       .option('gate', {
@@ -21,11 +22,25 @@ export const truthGuardsCommand = defineCommand({
         demandOption: true,
         describe: 'number of an open gate (`adapters promote --open`)',
       })
-      .option('domain', { choices: GENERATED, array: true, default: ['urns'], describe: 'questions, of the part that nothing trains on' })
+      .option('domain', {
+        choices: GENERATED,
+        array: true,
+        default: ['urns'],
+        describe: 'questions, of the part that nothing trains on',
+      })
       .option('problems', { type: 'number', default: 200, describe: 'of each domain' })
-      .option('mode', { choices: ['direct', 'chain-of-thought'], default: 'chain-of-thought', describe: 'how it is reasoned' })
+      .option('mode', {
+        choices: ['direct', 'chain-of-thought'],
+        default: 'chain-of-thought',
+        describe: 'how it is reasoned',
+      })
       .option('max-tokens', { type: 'number', default: 128, describe: 'tokens of a reply' })
-      .option('model', { type: 'string', requiresArg: true, describe: 'the base', defaultDescription: 'by the name on record' })
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'the base',
+        defaultDescription: 'by the name on record',
+      })
       .option('out', {
         type: 'string',
         requiresArg: true,
@@ -39,8 +54,13 @@ export const truthGuardsCommand = defineCommand({
         describe: 'who vouches for the logs',
       })
       .option('registry', registryOption)
-      .epilogue('The same command goes on after an interruption. `judge FOLDER` derives every trial again.')
-      .example('$0 truth guards --gate 3 --problems 200', 'then: adapters promote … --gate 3 --evidence runs/guards-3/evidence.json'),
+      .epilogue(
+        'The same command goes on after an interruption. `judge FOLDER` derives every trial again.',
+      )
+      .example(
+        '$0 truth guards --gate 3 --problems 200',
+        'then: adapters promote … --gate 3 --evidence runs/guards-3/evidence.json',
+      ),
   handler: async ({ gate: given, domain, mode, model, signer, registry, json, ...argv }) => {
     if (Array.isArray(given)) throw new UsageError('--gate is given more than once');
     const gate = readCount('gate', given, 1);
@@ -48,21 +68,38 @@ export const truthGuardsCommand = defineCommand({
     const signal = interruption();
     using screen = new TruthScreen();
     const found = await measureBeliefs(registryOf({ registry }), gate, out, {
-      ...{ domain: [...new Set(domain)], mode, problems: readCount('problems', argv.problems, 1), signer, signal },
-      ...{ maxTokens: readCount('max-tokens', argv.maxTokens, 1), threads: readCount('threads', argv.threads, 0) },
+      ...{
+        domain: [...new Set(domain)],
+        mode,
+        problems: readCount('problems', argv.problems, 1),
+        signer,
+        signal,
+      },
+      ...{
+        maxTokens: readCount('max-tokens', argv.maxTokens, 1),
+        threads: readCount('threads', argv.threads, 0),
+      },
       ...(model === undefined ? {} : { model }),
       onProgress: (_, progress) => screen.onProgress(progress),
     }).catch((error: unknown) => {
-      throw interrupted(error, 'the measurement', 'Nothing was lost: the same command goes on where it was.');
+      throw interrupted(
+        error,
+        'the measurement',
+        'Nothing was lost: the same command goes on where it was.',
+      );
     });
     screen[Symbol.dispose]();
     if (json) return printJson(found);
     const { counts, errors, evidence } = found;
     const lines = [
-      ...Object.entries(counts).map(([name, count]) => `${name.padEnd(16)}${count} trials, of both versions`),
+      ...Object.entries(counts).map(
+        ([name, count]) => `${name.padEnd(16)}${count} trials, of both versions`,
+      ),
       ...(errors === 0
         ? []
-        : [`${errors} of them came to no figure: with those a gate is not decided. More questions, or other ones, have a slope.`]),
+        : [
+            `${errors} of them came to no figure: with those a gate is not decided. More questions, or other ones, have a slope.`,
+          ]),
       `evidence: ${evidence}`,
       `next:     npx isopro-native adapters promote ADAPTER --as NAME --gate ${gate} --evidence ${shellWord(evidence)}`,
     ];

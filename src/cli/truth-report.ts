@@ -2,7 +2,10 @@ import { loadModel } from '../engine/model.js';
 import { modelOfRecord } from '../engine/model-files.js';
 import { requireTarget } from '../files.js';
 import { tokenHeat, type TokenHeat } from '../truth-seeking/analysis/token-heat.js';
-import { tokenEvidence, type TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
+import {
+  tokenEvidence,
+  type TokenEvidence,
+} from '../truth-seeking/analysis/token-level-evidence.js';
 import { localPolicy } from '../truth-seeking/local-policy.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { defineCommand } from './command.js';
@@ -18,8 +21,15 @@ interface Measuring {
   readonly adapter: string | undefined;
 }
 
-/** Of the first trajectories about questions of two options: each token's log-probability, and what moved the belief. */
-async function measured({ start, state }: TruthRun, { tokens, every, model: named, adapter: file }: Measuring, signal: AbortSignal) {
+/**
+ * Of the first trajectories about questions of two options: each token's log-probability, and what
+ * moved the belief.
+ */
+async function measured(
+  { start, state }: TruthRun,
+  { tokens, every, model: named, adapter: file }: Measuring,
+  signal: AbortSignal,
+) {
   const [heat, evidence]: [TokenHeat[], TokenEvidence[]] = [[], []];
   if (tokens === 0) return { heat, evidence };
   const { config } = start;
@@ -28,12 +38,16 @@ async function measured({ start, state }: TruthRun, { tokens, every, model: name
     signal,
     ...(config.threads === 0 ? {} : { threads: config.threads, fixedThreads: true }),
     ...(config.contextTokens === undefined ? {} : { contextTokens: config.contextTokens }),
-    ...(config.matmul === undefined ? {} : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
+    ...(config.matmul === undefined
+      ? {}
+      : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
   });
   const adapter = file === undefined ? null : await model.loadAdapter(file);
   const policy = await localPolicy(model, { adapter });
   const pieceOf = (id: number): string => model.detokenize(Int32Array.of(id));
-  const asked = state.trajectories.filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary').slice(0, tokens);
+  const asked = state.trajectories
+    .filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary')
+    .slice(0, tokens);
   using progress = new Progress({ label: 'tokens', total: asked.length, unit: 'trajectories' });
   for (const [done, { trajectory }] of asked.entries()) {
     const problem = state.problem(trajectory.problemId);
@@ -47,16 +61,31 @@ async function measured({ start, state }: TruthRun, { tokens, every, model: name
 
 export const truthReportCommand = defineCommand({
   command: 'report <run>',
-  describe: 'One HTML page of a run: beliefs by step, calibration, change against the belief before, single trajectories',
+  describe:
+    'One HTML page of a run: beliefs by step, calibration, change against the belief before, single trajectories',
   builder: (yargs) =>
     yargs
-      .positional('run', { type: 'string', demandOption: true, describe: 'folder of a run of `truth run`' })
-      .option('out', { type: 'string', requiresArg: true, default: 'truth.html', describe: 'the file to write' })
-      .option('against', { type: 'string', requiresArg: true, describe: 'folder of a run that this one stands beside' })
+      .positional('run', {
+        type: 'string',
+        demandOption: true,
+        describe: 'folder of a run of `truth run`',
+      })
+      .option('out', {
+        type: 'string',
+        requiresArg: true,
+        default: 'truth.html',
+        describe: 'the file to write',
+      })
+      .option('against', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'folder of a run that this one stands beside',
+      })
       .option('reader', {
         type: 'string',
         requiresArg: true,
-        describe: 'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
+        describe:
+          'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
       })
       .option('tokens', {
         type: 'number',
@@ -64,9 +93,22 @@ export const truthReportCommand = defineCommand({
         default: 0,
         describe: 'trajectories whose single tokens are measured, for which the model is loaded',
       })
-      .option('every', { type: 'number', requiresArg: true, default: 4, describe: 'words between two readings of the belief' })
-      .option('model', { type: 'string', requiresArg: true, describe: "who measures tokens; default: the run's, by name" })
-      .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF of who measures tokens' })
+      .option('every', {
+        type: 'number',
+        requiresArg: true,
+        default: 4,
+        describe: 'words between two readings of the belief',
+      })
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: "who measures tokens; default: the run's, by name",
+      })
+      .option('adapter', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'LoRA adapter in GGUF of who measures tokens',
+      })
       .epilogue('The page opens offline and asks for nothing.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
   handler: async ({ run: folder, out, against, reader, json, ...measuring }) => {
@@ -76,7 +118,13 @@ export const truthReportCommand = defineCommand({
     const signal = interruption();
     const tokens = await measured(readTruthRun(folder), measuring, signal);
     const { writeTruthReport } = await import('../report/truth-page.js');
-    const bytes = await writeTruthReport(folder, { file: out, tokens, reader, signal, ...(against === undefined ? {} : { against }) });
+    const bytes = await writeTruthReport(folder, {
+      file: out,
+      tokens,
+      reader,
+      signal,
+      ...(against === undefined ? {} : { against }),
+    });
     if (json) printJson({ out, bytes });
     else print(`${out}\n`);
   },

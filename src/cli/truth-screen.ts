@@ -5,13 +5,19 @@ import { setupText } from '../report/setup-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import { groupBy } from '../statistics/paired.js';
 import { readerText } from '../truth-seeking/analysis/from-run.js';
-import { slopeWithoutNoiseIn, type SlopeWithoutNoise } from '../truth-seeking/analysis/slope-without-noise.js';
+import {
+  slopeWithoutNoiseIn,
+  type SlopeWithoutNoise,
+} from '../truth-seeking/analysis/slope-without-noise.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import type { TruthJudgement } from '../truth-seeking/run/judge.js';
 import { readerId } from '../truth-seeking/run/reader.js';
 import { setupKey, type ResultRecord } from '../truth-seeking/run/records.js';
 
-/** Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is large, so that a line fits. */
+/**
+ * Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is
+ * large, so that a line fits.
+ */
 const figure = (value: number): string => {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
@@ -24,7 +30,11 @@ const strategyText = (strategy: string): string => {
   return [name, ...options.split(',').map((each) => each.split('=')[1] ?? '')].join(' ').trim();
 };
 
-const BETTER: Readonly<Record<ResultRecord['direction'], string>> = { lower: 'lower', higher: 'higher', zero: 'near 0' };
+const BETTER: Readonly<Record<ResultRecord['direction'], string>> = {
+  lower: 'lower',
+  higher: 'higher',
+  zero: 'near 0',
+};
 
 /** Within 80 columns. */
 const row = (name: string, value: string, range: string, n: string, better: string): string =>
@@ -44,7 +54,9 @@ function resultLine(result: ResultRecord): string {
   const name = strategyText(strategy);
   const first = line(name.length > 34 ? `${name.slice(0, 33)}…` : name, value, interval, n);
   const slope = slopeWithoutNoiseIn(result);
-  return slope === null ? first : `${first}\n${line('  the same without noise', slope.value, slope.interval, slope.n)}`;
+  return slope === null
+    ? first
+    : `${first}\n${line('  the same without noise', slope.value, slope.interval, slope.n)}`;
 }
 
 /** Reasons why trajectories do not count, each once. */
@@ -55,11 +67,17 @@ function skippedLines(results: readonly ResultRecord[], style: TerminalStyle): s
       const key = `${count}: ${label(reason, 60)}`;
       byReason.set(key, [...(byReason.get(key) ?? []), strategyText(strategy).split(' ')[0]!]);
     }
-  return [...byReason].map(([reason, names]) => wrapped(`  not counted ${reason} (${[...new Set(names)].join(', ')})`, style, 2));
+  return [...byReason].map(([reason, names]) =>
+    wrapped(`  not counted ${reason} (${[...new Set(names)].join(', ')})`, style, 2),
+  );
 }
 
 /** Those of one reader after those of another, each under whose beliefs they are of. */
-function resultLines(run: Pick<TruthRun, 'start' | 'state'>, results: readonly ResultRecord[], style: TerminalStyle): string[] {
+function resultLines(
+  run: Pick<TruthRun, 'start' | 'state'>,
+  results: readonly ResultRecord[],
+  style: TerminalStyle,
+): string[] {
   const byReader = groupBy(
     results,
     ({ reader }) => (reader ? (readerText(run, readerId(reader)) ?? '') : ''),
@@ -69,7 +87,10 @@ function resultLines(run: Pick<TruthRun, 'start' | 'state'>, results: readonly R
   const others = [...byReader].filter(([text]) => text !== '');
   return [
     ...plain.map(resultLine),
-    ...others.flatMap(([text, own]) => [painted(wrapped(`  ${label(text, 120)}:`, style, 4), 'faint', style), ...own.map(resultLine)]),
+    ...others.flatMap(([text, own]) => [
+      painted(wrapped(`  ${label(text, 120)}:`, style, 4), 'faint', style),
+      ...own.map(resultLine),
+    ]),
   ];
 }
 
@@ -101,7 +122,11 @@ export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: Termina
 
 /** What `--json` prints of a run: scores with their details, and counts. */
 export const truthJson = (
-  { runId, folder, state }: { readonly runId: string; readonly folder: string; readonly state: TruthRun['state'] },
+  {
+    runId,
+    folder,
+    state,
+  }: { readonly runId: string; readonly folder: string; readonly state: TruthRun['state'] },
   perTrajectory: boolean,
 ): object => ({
   runId,
@@ -127,9 +152,13 @@ const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
 };
 
 /** What `judge` prints of guards of beliefs. */
-export function guardsJudgementText({ gate, verdict, failure, ...of }: BeliefGuardsJudgement, style: TerminalStyle): string {
+export function guardsJudgementText(
+  { gate, verdict, failure, ...of }: BeliefGuardsJudgement,
+  style: TerminalStyle,
+): string {
   const sides = (['challenger', 'incumbent'] as const).map(
-    (side) => `${side}: ${of[side].trajectories} trajectories, ${of[side].readouts} readouts of beliefs`,
+    (side) =>
+      `${side}: ${of[side].trajectories} trajectories, ${of[side].readouts} readouts of beliefs`,
   );
   const word =
     verdict === 'not_verified'
@@ -143,16 +172,31 @@ export function guardsJudgementText({ gate, verdict, failure, ...of }: BeliefGua
 }
 
 /** What `judge` prints of a run of truth-seeking. */
-export function truthJudgementText({ verdict, failure, trust, ...counts }: TruthJudgement, style: TerminalStyle): string {
+export function truthJudgementText(
+  { verdict, failure, trust, ...counts }: TruthJudgement,
+  style: TerminalStyle,
+): string {
   const { records, trajectories, readouts, results } = counts;
-  const owner = trust.ownedByThisUser ? 'of the user who judges, who could have signed any history' : "not this user's";
+  const owner = trust.ownedByThisUser
+    ? 'of the user who judges, who could have signed any history'
+    : "not this user's";
   const why = failure === null ? '' : `: ${label(failure, 300)}`;
   return [
     `key:     ${trust.key}`,
-    wrapped(`         ${owner}${trust.signer === 'single-process' ? '; no witness kept its heads' : ''}`, style),
+    wrapped(
+      `         ${owner}${trust.signer === 'single-process' ? '; no witness kept its heads' : ''}`,
+      style,
+    ),
     `records: ${records}`,
-    wrapped(`         ${trajectories} trajectories, ${readouts} readouts of beliefs, ${results} scores`, style),
-    painted(wrapped(`${VERDICTS[verdict]}${why}`, style, 2), verdict === 'pass' ? 'good' : 'bad', style),
+    wrapped(
+      `         ${trajectories} trajectories, ${readouts} readouts of beliefs, ${results} scores`,
+      style,
+    ),
+    painted(
+      wrapped(`${VERDICTS[verdict]}${why}`, style, 2),
+      verdict === 'pass' ? 'good' : 'bad',
+      style,
+    ),
     '',
   ].join('\n');
 }

@@ -5,7 +5,8 @@ import { IsoproError } from '../errors.js';
 import { visible } from '../visible.js';
 import type { Message } from '../truth-seeking/policy.js';
 
-const HELP = 'Write your answer; a line with a single dot ends it. Ctrl-D ends the run, which the same command goes on with.\n';
+const HELP =
+  'Write your answer; a line with a single dot ends it. Ctrl-D ends the run, which the same command goes on with.\n';
 
 export interface Terminal {
   readonly ask: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
@@ -20,8 +21,11 @@ export function terminal(input: Readable, output: Writable): Terminal {
   return {
     async ask(messages, signal) {
       // what was shown before a conversation's last turn is on the screen already
-      const shown = messages.filter(({ role }, i) => i === messages.length - 1 || role === 'system');
-      for (const { role, content } of shown) output.write(`\n${role === 'system' ? '[told] ' : ''}${visible(content)}\n`);
+      const shown = messages.filter(
+        ({ role }, i) => i === messages.length - 1 || role === 'system',
+      );
+      for (const { role, content } of shown)
+        output.write(`\n${role === 'system' ? '[told] ' : ''}${visible(content)}\n`);
       const said: string[] = [];
       for (;;) {
         signal?.throwIfAborted();

@@ -19,7 +19,12 @@ import type { TruthProgress } from '../truth-seeking/run/run.js';
 import type { FigureChange } from '../truth-seeking/training/before-after.js';
 import { askedTwice, selectableOf } from '../truth-seeking/training/from-run.js';
 import { READOUT_REWARDS, type ReadoutReward } from '../truth-seeking/training/readout-training.js';
-import { selectFewShot, selectForTraining, trainingRow, VALIDATIONS } from '../truth-seeking/training/select.js';
+import {
+  selectFewShot,
+  selectForTraining,
+  trainingRow,
+  VALIDATIONS,
+} from '../truth-seeking/training/select.js';
 import {
   changesBetween,
   measureHeldOut,
@@ -34,7 +39,9 @@ import { Progress } from './progress.js';
 import { readCount, readSeed } from './tasks-generate.js';
 import { TruthScreen } from './truth-run.js';
 
-const GENERATED = DOMAINS.filter((domain): domain is GeneratedDomain => domain.source === 'generated');
+const GENERATED = DOMAINS.filter(
+  (domain): domain is GeneratedDomain => domain.source === 'generated',
+);
 
 interface Flags {
   readonly runs: readonly string[];
@@ -73,10 +80,15 @@ const READOUT_RATE = 2e-4;
 /** What is measured before and after. */
 const MEASURED = [
   ...['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'],
-  ...['sycophancy:measure=shift', 'sycophancy:measure=quality-change', 'sycophancy:measure=asymmetry'],
+  ...[
+    'sycophancy:measure=shift',
+    'sycophancy:measure=quality-change',
+    'sycophancy:measure=asymmetry',
+  ],
 ];
 
-const jsonl = (rows: readonly object[]): Buffer => Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+const jsonl = (rows: readonly object[]): Buffer =>
+  Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
 const loading = ({ threads, matmul }: Flags, signal: AbortSignal): LoadModelOptions => ({
   signal,
@@ -85,14 +97,22 @@ const loading = ({ threads, matmul }: Flags, signal: AbortSignal): LoadModelOpti
   ...(matmul === undefined ? {} : { matmul }),
 });
 /** Of what the model does, which a training depends on. */
-const engineOf = ({ info: { threads, matmul } }: Model) => ({ threads, ...(matmul === 'own' ? { matmul } : {}) });
+const engineOf = ({ info: { threads, matmul } }: Model) => ({
+  threads,
+  ...(matmul === 'own' ? { matmul } : {}),
+});
 
-/** The best trajectories of runs by a strategy, learned by their likelihood, or written to a file. */
+/**
+ * The best trajectories of runs by a strategy, learned by their likelihood, or written to a file.
+ */
 async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
   const runs = truthRunFolders(flags.runs).map(readTruthRun);
   const files = runs
     .flatMap((run) => scoredRuns(run))
-    .filter(({ setup, scores }) => (setup.strategy === flags.by || setup.config === flags.by) && scores.length > 0)
+    .filter(
+      ({ setup, scores }) =>
+        (setup.strategy === flags.by || setup.config === flags.by) && scores.length > 0,
+    )
     .map(trajectoryScores);
   if (files.length === 0) throw new UsageError(`--by: none of the runs has scores of ${flags.by}`);
   const domains = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
@@ -101,7 +121,11 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
   const seed = BigInt(flags.seed);
   if (flags.fewShot !== undefined) {
     const turns = selectFewShot(files, of, { count: flags.count, part: flags.part, seed });
-    await writeFileAtomically(flags.fewShot, [Buffer.from(`${JSON.stringify(turns, null, 2)}\n`)], 'follow');
+    await writeFileAtomically(
+      flags.fewShot,
+      [Buffer.from(`${JSON.stringify(turns, null, 2)}\n`)],
+      'follow',
+    );
     return { turns: turns.length, fewShot: flags.fewShot };
   }
   const { training, validation, selected, notRight } = selectForTraining(files, of, {
@@ -109,15 +133,32 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     validation: flags.validation,
     seed,
   });
-  const about = { files: files.length, trajectories: selected.length, notRight, examples: training.length, validation: validation.length };
+  const about = {
+    files: files.length,
+    trajectories: selected.length,
+    notRight,
+    examples: training.length,
+    validation: validation.length,
+  };
   if (flags.rows !== undefined) {
     await writeFileAtomically(flags.rows, [jsonl(training.map(trainingRow))], 'follow');
     return { ...about, rows: flags.rows };
   }
   const { rank, epochs, threads, lr: learningRate = LEARNING_RATES.sft } = flags;
   await using model = await loadModel(flags.model, loading(flags, signal));
-  const settings = { by: flags.by!, selected: [...selected], epochs, rank, learningRate, seed: flags.seed, ...engineOf(model) };
-  using folder = new TrainingFolder(path.resolve(flags.out ?? DEFAULT_FOLDER), await trainingStart(model, settings));
+  const settings = {
+    by: flags.by!,
+    selected: [...selected],
+    epochs,
+    rank,
+    learningRate,
+    seed: flags.seed,
+    ...engineOf(model),
+  };
+  using folder = new TrainingFolder(
+    path.resolve(flags.out ?? DEFAULT_FOLDER),
+    await trainingStart(model, settings),
+  );
   const train = async (): Promise<void> => {
     if (await folder.isDone()) return;
     using progress = new Progress({ label: 'training', unit: 'steps' });
@@ -126,7 +167,8 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
       out: folder.adapter,
       overwrite: true, // of a training that was cut off before its end was written
       ...{ rank, epochs, learningRate, seed, threads, signal },
-      onStep: ({ step, steps, loss }) => progress.update(step, { total: steps, note: `loss ${loss.toFixed(3)}` }),
+      onStep: ({ step, steps, loss }) =>
+        progress.update(step, { total: steps, note: `loss ${loss.toFixed(3)}` }),
     });
     await folder.finish(losses.map((loss, i) => ({ step: i + 1, loss })));
   };
@@ -148,7 +190,10 @@ const measuredConfig = (flags: Flags, domains: readonly string[]) => ({
 /** Nothing is measured on what is trained on. @throws UsageError */
 function requireHeldOut(runs: readonly TruthRun[], flags: Flags, domains: readonly string[]): void {
   if (flags.measure === 0) return;
-  const seen = askedTwice(runs, readTruthConfig({ ...measuredConfig(flags, domains), model: flags.model }));
+  const seen = askedTwice(
+    runs,
+    readTruthConfig({ ...measuredConfig(flags, domains), model: flags.model }),
+  );
   if (seen > 0)
     throw new UsageError(
       `--measure: ${seen} of these questions are asked in the runs, so that they are not held out. ` +
@@ -179,7 +224,10 @@ async function measured(
   using screen = new TruthScreen();
   const config = measuredConfig(flags, domains);
   const measuring = { config, ...(flags.before === undefined ? {} : { before: flags.before }) };
-  const control = { signal, onProgress: (_: unknown, progress: TruthProgress) => screen.onProgress(progress) };
+  const control = {
+    signal,
+    onProgress: (_: unknown, progress: TruthProgress) => screen.onProgress(progress),
+  };
   if (flags.measure === 0) {
     await train();
     return null;
@@ -194,12 +242,31 @@ async function measured(
 async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
   const domains = flags.domain.map((id) => GENERATED.find((domain) => domain.id === id)!);
   const seed = BigInt(flags.seed);
-  const { reward, steps, questions, group, maxTokens, temperature, trainCutOff, rank, threads, mode } = flags;
+  const {
+    reward,
+    steps,
+    questions,
+    group,
+    maxTokens,
+    temperature,
+    trainCutOff,
+    rank,
+    threads,
+    mode,
+  } = flags;
   const problems = trainingProblems(domains, steps * questions, seed);
   const learningRate = flags.lr ?? READOUT_RATE;
   const how = { reward, steps, questions, group, maxTokens, temperature, trainCutOff, seed };
   await using model = await loadModel(flags.model, loading(flags, signal));
-  const settings = { ...how, seed: flags.seed, domains: flags.domain.join(' '), mode, rank, learningRate, ...engineOf(model) };
+  const settings = {
+    ...how,
+    seed: flags.seed,
+    domains: flags.domain.join(' '),
+    mode,
+    rank,
+    learningRate,
+    ...engineOf(model),
+  };
   const out = flags.out ?? DEFAULT_FOLDER;
   using folder = new TrainingFolder(path.resolve(out), await trainingStart(model, settings));
   const train = async (): Promise<void> => {
@@ -208,7 +275,11 @@ async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
       model,
       folder,
       { problems, mode, how, rank, learningRate, threads },
-      { signal, onStep: ({ step, reward }) => progress.update(step, { note: `reward ${reward === null ? '-' : reward.toFixed(3)}` }) },
+      {
+        signal,
+        onStep: ({ step, reward }) =>
+          progress.update(step, { note: `reward ${reward === null ? '-' : reward.toFixed(3)}` }),
+      },
     );
   };
   const found = await measured(model, folder, flags, flags.domain, train, signal);
@@ -217,14 +288,22 @@ async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
 
 /** Written beside the adapter, too. */
 async function resultOf(folder: TrainingFolder, found: object): Promise<object> {
-  const result = { folder: folder.folder, adapter: folder.adapter, sha256: await hashFile(folder.adapter), ...found };
-  await writeFileAtomically(path.join(folder.folder, 'result.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);
+  const result = {
+    folder: folder.folder,
+    adapter: folder.adapter,
+    sha256: await hashFile(folder.adapter),
+    ...found,
+  };
+  await writeFileAtomically(path.join(folder.folder, 'result.json'), [
+    Buffer.from(`${JSON.stringify(result, null, 2)}\n`),
+  ]);
   return result;
 }
 
 export const truthTrainCommand = defineCommand({
   command: 'train [runs..]',
-  describe: 'Train an adapter on the best trajectories of runs, or by what is read of the model while it reasons',
+  describe:
+    'Train an adapter on the best trajectories of runs, or by what is read of the model while it reasons',
   builder: (yargs) =>
     yargs
       .positional('runs', {
@@ -233,14 +312,22 @@ export const truthTrainCommand = defineCommand({
         default: [] as string[],
         describe: 'folders of runs, of whose trajectories the best are taken (--by)',
       })
-      .option('by', { type: 'string', requiresArg: true, describe: 'strategy whose scores decide: accuracy, martingale or another one' })
+      .option('by', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'strategy whose scores decide: accuracy, martingale or another one',
+      })
       .option('domain', {
         choices: GENERATED.map(({ id }) => id),
         array: true,
         default: [] as string[],
         describe: 'without runs: the model reasons about these, and its own beliefs are the reward',
       })
-      .option('part', { type: 'number', default: 0.1, describe: 'of the trajectories of each file of scores, the best' })
+      .option('part', {
+        type: 'number',
+        default: 0.1,
+        describe: 'of the trajectories of each file of scores, the best',
+      })
       .option('validation', {
         choices: VALIDATIONS,
         default: 'none' as const,
@@ -253,7 +340,11 @@ export const truthTrainCommand = defineCommand({
         defaultDescription: DEFAULT_FOLDER,
         describe: 'folder of the adapter, of what was measured and of result.json',
       })
-      .option('rows', { type: 'string', requiresArg: true, describe: 'write the examples for `train --data`, and train nothing' })
+      .option('rows', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'write the examples for `train --data`, and train nothing',
+      })
       .option('few-shot', {
         type: 'string',
         requiresArg: true,
@@ -275,18 +366,36 @@ export const truthTrainCommand = defineCommand({
       .option('reward', {
         choices: READOUT_REWARDS,
         default: 'accuracy' as const,
-        describe: 'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
+        describe:
+          'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
       })
       .option('steps', { type: 'number', default: 20, describe: 'by the readout: optimiser steps' })
-      .option('questions', { type: 'number', default: 4, describe: 'by the readout: questions a step' })
+      .option('questions', {
+        type: 'number',
+        default: 4,
+        describe: 'by the readout: questions a step',
+      })
       .option('group', { type: 'number', default: 8, describe: 'by the readout: replies to each' })
-      .option('max-tokens', { type: 'number', default: 128, describe: 'tokens of a reply, by the readout and where it is measured' })
-      .option('temperature', { type: 'number', default: 1, describe: 'by the readout: of the replies' })
-      .option('train-cut-off', { type: 'boolean', default: false, describe: 'by the readout: train on replies that were cut off, too' })
+      .option('max-tokens', {
+        type: 'number',
+        default: 128,
+        describe: 'tokens of a reply, by the readout and where it is measured',
+      })
+      .option('temperature', {
+        type: 'number',
+        default: 1,
+        describe: 'by the readout: of the replies',
+      })
+      .option('train-cut-off', {
+        type: 'boolean',
+        default: false,
+        describe: 'by the readout: train on replies that were cut off, too',
+      })
       .option('measure', {
         type: 'number',
         default: 0,
-        describe: 'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
+        describe:
+          'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
       })
       .option('measure-domain', {
         choices: DOMAINS.filter(({ kind }) => kind === 'binary').map(({ id }) => id),
@@ -295,16 +404,24 @@ export const truthTrainCommand = defineCommand({
         defaultDescription: 'what is trained on',
         describe: 'domains of these questions',
       })
-      .option('measure-seed', { type: 'string', default: '42', describe: '64-bit seed of these questions and of the reasoning about them' })
+      .option('measure-seed', {
+        type: 'string',
+        default: '42',
+        describe: '64-bit seed of these questions and of the reasoning about them',
+      })
       .option('before', {
         type: 'string',
         requiresArg: true,
-        describe: 'folder of what is measured before; trainings that differ in their seed may share one',
+        describe:
+          'folder of what is measured before; trainings that differ in their seed may share one',
       })
       .option('seed', { type: 'string', default: '42', describe: '64-bit seed' })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
       .option('matmul', { choices: MATMULS, describe: `${MATMUL_HELP}; default: ggml` })
-      .example('$0 truth train runs/urns --by accuracy:mode=eventual --validation gt', 'the tenth with the lowest loss')
+      .example(
+        '$0 truth train runs/urns --by accuracy:mode=eventual --validation gt',
+        'the tenth with the lowest loss',
+      )
       .example(
         '$0 truth train --domain urns --steps 20 --measure 40',
         'reward 1 - Brier of what is read; held-out questions before and after',
@@ -314,18 +431,28 @@ export const truthTrainCommand = defineCommand({
     readSeed(flags.seed);
     readSeed(flags.measureSeed);
     readCount('measure', flags.measure, 0);
-    for (const flag of ['count', 'epochs', 'rank', 'steps', 'questions'] as const) readCount(flag, flags[flag], 1);
+    for (const flag of ['count', 'epochs', 'rank', 'steps', 'questions'] as const)
+      readCount(flag, flags[flag], 1);
     readCount('max-tokens', flags.maxTokens, 1);
     readCount('group', flags.group, 2); // replies are compared with each other
     readCount('threads', flags.threads, 0);
-    if (!(flags.part > 0 && flags.part <= 1)) throw new UsageError('--part: expected a share above 0, at most 1');
-    if (flags.runs.length > 0 === flags.domain.length > 0) throw new UsageError('Name runs, or domains with --domain, and not both.');
-    if (flags.runs.length > 0 && flags.by === undefined) throw new UsageError('--by: say which scores decide');
+    if (!(flags.part > 0 && flags.part <= 1))
+      throw new UsageError('--part: expected a share above 0, at most 1');
+    if (flags.runs.length > 0 === flags.domain.length > 0)
+      throw new UsageError('Name runs, or domains with --domain, and not both.');
+    if (flags.runs.length > 0 && flags.by === undefined)
+      throw new UsageError('--by: say which scores decide');
     for (const file of [flags.rows, flags.fewShot]) if (file !== undefined) requireTarget(file);
     const signal = interruption();
-    const done = await (flags.runs.length > 0 ? bySelection : byReadout)(flags, signal).catch((error: unknown) => {
-      throw interrupted(error, 'the training', 'Nothing was lost: the same command goes on where it was.');
-    });
+    const done = await (flags.runs.length > 0 ? bySelection : byReadout)(flags, signal).catch(
+      (error: unknown) => {
+        throw interrupted(
+          error,
+          'the training',
+          'Nothing was lost: the same command goes on where it was.',
+        );
+      },
+    );
     if (json) printJson(done);
     else {
       const lines = Object.entries(done).filter(([, value]) => typeof value !== 'object');

@@ -15,10 +15,25 @@ export const truthCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .command([
-        ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand, truthReportCommand],
-        ...[truthTrainCommand, truthLabelsCommand, truthGuardsCommand, truthDomainsCommand, truthOracleCommand],
+        ...[
+          truthRunCommand,
+          truthBeliefsCommand,
+          truthEvaluateCommand,
+          truthAnalyzeCommand,
+          truthReportCommand,
+        ],
+        ...[
+          truthTrainCommand,
+          truthLabelsCommand,
+          truthGuardsCommand,
+          truthDomainsCommand,
+          truthOracleCommand,
+        ],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
-      .example('$0 truth run --domain urns --problems 8', 'beliefs of the embedded model about urns'),
+      .example(
+        '$0 truth run --domain urns --problems 8',
+        'beliefs of the embedded model about urns',
+      ),
   handler: () => {},
 });

@@ -14,26 +14,49 @@ import { registryOf, registryOption } from './registry-flags.js';
 /** What jobs are run by. */
 const PROGRAM = fileURLToPath(new URL('./main.js', import.meta.url));
 
-/** The page in a server of its own: on this machine alone, with a key that is in the address and nowhere else. */
+/**
+ * The page in a server of its own: on this machine alone, with a key that is in the address and
+ * nowhere else.
+ */
 export const uiCommand = defineCommand({
   command: 'ui',
   describe: 'Runs, rollouts, adapters and jobs in a browser, and a model to try them with',
   builder: (yargs) =>
     yargs
-      .option('runs', { type: 'string', default: RUNS, requiresArg: true, describe: 'folder of the runs' })
+      .option('runs', {
+        type: 'string',
+        default: RUNS,
+        requiresArg: true,
+        describe: 'folder of the runs',
+      })
       .option('model', {
         ...modelOption,
-        describe: 'that answers in the playground and scores tokens: a GGUF file, an alias, or an hf: URI',
+        describe:
+          'that answers in the playground and scores tokens: a GGUF file, an alias, or an hf: URI',
       })
       .option('registry', registryOption)
       .option('port', { type: 'number', default: 0, describe: '0: any that is free' })
-      .option('open', { type: 'boolean', default: true, describe: 'open a browser where there is one' })
-      .option('latest', { type: 'boolean', default: false, describe: 'begin with the run that goes on' })
+      .option('open', {
+        type: 'boolean',
+        default: true,
+        describe: 'open a browser where there is one',
+      })
+      .option('latest', {
+        type: 'boolean',
+        default: false,
+        describe: 'begin with the run that goes on',
+      })
       .example('$0 ui', 'what is in ./runs')
-      .example('$0 ui --runs ~/experiments --model qwen2.5-0.5b', 'another folder, and a model of its own for the playground')
-      .epilogue('The address has a key in it: whoever has it may do all that the page can. `serve --runs` has the page too.'),
+      .example(
+        '$0 ui --runs ~/experiments --model qwen2.5-0.5b',
+        'another folder, and a model of its own for the playground',
+      )
+      .epilogue(
+        'The address has a key in it: whoever has it may do all that the page can. `serve --runs` has the page too.',
+      ),
   handler: async ({ runs, model, registry: folder, port, open, latest, json }) => {
-    if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new UsageError(`--port: expected 0 to 65535, got ${port}`);
+    if (!Number.isInteger(port) || port < 0 || port > 65_535)
+      throw new UsageError(`--port: expected 0 to 65535, got ${port}`);
     const signal = interruption();
     const key = newKey();
     const registry = registryOf({ registry: folder });
@@ -42,7 +65,8 @@ export const uiCommand = defineCommand({
       model,
       name: path.basename(model, '.gguf'),
       adapters: [],
-      registry: existsSync(registry.paths.log) || tracesOf(registry.paths) !== null ? registry : undefined,
+      registry:
+        existsSync(registry.paths.log) || tracesOf(registry.paths) !== null ? registry : undefined,
       runs,
       jobs: { runs: path.resolve(runs), program: PROGRAM, models: [], tasks: [], atOnce: 1 },
       host: '127.0.0.1',
@@ -52,7 +76,8 @@ export const uiCommand = defineCommand({
       keys: [hashKey('ui', key, ['admin'])],
       load: {
         signal,
-        onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        onDownload: ({ downloadedBytes, totalBytes }) =>
+          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       },
       limits: {},
       report: (error) => void reportFailure(error, json),

@@ -4,14 +4,23 @@ import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
 import { formatTrustedKey } from '../log/trusted-key.js';
 import { printJson, UsageError } from './output.js';
 
-export const witnessCommand: CommandModule<object, { showKey: boolean; idle: number; json: boolean }> = {
+export const witnessCommand: CommandModule<
+  object,
+  { showKey: boolean; idle: number; json: boolean }
+> = {
   command: 'witness',
   describe: 'The process that signs the heads of runs; `run` starts it by itself',
   builder: (yargs) =>
     yargs
-      .option('show-key', { type: 'boolean', default: false, describe: 'print the public key and stop' })
+      .option('show-key', {
+        type: 'boolean',
+        default: false,
+        describe: 'print the public key and stop',
+      })
       .option('idle', { type: 'number', default: 5, describe: 'seconds to wait for a first run' })
-      .epilogue('It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.')
+      .epilogue(
+        'It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.',
+      )
       .example('$0 witness --show-key > witness.pub', 'the key to publish beside a run') as never,
   handler: async ({ showKey, idle, json }) => {
     if (!Number.isFinite(idle)) throw new UsageError('--idle takes a number of seconds');

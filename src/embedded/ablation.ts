@@ -1,11 +1,19 @@
-/** What only the embedded model can be asked: which heuristic its replies name before and after, and what forcing the best one is worth. */
+/**
+ * What only the embedded model can be asked: which heuristic its replies name before and after, and
+ * what forcing the best one is worth.
+ */
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import type { Ablation } from '../jobs/ablation.js';
-import { forcedPrefix, heuristicShares, type ForcedPrefix, type HeuristicReport } from './heuristic-replies.js';
+import {
+  forcedPrefix,
+  heuristicShares,
+  type ForcedPrefix,
+  type HeuristicReport,
+} from './heuristic-replies.js';
 import { openModel } from '../training/open-run.js';
 import { resolveSettings, type RunSettingsInput } from '../training/settings.js';
 
@@ -31,10 +39,27 @@ export async function ablateEmbedded(
   await using model = await openModel(settings, signal);
   const { problems: dev } = await evaluationSet(task, 'dev', settings.evaluation.devSize);
   const { problems: test } = await evaluationSet(task, 'test', settings.evaluation.testSize);
-  const asking = { model, task, settings, adapter: null, ...(signal === undefined ? {} : { signal }) };
+  const asking = {
+    model,
+    task,
+    settings,
+    adapter: null,
+    ...(signal === undefined ? {} : { signal }),
+  };
   const after: EmbeddedAblation['after'][number][] = [];
-  for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!.runs) {
-    after.push({ seed, ...(await heuristicShares({ ...asking, adapter: runPaths(path.join(out, folder)).adapter(adapter) }, test)) });
+  for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!
+    .runs) {
+    after.push({
+      seed,
+      ...(await heuristicShares(
+        { ...asking, adapter: runPaths(path.join(out, folder)).adapter(adapter) },
+        test,
+      )),
+    });
   }
-  return { forcedPrefix: await forcedPrefix(asking, dev, test), before: await heuristicShares(asking, test), after };
+  return {
+    forcedPrefix: await forcedPrefix(asking, dev, test),
+    before: await heuristicShares(asking, test),
+    after,
+  };
 }

@@ -1,4 +1,7 @@
-/** Which hyper-parameters and tensors a model of each supported architecture has, as llama.cpp reads them. */
+/**
+ * Which hyper-parameters and tensors a model of each supported architecture has, as llama.cpp reads
+ * them.
+ */
 import { float32, text, uint32, type MetadataEntry } from './gguf.js';
 
 export const ARCHITECTURES = ['llama', 'qwen2', 'qwen3', 'gemma2'] as const;
@@ -51,18 +54,36 @@ export interface TensorPlan {
 }
 
 /** Tensors that are quantised; norms, biases and frequency factors stay F32. */
-export const isMatrix = (role: TensorRole): boolean => !['norm', 'postNorm', 'outputNorm', 'bias', 'ropeFactors'].includes(role);
+export const isMatrix = (role: TensorRole): boolean =>
+  !['norm', 'postNorm', 'outputNorm', 'bias', 'ropeFactors'].includes(role);
 
 export function planTensors(shape: ModelShape): TensorPlan[] {
   const { architecture, embedding, feedForward, vocabularySize } = shape;
   const queries = shape.heads * shape.headDimension;
   const keys = shape.keyValueHeads * shape.headDimension;
   const plans: TensorPlan[] = [
-    { name: 'token_embd.weight', dimensions: [embedding, vocabularySize], role: 'embedding', layer: -1 },
+    {
+      name: 'token_embd.weight',
+      dimensions: [embedding, vocabularySize],
+      role: 'embedding',
+      layer: -1,
+    },
     { name: 'output_norm.weight', dimensions: [embedding], role: 'outputNorm', layer: -1 },
   ];
-  if (!shape.tiedHead) plans.push({ name: 'output.weight', dimensions: [embedding, vocabularySize], role: 'head', layer: -1 });
-  if (shape.ropeFactors) plans.push({ name: 'rope_freqs.weight', dimensions: [shape.headDimension / 2], role: 'ropeFactors', layer: -1 });
+  if (!shape.tiedHead)
+    plans.push({
+      name: 'output.weight',
+      dimensions: [embedding, vocabularySize],
+      role: 'head',
+      layer: -1,
+    });
+  if (shape.ropeFactors)
+    plans.push({
+      name: 'rope_freqs.weight',
+      dimensions: [shape.headDimension / 2],
+      role: 'ropeFactors',
+      layer: -1,
+    });
   for (let layer = 0; layer < shape.layers; layer++) {
     const add = (name: string, dimensions: number[], role: TensorRole): void => {
       plans.push({ name: `blk.${layer}.${name}`, dimensions, role, layer });
@@ -91,7 +112,11 @@ export function planTensors(shape: ModelShape): TensorPlan[] {
   return plans;
 }
 
-export function hyperParameters(shape: ModelShape, name: string, fileType: number): MetadataEntry[] {
+export function hyperParameters(
+  shape: ModelShape,
+  name: string,
+  fileType: number,
+): MetadataEntry[] {
   const { architecture } = shape;
   const of = (key: string): string => `${architecture}.${key}`;
   const entries: MetadataEntry[] = [

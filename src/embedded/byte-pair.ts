@@ -1,6 +1,12 @@
-/** Learns the merges of a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) from counted fragments of text. */
+/**
+ * Learns the merges of a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) from counted
+ * fragments of text.
+ */
 
-/** GPT-2's reversible map from bytes to printable characters: printable ones stay, the others move up from 256. */
+/**
+ * GPT-2's reversible map from bytes to printable characters: printable ones stay, the others move
+ * up from 256.
+ */
 export const BYTE_CHARACTERS: readonly string[] = (() => {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {
@@ -17,7 +23,8 @@ interface Fragment {
 }
 
 /**
- * Merges the most frequent pair within fragments again and again; of equally frequent ones the first in code-point order.
+ * Merges the most frequent pair within fragments again and again; of equally frequent ones the
+ * first in code-point order.
  * @param fragments text to its number of occurrences; no merge crosses from one into the next
  * @param allowed pairs that may become one token
  * @param limit largest number of merges; fewer where nothing is left to merge
@@ -45,13 +52,15 @@ export function learnMerges(
     }
     let best: { readonly key: string; readonly merge: Merge; readonly count: number } | undefined;
     for (const [key, { merge, count }] of frequencies) {
-      if (best === undefined || count > best.count || (count === best.count && key < best.key)) best = { key, merge, count };
+      if (best === undefined || count > best.count || (count === best.count && key < best.key))
+        best = { key, merge, count };
     }
     if (best === undefined) break;
     const [left, right] = best.merge;
     merges.push(best.merge);
     for (const { symbols } of words) {
-      for (let i = 0; i + 1 < symbols.length; i++) if (symbols[i] === left && symbols[i + 1] === right) symbols.splice(i, 2, left + right);
+      for (let i = 0; i + 1 < symbols.length; i++)
+        if (symbols[i] === left && symbols[i + 1] === right) symbols.splice(i, 2, left + right);
     }
   }
   return merges;

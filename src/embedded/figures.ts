@@ -11,7 +11,8 @@ export interface Figures {
 }
 
 const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-const percent = (part: number, whole: number): string => (whole === 0 ? '–' : ((100 * part) / whole).toFixed(1));
+const percent = (part: number, whole: number): string =>
+  whole === 0 ? '–' : ((100 * part) / whole).toFixed(1);
 
 function row(title: string, { byTier, mean, replies, parsed }: Measurement): string {
   const cells = Object.values(byTier).map(
@@ -21,9 +22,17 @@ function row(title: string, { byTier, mean, replies, parsed }: Measurement): str
   return line([title, ...cells, (100 * mean).toFixed(1), percent(parsed, replies)]);
 }
 
-export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest }: Figures): string {
+export function renderFigures({
+  model,
+  bytes,
+  greedyDev,
+  sampledDev,
+  greedyTest,
+}: Figures): string {
   const tiers = Object.keys(greedyDev.byTier);
-  const names = Object.entries(sampledDev.byHeuristic).sort(([, a], [, b]) => b.replies - a.replies);
+  const names = Object.entries(sampledDev.byHeuristic).sort(
+    ([, a], [, b]) => b.replies - a.replies,
+  );
   const greedy = greedyTest ?? greedyDev;
   return [
     `SHA-256 \`${model}\`, ${bytes.toLocaleString('en')} bytes.`,
@@ -34,7 +43,10 @@ export function renderFigures({ model, bytes, greedyDev, sampledDev, greedyTest 
     `|---${'|---'.repeat(tiers.length + 2)}|`,
     ...(greedyTest === undefined ? [] : [row(`greedy, test (${greedyTest.replies})`, greedyTest)]),
     row(`greedy, dev (${greedyDev.replies})`, greedyDev),
-    row(`T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} a problem)`, sampledDev),
+    row(
+      `T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} a problem)`,
+      sampledDev,
+    ),
     line([
       'problems solved in one of those',
       ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`),

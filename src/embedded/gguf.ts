@@ -1,6 +1,6 @@
 /**
- * Writes GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Header and tensor table are plain data
- * until they are encoded, so that a test can change any one of them first.
+ * Writes GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Header and tensor
+ * table are plain data until they are encoded, so that a test can change any one of them first.
  */
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
@@ -26,14 +26,21 @@ export type ScalarType = Exclude<keyof typeof VALUE_TYPE, 'array'>;
 
 export type MetadataValue =
   | { readonly type: ScalarType; readonly value: Scalar | string | Uint8Array }
-  | { readonly type: 'array'; readonly of: ScalarType; readonly value: readonly (Scalar | string | Uint8Array)[] };
+  | {
+      readonly type: 'array';
+      readonly of: ScalarType;
+      readonly value: readonly (Scalar | string | Uint8Array)[];
+    };
 
 export interface MetadataEntry {
   readonly key: string;
   readonly value: MetadataValue;
 }
 
-/** One row of the tensor table. `dimensions[0]` is the length of a row; `offset` is relative to the data section. */
+/**
+ * One row of the tensor table. `dimensions[0]` is the length of a row; `offset` is relative to the
+ * data section.
+ */
 export interface TensorInfo {
   readonly name: string;
   readonly dimensions: readonly number[];
@@ -46,28 +53,40 @@ export const text = (value: string): MetadataValue => ({ type: 'string', value }
 export const uint32 = (value: number): MetadataValue => ({ type: 'uint32', value });
 export const float32 = (value: number): MetadataValue => ({ type: 'float32', value });
 export const bool = (value: boolean): MetadataValue => ({ type: 'bool', value });
-export const arrayOf = (of: ScalarType, value: readonly (number | string)[]): MetadataValue => ({ type: 'array', of, value });
+export const arrayOf = (of: ScalarType, value: readonly (number | string)[]): MetadataValue => ({
+  type: 'array',
+  of,
+  value,
+});
 
 export const DEFAULT_ALIGNMENT = 32;
 
-export const alignUp = (size: number, alignment: number): number => Math.ceil(size / alignment) * alignment;
+export const alignUp = (size: number, alignment: number): number =>
+  Math.ceil(size / alignment) * alignment;
 
 type Scalar = number | bigint | boolean;
 
-const SCALARS: Readonly<Record<Exclude<ScalarType, 'string'>, { bytes: number; write: (out: Buffer, value: Scalar, at: number) => void }>> =
-  {
-    uint8: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
-    int8: { bytes: 1, write: (out, value, at) => out.writeInt8(Number(value), at) },
-    bool: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
-    uint16: { bytes: 2, write: (out, value, at) => out.writeUInt16LE(Number(value), at) },
-    int16: { bytes: 2, write: (out, value, at) => out.writeInt16LE(Number(value), at) },
-    uint32: { bytes: 4, write: (out, value, at) => out.writeUInt32LE(Number(value), at) },
-    int32: { bytes: 4, write: (out, value, at) => out.writeInt32LE(Number(value), at) },
-    float32: { bytes: 4, write: (out, value, at) => out.writeFloatLE(Number(value), at) },
-    uint64: { bytes: 8, write: (out, value, at) => out.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), at) },
-    int64: { bytes: 8, write: (out, value, at) => out.writeBigInt64LE(BigInt(value), at) },
-    float64: { bytes: 8, write: (out, value, at) => out.writeDoubleLE(Number(value), at) },
-  };
+const SCALARS: Readonly<
+  Record<
+    Exclude<ScalarType, 'string'>,
+    { bytes: number; write: (out: Buffer, value: Scalar, at: number) => void }
+  >
+> = {
+  uint8: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+  int8: { bytes: 1, write: (out, value, at) => out.writeInt8(Number(value), at) },
+  bool: { bytes: 1, write: (out, value, at) => out.writeUInt8(Number(value), at) },
+  uint16: { bytes: 2, write: (out, value, at) => out.writeUInt16LE(Number(value), at) },
+  int16: { bytes: 2, write: (out, value, at) => out.writeInt16LE(Number(value), at) },
+  uint32: { bytes: 4, write: (out, value, at) => out.writeUInt32LE(Number(value), at) },
+  int32: { bytes: 4, write: (out, value, at) => out.writeInt32LE(Number(value), at) },
+  float32: { bytes: 4, write: (out, value, at) => out.writeFloatLE(Number(value), at) },
+  uint64: {
+    bytes: 8,
+    write: (out, value, at) => out.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), at),
+  },
+  int64: { bytes: 8, write: (out, value, at) => out.writeBigInt64LE(BigInt(value), at) },
+  float64: { bytes: 8, write: (out, value, at) => out.writeDoubleLE(Number(value), at) },
+};
 
 /** Grows as it is written to; everything little-endian. */
 class ByteWriter {
@@ -147,7 +166,12 @@ export function encodeHeader(
 
 /** Gives tensors their offsets in order, each aligned. */
 export function layOut(
-  tensors: readonly { readonly name: string; readonly dimensions: readonly number[]; readonly typeId: number; readonly bytes: number }[],
+  tensors: readonly {
+    readonly name: string;
+    readonly dimensions: readonly number[];
+    readonly typeId: number;
+    readonly bytes: number;
+  }[],
   alignment = DEFAULT_ALIGNMENT,
 ): TensorInfo[] {
   let offset = 0;
@@ -158,7 +182,10 @@ export function layOut(
   });
 }
 
-/** Writes the chunks one after the other under a temporary name, then renames: never a half file under `path`. */
+/**
+ * Writes the chunks one after the other under a temporary name, then renames: never a half file
+ * under `path`.
+ */
 export function writeAtomically(path: string, chunks: Iterable<Uint8Array>): void {
   const temporary = `${path}.${randomUUID()}.partial`;
   const file = openSync(temporary, 'wx');

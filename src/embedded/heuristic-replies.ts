@@ -1,4 +1,7 @@
-/** What the embedded model's replies say about the heuristic that they follow: what was learned can then be told plainly. */
+/**
+ * What the embedded model's replies say about the heuristic that they follow: what was learned can
+ * then be told plainly.
+ */
 import { localBackend } from '../backends/local.js';
 import type { Model } from '../engine/model.js';
 import { answer } from '../rollouts/answer.js';
@@ -8,7 +11,9 @@ import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 import type { RunSettings } from '../training/settings.js';
 
 export interface HeuristicReport {
-  /** Part of the greedy test replies that name each heuristic, `none` those that name no known one. */
+  /**
+   * Part of the greedy test replies that name each heuristic, `none` those that name no known one.
+   */
   readonly shares: Readonly<Record<string, number>>;
   readonly test: Summary;
 }
@@ -29,7 +34,10 @@ interface Asking {
   readonly signal?: AbortSignal;
 }
 
-/** Greedy replies to every problem, each beginning with `prefix`: its tokens must be those with which the model's own replies begin. */
+/**
+ * Greedy replies to every problem, each beginning with `prefix`: its tokens must be those with
+ * which the model's own replies begin.
+ */
 export async function replies(
   { model, task, settings, adapter: file, signal }: Asking,
   problems: readonly Problem[],
@@ -61,7 +69,11 @@ export async function replies(
   }
 }
 
-const summaryOf = (task: OpenTask, problems: readonly Problem[], answers: readonly { readonly kind: VerdictKind }[]): Summary =>
+const summaryOf = (
+  task: OpenTask,
+  problems: readonly Problem[],
+  answers: readonly { readonly kind: VerdictKind }[],
+): Summary =>
   summarise(
     problems.map(({ tier }, i) => ({ tier, kind: answers[i]!.kind })),
     task.tiers,
@@ -69,22 +81,41 @@ const summaryOf = (task: OpenTask, problems: readonly Problem[], answers: readon
   );
 
 /** Which heuristics the greedy replies name. */
-export async function heuristicShares(asking: Asking, problems: readonly Problem[]): Promise<HeuristicReport> {
+export async function heuristicShares(
+  asking: Asking,
+  problems: readonly Problem[],
+): Promise<HeuristicReport> {
   const answers = await replies(asking, problems, '');
-  const counts: Record<string, number> = Object.fromEntries([...HEURISTIC_NAMES, 'none'].map((name) => [name, 0]));
+  const counts: Record<string, number> = Object.fromEntries(
+    [...HEURISTIC_NAMES, 'none'].map((name) => [name, 0]),
+  );
   for (const { text } of answers) counts[namedHeuristic(text) ?? 'none']!++;
   return {
-    shares: Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count / answers.length])),
+    shares: Object.fromEntries(
+      Object.entries(counts).map(([name, count]) => [name, count / answers.length]),
+    ),
     test: summaryOf(asking.task, problems, answers),
   };
 }
 
 /**
- * The base model with the one heuristic forced on it that does best on the dev problems: what choosing one name for all problems is worth.
+ * The base model with the one heuristic forced on it that does best on the dev problems: what
+ * choosing one name for all problems is worth.
  */
-export async function forcedPrefix(asking: Asking, dev: readonly Problem[], test: readonly Problem[]): Promise<ForcedPrefix> {
+export async function forcedPrefix(
+  asking: Asking,
+  dev: readonly Problem[],
+  test: readonly Problem[],
+): Promise<ForcedPrefix> {
   const means = {} as Record<HeuristicName, number | null>;
-  for (const name of HEURISTIC_NAMES) means[name] = summaryOf(asking.task, dev, await replies(asking, dev, beginning(name))).mean;
-  const heuristic = HEURISTIC_NAMES.reduce((best, name) => ((means[name] ?? -1) > (means[best] ?? -1) ? name : best));
-  return { heuristic, dev: means, test: summaryOf(asking.task, test, await replies(asking, test, beginning(heuristic))) };
+  for (const name of HEURISTIC_NAMES)
+    means[name] = summaryOf(asking.task, dev, await replies(asking, dev, beginning(name))).mean;
+  const heuristic = HEURISTIC_NAMES.reduce((best, name) =>
+    (means[name] ?? -1) > (means[best] ?? -1) ? name : best,
+  );
+  return {
+    heuristic,
+    dev: means,
+    test: summaryOf(asking.task, test, await replies(asking, test, beginning(heuristic))),
+  };
 }

@@ -1,4 +1,7 @@
-/** What a model that names heuristics does on a frozen set: accuracy, parsing, the heuristics that it names. */
+/**
+ * What a model that names heuristics does on a frozen set: accuracy, parsing, the heuristics that
+ * it names.
+ */
 import { sampleAndJudge } from '../evaluation/answers.js';
 import { localBackend } from '../backends/local.js';
 import type { Model } from '../engine/model.js';
@@ -64,8 +67,12 @@ export async function measure(
     sampling: { style, maxTokens },
     model: { maxSequences },
   } = resolveSettings({}); // so that `run` begins with the same figures
-  const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(({ problem }) => problem);
-  const problems = TIERS.flatMap(({ id }) => all.filter(({ tier }) => tier === id).slice(0, perTier));
+  const all = frozenSet<SchedulingProblem, unknown>('scheduling', set).problems.map(
+    ({ problem }) => problem,
+  );
+  const problems = TIERS.flatMap(({ id }) =>
+    all.filter(({ tier }) => tier === id).slice(0, perTier),
+  );
   const byHeuristic: Record<string, { replies: number; passed: number; exact: number }> = {};
   let [parsed, promptTokens, sampledTokens] = [0, 0, 0];
   const { judged } = await sampleAndJudge(
@@ -76,7 +83,11 @@ export async function measure(
       style,
       maxTokens,
       maxSequences,
-      onReply: ({ problem, rollout: { text, finish, sampleIndex, promptIds, tokenIds }, judgement }) => {
+      onReply: ({
+        problem,
+        rollout: { text, finish, sampleIndex, promptIds, tokenIds },
+        judgement,
+      }) => {
         if (sampleIndex === 0) promptTokens += promptIds.length;
         sampledTokens += tokenIds.length;
         if (finish === 'stop' && parseAnswer(text).ok) parsed++;
@@ -84,7 +95,11 @@ export async function measure(
         const row = (byHeuristic[heuristic ?? 'none'] ??= { replies: 0, passed: 0, exact: 0 });
         row.replies++;
         if (judgement.verdict.kind === 'pass') row.passed++;
-        if (heuristic !== null && followHeuristic(heuristic, problem as SchedulingProblem).text === text) row.exact++;
+        if (
+          heuristic !== null &&
+          followHeuristic(heuristic, problem as SchedulingProblem).text === text
+        )
+          row.exact++;
       },
     },
     { samples: samplesPerProblem, temperature, seed },
@@ -94,9 +109,18 @@ export async function measure(
   const groups = new Map<string, number[]>();
   for (const { id, group = id } of TIERS) {
     const own = passes.filter((_, index) => problems[index]!.tier === id);
-    const [passed, replies] = [own.reduce((sum, count) => sum + count, 0), own.length * samplesPerProblem];
+    const [passed, replies] = [
+      own.reduce((sum, count) => sum + count, 0),
+      own.length * samplesPerProblem,
+    ];
     const { low, high } = wilsonInterval(passed, replies);
-    byTier[id] = { problems: own.length, replies, passed, interval: [low, high], solved: own.filter((count) => count > 0).length };
+    byTier[id] = {
+      problems: own.length,
+      replies,
+      passed,
+      interval: [low, high],
+      solved: own.filter((count) => count > 0).length,
+    };
     groups.set(group, [...(groups.get(group) ?? []), passed / replies]);
   }
   return {

@@ -1,8 +1,16 @@
-/** Trains the embedded model from its initial weights: resumable, the same result however often it was interrupted. */
+/**
+ * Trains the embedded model from its initial weights: resumable, the same result however often it
+ * was interrupted.
+ */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel, type Model } from '../engine/model.js';
-import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../engine/trainer.js';
+import {
+  createTrainer,
+  type StepStatistics,
+  type Trainer,
+  type TrainSequence,
+} from '../engine/trainer.js';
 import { schedulingPrompt } from '../tasks/scheduling/prompt.js';
 import { drawExample } from './corpus.js';
 import { writeInitialModel } from './initial-model.js';
@@ -42,23 +50,42 @@ export interface PretrainingOptions {
 }
 
 /** [step] counted from 1. */
-export function learningRateAt({ learningRate, warmupSteps, decayFrom, steps }: PretrainingSettings, step: number): number {
+export function learningRateAt(
+  { learningRate, warmupSteps, decayFrom, steps }: PretrainingSettings,
+  step: number,
+): number {
   if (step <= warmupSteps) return (learningRate * step) / warmupSteps;
-  return step <= decayFrom ? learningRate : (learningRate * (steps + 1 - step)) / (steps + 1 - decayFrom);
+  return step <= decayFrom
+    ? learningRate
+    : (learningRate * (steps + 1 - step)) / (steps + 1 - decayFrom);
 }
 
-/** Prompt and reply as one sequence; the reply is labelled, its end included, its name only where that is to be learned. */
-export function trainSequence(model: Model, seed: bigint, index: number, progress: number): TrainSequence {
+/**
+ * Prompt and reply as one sequence; the reply is labelled, its end included, its name only where
+ * that is to be learned.
+ */
+export function trainSequence(
+  model: Model,
+  seed: bigint,
+  index: number,
+  progress: number,
+): TrainSequence {
   const { problem, reply, learnsName } = drawExample(seed, index, progress);
   const prompt = model.renderChat(schedulingPrompt(problem, 'cot')).tokenIds;
   const answer = model.tokenize(reply);
   const tokenIds = Int32Array.from([...prompt, ...answer, model.info.eos]);
-  const labelMask = Uint8Array.from(tokenIds, (_, at) => (at > prompt.length || (at === prompt.length && learnsName) ? 1 : 0));
+  const labelMask = Uint8Array.from(tokenIds, (_, at) =>
+    at > prompt.length || (at === prompt.length && learnsName) ? 1 : 0,
+  );
   return { tokenIds, labelMask };
 }
 
 /** @throws IsoproError as createTrainer, step and save do */
-export async function pretrain(folder: string, settings: PretrainingSettings, options: PretrainingOptions): Promise<Trainer> {
+export async function pretrain(
+  folder: string,
+  settings: PretrainingSettings,
+  options: PretrainingOptions,
+): Promise<Trainer> {
   const initial = path.join(folder, 'initial.gguf');
   const state = path.join(folder, 'pretraining.state');
   if (!existsSync(initial)) await writeInitialModel(initial, settings.seed);
@@ -73,7 +100,12 @@ export async function pretrain(folder: string, settings: PretrainingSettings, op
   if (existsSync(state)) await trainer.load(state);
   const batchOf = (step: number): TrainSequence[] =>
     Array.from({ length: settings.examplesPerStep }, (_, i) =>
-      trainSequence(model, settings.seed, (step - 1) * settings.examplesPerStep + i, Math.min(1, step / settings.curriculumSteps)),
+      trainSequence(
+        model,
+        settings.seed,
+        (step - 1) * settings.examplesPerStep + i,
+        Math.min(1, step / settings.curriculumSteps),
+      ),
     );
   const last = Math.min(settings.steps, options.untilStep ?? settings.steps);
   let step = trainer.info.steps + 1;

@@ -1,7 +1,9 @@
 /**
- * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is a token of its own or with what is said
- * of the job, numbers up to 99 are one token each, and what stands between them, often a whole rule of the prompt, is one token where it is
- * frequent enough. llama.cpp's pre-tokenizer `superbpe` (Liu et al. 2025), which bounds words by digits only, allows that.
+ * The embedded model's vocabulary: byte-level BPE learned on prompts and replies. A job's letter is
+ * a token of its own or with what is said of the job, numbers up to 99 are one token each, and what
+ * stands between them, often a whole rule of the prompt, is one token where it is frequent enough.
+ * llama.cpp's pre-tokenizer `superbpe` (Liu et al. 2025), which bounds words by digits only, allows
+ * that.
  */
 import type { PromptStyle } from '../tasks/task.js';
 import { schedulingPrompt } from '../tasks/scheduling/prompt.js';
@@ -25,14 +27,20 @@ const SIZE = 1088;
 
 /** Fragments that should be one token: runs between job letters and numbers. */
 const fragmentsOf = (content: string): string[] =>
-  content.split(/(\d+|(?<![A-Za-z])[A-Z](?![A-Za-z]))/).filter((part) => part.length > 1 && !/^\d+$/.test(part));
+  content
+    .split(/(\d+|(?<![A-Za-z])[A-Z](?![A-Za-z]))/)
+    .filter((part) => part.length > 1 && !/^\d+$/.test(part));
 
 function countFragments(): Map<string, number> {
   const counts = new Map<string, number>();
   for (let index = 0; index < EXAMPLES; index++) {
     const { problem, reply } = drawExample(SEED, index, 1);
     const style: PromptStyle = index % 50 === 0 ? 'plain' : 'cot';
-    const texts = [...schedulingPrompt(problem, style).map(({ role, content }) => `${role}\n${content}`), 'assistant\n', reply];
+    const texts = [
+      ...schedulingPrompt(problem, style).map(({ role, content }) => `${role}\n${content}`),
+      'assistant\n',
+      reply,
+    ];
     for (const part of texts.flatMap(fragmentsOf)) counts.set(part, (counts.get(part) ?? 0) + 1);
   }
   return counts;
@@ -40,8 +48,12 @@ function countFragments(): Map<string, number> {
 
 const isLetter = (symbol: string): boolean => /^[A-Z]$/.test(symbol);
 
-/** A capital joins only small letters that follow it, so that a job letter beside a blank or a mark stays alone. */
-const allowed = (left: string, right: string): boolean => !isLetter(right) && (!isLetter(left) || /^[a-z]/.test(right));
+/**
+ * A capital joins only small letters that follow it, so that a job letter beside a blank or a mark
+ * stays alone.
+ */
+const allowed = (left: string, right: string): boolean =>
+  !isLetter(right) && (!isLetter(left) || /^[a-z]/.test(right));
 
 const DIGITS = [...'0123456789'];
 /** 10 to 99, then the thousands that the prompt's limit of characters needs. */
@@ -52,11 +64,12 @@ const numberMerges: readonly Merge[] = [
 ];
 
 /**
- * Letter and what it says of the job become one token, so that a number stands right behind everything by which it is
- * looked up. Last in rank: their parts are whole before.
+ * Letter and what it says of the job become one token, so that a number stands right behind
+ * everything by which it is looked up. Last in rank: their parts are whole before.
  */
 const LABELS = [...'ABCDEFGHIJ'];
-const bytes = (content: string): string => [...Buffer.from(content)].map((byte) => BYTE_CHARACTERS[byte]!).join('');
+const bytes = (content: string): string =>
+  [...Buffer.from(content)].map((byte) => BYTE_CHARACTERS[byte]!).join('');
 const labelMerges: readonly Merge[] = LABELS.flatMap((label) => [
   ...[' takes ', ' starts ', ' ends ', ': '].map((phrase): Merge => [label, bytes(phrase)]),
   ...[
@@ -67,9 +80,17 @@ const labelMerges: readonly Merge[] = LABELS.flatMap((label) => [
 ]);
 
 /** Metadata of the tokenizer, the chat template included, and the number of tokens. */
-export function learnVocabulary(): { readonly size: number; readonly metadata: readonly MetadataEntry[] } {
-  const learned = SIZE - BYTE_CHARACTERS.length - CONTROL.length - numberMerges.length - labelMerges.length;
-  const merges = [...numberMerges, ...learnMerges(countFragments(), learned, allowed), ...labelMerges];
+export function learnVocabulary(): {
+  readonly size: number;
+  readonly metadata: readonly MetadataEntry[];
+} {
+  const learned =
+    SIZE - BYTE_CHARACTERS.length - CONTROL.length - numberMerges.length - labelMerges.length;
+  const merges = [
+    ...numberMerges,
+    ...learnMerges(countFragments(), learned, allowed),
+    ...labelMerges,
+  ];
   const tokens = [...new Set([...BYTE_CHARACTERS, ...merges.map((pair) => pair.join(''))])];
   const controlAt = tokens.length;
   tokens.push(...CONTROL);

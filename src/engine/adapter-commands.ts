@@ -4,13 +4,19 @@ import { IsoproError } from '../errors.js';
 import { shellWord } from '../shell-word.js';
 import type { ChatMessage } from './prompt-renderer.js';
 
-/** What a server of the OpenAI API is asked; the question is a stand-in. @param before what stands before it */
+/**
+ * What a server of the OpenAI API is asked; the question is a stand-in.
+ * @param before what stands before it
+ */
 export function askCommand(port: number, before: readonly ChatMessage[], model?: string): string {
   const messages = [
     ...before.map(({ role, content }) => ({ role, content })),
     { role: 'user', content: before.length > 0 ? 'QUESTION' : 'Hello' },
   ];
-  const body = JSON.stringify({ ...(model === undefined ? {} : { model }), messages }).replaceAll("'", '\\u0027'); // it stands in quotes
+  const body = JSON.stringify({ ...(model === undefined ? {} : { model }), messages }).replaceAll(
+    "'",
+    '\\u0027',
+  ); // it stands in quotes
   return `curl -s http://127.0.0.1:${port}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
 }
 
@@ -39,16 +45,29 @@ function tripleQuoted(text: string): string {
   return `"""${text}"""`;
 }
 
-/** Of Ollama; paths are its own or relative to its folder. @throws IsoproError INVALID_ARGUMENT for a text that cannot be said there */
-export const modelfile = (model: string, adapter: string, before: readonly ChatMessage[] = []): string =>
+/**
+ * Of Ollama; paths are its own or relative to its folder.
+ * @throws IsoproError INVALID_ARGUMENT for a text that cannot be said there
+ */
+export const modelfile = (
+  model: string,
+  adapter: string,
+  before: readonly ChatMessage[] = [],
+): string =>
   [
     `FROM ${quoted(model)}`,
     `ADAPTER ${quoted(adapter)}`,
-    ...before.map(({ role, content }) => `${role === 'system' ? 'SYSTEM' : `MESSAGE ${role}`} ${tripleQuoted(content)}`),
+    ...before.map(
+      ({ role, content }) =>
+        `${role === 'system' ? 'SYSTEM' : `MESSAGE ${role}`} ${tripleQuoted(content)}`,
+    ),
     '',
   ].join('\n');
 
-export const ollamaCommands = (name: string, file: string): readonly [create: string, run: string] => [
+export const ollamaCommands = (
+  name: string,
+  file: string,
+): readonly [create: string, run: string] => [
   `ollama create ${name} -f ${shellWord(file)}`,
   `ollama run ${name}`,
 ];
@@ -57,6 +76,11 @@ export const OLLAMA_TEMPLATE =
   "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. For another, add " +
   'TEMPLATE to the Modelfile.';
 
-/** Under which a model with its adapter is registered in other programs: two adapters of one model have two names. */
+/**
+ * Under which a model with its adapter is registered in other programs: two adapters of one model
+ * have two names.
+ */
 export const adaptedName = (model: string, adapterSha256: string): string =>
-  `${path.basename(model, '.gguf')}-adapted-${adapterSha256.slice(0, 8)}`.toLowerCase().replaceAll(/[^\w.-]/g, '-');
+  `${path.basename(model, '.gguf')}-adapted-${adapterSha256.slice(0, 8)}`
+    .toLowerCase()
+    .replaceAll(/[^\w.-]/g, '-');

@@ -42,7 +42,10 @@ export interface AdapterInspection {
 export interface AdapterConversion {
   /** Path of a GGUF, or of a folder in PEFT's format. */
   readonly adapter: string;
-  /** Path of the base model, a GGUF: the shapes are held against it, and PEFT's order of rows depends on it. */
+  /**
+   * Path of the base model, a GGUF: the shapes are held against it, and PEFT's order of rows
+   * depends on it.
+   */
   readonly model: string;
   readonly format: AdapterFormat;
   /** A file for GGUF, a folder for PEFT. */
@@ -59,10 +62,14 @@ export interface AdapterSource {
 }
 
 /**
- * The factors of an adapter in either format; rows in the order of GGUF where the model's shape is given.
+ * The factors of an adapter in either format; rows in the order of GGUF where the model's shape is
+ * given.
  * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
  */
-export async function readAdapterFile(adapter: string, shape: ModelShape | null): Promise<AdapterSource> {
+export async function readAdapterFile(
+  adapter: string,
+  shape: ModelShape | null,
+): Promise<AdapterSource> {
   const peft = await isPeft(adapter);
   if (!peft) requireFile(adapter, 'MODEL_NOT_FOUND');
   const source = peft
@@ -79,7 +86,8 @@ export async function readAdapterFile(adapter: string, shape: ModelShape | null)
 
 /**
  * What the trainer can say of a model without training it.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE; so does createTrainer
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
+ *   NUMERIC_FAILURE; so does createTrainer
  */
 export async function modelShape(model: string): Promise<ModelShape> {
   requireFile(model, 'MODEL_NOT_FOUND');
@@ -101,7 +109,10 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
   const measured = modules.map(({ name, rank, scale, inputs, outputs, a, b }) => {
     const [gramA, gramB] = [gram(a, rank, inputs), gram(b, rank, outputs)];
     const trace = (matrix: Float64Array): number =>
-      Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce((sum, value) => sum + value, 0);
+      Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce(
+        (sum, value) => sum + value,
+        0,
+      );
     // ||B A||^2 = <B^T B, A A^T>; rounding may leave a tiny negative number for 0.
     const product = gramA.reduce((sum, value, i) => sum + value * gramB[i]!, 0);
     return {
@@ -120,8 +131,13 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
     architecture,
     sha256: await hashFile(format === 'peft' ? path.join(adapter, PEFT_WEIGHTS) : adapter),
     parameters: modules.reduce((sum, { a, b }) => sum + a.length + b.length, 0),
-    layers: [...new Set(modules.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number))],
-    base: { name: baseName === '' ? null : baseName, sha256: baseSha256 === '' ? null : baseSha256 },
+    layers: [
+      ...new Set(modules.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number)),
+    ],
+    base: {
+      name: baseName === '' ? null : baseName,
+      sha256: baseSha256 === '' ? null : baseSha256,
+    },
     modules: measured,
   };
 }
@@ -153,8 +169,14 @@ export async function writePeft(
 ): Promise<string> {
   const hash = sha256();
   await writeFilesAtomically([
-    { file: path.join(folder, PEFT_WEIGHTS), parts: hash.through(encodeSafetensors(peftTensors(modules, shape))) },
-    { file: path.join(folder, PEFT_CONFIG), parts: [Buffer.from(`${JSON.stringify(peftConfig(modules, shape, baseModel), null, 2)}\n`)] },
+    {
+      file: path.join(folder, PEFT_WEIGHTS),
+      parts: hash.through(encodeSafetensors(peftTensors(modules, shape))),
+    },
+    {
+      file: path.join(folder, PEFT_CONFIG),
+      parts: [Buffer.from(`${JSON.stringify(peftConfig(modules, shape, baseModel), null, 2)}\n`)],
+    },
   ]);
   return hash.digest();
 }
@@ -162,36 +184,51 @@ export async function writePeft(
 /**
  * Converts an adapter between GGUF and PEFT.
  * @returns SHA-256 of the GGUF or of adapter_model.safetensors, in hexadecimal
- * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (shapes of another model), NUMERIC_FAILURE, WRITE_FAILED
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (shapes of another model),
+ *   NUMERIC_FAILURE, WRITE_FAILED
  */
 export async function convertAdapter(request: AdapterConversion): Promise<string> {
   const text = z.string().min(1);
   const { adapter, model, format, out, baseModel } = checked(
-    z.strictObject({ adapter: text, model: text, format: z.enum(ADAPTER_FORMATS), out: text, baseModel: text.optional() }),
+    z.strictObject({
+      adapter: text,
+      model: text,
+      format: z.enum(ADAPTER_FORMATS),
+      out: text,
+      baseModel: text.optional(),
+    }),
     request,
     'request',
   );
-  if (path.resolve(adapter) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
+  if (path.resolve(adapter) === path.resolve(out))
+    throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
   const { addon } = loadAddon();
   const shape = await modelShape(model);
   const { modules, baseSha256, baseName } = await readAdapterFile(adapter, shape);
   // Holds the shapes against the model's, whichever format is written.
   const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256));
-  if (format === 'peft') return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
+  if (format === 'peft')
+    return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
   const hash = sha256();
   await writeFileAtomically(out, hash.through([bytes]), 'follow');
   return hash.digest();
 }
 
 /**
- * Writes a GGUF adapter of `model` with a part of its strength: what it adds becomes strength s B A.
+ * Writes a GGUF adapter of `model` with a part of its strength: what it adds becomes strength s B
+ * A.
  * @param options.strength in (0, 1]
  * @returns SHA-256 of the GGUF, in hexadecimal
- * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE, WRITE_FAILED
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE,
+ *   WRITE_FAILED
  */
 export async function weakenAdapter(
   adapter: string,
-  { model, strength, out }: { readonly model: string; readonly strength: number; readonly out: string },
+  {
+    model,
+    strength,
+    out,
+  }: { readonly model: string; readonly strength: number; readonly out: string },
 ): Promise<string> {
   const { modules, baseSha256 } = await readAdapterFile(adapter, null);
   const weaker = modules.map((module) => ({ ...module, scale: module.scale * strength }));

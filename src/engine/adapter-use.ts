@@ -1,4 +1,7 @@
-/** What other programs need of an adapter: its files in the form that each reads, and the commands to type. */
+/**
+ * What other programs need of an adapter: its files in the form that each reads, and the commands
+ * to type.
+ */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,7 +11,14 @@ import { makeFolder } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { hashFile } from './adapter.js';
 import { PEFT_WEIGHTS } from './peft.js';
-import { adaptedName, askCommand, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from './adapter-commands.js';
+import {
+  adaptedName,
+  askCommand,
+  modelfile,
+  OLLAMA_TEMPLATE,
+  ollamaCommands,
+  serverCommands,
+} from './adapter-commands.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './checked.js';
@@ -24,11 +34,17 @@ export interface AdapterUse {
   readonly adapter: string;
   /** Path of the base model, a GGUF. */
   readonly model: string;
-  /** SHA-256 of the base that the adapter was trained on, where it is known: another file is refused. */
+  /**
+   * SHA-256 of the base that the adapter was trained on, where it is known: another file is
+   * refused.
+   */
   readonly modelSha256?: string;
   /** A folder, made where it is not there. */
   readonly out: string;
-  /** What stood before every question that the adapter was trained on: a system message, solved examples. Default: nothing. */
+  /**
+   * What stood before every question that the adapter was trained on: a system message, solved
+   * examples. Default: nothing.
+   */
   readonly before?: readonly ChatMessage[];
   /** Replaces files that are there, which may be those of another adapter. Default: false. */
   readonly force?: boolean;
@@ -72,11 +88,16 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     };
   },
   ollama: async ({ adapter, model, folder, name, before }) => {
-    const text = modelfile(model, path.join(folder, 'adapter.gguf'), before); // refused before anything is written
+    // refused before anything is written
+    const text = modelfile(model, path.join(folder, 'adapter.gguf'), before);
     const file = await asGguf(adapter, model, folder);
     const written = path.join(folder, 'Modelfile');
     await writeFileAtomically(written, [Buffer.from(text)]);
-    return { files: [file, written], commands: ollamaCommands(name, written), note: OLLAMA_TEMPLATE };
+    return {
+      files: [file, written],
+      commands: ollamaCommands(name, written),
+      note: OLLAMA_TEMPLATE,
+    };
   },
   'lm-studio': async ({ adapter, model, folder, name, before }) => {
     const file = path.join(folder, `${name}.gguf`);
@@ -86,7 +107,9 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
       commands: [
         `lms import --user-repo isopro-native/${name} ${shellWord(file)}`,
         `lms load ${name}`,
-        ...(before.length === 0 ? [`lms chat ${name}`] : ['lms server start', askCommand(1234, before, name)]),
+        ...(before.length === 0
+          ? [`lms chat ${name}`]
+          : ['lms server start', askCommand(1234, before, name)]),
       ],
       note:
         'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
@@ -98,11 +121,17 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     const script = path.join(folder, 'reply.py');
     const text = await readFile(SCRIPT, 'utf8');
     // a list of JSON is one of Python
-    const own = before.length === 0 ? text : text.replace(/^BEFORE = \[\]$/m, () => `BEFORE = ${JSON.stringify(before, null, 4)}`);
+    const own =
+      before.length === 0
+        ? text
+        : text.replace(/^BEFORE = \[\]$/m, () => `BEFORE = ${JSON.stringify(before, null, 4)}`);
     await writeFileAtomically(script, [Buffer.from(own)]);
     return {
       files: FILES.transformers('').map((file) => path.join(folder, file)),
-      commands: ['pip install torch transformers peft gguf', `python ${shellWord(script)} "${before.length === 0 ? 'Hello' : 'QUESTION'}"`],
+      commands: [
+        'pip install torch transformers peft gguf',
+        `python ${shellWord(script)} "${before.length === 0 ? 'Hello' : 'QUESTION'}"`,
+      ],
       note:
         'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
         'reply.py shows how; PeftModel.from_pretrained takes the folder.',
@@ -118,8 +147,8 @@ async function asGguf(adapter: string, model: string, folder: string): Promise<s
 
 /**
  * Writes what a program needs to use an adapter.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH (another base), INVALID_ARGUMENT,
- *   WRITE_FAILED, also for a file that is there
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH (another
+ *   base), INVALID_ARGUMENT, WRITE_FAILED, also for a file that is there
  */
 export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> {
   const text = z.string().min(1);
@@ -130,26 +159,49 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
       model: text,
       modelSha256: text.optional(),
       out: text,
-      before: z.array(z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).optional(),
+      before: z
+        .array(
+          z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }),
+        )
+        .optional(),
       force: z.boolean().optional(),
     }),
     use,
     'use',
   );
-  const [adapter, model, folder] = [path.resolve(valid.adapter), path.resolve(valid.model), path.resolve(valid.out)];
+  const [adapter, model, folder] = [
+    path.resolve(valid.adapter),
+    path.resolve(valid.model),
+    path.resolve(valid.out),
+  ];
   if (/[\n"]/.test(`${model}${folder}`))
-    throw new IsoproError('INVALID_ARGUMENT', 'paths with quotes or line breaks have no place in a Modelfile');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'paths with quotes or line breaks have no place in a Modelfile',
+    );
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
-    throw new IsoproError('ADAPTER_MISMATCH', `${model} is not the model that the adapter was trained on: its SHA-256 is another`);
+    throw new IsoproError(
+      'ADAPTER_MISMATCH',
+      `${model} is not the model that the adapter was trained on: its SHA-256 is another`,
+    );
   const name = adaptedName(
     model,
-    await hashFile(existsSync(path.join(adapter, PEFT_WEIGHTS)) ? path.join(adapter, PEFT_WEIGHTS) : adapter),
+    await hashFile(
+      existsSync(path.join(adapter, PEFT_WEIGHTS)) ? path.join(adapter, PEFT_WEIGHTS) : adapter,
+    ),
   );
-  const there = valid.force === true ? undefined : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
+  const there =
+    valid.force === true
+      ? undefined
+      : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
   if (there !== undefined)
-    throw new IsoproError('WRITE_FAILED', `${path.join(folder, there)} is there already, and may be of another adapter`, {
-      remedy: 'Give another folder with --out, or --force to replace what is there.',
-    });
+    throw new IsoproError(
+      'WRITE_FAILED',
+      `${path.join(folder, there)} is there already, and may be of another adapter`,
+      {
+        remedy: 'Give another folder with --out, or --force to replace what is there.',
+      },
+    );
   makeFolder(folder);
   return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before ?? [] });
 }

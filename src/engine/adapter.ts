@@ -6,11 +6,15 @@ import { requireFile, unreadable } from '../files.js';
 import type { NativeAdapter } from './addon.js';
 import { checked } from './checked.js';
 
-/** @throws IsoproError INVALID_ARGUMENT, MODEL_NOT_FOUND where there is no file to load as an adapter */
+/**
+ * @throws IsoproError INVALID_ARGUMENT, MODEL_NOT_FOUND where there is no file to load as an
+ *   adapter
+ */
 export const requireAdapter = (path: string): void =>
   requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, {
     what: 'the adapter',
-    remedy: 'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
+    remedy:
+      'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
   });
 
 /** What the handles of one loaded adapter share. */
@@ -19,7 +23,10 @@ interface Loaded {
   handles: number;
 }
 
-/** A handle of a LoRA adapter loaded onto a model, which is freed with its last handle; garbage collection disposes of one, too. */
+/**
+ * A handle of a LoRA adapter loaded onto a model, which is freed with its last handle; garbage
+ * collection disposes of one, too.
+ */
 export class Adapter {
   /** SHA-256 of the file, in hexadecimal. */
   readonly id: string;
@@ -40,7 +47,10 @@ export class Adapter {
     return this.#usable().native;
   }
 
-  /** @internal Another handle, of work that takes several calls. @throws IsoproError OBJECT_DISPOSED */
+  /**
+   * @internal Another handle, of work that takes several calls.
+   * @throws IsoproError OBJECT_DISPOSED
+   */
   again(): Adapter {
     return new Adapter(this.#usable(), this.path, this.id);
   }
@@ -62,11 +72,15 @@ export class Adapter {
   }
 }
 
-/** SHA-256 of a file's content, in hexadecimal. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
+/**
+ * SHA-256 of a file's content, in hexadecimal.
+ * @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT
+ */
 export async function hashFile(path: string): Promise<string> {
   const hash = createHash('sha256');
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 }))
+      hash.update(chunk as Buffer);
   } catch (cause) {
     throw unreadable(path, cause);
   }

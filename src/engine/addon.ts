@@ -1,4 +1,7 @@
-/** Finds and loads the C++ addon and registers llama.cpp's back ends; the typed face of what native/addon.cpp exports. */
+/**
+ * Finds and loads the C++ addon and registers llama.cpp's back ends; the typed face of what
+ * native/addon.cpp exports.
+ */
 import { closeSync, existsSync, openSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -37,9 +40,15 @@ export interface NativeModelInfo {
   bytes: number;
   quantisation: string;
   threads: number;
-  /** Whose kernels multiply with the weights (LoadModelOptions.matmul): `own` where at least one matrix of the file is theirs. */
+  /**
+   * Whose kernels multiply with the weights (LoadModelOptions.matmul): `own` where at least one
+   * matrix of the file is theirs.
+   */
   matmul: (typeof KERNELS)[number];
-  /** Whether a sample of a request for several has the same bits whatever else is asked for with it (native/inference/context.h). */
+  /**
+   * Whether a sample of a request for several has the same bits whatever else is asked for with it
+   * (native/inference/context.h).
+   */
   batchInvariant: boolean;
   /** Token ids; -1 where the vocabulary has none. */
   bos: number;
@@ -95,7 +104,10 @@ export interface NativeBatchRequest extends NativeReplySettings {
   rank: number;
 }
 
-/** A token that could come at some place, with its natural log-probability under the model's own distribution. */
+/**
+ * A token that could come at some place, with its natural log-probability under the model's own
+ * distribution.
+ */
 export interface TokenChance {
   readonly tokenId: number;
   readonly logprob: number;
@@ -131,14 +143,19 @@ export interface NativeToken {
   text: string;
 }
 
-/** Of one continuation, one entry a token; `ranks` and `top` are empty where `alternatives` is -1. */
+/**
+ * Of one continuation, one entry a token; `ranks` and `top` are empty where `alternatives` is -1.
+ */
 export interface NativeScores {
   logProbabilities: Float32Array;
   ranks: Int32Array;
   top: TokenChance[][];
 }
 
-/** A text that goes on after the first `at` tokens of a trunk; the tokens from `from` on are asked for. */
+/**
+ * A text that goes on after the first `at` tokens of a trunk; the tokens from `from` on are asked
+ * for.
+ */
 export interface NativeBranch {
   at: number;
   tokens: Int32Array;
@@ -162,7 +179,10 @@ export interface BranchScores {
   readonly logProbabilities: readonly Float32Array[];
   readonly trunk: EvaluationCost;
   readonly branches: EvaluationCost;
-  /** How many of the branches' tokens are the trunk's last before a branch, which are evaluated with it. */
+  /**
+   * How many of the branches' tokens are the trunk's last before a branch, which are evaluated with
+   * it.
+   */
   readonly repeatedTokens: number;
 }
 
@@ -205,24 +225,39 @@ export interface NativeInspection {
   readonly parameters: number;
   readonly vocabularySize: number;
   /** By tensor type, most bytes first. */
-  readonly types: readonly { readonly type: string; readonly tensors: number; readonly parameters: number; readonly bytes: number }[];
+  readonly types: readonly {
+    readonly type: string;
+    readonly tensors: number;
+    readonly parameters: number;
+    readonly bytes: number;
+  }[];
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: readonly (readonly [key: string, value: string])[];
   readonly tensors: readonly TensorSummary[];
   /** What llama.cpp warns of when it reads the file; empty where it is not read. */
   readonly warnings: readonly string[];
   /**
-   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are
-   * loaded.
+   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are
+   * held against a base only when they are loaded.
    */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
-  /** Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for what inference runs. */
+  /**
+   * Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for
+   * what inference runs.
+   */
   readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
 }
 
 export interface NativeModel {
   load(
-    options: { path: string; gpuLayers: number; kvType: string; matmul: Matmul; threads: number; fixedThreads: boolean },
+    options: {
+      path: string;
+      gpuLayers: number;
+      kvType: string;
+      matmul: Matmul;
+      threads: number;
+      fixedThreads: boolean;
+    },
     cancellation: NativeCancellation,
     onProgress: (fraction: number) => void,
   ): Promise<void>;
@@ -258,21 +293,32 @@ export interface NativeModel {
     how: { cellBudget: number },
     cancellation: NativeCancellation,
   ): Promise<BranchScores>;
-  hiddenRows(tokens: Int32Array, boundaries: Int32Array, cancellation: NativeCancellation): Promise<Uint16Array[]>;
+  hiddenRows(
+    tokens: Int32Array,
+    boundaries: Int32Array,
+    cancellation: NativeCancellation,
+  ): Promise<Uint16Array[]>;
   hiddenNorms(
     tokens: Int32Array,
     layers: Int32Array,
     cancellation: NativeCancellation,
   ): Promise<{ out: number; in: number; update: number }[]>;
   /** `adapter` undefined: the model's own. */
-  embed(tokens: Int32Array, adapter: NativeAdapter | null | undefined, cancellation: NativeCancellation): Promise<Float32Array>;
+  embed(
+    tokens: Int32Array,
+    adapter: NativeAdapter | null | undefined,
+    cancellation: NativeCancellation,
+  ): Promise<Float32Array>;
   loadAdapter(path: string): Promise<NativeAdapter>;
   setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
   releaseContext(): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** What a trainer's calls have cost so far. `forward` is of a step, up to the output head; `evaluation` is of those without a gradient. */
+/**
+ * What a trainer's calls have cost so far. `forward` is of a step, up to the output head;
+ * `evaluation` is of those without a gradient.
+ */
 export interface TrainerTimes {
   readonly boundaries: StageTime;
   readonly evaluation: StageTime;
@@ -336,13 +382,26 @@ export interface NativeStepStatistics {
   oldPolicyGap: number;
   modules: Record<
     string,
-    { pairGradNorm: number; updateRatio: number; dormantFraction: number; dormantDirections: readonly number[]; rankUse: number }
+    {
+      pairGradNorm: number;
+      updateRatio: number;
+      dormantFraction: number;
+      dormantDirections: readonly number[];
+      rankUse: number;
+    }
   >;
 }
 
 export type NativeEdit =
   | { kind: 'raiseRank'; module: string; rank: number }
-  | { kind: 'addTarget'; layer: number; module: string; rank: number; scale: number; dropout: number }
+  | {
+      kind: 'addTarget';
+      layer: number;
+      module: string;
+      rank: number;
+      scale: number;
+      dropout: number;
+    }
   | { kind: 'recycleDirections'; module: string; directions: Int32Array }
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
   | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
@@ -409,8 +468,15 @@ export interface NativeTrainer {
     objective: NativeObjective,
     adapter: boolean,
     cancellation: NativeCancellation,
-  ): Promise<{ loss: number; tokens: number; sequences: { loss: number; entropy: number; logprobs: Float32Array }[] }>;
-  captureBoundary(batch: NativeSequence[], cancellation: NativeCancellation): Promise<Uint16Array[]>;
+  ): Promise<{
+    loss: number;
+    tokens: number;
+    sequences: { loss: number; entropy: number; logprobs: Float32Array }[];
+  }>;
+  captureBoundary(
+    batch: NativeSequence[],
+    cancellation: NativeCancellation,
+  ): Promise<Uint16Array[]>;
   edit(edit: NativeEdit): Promise<void>;
   state(): Promise<Uint8Array>;
   loadState(state: Uint8Array): Promise<void>;
@@ -448,11 +514,19 @@ export interface Addon {
   stopAll(): void;
   readonly NativeTrainer: new () => NativeTrainer;
   /** Factors of a GGUF adapter, in the file's order. */
-  readAdapter(
-    path: string,
-  ): Promise<{ architecture: string; name: string; baseName: string; baseSha256: string; modules: AdapterModule[] }>;
+  readAdapter(path: string): Promise<{
+    architecture: string;
+    name: string;
+    baseName: string;
+    baseSha256: string;
+    modules: AdapterModule[];
+  }>;
   /** A GGUF of factors that fit the model. */
-  encodeAdapter(modelPath: string, modules: AdapterModule[], baseSha256: string): Promise<Uint8Array>;
+  encodeAdapter(
+    modelPath: string,
+    modules: AdapterModule[],
+    baseSha256: string,
+  ): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
 }
 
@@ -461,9 +535,14 @@ export function packageRoot(): string {
   let folder = path.dirname(fileURLToPath(import.meta.url));
   for (;;) {
     const manifest = path.join(folder, 'package.json');
-    if (existsSync(manifest) && (readJson(manifest) as { name?: string }).name === 'isopro-native') return folder;
+    if (existsSync(manifest) && (readJson(manifest) as { name?: string }).name === 'isopro-native')
+      return folder;
     const parent = path.dirname(folder);
-    if (parent === folder) throw new IsoproError('NATIVE_ADDON_MISSING', 'the package folder of isopro-native was not found');
+    if (parent === folder)
+      throw new IsoproError(
+        'NATIVE_ADDON_MISSING',
+        'the package folder of isopro-native was not found',
+      );
     folder = parent;
   }
 }
@@ -471,20 +550,26 @@ export function packageRoot(): string {
 /** Where the addon may be, in the order in which it is looked for. */
 export function addonCandidates(root = packageRoot()): string[] {
   return [
-    path.join(root, 'build', 'Release', 'isopro_native.node'), // first: a clone that packed itself once goes on being built
+    // first: a clone that packed itself once goes on being built
+    path.join(root, 'build', 'Release', 'isopro_native.node'),
     path.join(root, 'prebuilds', `${process.platform}-${process.arch}`, 'isopro_native.node'),
   ];
 }
 
-/** What the system refused where a library was not loaded, by the words of its loader; undefined where it is the library. */
+/**
+ * What the system refused where a library was not loaded, by the words of its loader; undefined
+ * where it is the library.
+ */
 function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
   const words = failure?.message ?? '';
-  if (/failed to map segment|cannot map zero-fill|cannot allocate memory/i.test(words)) return 'OUT_OF_MEMORY';
+  if (/failed to map segment|cannot map zero-fill|cannot allocate memory/i.test(words))
+    return 'OUT_OF_MEMORY';
   return /too many open files/i.test(words) ? 'SYSTEM_LIMIT' : undefined;
 }
 
 /**
- * ggml leaves a back end out where the system opens its file no more, and does not say so. It has the folder and one file open at a time.
+ * ggml leaves a back end out where the system opens its file no more, and does not say so. It has
+ * the folder and one file open at a time.
  */
 function requireRoomForFiles(file: string): void {
   const opened: number[] = [];
@@ -497,9 +582,14 @@ function requireRoomForFiles(file: string): void {
   }
 }
 
-/** What the system refused of a back end's library: ggml leaves out what does not load, and does not say so either. */
+/**
+ * What the system refused of a back end's library: ggml leaves out what does not load, and does not
+ * say so either.
+ */
 function refusedBackend(folder: string): Error | undefined {
-  for (const name of readdirSync(folder).filter((entry) => /^(lib)?ggml-cpu.*\.(so|dll)$/.test(entry))) {
+  for (const name of readdirSync(folder).filter((entry) =>
+    /^(lib)?ggml-cpu.*\.(so|dll)$/.test(entry),
+  )) {
     try {
       process.dlopen({ exports: {} }, path.join(folder, name));
     } catch (cause) {
@@ -510,7 +600,10 @@ function refusedBackend(folder: string): Error | undefined {
   return undefined;
 }
 
-/** Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and not its sources. */
+/**
+ * Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and
+ * not its sources.
+ */
 export const isSource = (root: string): boolean => existsSync(path.join(root, 'CMakeLists.txt'));
 
 /** @param there whether an addon is there and does not load */
@@ -547,14 +640,17 @@ export function loadAddon(): { addon: Addon; file: string } {
   let addon: Addon | undefined;
   let file = '';
   let failure: Error | undefined;
-  // A prebuilt addon may be there and not load (another C library): the local build is then the one to take.
+  // A prebuilt addon may be there and not load (another C library): the local build is then the one
+  // to take.
   for (const candidate of candidates.filter((candidate) => existsSync(candidate))) {
     try {
       addon = require(candidate) as Addon;
       file = candidate;
       break;
     } catch (cause) {
-      failure ??= new Error(`${candidate} could not be loaded: ${(cause as Error).message}`, { cause });
+      failure ??= new Error(`${candidate} could not be loaded: ${(cause as Error).message}`, {
+        cause,
+      });
     }
   }
   if (addon === undefined) {
@@ -585,7 +681,8 @@ export function loadAddon(): { addon: Addon; file: string } {
 export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
   // Where Node-API's own glue could not make the object that would have carried a code.
-  if (message === 'std::bad_alloc') return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
+  if (message === 'std::bad_alloc')
+    return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
   return typeof code === 'string' && Object.hasOwn(ERRORS, code)
     ? new IsoproError(code as ErrorCode, String(message), { cause: error })
     : error;

@@ -8,12 +8,17 @@ import { hasEnded, makeFolder, requireTarget, targetOf, unwritable, type Link } 
 type Parts = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /**
- * Writes a file so that a crash or a full disk at any moment leaves the old file or the new one: a temporary file beside
- * it, fsync, rename, fsync of the folder. A folder or a device is never replaced. What `parts` throws is thrown on.
+ * Writes a file so that a crash or a full disk at any moment leaves the old file or the new one: a
+ * temporary file beside it, fsync, rename, fsync of the folder. A folder or a device is never
+ * replaced. What `parts` throws is thrown on.
  * @param link what becomes of a link in the file's place
  * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old file is untouched
  */
-export async function writeFileAtomically(file: string, parts: Parts, link: Link = 'replace'): Promise<void> {
+export async function writeFileAtomically(
+  file: string,
+  parts: Parts,
+  link: Link = 'replace',
+): Promise<void> {
   requireTarget(file, link);
   const target = targetOf(file, link);
   await sweep(target);
@@ -21,8 +26,8 @@ export async function writeFileAtomically(file: string, parts: Parts, link: Link
 }
 
 /**
- * Writes files that belong together into one folder, which is made where it is missing: all of them are complete on the disk before the
- * first replaces an older one.
+ * Writes files that belong together into one folder, which is made where it is missing: all of them
+ * are complete on the disk before the first replaces an older one.
  * @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT; the old files are untouched
  */
 export async function writeFilesAtomically(
@@ -39,14 +44,18 @@ export async function writeFilesAtomically(
       written.push({ file: target, temporary: await writeTemporary(target, parts) });
     }
   } catch (failure) {
-    for (const { temporary } of written) await rm(temporary, { force: true }).catch(() => undefined);
+    for (const { temporary } of written)
+      await rm(temporary, { force: true }).catch(() => undefined);
     throw failure;
   }
   for (const { file, temporary } of written) await replace(file, temporary);
 }
 
 /** Hashes what passes through. */
-export function sha256(): { through: (parts: Parts) => AsyncGenerator<Uint8Array>; digest: () => string } {
+export function sha256(): {
+  through: (parts: Parts) => AsyncGenerator<Uint8Array>;
+  digest: () => string;
+} {
   const hash = createHash('sha256');
   async function* through(parts: Parts): AsyncGenerator<Uint8Array> {
     for await (const part of parts) {
@@ -68,8 +77,11 @@ async function sweep(target: string): Promise<void> {
   const folder = path.dirname(target);
   const begin = `${path.basename(target)}.`;
   for (const name of await readdir(folder).catch(() => [])) {
-    const pid = name.startsWith(begin) ? /^(\d+)\.[\da-f]+\.partial$/.exec(name.slice(begin.length))?.[1] : undefined;
-    if (pid !== undefined && hasEnded(Number(pid))) await rm(path.join(folder, name), { force: true }).catch(() => undefined);
+    const pid = name.startsWith(begin)
+      ? /^(\d+)\.[\da-f]+\.partial$/.exec(name.slice(begin.length))?.[1]
+      : undefined;
+    if (pid !== undefined && hasEnded(Number(pid)))
+      await rm(path.join(folder, name), { force: true }).catch(() => undefined);
   }
 }
 
@@ -79,7 +91,8 @@ async function writeTemporary(file: string, parts: Parts): Promise<string> {
   try {
     handle = await attempt(file, open(temporary, 'wx'));
     for await (const part of parts) {
-      for (let at = 0; at < part.length; ) at += (await attempt(file, handle.write(part, at, part.length - at))).bytesWritten;
+      for (let at = 0; at < part.length; )
+        at += (await attempt(file, handle.write(part, at, part.length - at))).bytesWritten;
     }
     await attempt(file, handle.sync());
     await attempt(file, handle.close());

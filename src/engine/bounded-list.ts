@@ -1,13 +1,16 @@
 /**
- * Arrays of a caller, whose length is looked at before their elements are: one of length 2^32 - 1 takes no memory where it is made, and
- * all of it where it is read.
+ * Arrays of a caller, whose length is looked at before their elements are: one of length 2^32 - 1
+ * takes no memory where it is made, and all of it where it is read.
  */
 import { z } from 'zod';
 
 /** More than any request has; a list of token ids is the longest. */
 const MOST_ELEMENTS = 2 ** 24;
 
-/** Whether every index has an element: an array with holes may be of any length. The search ends at the first hole. */
+/**
+ * Whether every index has an element: an array with holes may be of any length. The search ends at
+ * the first hole.
+ */
 function isWhole(list: readonly unknown[]): boolean {
   for (let i = 0; i < list.length; i++) if (!(i in list)) return false;
   return true;
@@ -16,12 +19,18 @@ function isWhole(list: readonly unknown[]): boolean {
 /** What is wrong with the form of an array; undefined: nothing, or it is none. */
 export function wrongLength(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined;
-  if (value.length > MOST_ELEMENTS) return `has ${value.length} elements, at most ${MOST_ELEMENTS} are taken`;
+  if (value.length > MOST_ELEMENTS)
+    return `has ${value.length} elements, at most ${MOST_ELEMENTS} are taken`;
   return isWhole(value) ? undefined : 'has holes: an element is missing';
 }
 
 /** `list`, of arrays of a form that can be read. */
-export const bounded = <List extends z.ZodType>(list: List): z.ZodPipe<z.ZodCustom<unknown, unknown>, List> =>
+export const bounded = <List extends z.ZodType>(
+  list: List,
+): z.ZodPipe<z.ZodCustom<unknown, unknown>, List> =>
   z
-    .custom<unknown>((value) => wrongLength(value) === undefined, { error: ({ input }) => wrongLength(input), abort: true })
+    .custom<unknown>((value) => wrongLength(value) === undefined, {
+      error: ({ input }) => wrongLength(input),
+      abort: true,
+    })
     .pipe(list as z.ZodType<unknown, unknown>) as never;

@@ -13,9 +13,15 @@ export interface Branch {
   readonly from?: number;
 }
 
-const branch = z.strictObject({ at: z.int32().min(1), tokenIds, from: z.int32().min(0).default(0) });
+const branch = z.strictObject({
+  at: z.int32().min(1),
+  tokenIds,
+  from: z.int32().min(0).default(0),
+});
 
 /** @throws IsoproError INVALID_ARGUMENT; whether a branch is on the trunk is the addon's to say */
 export function nativeBranches(branches: readonly Branch[]): NativeBranch[] {
-  return checked(bounded(z.array(branch)), branches, 'branches').map(({ at, tokenIds: tokens, from }) => ({ at, tokens, from }));
+  return checked(bounded(z.array(branch)), branches, 'branches').map(
+    ({ at, tokenIds: tokens, from }) => ({ at, tokens, from }),
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * The chat template of a model file, as transformers renders it: jinja2's sandbox with `trim_blocks`, `lstrip_blocks`, `break`, `continue`
- * and `generation`. It is code from a file. What it may cost is bounded (`template/budget.ts`), so that it needs no thread and no clock.
+ * The chat template of a model file, as transformers renders it: jinja2's sandbox with
+ * `trim_blocks`, `lstrip_blocks`, `break`, `continue` and `generation`. It is code from a file.
+ * What it may cost is bounded (`template/budget.ts`), so that it needs no thread and no clock.
  */
 import { Budget } from './template/budget.js';
 import { isCorrected } from './template/corrections.js';
@@ -58,7 +59,10 @@ function bounded<T>(compute: () => T): T {
   try {
     return compute();
   } catch (error) {
-    if (error instanceof RangeError) throw new TemplateLimit('it nests too deeply, or makes a text that is too long', { cause: error });
+    if (error instanceof RangeError)
+      throw new TemplateLimit('it nests too deeply, or makes a text that is too long', {
+        cause: error,
+      });
     throw error;
   }
 }

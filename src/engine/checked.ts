@@ -7,15 +7,24 @@ import { plainIssue, plainWords, strangeKeys } from '../wrong-input.js';
 const MOST_SAID = 8;
 
 /** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
-export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+export function checked<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+): z.output<Schema> {
   const result = schema.safeParse(value, { error: plainWords });
   if (result.success) return result.data;
   const problems = result.error.issues.map(plainIssue).flatMap((issue) => {
-    const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys.slice(0, MOST_SAID + 1)) : [issue.message];
+    const said =
+      issue.code === 'unrecognized_keys'
+        ? strangeKeys(schema, issue.path, issue.keys.slice(0, MOST_SAID + 1))
+        : [issue.message];
     return said.map((words) => `${[what, ...issue.path].join('.')}: ${words}`);
   });
   const more = problems.length > MOST_SAID ? '; and more' : '';
-  throw new IsoproError('INVALID_ARGUMENT', `${problems.slice(0, MOST_SAID).join('; ')}${more}`, { cause: result.error });
+  throw new IsoproError('INVALID_ARGUMENT', `${problems.slice(0, MOST_SAID).join('; ')}${more}`, {
+    cause: result.error,
+  });
 }
 
 /** An AbortSignal of any realm. */
@@ -25,5 +34,8 @@ export const abortSignal = z.custom<AbortSignal>(
 );
 
 export function callback<T>(): z.ZodType<(argument: T) => void> {
-  return z.custom<(argument: T) => void>((value) => typeof value === 'function', 'expected a function');
+  return z.custom<(argument: T) => void>(
+    (value) => typeof value === 'function',
+    'expected a function',
+  );
 }

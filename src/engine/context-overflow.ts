@@ -1,19 +1,30 @@
 import { IsoproError } from '../errors.js';
 
-/** What holds a prompt with its answer: the context that the model was loaded with, and the one that it was trained for. */
+/**
+ * What holds a prompt with its answer: the context that the model was loaded with, and the one that
+ * it was trained for.
+ */
 export interface ContextLimits {
   readonly contextTokens: number;
   readonly trainedContext: number;
 }
 
 /** Tokens that a prompt and its reply may have together. */
-export const contextOf = ({ contextTokens, trainedContext }: ContextLimits): number => Math.min(contextTokens, trainedContext);
+export const contextOf = ({ contextTokens, trainedContext }: ContextLimits): number =>
+  Math.min(contextTokens, trainedContext);
 
 /** The remedy where the turns of an episode do not fit. */
-export const MORE_ROOM = 'give the model a larger context, or allow fewer tokens a reply or fewer turns';
+export const MORE_ROOM =
+  'give the model a larger context, or allow fewer tokens a reply or fewer turns';
 
-/** An error with the remedy that applies: where the model itself takes no more, a larger context is none. Any other error as it is. */
-export function withContextRemedy(error: unknown, { contextTokens, trainedContext }: ContextLimits): unknown {
+/**
+ * An error with the remedy that applies: where the model itself takes no more, a larger context is
+ * none. Any other error as it is.
+ */
+export function withContextRemedy(
+  error: unknown,
+  { contextTokens, trainedContext }: ContextLimits,
+): unknown {
   if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') return error;
   const needed = Number(
     /(?:needs|have) (\d+)|^(\d+) tokens/

@@ -1,14 +1,19 @@
 /**
- * The control tokens of a vocabulary in texts: where a template wrote them, and where a message only reads as if it had. A marker that
- * stands in no text tells the two apart: it is put behind the first character of whatever in a message would be found, wherever that
- * begins, and what holds it is none. No expression of any token is made: a file may name tokens of any length, and of a single character.
+ * The control tokens of a vocabulary in texts: where a template wrote them, and where a message
+ * only reads as if it had. A marker that stands in no text tells the two apart: it is put behind
+ * the first character of whatever in a message would be found, wherever that begins, and what holds
+ * it is none. No expression of any token is made: a file may name tokens of any length, and of a
+ * single character.
  */
 export interface ControlToken {
   readonly id: number;
   readonly text: string;
 }
 
-/** Longer ones are in no vocabulary that is known, and would be compared at every character of a message. */
+/**
+ * Longer ones are in no vocabulary that is known, and would be compared at every character of a
+ * message.
+ */
 const LONGEST = 256;
 /** Of all together: a hundred times what the vocabularies of image and speech models have. */
 const MOST_CHARACTERS = 2_000_000;
@@ -45,8 +50,10 @@ export class ControlTokens {
     for (const { id, text } of tokens) {
       this.#texts.set(id, text);
       characters += text.length;
-      if (text.length > LONGEST) this.problem ??= `the control token ${id} has ${text.length} characters, more than ${LONGEST}`;
-      else if (characters > MOST_CHARACTERS) this.problem ??= `the control tokens have more than ${MOST_CHARACTERS} characters together`;
+      if (text.length > LONGEST)
+        this.problem ??= `the control token ${id} has ${text.length} characters, more than ${LONGEST}`;
+      else if (characters > MOST_CHARACTERS)
+        this.problem ??= `the control tokens have more than ${MOST_CHARACTERS} characters together`;
       else if (text !== '') this.#add(id, text);
     }
   }
@@ -66,13 +73,16 @@ export class ControlTokens {
     return [...this.#texts.values()].some((token) => token.includes(text));
   }
 
-  /** The longest token that stands there. One of a single character stands nowhere before a marker. */
+  /**
+   * The longest token that stands there. One of a single character stands nowhere before a marker.
+   */
   #longestAt(text: string, at: number, marker: string | null): { id: number; end: number } | null {
     const single = at + String.fromCodePoint(text.codePointAt(at)!).length;
     let found: { id: number; end: number } | null = null;
     let node = this.#root.at(text.charCodeAt(at));
     for (let end = at + 1; node !== undefined; node = node.at(text.charCodeAt(end++)))
-      if (node.id !== null && !(end === single && marker !== null && text.startsWith(marker, end))) found = { id: node.id, end };
+      if (node.id !== null && !(end === single && marker !== null && text.startsWith(marker, end)))
+        found = { id: node.id, end };
     return found;
   }
 

@@ -1,4 +1,7 @@
-/** What of this machine and this installation matters to isopro-native: one finding each, with its remedy. */
+/**
+ * What of this machine and this installation matters to isopro-native: one finding each, with its
+ * remedy.
+ */
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -38,11 +41,24 @@ interface Tool {
 }
 
 export async function diagnose(): Promise<Finding[]> {
-  return [nodeVersion(), processor(), installation(), ...nativeAddon(), memory(), await disk(), sqlite(), ...(await toolchain()), load()];
+  return [
+    nodeVersion(),
+    processor(),
+    installation(),
+    ...nativeAddon(),
+    memory(),
+    await disk(),
+    sqlite(),
+    ...(await toolchain()),
+    load(),
+  ];
 }
 
 const ownManifest = (): { version: string; engines: { node: string } } =>
-  JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string; engines: { node: string } };
+  JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as {
+    version: string;
+    engines: { node: string };
+  };
 
 const packageVersion = (name: string): string => installedVersion(name) ?? 'not installed';
 
@@ -54,7 +70,12 @@ function nodeVersion(): Finding {
     status: enough ? 'ok' : 'fail',
     detail: `${process.version} on ${process.platform} ${release()} ${process.arch}`,
     remedy: enough ? null : `Install Node.js ${MINIMUM_NODE.join('.')} or newer.`,
-    facts: { node: process.versions.node, platform: process.platform, arch: process.arch, napi: process.versions.napi },
+    facts: {
+      node: process.versions.node,
+      platform: process.platform,
+      arch: process.arch,
+      napi: process.versions.napi,
+    },
   };
 }
 
@@ -69,12 +90,21 @@ function processor(): Finding {
   };
 }
 
-/** Full and light are what npm installs of a published package, light without its optional dependencies; else it was built here. */
+/**
+ * Full and light are what npm installs of a published package, light without its optional
+ * dependencies; else it was built here.
+ */
 function installation(): Finding {
   const candidate = addonCandidates().find((file) => existsSync(file));
-  const missing = Object.entries(OPTIONAL_PACKAGES).filter(([name]) => installedVersion(name) === null);
+  const missing = Object.entries(OPTIONAL_PACKAGES).filter(
+    ([name]) => installedVersion(name) === null,
+  );
   const prebuilt = candidate?.includes(`${path.sep}prebuilds${path.sep}`) === true;
-  const form = !prebuilt ? 'source' : missing.some(([name]) => name === 'or-tools-wasm') ? 'light' : 'full';
+  const form = !prebuilt
+    ? 'source'
+    : missing.some(([name]) => name === 'or-tools-wasm')
+      ? 'light'
+      : 'full';
   const made = {
     source: 'from source: the addon is compiled on this machine',
     light: 'light: with a prebuilt addon, without optional packages',
@@ -116,7 +146,9 @@ function nativeAddon(): Finding[] {
         check: 'back ends',
         status: metalMissing ? 'warn' : 'ok',
         detail: backends.map(({ name, description }) => `${name} (${description})`).join(', '),
-        remedy: metalMissing ? 'Metal was not found: reinstall with `npm install` so that @node-llama-cpp/mac-arm64-metal is there.' : null,
+        remedy: metalMissing
+          ? 'Metal was not found: reinstall with `npm install` so that @node-llama-cpp/mac-arm64-metal is there.'
+          : null,
         facts: { backends },
       },
       {
@@ -129,7 +161,15 @@ function nativeAddon(): Finding[] {
     ];
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
-    return [{ check: 'native addon', status: 'fail', detail: error.message, remedy: error.remedy, facts: { code: error.code } }];
+    return [
+      {
+        check: 'native addon',
+        status: 'fail',
+        detail: error.message,
+        remedy: error.remedy,
+        facts: { code: error.code },
+      },
+    ];
   }
 }
 
@@ -151,10 +191,15 @@ function memory(): Finding {
   };
 }
 
-/** Bytes that a program could still get. freemem counts the page cache as used; Linux tells what could be had. */
+/**
+ * Bytes that a program could still get. freemem counts the page cache as used; Linux tells what
+ * could be had.
+ */
 export function availableMemory(): number {
   try {
-    const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1];
+    const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(
+      readFileSync('/proc/meminfo', 'utf8'),
+    )?.[1];
     if (kilobytes !== undefined) return Number(kilobytes) * 1024;
   } catch {
     // Not Linux.
@@ -174,12 +219,16 @@ async function disk(): Promise<Finding> {
   } catch {
     writable = false;
   }
-  const status = !writable || free < MINIMUM_DISK ? 'fail' : free < COMFORTABLE_DISK ? 'warn' : 'ok';
+  const status =
+    !writable || free < MINIMUM_DISK ? 'fail' : free < COMFORTABLE_DISK ? 'warn' : 'ok';
   return {
     check: 'cache folder',
     status,
     detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'cannot be written'}`,
-    remedy: status === 'ok' ? null : 'Set ISOPRO_HOME to a folder that can be written, on a disk with room for models.',
+    remedy:
+      status === 'ok'
+        ? null
+        : 'Set ISOPRO_HOME to a folder that can be written, on a disk with room for models.',
     facts: { folder: home, freeBytes: free, writable },
   };
 }
@@ -187,7 +236,9 @@ async function disk(): Promise<Finding> {
 function sqlite(): Finding {
   const version = packageVersion('better-sqlite3');
   try {
-    const Database = createRequire(import.meta.url)('better-sqlite3') as typeof import('better-sqlite3');
+    const Database = createRequire(import.meta.url)(
+      'better-sqlite3',
+    ) as typeof import('better-sqlite3');
     const database = new Database(':memory:');
     const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string };
     database.close();
@@ -236,7 +287,9 @@ function load(): Finding {
       process.platform === 'win32'
         ? 'not measured on Windows'
         : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
-    remedy: busy ? 'Other programs keep the cores busy: decoding slows down and timings mean little.' : null,
+    remedy: busy
+      ? 'Other programs keep the cores busy: decoding slows down and timings mean little.'
+      : null,
     facts: { loadAverage: oneMinute },
   };
 }

@@ -1,4 +1,7 @@
-/** Asks a server about a model file before fetching it: reachable, how large, which content, resumable, a GGUF at all? */
+/**
+ * Asks a server about a model file before fetching it: reachable, how large, which content,
+ * resumable, a GGUF at all?
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
 import { hubEndpoint } from './model-location.js';
@@ -22,10 +25,17 @@ const ATTEMPTS = 3;
 const RETRY_MS = 500;
 const TIMEOUT_MS = 30_000;
 
-/** The message of a failed fetch: Node hides the reason (refused, no such host, reset) in a chain of causes. */
+/**
+ * The message of a failed fetch: Node hides the reason (refused, no such host, reset) in a chain of
+ * causes.
+ */
 export function networkReason(error: unknown): string {
   const reasons: string[] = [];
-  for (let current = error; current !== undefined && current !== null && reasons.length < 4; current = (current as Error).cause) {
+  for (
+    let current = error;
+    current !== undefined && current !== null && reasons.length < 4;
+    current = (current as Error).cause
+  ) {
     const { message, code, name } = current as NodeJS.ErrnoException;
     const text = message !== '' ? message : (code ?? name);
     if (text !== 'fetch failed') reasons.push(text);
@@ -36,16 +46,25 @@ export function networkReason(error: unknown): string {
 /** What HF_TOKEN allows; sent to the hub alone, never to where it redirects. */
 export function authorization(url: URL): Record<string, string> {
   const token = process.env.HF_TOKEN;
-  return token && url.origin === new URL(hubEndpoint()).origin ? { authorization: `Bearer ${token}` } : {};
+  return token && url.origin === new URL(hubEndpoint()).origin
+    ? { authorization: `Bearer ${token}` }
+    : {};
 }
 
-/** A connection that broke, perhaps one that the server had closed while it was kept for reuse; not a server that is not there. */
+/**
+ * A connection that broke, perhaps one that the server had closed while it was kept for reuse; not
+ * a server that is not there.
+ */
 function connectionBroke(error: unknown): boolean {
   const code = ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code;
   return code === 'UND_ERR_SOCKET' || code === 'ECONNRESET';
 }
 
-async function request(url: URL, headers: Record<string, string>, signal: AbortSignal | undefined): Promise<Response> {
+async function request(
+  url: URL,
+  headers: Record<string, string>,
+  signal: AbortSignal | undefined,
+): Promise<Response> {
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
   for (let attempt = 1; ; ++attempt) {
     try {
@@ -54,7 +73,8 @@ async function request(url: URL, headers: Record<string, string>, signal: AbortS
         redirect: 'manual',
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       });
-      if ((response.status < 500 && response.status !== 429) || attempt === ATTEMPTS) return response;
+      if ((response.status < 500 && response.status !== 429) || attempt === ATTEMPTS)
+        return response;
       await response.body?.cancel();
     } catch (error) {
       if (attempt === ATTEMPTS || !connectionBroke(error)) throw error;
@@ -64,7 +84,8 @@ async function request(url: URL, headers: Record<string, string>, signal: AbortS
 }
 
 function statusMessage(url: string, status: number): string {
-  if (status === 401 || status === 403) return `${url} answered ${status}: it needs permission (set HF_TOKEN for a gated model)`;
+  if (status === 401 || status === 403)
+    return `${url} answered ${status}: it needs permission (set HF_TOKEN for a gated model)`;
   if (status === 404) return `${url} answered 404: there is no such file`;
   return `${url} answered ${status}`;
 }
@@ -80,7 +101,8 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
   try {
     for (let hop = 0; hop <= MAX_REDIRECTS; ++hop) {
       const response = await request(url, { range: 'bytes=0-3' }, signal);
-      // The hub names content and size on its own answer, before it redirects to where the bytes are.
+      // The hub names content and size on its own answer, before it redirects to where the bytes
+      // are.
       const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '')?.[1];
       sha256 ??= linked ?? null;
       size ??= Number(response.headers.get('x-linked-size')) || null;
@@ -110,15 +132,25 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
         ranges: response.status === 206 && response.headers.get('accept-ranges') === 'bytes',
       };
     }
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} redirects more than ${MAX_REDIRECTS} times`);
+    throw new IsoproError(
+      'MODEL_DOWNLOAD_FAILED',
+      `${address} redirects more than ${MAX_REDIRECTS} times`,
+    );
   } catch (error) {
     if (error instanceof IsoproError) throw error;
     if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} could not be reached: ${networkReason(error)}`, { cause: error });
+    throw new IsoproError(
+      'MODEL_DOWNLOAD_FAILED',
+      `${address} could not be reached: ${networkReason(error)}`,
+      { cause: error },
+    );
   }
 }
 
-/** A login page or an error page with status 200 is found out before gigabytes of another file are fetched. */
+/**
+ * A login page or an error page with status 200 is found out before gigabytes of another file are
+ * fetched.
+ */
 async function requireMagic(address: string, response: Response): Promise<void> {
   const reader = response.body?.getReader();
   let start = '';
@@ -128,27 +160,42 @@ async function requireMagic(address: string, response: Response): Promise<void> 
     start += Buffer.from(value.subarray(0, 4)).toString('latin1');
   }
   await reader?.cancel();
-  if (start.slice(0, 4) !== 'GGUF') throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} is not a GGUF file`);
+  if (start.slice(0, 4) !== 'GGUF')
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} is not a GGUF file`);
 }
 
 /**
  * The file that the hub holds for a quantisation of a repository.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
-export async function hubFileOfTag(owner: string, repository: string, tag: string, signal?: AbortSignal): Promise<string> {
-  const address = new URL(`${hubEndpoint()}v2/${[owner, repository, 'manifests', tag].map(encodeURIComponent).join('/')}`);
+export async function hubFileOfTag(
+  owner: string,
+  repository: string,
+  tag: string,
+  signal?: AbortSignal,
+): Promise<string> {
+  const address = new URL(
+    `${hubEndpoint()}v2/${[owner, repository, 'manifests', tag].map(encodeURIComponent).join('/')}`,
+  );
   let answer: unknown;
   try {
-    // The hub adds the GGUF file's name to the manifest for this user agent only (llama.cpp, pull request 11195).
+    // The hub adds the GGUF file's name to the manifest for this user agent only (llama.cpp, pull
+    // request 11195).
     const response = await request(address, { 'user-agent': 'llama-cpp' }, signal);
-    if (!response.ok) throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
+    if (!response.ok)
+      throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
     answer = await response.json();
   } catch (error) {
     if (error instanceof IsoproError) throw error;
     if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} could not be read: ${networkReason(error)}`, { cause: error });
+    throw new IsoproError(
+      'MODEL_DOWNLOAD_FAILED',
+      `${address.href} could not be read: ${networkReason(error)}`,
+      { cause: error },
+    );
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
-  if (typeof file !== 'string' || file === '') throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} names no GGUF file`);
+  if (typeof file !== 'string' || file === '')
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} names no GGUF file`);
   return file;
 }

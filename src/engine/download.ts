@@ -1,6 +1,6 @@
 /**
- * Brings a model file into its place: probed first, fetched beside its place, checked, and only then given its name.
- * One process fetches a file at a time; others wait for it.
+ * Brings a model file into its place: probed first, fetched beside its place, checked, and only
+ * then given its name. One process fetches a file at a time; others wait for it.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -36,7 +36,8 @@ const LOCK_POLL_MS = 250;
 const FRUITLESS_ATTEMPTS = 3;
 const PROGRESS_MS = 100;
 
-const cancelled = (signal: AbortSignal | undefined): IsoproError => abortError('the download was cancelled', signal);
+const cancelled = (signal: AbortSignal | undefined): IsoproError =>
+  abortError('the download was cancelled', signal);
 
 function failed(message: string, destination: string, cause?: unknown): IsoproError {
   return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
@@ -46,15 +47,22 @@ function failed(message: string, destination: string, cause?: unknown): IsoproEr
 }
 
 /** @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED */
-export async function downloadModel(model: RemoteModel, options: DownloadOptions = {}): Promise<void> {
+export async function downloadModel(
+  model: RemoteModel,
+  options: DownloadOptions = {},
+): Promise<void> {
   const { signal } = options;
   if (signal?.aborted === true) throw cancelled(signal);
   const folder = path.dirname(model.path);
   const names = splitParts(path.basename(model.path));
   // Short names beside the place: its own may be as long as a file system allows.
   const partialNames =
-    names.length === 1 ? ['model.gguf'] : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
-  const urls = splitParts(model.url.split('/').at(-1) ?? '').map((name) => new URL(name, model.url).href);
+    names.length === 1
+      ? ['model.gguf']
+      : splitParts(`model${path.basename(model.path).slice(-'-00001-of-00001.gguf'.length)}`);
+  const urls = splitParts(model.url.split('/').at(-1) ?? '').map(
+    (name) => new URL(name, model.url).href,
+  );
   const identity = createHash('sha256').update(model.path).digest('hex').slice(0, 16);
   const partials = path.join(folder, '.partial');
   try {
@@ -68,7 +76,9 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
     const files = await Promise.all(
       (names.length === urls.length && names.length > 1 ? urls : [model.url]).map((url) =>
         probeFile(url, signal).catch((error: unknown) => {
-          throw error instanceof IsoproError && error.code === 'MODEL_DOWNLOAD_FAILED' ? failed(error.message, model.path, error) : error;
+          throw error instanceof IsoproError && error.code === 'MODEL_DOWNLOAD_FAILED'
+            ? failed(error.message, model.path, error)
+            : error;
         }),
       ),
     );
@@ -77,8 +87,9 @@ export async function downloadModel(model: RemoteModel, options: DownloadOptions
       .digest('hex')
       .slice(0, 16);
     const partial = path.join(partials, `${identity}-${version}`);
-    // A broken-off run is continued only where its result can be proven: another file may stand behind the URL by now, and a machine
-    // that lost power may have kept the length of what was written and not its bytes.
+    // A broken-off run is continued only where its result can be proven: another file may stand
+    // behind the URL by now, and a machine that lost power may have kept the length of what was
+    // written and not its bytes.
     const resumable = files.every((file) => file.sha256 !== null && file.ranges);
     for (const name of await readdir(partials)) {
       if (name.startsWith(`${identity}-`) && (name !== path.basename(partial) || !resumable)) {
@@ -106,10 +117,13 @@ async function exists(file: string): Promise<boolean> {
 }
 
 /**
- * A lock between processes that ends with its owner, however that ends: an open write transaction of SQLite.
- * Returns the function that releases it.
+ * A lock between processes that ends with its owner, however that ends: an open write transaction
+ * of SQLite. Returns the function that releases it.
  */
-async function acquireLock(file: string, { signal, onProgress }: DownloadOptions): Promise<() => void> {
+async function acquireLock(
+  file: string,
+  { signal, onProgress }: DownloadOptions,
+): Promise<() => void> {
   const database = new Database(file, { timeout: 0 });
   try {
     for (;;) {
@@ -129,10 +143,16 @@ async function acquireLock(file: string, { signal, onProgress }: DownloadOptions
 }
 
 function totalSize(files: readonly RemoteFile[]): number | null {
-  return files.every((file) => file.size !== null) ? files.reduce((sum, file) => sum + (file.size ?? 0), 0) : null;
+  return files.every((file) => file.size !== null)
+    ? files.reduce((sum, file) => sum + (file.size ?? 0), 0)
+    : null;
 }
 
-async function requireSpace(files: readonly RemoteFile[], partial: string, destination: string): Promise<void> {
+async function requireSpace(
+  files: readonly RemoteFile[],
+  partial: string,
+  destination: string,
+): Promise<void> {
   const total = totalSize(files);
   if (total === null) return;
   const { bavail, bsize } = await statfs(partial);
@@ -156,16 +176,30 @@ async function fetchAll(
   const totalBytes = totalSize(files);
   let before = 0;
   for (const [index, file] of files.entries()) {
-    await fetchFile(file, path.join(partial, names[index] ?? ''), before, totalBytes, destination, options);
+    await fetchFile(
+      file,
+      path.join(partial, names[index] ?? ''),
+      before,
+      totalBytes,
+      destination,
+      options,
+    );
     before += file.size ?? 0;
   }
 }
 
-/** Where the bytes of a response belong: after what is there, or from the start where the server sends the whole file. */
+/**
+ * Where the bytes of a response belong: after what is there, or from the start where the server
+ * sends the whole file.
+ */
 function startOf(response: Response, file: RemoteFile, have: number): number {
   if (response.status !== 206) return 0;
   const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '');
-  if (range === null || Number(range[1]) !== have || (file.size !== null && Number(range[2]) !== file.size))
+  if (
+    range === null ||
+    Number(range[1]) !== have ||
+    (file.size !== null && Number(range[2]) !== file.size)
+  )
     throw new Error(
       `the server answered with another range than bytes ${have}- (${response.headers.get('content-range') ?? 'none named'})`,
     );
@@ -190,23 +224,33 @@ async function fetchFile(
     onProgress?.({ phase: 'downloading', downloadedBytes: before + received, totalBytes });
   };
   let fruitless = 0;
-  let most = 0; // bytes that were there before any attempt: a server that begins again each time brings nothing on
+  // bytes that were there before any attempt: a server that begins again each time brings nothing
+  // on
+  let most = 0;
   for (;;) {
     const there = file.ranges ? await sizeOf(target) : 0;
     const have = file.size !== null && there > file.size ? 0 : there;
     if (have > 0 && have === file.size) return;
     most = Math.max(most, have);
     const stalled = new AbortController();
-    const watchdog = setTimeout(() => stalled.abort(new Error(`the server sent nothing for ${Math.round(stallMs / 1000)} s`)), stallMs);
-    const either = signal === undefined ? stalled.signal : AbortSignal.any([signal, stalled.signal]);
+    const watchdog = setTimeout(
+      () => stalled.abort(new Error(`the server sent nothing for ${Math.round(stallMs / 1000)} s`)),
+      stallMs,
+    );
+    const either =
+      signal === undefined ? stalled.signal : AbortSignal.any([signal, stalled.signal]);
     let received = 0;
     try {
       // Of a redirected request fetch takes the token away.
-      const headers: Record<string, string> = { 'accept-encoding': 'identity', ...authorization(new URL(file.url)) };
+      const headers: Record<string, string> = {
+        'accept-encoding': 'identity',
+        ...authorization(new URL(file.url)),
+      };
       if (have > 0) headers.range = `bytes=${have}-`;
       if (have > 0 && file.etag !== null) headers['if-range'] = file.etag;
       const response = await fetch(file.url, { headers, signal: either });
-      if (!response.ok || response.body === null) throw new Error(`the server answered ${response.status}`);
+      if (!response.ok || response.body === null)
+        throw new Error(`the server answered ${response.status}`);
       const start = startOf(response, file, have);
       const count = new Transform({
         transform(chunk: Buffer, _encoding, done) {
@@ -217,13 +261,22 @@ async function fetchFile(
         },
       });
       const sink = createWriteStream(target, { flags: start === 0 ? 'w' : 'a' });
-      await pipeline(Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]), count, sink, { signal: either });
+      await pipeline(
+        Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]),
+        count,
+        sink,
+        { signal: either },
+      );
       return;
     } catch (error) {
       if (signal?.aborted === true) throw cancelled(signal);
       fruitless = file.ranges && (await sizeOf(target)) > most ? 0 : fruitless + 1;
       if (fruitless === FRUITLESS_ATTEMPTS || stalled.signal.aborted)
-        throw failed(`${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`, destination, error);
+        throw failed(
+          `${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`,
+          destination,
+          error,
+        );
     } finally {
       clearTimeout(watchdog);
     }
@@ -256,7 +309,10 @@ async function checkAll(
     if (file.sha256 === null) continue;
     const hash = createHash('sha256');
     try {
-      for await (const chunk of createReadStream(target, { highWaterMark: 2 ** 20, ...(signal === undefined ? {} : { signal }) })) {
+      for await (const chunk of createReadStream(target, {
+        highWaterMark: 2 ** 20,
+        ...(signal === undefined ? {} : { signal }),
+      })) {
         hash.update(chunk as Buffer);
         checked += (chunk as Buffer).length;
         onProgress?.({ phase: 'checking', downloadedBytes: checked, totalBytes });
@@ -267,7 +323,10 @@ async function checkAll(
     const digest = hash.digest('hex');
     if (digest !== file.sha256) {
       await rm(partial, { recursive: true, force: true });
-      throw failed(`${file.url} arrived damaged: its SHA-256 is ${digest}, announced was ${file.sha256}`, destination);
+      throw failed(
+        `${file.url} arrived damaged: its SHA-256 is ${digest}, announced was ${file.sha256}`,
+        destination,
+      );
     }
   }
 }

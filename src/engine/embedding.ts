@@ -16,7 +16,10 @@ export interface EmbedOptions {
   readonly signal?: AbortSignal;
 }
 
-/** One row and one number a text, in the order of the texts. JSON.stringify writes the rows as lists. */
+/**
+ * One row and one number a text, in the order of the texts. JSON.stringify writes the rows as
+ * lists.
+ */
 export interface Embeddings {
   /** Unit vectors, [d_model]: the product of two is the cosine of their angle. */
   readonly rows: readonly Float32Array[];
@@ -25,15 +28,21 @@ export interface Embeddings {
 }
 
 const textOrIds = z
-  .custom<string | TokenIds>((value) => typeof value === 'string' || Array.isArray(value) || types.isInt32Array(value), {
-    error: 'expected a text or token ids',
-    abort: true,
-  })
+  .custom<string | TokenIds>(
+    (value) => typeof value === 'string' || Array.isArray(value) || types.isInt32Array(value),
+    {
+      error: 'expected a text or token ids',
+      abort: true,
+    },
+  )
   .pipe(z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds]));
 const embedTexts = bounded(z.array(textOrIds));
 const embedOptions = z.strictObject({
   adapter: z
-    .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
+    .custom<Adapter | null>(
+      (value) => value === null || typeof (value as Adapter).id === 'string',
+      'expected an Adapter or null',
+    )
     .optional(),
   signal: abortSignal.optional(),
 });
@@ -48,15 +57,24 @@ export interface EmbeddingModel {
 }
 
 /**
- * One call of the engine a text, so that what else the model is asked for runs between two of them. The adapter stays until the last one,
- * whatever becomes of the caller's handle.
+ * One call of the engine a text, so that what else the model is asked for runs between two of them.
+ * The adapter stays until the last one, whatever becomes of the caller's handle.
  */
-export async function embedEach(texts: readonly (string | TokenIds)[], options: EmbedOptions, model: EmbeddingModel): Promise<Embeddings> {
+export async function embedEach(
+  texts: readonly (string | TokenIds)[],
+  options: EmbedOptions,
+  model: EmbeddingModel,
+): Promise<Embeddings> {
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
   const held = adapter?.again();
   try {
-    return await embedWith(adapter === undefined ? undefined : (held?.native ?? null), valid, signal, model);
+    return await embedWith(
+      adapter === undefined ? undefined : (held?.native ?? null),
+      valid,
+      signal,
+      model,
+    );
   } finally {
     held?.dispose();
   }
@@ -71,20 +89,29 @@ async function embedWith(
   const { addon, native, limits, vocabularySize } = model;
   const context = contextOf(limits);
   const ids: Int32Array[] = [];
-  for (const text of texts) ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
+  for (const text of texts)
+    ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
   for (const [index, tokens] of ids.entries()) {
     const { length } = tokens;
-    if (length === 0) throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
+    if (length === 0)
+      throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
     const strange = tokens.find((id) => id < 0 || id >= vocabularySize);
     if (strange !== undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: there is no token ${strange} in a vocabulary of ${vocabularySize}`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `texts.${index}: there is no token ${strange} in a vocabulary of ${vocabularySize}`,
+      );
     if (length <= context) continue;
     const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context}`;
     throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);
   }
   const rows: Float32Array[] = [];
   for (const tokens of ids) {
-    rows.push(await cancellable(addon, signal, (cancellation) => native.embed(tokens, applied, cancellation)));
+    rows.push(
+      await cancellable(addon, signal, (cancellation) =>
+        native.embed(tokens, applied, cancellation),
+      ),
+    );
   }
   return withJson({ rows, tokens: ids.map(({ length }) => length) });
 }

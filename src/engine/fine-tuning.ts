@@ -1,4 +1,7 @@
-/** Fine-tuning of a LoRA adapter on a file: the order of the examples, steps, validation, early stop, resumption. */
+/**
+ * Fine-tuning of a LoRA adapter on a file: the order of the examples, steps, validation, early
+ * stop, resumption.
+ */
 import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import type { OptimiserSettings, StepStatistics, Trainer, TrainSequence } from './trainer.js';
@@ -7,9 +10,13 @@ import type { OptimiserSettings, StepStatistics, Trainer, TrainSequence } from '
 export const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
 
 /** Steps of so many passes over the examples. */
-export const stepsOf = (examples: number, batchSize: number, epochs: number): number => Math.ceil(examples / batchSize) * epochs;
+export const stepsOf = (examples: number, batchSize: number, epochs: number): number =>
+  Math.ceil(examples / batchSize) * epochs;
 
-/** The learning rate warms up over 3 % of the steps, and then follows the schedule, which ends after the last step: every step trains. */
+/**
+ * The learning rate warms up over 3 % of the steps, and then follows the schedule, which ends after
+ * the last step: every step trains.
+ */
 export const optimiserOf = (
   learningRate: number,
   schedule: NonNullable<OptimiserSettings['schedule']>,
@@ -32,7 +39,10 @@ export interface CallOptions {
 export interface Learning<Example> {
   readonly trainer: Trainer;
   /** One update. `stats.loss` is this learning's own. */
-  step(batch: readonly Example[], options: CallOptions): Promise<{ readonly stats: StepStatistics; readonly figures: Figures }>;
+  step(
+    batch: readonly Example[],
+    options: CallOptions,
+  ): Promise<{ readonly stats: StepStatistics; readonly figures: Figures }>;
   /** Of the model as it stands: sums over the batch, and what they are to be divided by. */
   measure(
     batch: readonly Example[],
@@ -46,7 +56,11 @@ export const likelihood = (trainer: Trainer): Learning<TrainSequence> => ({
   step: async (batch, options) => ({ stats: await trainer.step(batch, options), figures: {} }),
   async measure(batch, options) {
     const { sequences, tokens } = await trainer.evaluate(batch, options);
-    return { loss: sequences.reduce((sum, sequence) => sum + sequence.loss, 0), figures: {}, count: tokens };
+    return {
+      loss: sequences.reduce((sum, sequence) => sum + sequence.loss, 0),
+      figures: {},
+      count: tokens,
+    };
   },
 });
 
@@ -55,7 +69,10 @@ export interface Validation<Example> {
   readonly examples: readonly Example[];
   /** Steps between two measurements; the last step has one too. */
   readonly every: number;
-  /** Measurements in a row that are no better than the best one before, after which training stops; 0: never. */
+  /**
+   * Measurements in a row that are no better than the best one before, after which training stops;
+   * 0: never.
+   */
   readonly patience: number;
   /** Of an interrupted training: what was measured up to the step where it goes on. */
   readonly before?: readonly ValidationLoss[];
@@ -81,7 +98,12 @@ export interface FineTuningPlan<Example> {
 export type FineTuningEvent =
   | { readonly kind: 'step'; readonly stats: StepStatistics; readonly figures: Figures }
   /** `best`: of all after a step; `stop`: no step follows. */
-  | ({ readonly kind: 'validation'; readonly best: boolean; readonly stop: boolean; readonly figures: Figures } & ValidationLoss);
+  | ({
+      readonly kind: 'validation';
+      readonly best: boolean;
+      readonly stop: boolean;
+      readonly figures: Figures;
+    } & ValidationLoss);
 
 /** Means of the model as it stands, a batch at a time. */
 async function means<Example>(
@@ -96,14 +118,19 @@ async function means<Example>(
     const measured = await learning.measure(examples.slice(from, from + batchSize), options);
     loss += measured.loss;
     count += measured.count;
-    for (const [name, value] of Object.entries(measured.figures)) sums[name] = (sums[name] ?? 0) + value;
+    for (const [name, value] of Object.entries(measured.figures))
+      sums[name] = (sums[name] ?? 0) + value;
   }
-  return { loss: loss / count, figures: Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / count])) };
+  return {
+    loss: loss / count,
+    figures: Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / count])),
+  };
 }
 
 /**
- * Steps from where the trainer stands up to `steps`, or to where validation has stopped improving. Every epoch has its own order, which
- * depends on the seed alone: a resumed training sees the same batches, and stops at the same step, as an uninterrupted one.
+ * Steps from where the trainer stands up to `steps`, or to where validation has stopped improving.
+ * Every epoch has its own order, which depends on the seed alone: a resumed training sees the same
+ * batches, and stops at the same step, as an uninterrupted one.
  * @throws IsoproError NUMERIC_FAILURE for a step that is not finite; as Trainer.step
  */
 export async function* fineTune<Example>(
@@ -115,11 +142,21 @@ export async function* fineTune<Example>(
   const options = signal === undefined ? {} : { signal };
   const measured: ValidationLoss[] = [...(validation?.before ?? [])];
   const stopped = (): boolean => {
-    const best = measured.findIndex(({ loss }) => loss === Math.min(...measured.map((each) => each.loss)));
-    return validation !== undefined && validation.patience > 0 && measured.length - 1 - best >= validation.patience;
+    const best = measured.findIndex(
+      ({ loss }) => loss === Math.min(...measured.map((each) => each.loss)),
+    );
+    return (
+      validation !== undefined &&
+      validation.patience > 0 &&
+      measured.length - 1 - best >= validation.patience
+    );
   };
   async function* measure(step: number): AsyncGenerator<FineTuningEvent> {
-    if (validation === undefined || (step % validation.every !== 0 && step !== steps) || measured.some((each) => each.step === step))
+    if (
+      validation === undefined ||
+      (step % validation.every !== 0 && step !== steps) ||
+      measured.some((each) => each.step === step)
+    )
       return;
     const { loss, figures } = await means(learning, validation.examples, batchSize, options);
     const best = step > 0 && measured.every((each) => each.step === 0 || loss < each.loss);
@@ -133,7 +170,9 @@ export async function* fineTune<Example>(
   for (let step = trainer.info.steps; step < steps && !stopped(); step++) {
     if (Math.floor(step / batchesPerEpoch) !== epoch) {
       epoch = Math.floor(step / batchesPerEpoch);
-      order = new Random(deriveSeed({ runSeed: seed, purpose: 'epoch', iteration: epoch, problemId: '', sample: 0 })).shuffle(examples);
+      order = new Random(
+        deriveSeed({ runSeed: seed, purpose: 'epoch', iteration: epoch, problemId: '', sample: 0 }),
+      ).shuffle(examples);
     }
     const from = (step % batchesPerEpoch) * batchSize;
     const { stats, figures } = await learning.step(order.slice(from, from + batchSize), options);

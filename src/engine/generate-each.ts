@@ -1,4 +1,7 @@
-/** Generation from any number of prompts: they are read as they are needed, and memory holds a window of them. */
+/**
+ * Generation from any number of prompts: they are read as they are needed, and memory holds a
+ * window of them.
+ */
 import { setImmediate } from 'node:timers/promises';
 import type { GenerationProgress, StageTime } from './addon.js';
 import { namedPrompt, type GenerateRequest, type Prompt } from './generate-request.js';
@@ -6,7 +9,10 @@ import type { Rollout } from './generation.js';
 import { withJson } from './json-form.js';
 import type { Model } from './model.js';
 
-/** Rollouts of one request. The last of a window run in a batch that is no longer full: with so many that costs a few per cent. */
+/**
+ * Rollouts of one request. The last of a window run in a batch that is no longer full: with so many
+ * that costs a few per cent.
+ */
 const WINDOW = 1024;
 /** Rendering a prompt takes a millisecond or two; signals are heard between so many. */
 const RENDERED_TOGETHER = 32;
@@ -25,10 +31,12 @@ export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | '
 }
 
 /**
- * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of prompts and samples, each as soon as
- * those before it have. Seeds are those of one request with all prompts; a window of prompts is decoded together, so that the last bits of
- * the logits are those of the window.
- * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts of the windows before
+ * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of
+ * prompts and samples, each as soon as those before it have. Seeds are those of one request with
+ * all prompts; a window of prompts is decoded together, so that the last bits of the logits are
+ * those of the window.
+ * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts
+ *   of the windows before
  */
 export async function* generateEach(
   model: Model,
@@ -36,9 +44,20 @@ export async function* generateEach(
 ): AsyncGenerator<NamedRollout, void> {
   const samples = request.samples ?? 1;
   const none: StageTime = { seconds: 0, processorSeconds: 0 };
-  const done: Done = { finished: 0, sampledTokens: 0, promptTokens: 0, prefill: none, decode: none, draw: none };
+  const done: Done = {
+    finished: 0,
+    sampledTokens: 0,
+    promptTokens: 0,
+    prefill: none,
+    decode: none,
+    draw: none,
+  };
   let first = 0;
-  for await (const window of windows(model, prompts, Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))))) {
+  for await (const window of windows(
+    model,
+    prompts,
+    Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))),
+  )) {
     const places = window.flatMap(({ rendered: { seeds } }, prompt) =>
       Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })),
     );
@@ -47,10 +66,18 @@ export async function* generateEach(
     const named = (rollout: Rollout): NamedRollout => {
       const { asked, rendered } = window[rollout.promptIndex]!;
       const id = rendered.id === undefined ? {} : { promptId: rendered.id };
-      return withJson({ ...rollout, promptIndex: first + rollout.promptIndex, prompt: asked, ...id });
+      return withJson({
+        ...rollout,
+        promptIndex: first + rollout.promptIndex,
+        prompt: asked,
+        ...id,
+      });
     };
     let last: GenerationProgress | undefined;
-    const numbered = window.map(({ rendered }, at) => ({ ...rendered, id: rendered.id ?? String(first + at) }));
+    const numbered = window.map(({ rendered }, at) => ({
+      ...rendered,
+      id: rendered.id ?? String(first + at),
+    }));
     const rollouts = model.generate({
       ...request,
       prompts: numbered,
@@ -83,7 +110,10 @@ export async function* generateEach(
   }
 }
 
-type Done = Pick<GenerationProgress, 'finished' | 'sampledTokens' | 'promptTokens' | 'prefill' | 'decode' | 'draw'>;
+type Done = Pick<
+  GenerationProgress,
+  'finished' | 'sampledTokens' | 'promptTokens' | 'prefill' | 'decode' | 'draw'
+>;
 
 const added = (a: StageTime, b: StageTime): StageTime => ({
   seconds: a.seconds + b.seconds,
@@ -124,7 +154,10 @@ async function* windows(
       ...(prompt.tokenIds && { tokenIds: prompt.tokenIds }),
     };
     const written = messages !== undefined || text !== undefined;
-    window.push({ asked, rendered: written ? { ...prompt, tokenIds: model.promptIds({ messages, text }) } : prompt });
+    window.push({
+      asked,
+      rendered: written ? { ...prompt, tokenIds: model.promptIds({ messages, text }) } : prompt,
+    });
     if (window.length % RENDERED_TOGETHER === 0) await setImmediate();
     if (window.length < size) continue;
     yield window;

@@ -1,4 +1,7 @@
-/** The request of Model.generate: its fields, their limits and defaults, checked once where it enters. */
+/**
+ * The request of Model.generate: its fields, their limits and defaults, checked once where it
+ * enters.
+ */
 import { types } from 'node:util';
 import { z } from 'zod';
 import type { Adapter } from './adapter.js';
@@ -14,14 +17,17 @@ import { copied } from './typed-array.js';
 export type TokenIds = Int32Array | readonly number[];
 
 /**
- * A prompt: what the user says, or chat messages, rendered by the model's template with a generation prompt; a text that the model
- * continues, without a template; or token ids as they are.
+ * A prompt: what the user says, or chat messages, rendered by the model's template with a
+ * generation prompt; a text that the model continues, without a template; or token ids as they are.
  */
 export interface NamedPrompt {
   /** Short for one message of the user. */
   readonly prompt?: string;
   readonly messages?: readonly MessageInput[];
-  /** After a BOS where the vocabulary asks for one. The name of a control token is text like any other. */
+  /**
+   * After a BOS where the vocabulary asks for one. The name of a control token is text like any
+   * other.
+   */
   readonly text?: string;
   readonly tokenIds?: TokenIds;
   /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
@@ -46,9 +52,14 @@ export interface SamplingSettings {
   readonly repeatPenalty?: number;
   /** Default 64. */
   readonly repeatWindow?: number;
-  /** Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0. */
+  /**
+   * Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0.
+   */
   readonly presencePenalty?: number;
-  /** Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off. Default 0. */
+  /**
+   * Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off.
+   * Default 0.
+   */
   readonly frequencyPenalty?: number;
   /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
   readonly logitBias?: Readonly<Record<number, number>>;
@@ -59,15 +70,15 @@ export interface SamplingSettings {
 /** How a reply is sampled, and when it ends. */
 export interface ReplySettings {
   /**
-   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence penalties, grammar and `minTokens`,
-   * temperature, top-k, top-p, min-p.
+   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
+   * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
    */
   readonly sampling?: SamplingSettings;
   /** Per sample. Default 256. */
   readonly maxTokens?: number;
   /**
-   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens; only a grammar whose document is whole
-   * does. Default 0.
+   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens;
+   * only a grammar whose document is whole does. Default 0.
    */
   readonly minTokens?: number;
   /** With each token, so many of the most likely ones; at most 20. Default 0. */
@@ -75,13 +86,18 @@ export interface ReplySettings {
   /** Text before the first of these is kept. */
   readonly stop?: readonly string[];
   readonly stopTokens?: readonly number[];
-  /** From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere. */
+  /**
+   * From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere.
+   */
   readonly stopBefore?: string;
   /** Go on after an end-of-sequence or end-of-turn token. Default false. */
   readonly ignoreEndOfSequence?: boolean;
   /** GBNF; its start rule is `root`. */
   readonly grammar?: string;
-  /** Every complete answer is a document of it; a schema that a grammar cannot keep is GRAMMAR_INVALID (docs/commands/generate.md). */
+  /**
+   * Every complete answer is a document of it; a schema that a grammar cannot keep is
+   * GRAMMAR_INVALID (docs/commands/generate.md).
+   */
   readonly jsonSchema?: object;
   /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
   readonly adapter?: Adapter | null;
@@ -91,37 +107,45 @@ export interface ReplySettings {
 }
 
 export interface GenerateRequest extends ReplySettings {
-  /** Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for `{ prompt }`. */
+  /**
+   * Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for
+   * `{ prompt }`.
+   */
   readonly prompts: readonly (Prompt | string)[];
   /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
   readonly samples?: number;
   /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
   readonly captureBoundary?: number;
   /**
-   * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its own, room for the longest prompt and
-   * `maxTokens`: fewer run where the model's `contextTokens` hold fewer of them.
+   * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its own,
+   * room for the longest prompt and `maxTokens`: fewer run where the model's `contextTokens` hold
+   * fewer of them.
    */
   readonly maxSequences?: number;
   readonly onProgress?: (progress: GenerationProgress) => void;
 }
 
-/** One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
+/**
+ * One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`.
+ */
 export interface BatchRequest extends NamedPrompt, ReplySettings {
   /**
-   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or 'stop' the reply, with finish 'length',
-   * where the context is full. Default 'refuse'.
+   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or
+   * 'stop' the reply, with finish 'length', where the context is full. Default 'refuse'.
    */
   readonly whenContextFull?: 'refuse' | 'stop';
   /**
-   * The same tokens and log-probabilities, bit for bit, whatever else runs: those of `Model.generate` for one sample of the same prompt,
-   * `id` and seed on a model with `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default false.
+   * The same tokens and log-probabilities, bit for bit, whatever else runs: those of
+   * `Model.generate` for one sample of the same prompt, `id` and seed on a model with
+   * `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default
+   * false.
    */
   readonly deterministic?: boolean;
   /** Requests find kept prefixes of their own partition alone. Default ''. */
   readonly cachePartition?: string;
   /**
-   * Where there is not room for all, a lower one runs first: one that runs already pauses for it, and its tokens go on from there later.
-   * Of the same rank, whoever came first. Default 0.
+   * Where there is not room for all, a lower one runs first: one that runs already pauses for it,
+   * and its tokens go on from there later. Of the same rank, whoever came first. Default 0.
    */
   readonly rank?: number;
 }
@@ -136,14 +160,19 @@ export const tokenIds = z
       (Array.isArray(value) &&
         wrongLength(value) === undefined &&
         value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
-    { error: ({ input }) => wrongLength(input) ?? 'expected an Int32Array or an array of whole numbers', abort: true },
+    {
+      error: ({ input }) =>
+        wrongLength(input) ?? 'expected an Int32Array or an array of whole numbers',
+      abort: true,
+    },
   )
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
 /** In the place of zod's words where what should be an object of this form is none. */
 const formed = (form: string) => ({
-  error: ({ code }: z.core.$ZodRawIssue) => (code === 'invalid_type' ? `takes an object: ${form}` : undefined),
+  error: ({ code }: z.core.$ZodRawIssue) =>
+    code === 'invalid_type' ? `takes an object: ${form}` : undefined,
 });
 
 /** Of a prompt. */
@@ -151,7 +180,9 @@ const promptFields = {
   prompt: z
     .string({
       error: ({ input }) =>
-        typeof input === 'object' ? 'takes a text, which the user says; messages, text and tokenIds stand in its place' : undefined,
+        typeof input === 'object'
+          ? 'takes a text, which the user says; messages, text and tokenIds stand in its place'
+          : undefined,
     })
     .optional(),
   messages: chatMessages.optional(),
@@ -161,16 +192,20 @@ const promptFields = {
 };
 
 const oneContent = [
-  ({ prompt, messages, text, tokenIds: ids }: PromptContent & { readonly prompt?: string | undefined }): boolean =>
+  ({
+    prompt,
+    messages,
+    text,
+    tokenIds: ids,
+  }: PromptContent & { readonly prompt?: string | undefined }): boolean =>
     [prompt, messages, text, ids].filter((form) => form !== undefined).length === 1,
   'a prompt has exactly one of prompt, messages, text and tokenIds',
 ] as const;
 
 /** A prompt, or what has one, as chat messages where it is what the user says. */
-function asMessages<T extends { prompt?: string | undefined; messages?: readonly MessageInput[] | undefined }>({
-  prompt,
-  ...rest
-}: T): Omit<T, 'prompt'> {
+function asMessages<
+  T extends { prompt?: string | undefined; messages?: readonly MessageInput[] | undefined },
+>({ prompt, ...rest }: T): Omit<T, 'prompt'> {
   return prompt === undefined ? rest : { ...rest, messages: [{ role: 'user', content: prompt }] };
 }
 
@@ -193,9 +228,14 @@ const replyFields = {
       presencePenalty: penalty,
       frequencyPenalty: penalty,
       logitBias: z
-        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), singleOrZero.min(-100).max(100))
+        .record(
+          z.string().regex(/^\d{1,9}$/, 'expected a token id'),
+          singleOrZero.min(-100).max(100),
+        )
         .default({})
-        .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
+        .transform((biases) =>
+          Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const),
+        ),
       seed: seed.default(0n),
     })
     .prefault({}),
@@ -207,9 +247,17 @@ const replyFields = {
   stopBefore: z.string().default(''),
   ignoreEndOfSequence: z.boolean().default(false),
   grammar: z.string().min(1).optional(),
-  jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
+  jsonSchema: z
+    .custom<object>(
+      (value) => typeof value === 'object' && value !== null,
+      'expected a JSON Schema',
+    )
+    .optional(),
   adapter: z
-    .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
+    .custom<Adapter | null>(
+      (value) => value === null || typeof (value as Adapter).id === 'string',
+      'expected an Adapter or null',
+    )
     .optional(),
   adapterScale: single.default(1),
   signal: abortSignal.optional(),
@@ -223,7 +271,8 @@ const oneGrammar = [
 
 const roomForLeast = [
   // below its own limit maxTokens has had its complaint
-  ({ minTokens, maxTokens }: { minTokens: number; maxTokens: number }): boolean => maxTokens < 1 || minTokens <= maxTokens,
+  ({ minTokens, maxTokens }: { minTokens: number; maxTokens: number }): boolean =>
+    maxTokens < 1 || minTokens <= maxTokens,
   'minTokens is more than maxTokens',
 ] as const;
 
@@ -281,7 +330,9 @@ const batchRequestSchema = z
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
 
 /** What the addon is told of how to reply. @throws IsoproError GRAMMAR_INVALID */
-export function nativeReplySettings(request: Omit<CheckedRequest, 'prompts' | 'samples' | 'maxSequences'>): NativeReplySettings {
+export function nativeReplySettings(
+  request: Omit<CheckedRequest, 'prompts' | 'samples' | 'maxSequences'>,
+): NativeReplySettings {
   const { logitBias, ...sampling } = request.sampling;
   return {
     sampling: {
@@ -296,7 +347,10 @@ export function nativeReplySettings(request: Omit<CheckedRequest, 'prompts' | 's
     stopTokens: Int32Array.from(request.stopTokens),
     stopBefore: request.stopBefore,
     ignoreEndOfSequence: request.ignoreEndOfSequence,
-    grammar: request.jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(request.jsonSchema),
+    grammar:
+      request.jsonSchema === undefined
+        ? (request.grammar ?? '')
+        : grammarOfJsonSchema(request.jsonSchema),
     adapterScale: request.adapterScale,
   };
 }

@@ -2,7 +2,15 @@
 import { offAbort, onAbort } from '../abort.js';
 import { withReason } from '../errors.js';
 import type { Adapter } from './adapter.js';
-import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout, type TokenChance } from './addon.js';
+import {
+  fromNative,
+  typed,
+  type Addon,
+  type GenerationProgress,
+  type NativeModel,
+  type NativeRollout,
+  type TokenChance,
+} from './addon.js';
 import { withContextRemedy } from './context-overflow.js';
 import { nativeReplySettings, type CheckedRequest } from './generate-request.js';
 import { withJson } from './json-form.js';
@@ -26,18 +34,27 @@ export interface Rollout {
   readonly tokenIds: Int32Array;
   /** Without end-of-turn token and stop string. */
   readonly text: string;
-  /** Natural log-probability of each sampled token under the model's own distribution: temperature 1, nothing cut. */
+  /**
+   * Natural log-probability of each sampled token under the model's own distribution: temperature
+   * 1, nothing cut.
+   */
   readonly logprobs: Float32Array;
   /**
-   * Natural log-probability of each sampled token under the distribution that it was drawn from: after repeat penalty,
-   * grammar, temperature and truncation, each renormalised. 0 at temperature 0. At temperature 1 with nothing else set,
-   * bit for bit `logprobs`.
+   * Natural log-probability of each sampled token under the distribution that it was drawn from:
+   * after repeat penalty, grammar, temperature and truncation, each renormalised. 0 at temperature
+   * 0. At temperature 1 with nothing else set, bit for bit `logprobs`.
    */
   readonly sampledLogprobs: Float32Array;
-  /** For each sampled token the `topLogprobs` most likely ones under the model's own distribution, most likely first; absent at 0. */
+  /**
+   * For each sampled token the `topLogprobs` most likely ones under the model's own distribution,
+   * most likely first; absent at 0.
+   */
   readonly topLogprobs?: readonly (readonly TokenChance[])[];
   readonly finish: 'stop' | 'length' | 'aborted';
-  /** Of its draws, 64 bits in decimal digits: a form that JSON takes, and that a request takes again. */
+  /**
+   * Of its draws, 64 bits in decimal digits: a form that JSON takes, and that a request takes
+   * again.
+   */
   readonly seed: string;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId: string | null;
@@ -75,7 +92,8 @@ export async function* runGeneration(
   if (signal?.aborted === true) abort();
   onAbort(signal, abort);
   // Asynchronous, so that what the addon throws at once arrives like what it throws later.
-  const start = async (...call: Parameters<NativeModel['generate']>): Promise<GenerationProgress> => native.generate(...call);
+  const start = async (...call: Parameters<NativeModel['generate']>): Promise<GenerationProgress> =>
+    native.generate(...call);
   const running = start(
     {
       ...settings,
@@ -126,7 +144,10 @@ export async function* runGeneration(
           finish: rollout.finish,
           seed: rollout.seed.toString(),
           adapterId: active?.id ?? null,
-          boundary: rollout.boundary === null ? null : { layer: captureBoundary as number, modelHash, rows: rollout.boundary },
+          boundary:
+            rollout.boundary === null
+              ? null
+              : { layer: captureBoundary as number, modelHash, rows: rollout.boundary },
         });
       }
       if (outcome !== undefined) break;

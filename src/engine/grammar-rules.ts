@@ -1,13 +1,19 @@
 /** The rules of a GBNF grammar that are written one after the other; equal ones are one. */
-/** What the reader of grammars takes (native/inference/grammar_rules.cpp), and the rest for what stands around. */
+/**
+ * What the reader of grammars takes (native/inference/grammar_rules.cpp), and the rest for what
+ * stands around.
+ */
 const MOST_SYMBOLS = 190_000;
 const LONGEST = 1_000_000;
 
 /** Not less than the symbols that a body becomes, its repetitions written out. */
 function symbolsOf(body: string): number {
   let symbols = 1;
-  for (const [part, least, most] of body.matchAll(/\{(\d+)(?:,(\d*))?\}|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[\w-]+|[()|*?+]/g)) {
-    if (least !== undefined) symbols += Number(least) + 4 * Math.max(1, Number(most || least) - Number(least));
+  for (const [part, least, most] of body.matchAll(
+    /\{(\d+)(?:,(\d*))?\}|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[\w-]+|[()|*?+]/g,
+  )) {
+    if (least !== undefined)
+      symbols += Number(least) + 4 * Math.max(1, Number(most || least) - Number(least));
     else symbols += part.startsWith('"') ? part.length : 2;
   }
   return symbols;
@@ -30,7 +36,10 @@ export class GrammarRules {
 
   /** Whether there is room for a rule with this body. */
   fits(body: string): boolean {
-    return this.#names.has(body) || (this.#symbols + symbolsOf(body) <= MOST_SYMBOLS && this.#length + body.length <= LONGEST);
+    return (
+      this.#names.has(body) ||
+      (this.#symbols + symbolsOf(body) <= MOST_SYMBOLS && this.#length + body.length <= LONGEST)
+    );
   }
 
   write(name: string, body: string): void {

@@ -11,11 +11,14 @@ export interface ModelInspection extends Omit<NativeInspection, 'metadata'> {
 }
 
 /**
- * Reads header, metadata and tensor table of a model or an adapter: a GGUF file, or an alias or URI that is in the cache.
+ * Reads header, metadata and tensor table of a model or an adapter: a GGUF file, or an alias or URI
+ * that is in the cache.
  * @throws IsoproError MODEL_NOT_FOUND; MODEL_CORRUPT where the structure itself cannot be read
  */
 export async function inspectModel(pathOrAlias: string): Promise<ModelInspection> {
-  const { path } = await resolveModel(checked(z.string().min(1), pathOrAlias, 'pathOrAlias'), { download: false });
+  const { path } = await resolveModel(checked(z.string().min(1), pathOrAlias, 'pathOrAlias'), {
+    download: false,
+  });
   const { metadata, ...inspection } = await settled(loadAddon().addon.inspectModel(path));
   return { ...inspection, metadata: dictionary(metadata) };
 }

@@ -10,13 +10,19 @@ const both = (a: Json | undefined, b: Json | undefined): Json => {
   return identity(a) === identity(b) ? a : { allOf: [a, b] };
 };
 
-const larger = (a: Json, b: Json): Json | undefined => (typeof a === 'number' && typeof b === 'number' ? Math.max(a, b) : undefined);
-const smaller = (a: Json, b: Json): Json | undefined => (typeof a === 'number' && typeof b === 'number' ? Math.min(a, b) : undefined);
+const larger = (a: Json, b: Json): Json | undefined =>
+  typeof a === 'number' && typeof b === 'number' ? Math.max(a, b) : undefined;
+const smaller = (a: Json, b: Json): Json | undefined =>
+  typeof a === 'number' && typeof b === 'number' ? Math.min(a, b) : undefined;
 
 function types(a: Json, b: Json): Json | undefined {
   const [one, other] = [[a].flat() as Json[], [b].flat() as Json[]];
-  const has = (list: readonly Json[], type: Json): boolean => list.includes(type) || (type === 'integer' && list.includes('number'));
-  const shared = [...one.filter((type) => has(other, type)), ...other.filter((type) => !one.includes(type) && has(one, type))];
+  const has = (list: readonly Json[], type: Json): boolean =>
+    list.includes(type) || (type === 'integer' && list.includes('number'));
+  const shared = [
+    ...one.filter((type) => has(other, type)),
+    ...other.filter((type) => !one.includes(type) && has(one, type)),
+  ];
   return shared.length === 0 ? undefined : shared.length === 1 ? shared[0]! : shared;
 }
 
@@ -32,20 +38,29 @@ const JOINED: Readonly<Record<string, (a: Json, b: Json) => Json | undefined>> =
   items: both,
   additionalItems: both,
   ...Object.fromEntries(
-    ['minLength', 'minItems', 'minProperties', 'minimum', 'exclusiveMinimum'].map((keyword) => [keyword, larger] as const),
+    ['minLength', 'minItems', 'minProperties', 'minimum', 'exclusiveMinimum'].map(
+      (keyword) => [keyword, larger] as const,
+    ),
   ),
   ...Object.fromEntries(
-    ['maxLength', 'maxItems', 'maxProperties', 'maximum', 'exclusiveMaximum'].map((keyword) => [keyword, smaller] as const),
+    ['maxLength', 'maxItems', 'maxProperties', 'maximum', 'exclusiveMaximum'].map(
+      (keyword) => [keyword, smaller] as const,
+    ),
   ),
 };
 
 /** Names that one of two schemas declares are for the other what it says of further ones. */
 function propertiesOf(a: Schema, b: Schema): Schema {
-  const [one, other] = [a.properties, b.properties].map((properties) => (isSchema(properties) ? properties : {})) as [Schema, Schema];
+  const [one, other] = [a.properties, b.properties].map((properties) =>
+    isSchema(properties) ? properties : {},
+  ) as [Schema, Schema];
   const of = (declared: Schema, schema: Schema, name: string): Json | undefined =>
     Object.hasOwn(declared, name) ? declared[name]! : schema.additionalProperties;
   return Object.fromEntries(
-    [...new Set([...Object.keys(one), ...Object.keys(other)])].map((name) => [name, both(of(one, a, name), of(other, b, name))]),
+    [...new Set([...Object.keys(one), ...Object.keys(other)])].map((name) => [
+      name,
+      both(of(one, a, name), of(other, b, name)),
+    ]),
   );
 }
 
@@ -59,7 +74,11 @@ function pair(a: Schema, b: Schema): Schema | string {
     [b, a],
   ] as const) {
     const names = OF_OTHER_NAMES.find((keyword) => one[keyword] !== undefined);
-    if (names !== undefined && (other.properties ?? other.additionalProperties ?? other[names]) !== undefined) return names;
+    if (
+      names !== undefined &&
+      (other.properties ?? other.additionalProperties ?? other[names]) !== undefined
+    )
+      return names;
   }
   const joined: Record<string, Json> = { ...a };
   for (const [keyword, value] of Object.entries(b)) {

@@ -11,7 +11,10 @@ function toJSON(this: object): unknown {
   return plain({ ...this });
 }
 
-/** The same result, whose arrays JSON.stringify writes as lists; those of a copy of its fields as objects. */
+/**
+ * The same result, whose arrays JSON.stringify writes as lists; those of a copy of its fields as
+ * objects.
+ */
 export function withJson<Result extends object>(result: Result): Result {
   return Object.defineProperty(result, 'toJSON', { value: toJSON });
 }

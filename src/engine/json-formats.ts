@@ -23,7 +23,9 @@ const KEPT = new Map([
   ['date-time', `${DATE} "T" ${TIME}`],
   ['uuid', uuid()],
 ]);
-/** Those of JSON Schema, and those that zod writes of its own texts; other names are an annotation. */
+/**
+ * Those of JSON Schema, and those that zod writes of its own texts; other names are an annotation.
+ */
 const NOT_KEPT = new Set(
   (
     'duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri iri-reference uri-template json-pointer ' +
@@ -31,11 +33,18 @@ const NOT_KEPT = new Set(
     'url guid cuid cuid2 ulid xid ksuid nanoid emoji cidrv4 cidrv6 mac base64 base64url jwt e164 json-string hex lowercase uppercase'
   ).split(' '),
 );
-export const isFormatOfTexts = (format: string): boolean => KEPT.has(format) || NOT_KEPT.has(format);
+export const isFormatOfTexts = (format: string): boolean =>
+  KEPT.has(format) || NOT_KEPT.has(format);
 export const isFormatOfIntegers = (format: string): boolean => INTEGERS.has(format);
 
-/** Bounds of integers that OpenAPI and others name by a format; those of 64 bits allow all digits that are written. */
-const INTEGERS: ReadonlyMap<string, readonly [number, number]> = new Map<string, readonly [number, number]>([
+/**
+ * Bounds of integers that OpenAPI and others name by a format; those of 64 bits allow all digits
+ * that are written.
+ */
+const INTEGERS: ReadonlyMap<string, readonly [number, number]> = new Map<
+  string,
+  readonly [number, number]
+>([
   ...[8, 16, 32].flatMap((bits) => [
     [`int${bits}`, [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1]] as const,
     [`uint${bits}`, [0, 2 ** bits - 1]] as const,

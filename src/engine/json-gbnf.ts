@@ -1,6 +1,12 @@
-/** JSON in GBNF: the rules that all schemas share, texts, repetitions, and names that are none of some. */
+/**
+ * JSON in GBNF: the rules that all schemas share, texts, repetitions, and names that are none of
+ * some.
+ */
 
-/** Rules that schemas share. A string's characters count as one whatever their spelling, as `maxLength` has it. */
+/**
+ * Rules that schemas share. A string's characters count as one whatever their spelling, as
+ * `maxLength` has it.
+ */
 export const SHARED = `
 ws ::= (" " | "\\n" [ \\t]{0,20})?
 comma ::= "," ws
@@ -27,9 +33,13 @@ const codePoint = (c: string): string => `\\U${c.codePointAt(0)!.toString(16).pa
 /** x, between `least` and `most` times. */
 export const times = (x: string, least: number, most: number): string =>
   most === 0 ? '' : most === Infinity ? `${x}{${least},}` : `${x}{${least},${most}}`;
-export const sequence = (...parts: string[]): string => parts.filter((part) => part !== '').join(' ');
+export const sequence = (...parts: string[]): string =>
+  parts.filter((part) => part !== '').join(' ');
 
-/** A quoted name that is none of these. It has no escapes, with which a name could be spelt in many ways. */
+/**
+ * A quoted name that is none of these. It has no escapes, with which a name could be spelt in many
+ * ways.
+ */
 export function otherName(define: (body: string) => string, names: readonly string[]): string {
   /** @param spelt the names that begin in this way, of so many UTF-16 units */
   const beyond = (spelt: readonly string[], length: number): string => {

@@ -1,8 +1,10 @@
 /**
- * JSON Schema (draft 2020-12, and what draft 7 says in other words) as a GBNF grammar of which every text is a document of the schema. What
- * a grammar cannot keep is refused by name, or left out where a caller asks for what can be kept. Some documents of a schema are never
- * written: an object has its declared properties in their order, all of them where `required` is absent, and others only where
- * `additionalProperties` asks for them; an array has all of its `prefixItems`; numbers have at most 16 digits before and after the point.
+ * JSON Schema (draft 2020-12, and what draft 7 says in other words) as a GBNF grammar of which
+ * every text is a document of the schema. What a grammar cannot keep is refused by name, or left
+ * out where a caller asks for what can be kept. Some documents of a schema are never written: an
+ * object has its declared properties in their order, all of them where `required` is absent, and
+ * others only where `additionalProperties` asks for them; an array has all of its `prefixItems`;
+ * numbers have at most 16 digits before and after the point.
  */
 import type { Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
@@ -44,7 +46,10 @@ const DEEPEST = 100;
 const LONGEST_NAME = 500;
 /** Characters of the schemas that are put together from others. */
 const MOST_JOINED = 2 ** 22;
-/** What a rule may be: a GBNF expression, and for each of its alternatives the rules without which it is not complete. */
+/**
+ * What a rule may be: a GBNF expression, and for each of its alternatives the rules without which
+ * it is not complete.
+ */
 interface Form {
   readonly gbnf: string;
   readonly needs: readonly (readonly string[])[];
@@ -81,7 +86,11 @@ export class SchemaGrammar {
     try {
       document = JSON.parse(JSON.stringify(schema)) as Json;
     } catch (cause) {
-      throw new IsoproError('GRAMMAR_INVALID', `the JSON Schema is not JSON: ${(cause as Error).message}`, { cause });
+      throw new IsoproError(
+        'GRAMMAR_INVALID',
+        `the JSON Schema is not JSON: ${(cause as Error).message}`,
+        { cause },
+      );
     }
     return new Compiler(withoutAnnotations(document), this.#rules, keeping).compile();
   }
@@ -91,7 +100,10 @@ export class SchemaGrammar {
   }
 }
 
-/** @throws IsoproError GRAMMAR_INVALID that names the keyword and its place, where some text of a grammar would not follow the schema */
+/**
+ * @throws IsoproError GRAMMAR_INVALID that names the keyword and its place, where some text of a
+ *   grammar would not follow the schema
+ */
 export function grammarOfJsonSchema(schema: object): string {
   const grammar = new SchemaGrammar();
   const root = grammar.add(schema);
@@ -104,7 +116,10 @@ class Compiler {
   readonly #grammar: GrammarRules;
   readonly #keeping: Keeping;
   /** By the place of a schema and what is asked beside it: the rule of its values. */
-  readonly #rules = new Map<string, { readonly pointer: string; readonly rule: string; readonly narrowing: Narrowing }>();
+  readonly #rules = new Map<
+    string,
+    { readonly pointer: string; readonly rule: string; readonly narrowing: Narrowing }
+  >();
   readonly #forms = new Map<string, Form>();
   /** Rules that others refer to, though they are not written yet. */
   readonly #referred = new Set<string>();
@@ -119,7 +134,12 @@ class Compiler {
 
   compile(): string {
     const { objects = false } = this.#keeping;
-    const root = this.#rule('#', objects && this.#document === true ? {} : this.#document, 0, objects ? { objects } : {});
+    const root = this.#rule(
+      '#',
+      objects && this.#document === true ? {} : this.#document,
+      0,
+      objects ? { objects } : {},
+    );
     this.#refuseEndless();
     return root;
   }
@@ -141,9 +161,16 @@ class Compiler {
 
   /**
    * The name of the rule of a schema's values.
-   * @param place what tells the schema apart from others: its pointer, or for one that was put together what it says
+   * @param place what tells the schema apart from others: its pointer, or for one that was put
+   *   together what it says
    */
-  #rule(pointer: string, schema: Json, depth: number, narrowing: Narrowing = {}, place = pointer): string {
+  #rule(
+    pointer: string,
+    schema: Json,
+    depth: number,
+    narrowing: Narrowing = {},
+    place = pointer,
+  ): string {
     const { partly = false } = this.#keeping;
     const key = `${JSON.stringify(narrowing)}${place}`;
     const known = this.#rules.get(key);
@@ -166,7 +193,10 @@ class Compiler {
     this.#rules.set(key, { pointer, rule, narrowing });
     const form = this.#kept(pointer, schema, depth + 1, narrowing);
     // One of objects alone stays so, whatever becomes of the other.
-    const twin = this.#referred.has(rule) || narrowing.objects === true ? undefined : this.#grammar.twin(form.gbnf);
+    const twin =
+      this.#referred.has(rule) || narrowing.objects === true
+        ? undefined
+        : this.#grammar.twin(form.gbnf);
     if (twin !== undefined) {
       this.#grammar.withdraw(rule);
       this.#rules.set(key, { pointer, rule: twin, narrowing });
@@ -185,7 +215,12 @@ class Compiler {
         this.#fitting(pointer, said, form.gbnf);
         return form;
       } catch (error) {
-        if (this.#keeping.partly !== true || !(error instanceof Refusal) || error.pointer !== pointer) throw error;
+        if (
+          this.#keeping.partly !== true ||
+          !(error instanceof Refusal) ||
+          error.pointer !== pointer
+        )
+          throw error;
         const fewer = without(said, error.keywords);
         if (Object.keys(fewer).length === Object.keys(said).length) throw error;
         said = fewer;
@@ -196,30 +231,63 @@ class Compiler {
   #form(pointer: string, given: Schema, depth: number, narrowing: Narrowing): Form {
     const schema = assertions(given);
     // a library writes the pattern of a format beside it: what was asked for is the format
-    if (schema.pattern !== undefined && typeof schema.format === 'string' && gbnfOfFormat(schema.format) === undefined)
-      refuse(pointer, ['format', 'pattern'], `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
-    for (const keyword of Object.keys(schema)) if (!KEPT.has(keyword)) refuse(pointer, [keyword], `a grammar cannot keep "${keyword}"`);
-    if (given.$id !== undefined && pointer !== '#') refuse(pointer, ['$id'], 'a grammar cannot keep "$id" within a schema');
-    if (COMBINING.some((keyword) => schema[keyword] !== undefined)) return this.#combined(pointer, schema, depth, narrowing);
+    if (
+      schema.pattern !== undefined &&
+      typeof schema.format === 'string' &&
+      gbnfOfFormat(schema.format) === undefined
+    )
+      refuse(
+        pointer,
+        ['format', 'pattern'],
+        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
+      );
+    for (const keyword of Object.keys(schema))
+      if (!KEPT.has(keyword)) refuse(pointer, [keyword], `a grammar cannot keep "${keyword}"`);
+    if (given.$id !== undefined && pointer !== '#')
+      refuse(pointer, ['$id'], 'a grammar cannot keep "$id" within a schema');
+    if (COMBINING.some((keyword) => schema[keyword] !== undefined))
+      return this.#combined(pointer, schema, depth, narrowing);
     for (const keyword of ['const', 'enum'] as const) {
       if (schema[keyword] === undefined) continue;
-      const beside = Object.keys(schema).find((other) => !['const', 'enum', 'type', 'nullable'].includes(other));
-      if (beside !== undefined) refuse(pointer, [beside], `a grammar cannot keep "${beside}" beside "${keyword}"`);
-      const values = this.#said.values(pointer, schema).filter((value) => narrowing.objects !== true || isSchema(value));
+      const beside = Object.keys(schema).find(
+        (other) => !['const', 'enum', 'type', 'nullable'].includes(other),
+      );
+      if (beside !== undefined)
+        refuse(pointer, [beside], `a grammar cannot keep "${beside}" beside "${keyword}"`);
+      const values = this.#said
+        .values(pointer, schema)
+        .filter((value) => narrowing.objects !== true || isSchema(value));
       if (values.length === 0) refuse(pointer, [], `no value of "${keyword}" is an object`);
-      return { gbnf: values.map((value) => literal(JSON.stringify(value))).join(' | '), needs: [[]] };
+      return {
+        gbnf: values.map((value) => literal(JSON.stringify(value))).join(' | '),
+        needs: [[]],
+      };
     }
     const types = this.#said.types(pointer, schema);
     const bound = [...BOUNDS, 'multipleOf'].find((keyword) => schema[keyword] !== undefined);
-    if (bound !== undefined && (bound === 'multipleOf' || schema.type === undefined || types === null || types.includes('number')))
-      refuse(pointer, [bound], `a grammar cannot keep "${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`);
+    if (
+      bound !== undefined &&
+      (bound === 'multipleOf' ||
+        schema.type === undefined ||
+        types === null ||
+        types.includes('number'))
+    )
+      refuse(
+        pointer,
+        [bound],
+        `a grammar cannot keep "${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
+      );
     if (narrowing.objects === true) {
-      if (types !== null && !types.includes('object')) refuse(pointer, [], 'it describes no object');
+      if (types !== null && !types.includes('object'))
+        refuse(pointer, [], 'it describes no object');
       return this.#object(pointer, schema, depth, narrowing);
     }
     if (types === null) return ANY;
     const forms = types.map((type) => this.#typed(pointer, type, schema, depth, narrowing));
-    return { gbnf: forms.map(({ gbnf }) => gbnf).join(' | '), needs: forms.flatMap(({ needs }) => needs) };
+    return {
+      gbnf: forms.map(({ gbnf }) => gbnf).join(' | '),
+      needs: forms.flatMap(({ needs }) => needs),
+    };
   }
 
   #typed(pointer: string, type: Type, schema: Schema, depth: number, narrowing: Narrowing): Form {
@@ -232,7 +300,9 @@ class Compiler {
 
   /** A schema of other schemas for the same value. */
   #combined(pointer: string, schema: Schema, depth: number, narrowing: Narrowing): Form {
-    const rules = this.#alone(pointer, schema, depth, narrowing) ?? [this.#joined(pointer, schema, depth, narrowing)];
+    const rules = this.#alone(pointer, schema, depth, narrowing) ?? [
+      this.#joined(pointer, schema, depth, narrowing),
+    ];
     return { gbnf: rules.join(' | '), needs: rules.map((rule) => [rule]), same: rules };
   }
 
@@ -241,10 +311,14 @@ class Compiler {
     const [keyword, ...more] = COMBINING.filter((one) => schema[one] !== undefined);
     const rest = without(schema, COMBINING);
     if (keyword === undefined || more.length > 0) return null;
-    const besides = Object.keys(rest).filter((other) => other !== 'type' || !this.#said.isOfTypes(pointer, schema, keyword));
+    const besides = Object.keys(rest).filter(
+      (other) => other !== 'type' || !this.#said.isOfTypes(pointer, schema, keyword),
+    );
     if (besides.length > 0) return null;
-    if (keyword === '$ref') return [this.#rule(...this.#said.target(pointer, schema.$ref), depth, narrowing)];
-    if (keyword !== 'allOf') return this.#alternatives(pointer, keyword, schema[keyword], depth, narrowing);
+    if (keyword === '$ref')
+      return [this.#rule(...this.#said.target(pointer, schema.$ref), depth, narrowing)];
+    if (keyword !== 'allOf')
+      return this.#alternatives(pointer, keyword, schema[keyword], depth, narrowing);
     const { allOf } = schema;
     if (!isList(allOf) || allOf.length !== 1) return null;
     return [this.#rule(under(pointer, 'allOf', 0), allOf[0]!, depth, narrowing)];
@@ -254,23 +328,42 @@ class Compiler {
   #joined(pointer: string, schema: Schema, depth: number, narrowing: Narrowing): string {
     const joined = this.#said.conjunction(pointer, schema);
     const said = identity(joined);
-    const by = (one: Schema): string => this.#rule(under(pointer, 'allOf'), one, depth, narrowing, `=${said}`);
-    const [keyword, ...more] = (['anyOf', 'oneOf'] as const).filter((one) => joined[one] !== undefined);
+    const by = (one: Schema): string =>
+      this.#rule(under(pointer, 'allOf'), one, depth, narrowing, `=${said}`);
+    const [keyword, ...more] = (['anyOf', 'oneOf'] as const).filter(
+      (one) => joined[one] !== undefined,
+    );
     const rest = without(joined, keyword === undefined ? [] : [keyword]);
     const alternatives = keyword === undefined ? undefined : joined[keyword];
     if (more.length > 0) refuse(pointer, ['oneOf'], 'a grammar cannot keep "oneOf" beside "anyOf"');
     const copies = isList(alternatives) && Object.keys(rest).length > 0 ? alternatives : [];
     this.#joinedLength += said.length + copies.length * identity(rest).length;
     if (this.#joinedLength > MOST_JOINED)
-      refuse(pointer, [...COMBINING], 'this combines too many other schemas: write it out, or refer to it');
-    return by(keyword === undefined || copies.length === 0 ? joined : { [keyword]: copies.map((one) => ({ allOf: [rest, one] })) });
+      refuse(
+        pointer,
+        [...COMBINING],
+        'this combines too many other schemas: write it out, or refer to it',
+      );
+    return by(
+      keyword === undefined || copies.length === 0
+        ? joined
+        : { [keyword]: copies.map((one) => ({ allOf: [rest, one] })) },
+    );
   }
 
-  #alternatives(pointer: string, keyword: 'anyOf' | 'oneOf', schemas: Json | undefined, depth: number, narrowing: Narrowing): string[] {
-    if (!isList(schemas) || schemas.length === 0) return refuse(pointer, [keyword], `"${keyword}" is not a list of schemas`);
+  #alternatives(
+    pointer: string,
+    keyword: 'anyOf' | 'oneOf',
+    schemas: Json | undefined,
+    depth: number,
+    narrowing: Narrowing,
+  ): string[] {
+    if (!isList(schemas) || schemas.length === 0)
+      return refuse(pointer, [keyword], `"${keyword}" is not a list of schemas`);
     const places = schemas.map((schema, i) => [under(pointer, keyword, i), schema] as const);
     const possible = places.filter(([, schema]) => !allowsNone(schema));
-    const shapeOf = ([place, schema]: readonly [string, Json]): Shape => this.#said.shape(place, schema, []);
+    const shapeOf = ([place, schema]: readonly [string, Json]): Shape =>
+      this.#said.shape(place, schema, []);
     const wanted = (possible.length === 0 ? places : possible).filter(
       (one) => narrowing.objects !== true || shapeOf(one).types.has('object'),
     );
@@ -284,42 +377,78 @@ class Compiler {
     const [least, most] = this.#said.limits(pointer, schema, 'Length');
     if (schema.format === undefined && schema.pattern === undefined) {
       const text = times('character', least, most);
-      return sequence('"\\""', least > 0 || most < Infinity ? this.#define(pointer, schema, text) : 'character*', '"\\""');
+      return sequence(
+        '"\\""',
+        least > 0 || most < Infinity ? this.#define(pointer, schema, text) : 'character*',
+        '"\\""',
+      );
     }
     const format = gbnfOfFormat(String(schema.format));
     if (schema.format !== undefined && format === undefined)
-      refuse(pointer, ['format'], `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
+      refuse(
+        pointer,
+        ['format'],
+        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
+      );
     const text = schema.pattern === undefined ? format : gbnfOfPattern(schema);
     if (text === undefined) return refuse(pointer, ['pattern'], 'a grammar cannot keep "pattern"');
     if (schema.minLength !== undefined || schema.maxLength !== undefined)
-      refuse(pointer, ['minLength', 'maxLength'], 'a grammar cannot keep "minLength" and "maxLength" beside "format"');
+      refuse(
+        pointer,
+        ['minLength', 'maxLength'],
+        'a grammar cannot keep "minLength" and "maxLength" beside "format"',
+      );
     return `"\\"" ${this.#define(pointer, schema, text)} "\\""`;
   }
 
   #integer(pointer: string, schema: Schema): string {
-    const of = (keyword: string, whole: (value: number) => number): number | null => this.#said.bound(pointer, schema, keyword, whole);
+    const of = (keyword: string, whole: (value: number) => number): number | null =>
+      this.#said.bound(pointer, schema, keyword, whole);
     const [lowest, highest] = boundsOfFormat(schema.format);
-    const least = [of('minimum', Math.ceil), of('exclusiveMinimum', (value) => Math.floor(value) + 1), lowest];
-    const most = [of('maximum', Math.floor), of('exclusiveMaximum', (value) => Math.ceil(value) - 1), highest];
-    const [low, high] = [Math.max(...least.filter((value) => value !== null)), Math.min(...most.filter((value) => value !== null))];
+    const least = [
+      of('minimum', Math.ceil),
+      of('exclusiveMinimum', (value) => Math.floor(value) + 1),
+      lowest,
+    ];
+    const most = [
+      of('maximum', Math.floor),
+      of('exclusiveMaximum', (value) => Math.ceil(value) - 1),
+      highest,
+    ];
+    const [low, high] = [
+      Math.max(...least.filter((value) => value !== null)),
+      Math.min(...most.filter((value) => value !== null)),
+    ];
     if (low === -Infinity && high === Infinity) return 'integer';
-    if (low > high) refuse(pointer, [...BOUNDS, 'format'], 'no whole number lies between the bounds');
+    if (low > high)
+      refuse(pointer, [...BOUNDS, 'format'], 'no whole number lies between the bounds');
     return integersBetween(low, high);
   }
 
   #array(pointer: string, schema: Schema, depth: number): Form {
     const [least, limit] = this.#said.limits(pointer, schema, 'Items');
-    if (schema.uniqueItems !== undefined) refuse(pointer, ['uniqueItems'], 'a grammar cannot keep "uniqueItems"');
+    if (schema.uniqueItems !== undefined)
+      refuse(pointer, ['uniqueItems'], 'a grammar cannot keep "uniqueItems"');
     // Draft 7 says by a list of items what later drafts say by prefixItems.
     const inDraft7 = isList(schema.items);
-    const [listed, further] = inDraft7 ? (['items', 'additionalItems'] as const) : (['prefixItems', 'items'] as const);
+    const [listed, further] = inDraft7
+      ? (['items', 'additionalItems'] as const)
+      : (['prefixItems', 'items'] as const);
     const { [listed]: tuple = [], [further]: items = true } = schema;
-    if (!isList(tuple)) return refuse(pointer, ['prefixItems'], '"prefixItems" is not a list of schemas');
+    if (!isList(tuple))
+      return refuse(pointer, ['prefixItems'], '"prefixItems" is not a list of schemas');
     if (inDraft7 && schema.prefixItems !== undefined)
-      refuse(pointer, ['prefixItems'], 'a grammar cannot keep "prefixItems" beside a list of "items"');
+      refuse(
+        pointer,
+        ['prefixItems'],
+        'a grammar cannot keep "prefixItems" beside a list of "items"',
+      );
     const most = allowsNone(items) ? Math.min(limit, tuple.length) : limit;
-    if (most < least) refuse(pointer, ['minItems', 'maxItems'], '"minItems" exceeds the items that are allowed');
-    const first = tuple.slice(0, most).map((item, i) => this.#rule(under(pointer, listed, i), item, depth));
+    if (most < least)
+      refuse(pointer, ['minItems', 'maxItems'], '"minItems" exceeds the items that are allowed');
+    const first = tuple
+      .slice(0, most)
+      .map((item, i) => this.#rule(under(pointer, listed, i), item, depth));
     const rest = Math.max(0, least - first.length);
     const room = most - first.length;
     const other = room > 0 ? this.#rule(under(pointer, further), items, depth) : '';
@@ -328,13 +457,20 @@ class Compiler {
         ? times(`(comma ${other})`, rest, room)
         : sequence(other, times(`(comma ${other})`, Math.max(0, rest - 1), room - 1));
     const optional = first.length === 0 && room > 0 && rest === 0 ? `(${tail})?` : tail;
-    return { gbnf: sequence('"[" ws', first.join(' comma '), optional, 'ws "]"'), needs: [[...first, ...(rest > 0 ? [other] : [])]] };
+    return {
+      gbnf: sequence('"[" ws', first.join(' comma '), optional, 'ws "]"'),
+      needs: [[...first, ...(rest > 0 ? [other] : [])]],
+    };
   }
 
   #object(pointer: string, schema: Schema, depth: number, { tag }: Narrowing): Form {
     const { properties = {}, required, additionalProperties } = schema;
-    if (!isSchema(properties)) return refuse(pointer, ['properties'], '"properties" is not an object of schemas');
-    if (required !== undefined && !(isList(required) && required.every((name) => typeof name === 'string')))
+    if (!isSchema(properties))
+      return refuse(pointer, ['properties'], '"properties" is not an object of schemas');
+    if (
+      required !== undefined &&
+      !(isList(required) && required.every((name) => typeof name === 'string'))
+    )
       refuse(pointer, ['required'], '"required" is not a list of names');
     const names = required === undefined ? undefined : new Set(required as readonly string[]);
     const [least, most] = this.#said.limits(pointer, schema, 'Properties');
@@ -344,10 +480,17 @@ class Compiler {
       (listed !== null && !listed.has(name)) ||
       (Object.hasOwn(properties, name)
         ? allowsNone(properties[name])
-        : additionalProperties !== undefined && allowsNone(additionalProperties) && further === undefined);
+        : additionalProperties !== undefined &&
+          allowsNone(additionalProperties) &&
+          further === undefined);
     const forbidden = new Set(Object.keys(properties).filter(isForbidden));
     for (const name of [...(names ?? [])].filter(isForbidden)) {
-      if (this.#keeping.partly !== true) refuse(pointer, ['required'], `"required" names ${JSON.stringify(name)}, which is not allowed`);
+      if (this.#keeping.partly !== true)
+        refuse(
+          pointer,
+          ['required'],
+          `"required" names ${JSON.stringify(name)}, which is not allowed`,
+        );
       names!.delete(name);
     }
 
@@ -360,14 +503,24 @@ class Compiler {
         always: names === undefined || names.has(name) || name === tag,
       }));
     for (const name of listed !== null && others !== '' ? listed : [])
-      if (!Object.hasOwn(properties, name)) fields.push({ name, rule: others, always: names?.has(name) ?? false });
+      if (!Object.hasOwn(properties, name))
+        fields.push({ name, rule: others, always: names?.has(name) ?? false });
     for (const name of names ?? [])
-      if (!fields.some((field) => field.name === name)) fields.push({ name, rule: others === '' ? 'any' : others, always: true });
+      if (!fields.some((field) => field.name === name))
+        fields.push({ name, rule: others === '' ? 'any' : others, always: true });
     const always = fields.filter((field) => field.always);
     if (least > always.length)
-      refuse(pointer, ['minProperties'], 'a grammar cannot keep "minProperties" above the number of properties that are always there');
+      refuse(
+        pointer,
+        ['minProperties'],
+        'a grammar cannot keep "minProperties" above the number of properties that are always there',
+      );
     if (most < fields.length)
-      refuse(pointer, ['maxProperties'], 'a grammar cannot keep "maxProperties" below the number of declared properties');
+      refuse(
+        pointer,
+        ['maxProperties'],
+        'a grammar cannot keep "maxProperties" below the number of declared properties',
+      );
 
     const isOpen = others !== '' && listed === null;
     const long = isOpen ? fields.find(({ name }) => name.length > LONGEST_NAME) : undefined;
@@ -378,11 +531,16 @@ class Compiler {
         `a grammar cannot keep "additionalProperties" beside a name of more than ${LONGEST_NAME} characters`,
       );
 
-    // From the last one to the first: what may follow where nothing has been written yet, and where something has.
+    // From the last one to the first: what may follow where nothing has been written yet, and where
+    // something has.
     const define = (body: string): string => this.#define(pointer, schema, body);
     const room = most - fields.length;
-    const other = !isOpen || room === 0 ? '' : `${otherName(define, [...fields.map(({ name }) => name), ...forbidden])} colon ${others}`;
-    let atStart = other === '' ? '' : `(${sequence(other, times(`(comma ${other})`, 0, room - 1))})?`;
+    const other =
+      !isOpen || room === 0
+        ? ''
+        : `${otherName(define, [...fields.map(({ name }) => name), ...forbidden])} colon ${others}`;
+    let atStart =
+      other === '' ? '' : `(${sequence(other, times(`(comma ${other})`, 0, room - 1))})?`;
     let after = other === '' ? '' : times(`(comma ${other})`, 0, room);
     for (const { name, rule, always: written } of [...fields].reverse()) {
       const pair = `${literal(JSON.stringify(name))} colon ${rule}`;
@@ -394,7 +552,10 @@ class Compiler {
   }
 
   #refuseEndless(): void {
-    this.#refuseRest(({ same = [] }, isDone) => same.every(isDone), 'the recursion leads back to the same value');
+    this.#refuseRest(
+      ({ same = [] }, isDone) => same.every(isDone),
+      'the recursion leads back to the same value',
+    );
     // A schema that needs itself has no finite document.
     this.#refuseRest(
       ({ needs }, isDone) => needs.some((all) => all.every(isDone)),
@@ -403,7 +564,10 @@ class Compiler {
   }
 
   /** Refuses the first rule that is never done, where being so depends on other rules that are. */
-  #refuseRest(isReady: (form: Form, isDone: (rule: string) => boolean) => boolean, what: string): void {
+  #refuseRest(
+    isReady: (form: Form, isDone: (rule: string) => boolean) => boolean,
+    what: string,
+  ): void {
     const done = new Set<string>();
     /** Rules that are no schema's of this document end by themselves. */
     const isDone = (rule: string): boolean => done.has(rule) || !this.#forms.has(rule);

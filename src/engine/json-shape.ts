@@ -1,4 +1,7 @@
-/** What is known of the values that a schema allows, so that alternatives of `oneOf` can be told apart. */
+/**
+ * What is known of the values that a schema allows, so that alternatives of `oneOf` can be told
+ * apart.
+ */
 import type { Json } from '../canonical-json.js';
 import { isList } from './json-keywords.js';
 
@@ -15,7 +18,12 @@ export interface Shape {
   readonly optional: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-export const UNKNOWN: Shape = { types: new Set(TYPES), values: null, tags: new Map(), optional: new Map() };
+export const UNKNOWN: Shape = {
+  types: new Set(TYPES),
+  values: null,
+  tags: new Map(),
+  optional: new Map(),
+};
 
 export function typeOf(value: Json): Type {
   if (value === null) return 'null';
@@ -25,16 +33,27 @@ export function typeOf(value: Json): Type {
 }
 
 const overlap = (a: ReadonlySet<Type>, b: ReadonlySet<Type>): boolean =>
-  [...a].some((type) => b.has(type) || (type === 'integer' && b.has('number')) || (type === 'number' && b.has('integer')));
-const intersect = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean => [...a].some((value) => b.has(value));
+  [...a].some(
+    (type) =>
+      b.has(type) ||
+      (type === 'integer' && b.has('number')) ||
+      (type === 'number' && b.has('integer')),
+  );
+const intersect = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  [...a].some((value) => b.has(value));
 
 export function disjoint(a: Shape, b: Shape): boolean {
   if (!overlap(a.types, b.types)) return true;
   if (a.values !== null && b.values !== null) return !intersect(a.values, b.values);
-  return [...a.tags].some(([name, values]) => b.tags.has(name) && !intersect(values, b.tags.get(name)!));
+  return [...a.tags].some(
+    ([name, values]) => b.tags.has(name) && !intersect(values, b.tags.get(name)!),
+  );
 }
 
-/** Whether all list their values, and no value is listed twice: told in one pass, where there may be thousands. */
+/**
+ * Whether all list their values, and no value is listed twice: told in one pass, where there may be
+ * thousands.
+ */
 export function areListed(shapes: readonly Shape[]): boolean {
   const all = new Set<string>();
   let count = 0;
@@ -49,7 +68,8 @@ export function areListed(shapes: readonly Shape[]): boolean {
 /** A property by which all alternatives that are objects are told apart once each has it. */
 export function tagOf(shapes: readonly Shape[]): string | undefined {
   const objects = shapes.filter(({ types }) => types.has('object'));
-  const valuesOf = (shape: Shape, name: string): ReadonlySet<string> | null => shape.tags.get(name) ?? shape.optional.get(name) ?? null;
+  const valuesOf = (shape: Shape, name: string): ReadonlySet<string> | null =>
+    shape.tags.get(name) ?? shape.optional.get(name) ?? null;
   const [first] = objects;
   if (first === undefined) return undefined;
   return [...first.tags.keys(), ...first.optional.keys()].find((name) =>
@@ -58,4 +78,6 @@ export function tagOf(shapes: readonly Shape[]): string | undefined {
 }
 
 export const withTag = (shape: Shape, name: string): Shape =>
-  shape.optional.has(name) ? { ...shape, tags: new Map([...shape.tags, [name, shape.optional.get(name)!]]) } : shape;
+  shape.optional.has(name)
+    ? { ...shape, tags: new Map([...shape.tags, [name, shape.optional.get(name)!]]) }
+    : shape;

@@ -1,4 +1,7 @@
-/** How much memory a model takes before it is loaded: its weights and its KV cache. Working buffers, some 5 to 10 %, come on top. */
+/**
+ * How much memory a model takes before it is loaded: its weights and its KV cache. Working buffers,
+ * some 5 to 10 %, come on top.
+ */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { ModelInspection } from './inspect.js';
@@ -7,7 +10,10 @@ import { splitParts } from './model-location.js';
 export interface MemoryEstimate {
   /** All tensors, of every part. */
   readonly weightsBytes: number;
-  /** Keys and values of one token in all layers, in f16. Models with sliding-window layers take less. */
+  /**
+   * Keys and values of one token in all layers, in f16. Models with sliding-window layers take
+   * less.
+   */
   readonly kvBytesPerToken: number;
   readonly contextTokens: number;
   readonly kvBytes: number;
@@ -17,11 +23,18 @@ export interface MemoryEstimate {
 const F16_BYTES = 2;
 
 /** Null for a file that does not name its dimensions, such as an adapter. */
-export async function estimateMemory(file: string, inspection: ModelInspection, contextTokens: number): Promise<MemoryEstimate | null> {
+export async function estimateMemory(
+  file: string,
+  inspection: ModelInspection,
+  contextTokens: number,
+): Promise<MemoryEstimate | null> {
   const { architecture, metadata } = inspection;
   const dimension = (name: string): number => Number(metadata[`${architecture}.${name}`] ?? NaN);
   const heads = dimension('attention.head_count');
-  const keyValueHeads = `${architecture}.attention.head_count_kv` in metadata ? dimension('attention.head_count_kv') : heads;
+  const keyValueHeads =
+    `${architecture}.attention.head_count_kv` in metadata
+      ? dimension('attention.head_count_kv')
+      : heads;
   const headDimension = dimension('embedding_length') / heads;
   const orDefault = (value: number): number => (Number.isNaN(value) ? headDimension : value);
   const kvBytesPerToken =
@@ -30,9 +43,16 @@ export async function estimateMemory(file: string, inspection: ModelInspection, 
     keyValueHeads *
     (orDefault(dimension('attention.key_length')) + orDefault(dimension('attention.value_length')));
   if (!Number.isFinite(kvBytesPerToken)) return null;
-  const weightsBytes = inspection.types.reduce((sum, { bytes }) => sum + bytes, 0) + (await furtherPartsBytes(file));
+  const weightsBytes =
+    inspection.types.reduce((sum, { bytes }) => sum + bytes, 0) + (await furtherPartsBytes(file));
   const kvBytes = kvBytesPerToken * contextTokens;
-  return { weightsBytes, kvBytesPerToken, contextTokens, kvBytes, totalBytes: weightsBytes + kvBytes };
+  return {
+    weightsBytes,
+    kvBytesPerToken,
+    contextTokens,
+    kvBytes,
+    totalBytes: weightsBytes + kvBytes,
+  };
 }
 
 /** The parts after the first hold almost nothing but tensors. */

@@ -1,6 +1,7 @@
 /**
- * The one reader of messages, for requests, prompts and rows alike: contents as texts or as lists of parts, the role developer, calls of
- * tools and what they gave, in OpenAI's forms. What comes of it are messages as templates know them.
+ * The one reader of messages, for requests, prompts and rows alike: contents as texts or as lists
+ * of parts, the role developer, calls of tools and what they gave, in OpenAI's forms. What comes of
+ * it are messages as templates know them.
  */
 import { z } from 'zod';
 import { tooMuch } from '../json-shape.js';
@@ -16,7 +17,8 @@ const MOST_CALLS = 128;
 
 /** How an object is read: whether a member that it does not have is refused, or has no effect. */
 type ObjectReader = typeof members;
-const open: ObjectReader = (shape) => z.object(shape) as unknown as ReturnType<typeof members<typeof shape>>;
+const open: ObjectReader = (shape) =>
+  z.object(shape) as unknown as ReturnType<typeof members<typeof shape>>;
 
 const TEXTS = ['text', 'input_text', 'output_text'] as const;
 /** OpenAI's parts that are no text, which are refused by what they are. */
@@ -28,13 +30,20 @@ const otherPart = <const Type extends string>(types: readonly Type[]) =>
   z
     .looseObject({ type: z.enum(types) })
     .superRefine(({ type }, { addIssue }) =>
-      addIssue({ code: 'custom', message: `${type} is not read: the models here read only text`, params: { isUnsupported: true } }),
+      addIssue({
+        code: 'custom',
+        message: `${type} is not read: the models here read only text`,
+        params: { isUnsupported: true },
+      }),
     )
     .describe('refused: unsupported_parameter');
 
 /** Of whoever tells the model something. */
 const toldPart = (object: ObjectReader) =>
-  z.discriminatedUnion('type', [object({ type: z.enum(TEXTS), text: z.string() }), otherPart([...OTHERS, 'refusal'])]);
+  z.discriminatedUnion('type', [
+    object({ type: z.enum(TEXTS), text: z.string() }),
+    otherPart([...OTHERS, 'refusal']),
+  ]);
 /** Of an earlier reply. */
 const saidPart = z.discriminatedUnion('type', [
   z.object({ type: z.enum(TEXTS), text: z.string() }),
@@ -47,34 +56,46 @@ type Part = z.output<typeof saidPart> | z.output<ReturnType<typeof toldPart>>;
 const textOf = (content: string | readonly Part[]): string =>
   typeof content === 'string'
     ? content
-    : content.map((part) => ('text' in part ? String(part.text) : 'refusal' in part ? String(part.refusal) : '')).join('');
+    : content
+        .map((part) =>
+          'text' in part ? String(part.text) : 'refusal' in part ? String(part.refusal) : '',
+        )
+        .join('');
 
 const parts = (object: ObjectReader) => z.array(toldPart(object)).max(MOST_PARTS);
 /** What the model is told: a text, or a list of parts, which may be empty. */
 export const toldContent = z.union([z.string(), parts(members)]).transform(textOf);
 /** What the model said, whatever else a reply had. */
-export const saidContent = z.union([z.string(), z.array(saidPart).max(MOST_PARTS)]).transform(textOf);
+export const saidContent = z
+  .union([z.string(), z.array(saidPart).max(MOST_PARTS)])
+  .transform(textOf);
 
-export const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
+export const functionName = z
+  .string()
+  .regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
 /** As a text of JSON, whether it is one or not: a small model writes what it likes. */
 export const argumentsText = z.string().check(({ value, issues }) => {
   const wrong = tooMuch(value);
   if (wrong !== null) issues.push({ code: 'custom', message: wrong, input: value });
 });
 /** As a text of JSON, or as the object itself. */
-const callArguments = z.union([argumentsText, z.looseObject({})]).transform((given, { addIssue }) => {
-  if (typeof given === 'string') return given;
-  try {
-    return JSON.stringify(given);
-  } catch (error) {
-    addIssue({ code: 'custom', message: `is no JSON: ${(error as Error).message}` });
-    return z.NEVER;
-  }
-});
+const callArguments = z
+  .union([argumentsText, z.looseObject({})])
+  .transform((given, { addIssue }) => {
+    if (typeof given === 'string') return given;
+    try {
+      return JSON.stringify(given);
+    } catch (error) {
+      addIssue({ code: 'custom', message: `is no JSON: ${(error as Error).message}` });
+      return z.NEVER;
+    }
+  });
 const callee = z
   .object({ name: functionName, arguments: maybe(callArguments) })
   .transform(({ name, arguments: given = '{}' }): ToolCall => ({ name, arguments: given }));
-const call = z.object({ type: maybe(z.literal('function')), function: callee }).transform((made) => made.function);
+const call = z
+  .object({ type: maybe(z.literal('function')), function: callee })
+  .transform((made) => made.function);
 
 /** A message as it was read. */
 export interface ReadMessage {
@@ -86,7 +107,12 @@ export interface ReadMessage {
   readonly isResult: boolean;
 }
 
-const told = (role: ChatMessage['role'], content: string): ReadMessage => ({ role, content, calls: [], isResult: false });
+const told = (role: ChatMessage['role'], content: string): ReadMessage => ({
+  role,
+  content,
+  calls: [],
+  isResult: false,
+});
 
 function reader(object: ObjectReader) {
   const content = z.union([z.string(), parts(object).min(1)]).transform(textOf);
@@ -110,8 +136,16 @@ function reader(object: ObjectReader) {
     .transform((message): ReadMessage => {
       switch (message.role) {
         case 'assistant': {
-          const { content: said, refusal = '', tool_calls: calls = [], function_call: one } = message;
-          return { ...told('assistant', said ?? refusal), calls: one === undefined ? calls : [...calls, one] };
+          const {
+            content: said,
+            refusal = '',
+            tool_calls: calls = [],
+            function_call: one,
+          } = message;
+          return {
+            ...told('assistant', said ?? refusal),
+            calls: one === undefined ? calls : [...calls, one],
+          };
         }
         case 'tool':
           return { ...told('tool', message.content), isResult: message.tool_call_id !== undefined };
@@ -125,7 +159,10 @@ function reader(object: ObjectReader) {
     });
 }
 
-/** Of a client: a member that messages do not have is refused by its name, but in what the assistant said before. */
+/**
+ * Of a client: a member that messages do not have is refused by its name, but in what the assistant
+ * said before.
+ */
 export const clientMessage = reader(members);
 /** Of whoever else has messages: what they have beside has no effect. */
 export const message = reader(open);
@@ -133,9 +170,9 @@ export const message = reader(open);
 export type MessageInput = z.input<typeof message>;
 
 /**
- * Messages in roles that every template has: calls are shown as what the assistant wrote, what they gave as what it was told then, in one
- * message with what the user says next, since some templates take no two of them. A message of the role tool that answers no call stays
- * what it is.
+ * Messages in roles that every template has: calls are shown as what the assistant wrote, what they
+ * gave as what it was told then, in one message with what the user says next, since some templates
+ * take no two of them. A message of the role tool that answers no call stays what it is.
  */
 export function asTemplatesKnow(messages: readonly ReadMessage[]): ChatMessage[] {
   const said: ChatMessage[] = [];
@@ -147,11 +184,20 @@ export function asTemplatesKnow(messages: readonly ReadMessage[]): ChatMessage[]
     if (isOfCall) {
       const before = results ? said.pop() : undefined;
       const text = resultText(content);
-      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
+      said.push({
+        role: 'user',
+        content: before === undefined ? text : `${before.content}\n${text}`,
+      });
     } else if (results && role === 'user') {
       said.push({ role, content: `${said.pop()!.content}\n${content}` });
     } else {
-      said.push({ role, content: [...(content === '' && calls.length > 0 ? [] : [content]), ...calls.map(callText)].join('\n') });
+      said.push({
+        role,
+        content: [
+          ...(content === '' && calls.length > 0 ? [] : [content]),
+          ...calls.map(callText),
+        ].join('\n'),
+      });
     }
     results = isOfCall;
   }
@@ -159,5 +205,7 @@ export function asTemplatesKnow(messages: readonly ReadMessage[]): ChatMessage[]
 }
 
 /** A conversation, read and as templates know it. */
-export const chatMessages = bounded(z.array(message).min(1, 'a prompt needs at least one message')).transform(asTemplatesKnow);
+export const chatMessages = bounded(
+  z.array(message).min(1, 'a prompt needs at least one message'),
+).transform(asTemplatesKnow);
 export const chatMessage = message.transform((said) => asTemplatesKnow([said])[0]!);

@@ -1,4 +1,7 @@
-/** Model files with other weights: trained ones, or those of an adapter merged. Encoded in C++, written piece by piece. */
+/**
+ * Model files with other weights: trained ones, or those of an adapter merged. Encoded in C++,
+ * written piece by piece.
+ */
 import path from 'node:path';
 import { z } from 'zod';
 import { abortError, IsoproError } from '../errors.js';
@@ -7,8 +10,21 @@ import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
 import { abortSignal, checked } from './checked.js';
 
-/** What matrices can be written as. Norms and biases stay as they are; rows that are not whole blocks of the type become f16. */
-export const MODEL_TYPES = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q5_0', 'q4_k', 'q5_k', 'q6_k'] as const;
+/**
+ * What matrices can be written as. Norms and biases stay as they are; rows that are not whole
+ * blocks of the type become f16.
+ */
+export const MODEL_TYPES = [
+  'f32',
+  'f16',
+  'bf16',
+  'q8_0',
+  'q4_0',
+  'q5_0',
+  'q4_k',
+  'q5_k',
+  'q6_k',
+] as const;
 export type ModelType = (typeof MODEL_TYPES)[number];
 
 export interface ExportModelOptions {
@@ -35,23 +51,37 @@ export interface WrittenModel {
   readonly types: Readonly<Record<string, number>>;
 }
 
-const onProgress = z.custom<(written: number, total: number) => void>((value) => typeof value === 'function').optional();
-export const exportModelOptions = z.strictObject({ type: z.enum(MODEL_TYPES).default('f16'), signal: abortSignal.optional(), onProgress });
-const mergeRequest = exportModelOptions.extend({ model: z.string().min(1), adapter: z.string().min(1), out: z.string().min(1) });
+const onProgress = z
+  .custom<(written: number, total: number) => void>((value) => typeof value === 'function')
+  .optional();
+export const exportModelOptions = z.strictObject({
+  type: z.enum(MODEL_TYPES).default('f16'),
+  signal: abortSignal.optional(),
+  onProgress,
+});
+const mergeRequest = exportModelOptions.extend({
+  model: z.string().min(1),
+  adapter: z.string().min(1),
+  out: z.string().min(1),
+});
 
 /**
- * Merges a LoRA adapter into a model: W + s B A, computed in f32 whatever the type of W, then stored as `type`. Memory
- * holds the adapter and a piece of a tensor, never the model.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, ADAPTER_CORRUPT,
- *   ADAPTER_MISMATCH (shapes of another model), NUMERIC_FAILURE, WRITE_FAILED, INVALID_ARGUMENT, ABORTED; an older file is untouched
+ * Merges a LoRA adapter into a model: W + s B A, computed in f32 whatever the type of W, then
+ * stored as `type`. Memory holds the adapter and a piece of a tensor, never the model.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
+ *   ADAPTER_CORRUPT, ADAPTER_MISMATCH (shapes of another model), NUMERIC_FAILURE, WRITE_FAILED,
+ *   INVALID_ARGUMENT, ABORTED; an older file is untouched
  */
 export async function mergeAdapter(request: MergeRequest): Promise<WrittenModel> {
   const { model, adapter, out, type, ...control } = checked(mergeRequest, request, 'request');
   for (const source of [model, adapter]) {
-    if (path.resolve(source) === path.resolve(out)) throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${source}`);
+    if (path.resolve(source) === path.resolve(out))
+      throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${source}`);
   }
   const { modules } = await readAdapterFile(adapter, await modelShape(model));
-  return writeModel(loadAddon().addon, out, control, (native) => native.merge(model, modules, type));
+  return writeModel(loadAddon().addon, out, control, (native) =>
+    native.merge(model, modules, type),
+  );
 }
 
 /** Fills a model file and writes it. */

@@ -1,4 +1,7 @@
-/** From what a user calls a model (a path, an alias, the embedded one's name, an hf: or http(s): URI) to a file on this machine. */
+/**
+ * From what a user calls a model (a path, an alias, the embedded one's name, an hf: or http(s):
+ * URI) to a file on this machine.
+ */
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +10,13 @@ import { requireFile } from '../files.js';
 import type { DownloadProgress } from './download.js';
 import { hubFileOfTag } from './download-probe.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE, MODEL_ALIASES } from './model-aliases.js';
-import { locateRemote, modelsFolder, taggedModelFile, type RemoteModel, type TaggedModel } from './model-location.js';
+import {
+  locateRemote,
+  modelsFolder,
+  taggedModelFile,
+  type RemoteModel,
+  type TaggedModel,
+} from './model-location.js';
 import { shellWord } from '../shell-word.js';
 
 export type { DownloadProgress } from './download.js';
@@ -39,14 +48,22 @@ async function isFile(file: string): Promise<boolean> {
  * The file of a model, downloaded into the cache where it is not there yet.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, INVALID_ARGUMENT, ABORTED
  */
-export async function resolveModel(name: string, options: ResolveModelOptions = {}): Promise<ResolvedModel> {
+export async function resolveModel(
+  name: string,
+  options: ResolveModelOptions = {},
+): Promise<ResolvedModel> {
   const { signal, onProgress, download = true } = options;
   if (name === EMBEDDED_MODEL) return { path: fileURLToPath(EMBEDDED_MODEL_FILE), url: null };
   const located = locateRemote(name);
   if (located === null) return { path: await localFile(name), url: null };
   if (!download) return await inCache(located);
   const remote: RemoteModel =
-    'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
+    'url' in located
+      ? located
+      : taggedModelFile(
+          located,
+          await hubFileOfTag(located.owner, located.repository, located.tag, signal),
+        );
   if (!(await isFile(remote.path))) {
     // Only now: the downloader and its lock are not needed for a model that is there.
     const { downloadModel } = await import('./download.js');
@@ -55,11 +72,16 @@ export async function resolveModel(name: string, options: ResolveModelOptions = 
   return { path: remote.path, url: remote.url };
 }
 
-/** In the cache, the one file of the repository that has the tag in its name; null where there is none, or several. */
+/**
+ * In the cache, the one file of the repository that has the tag in its name; null where there is
+ * none, or several.
+ */
 async function cachedOfTag(model: TaggedModel): Promise<RemoteModel | null> {
   const folder = path.dirname(taggedModelFile(model, 'any').path);
   const tag = model.tag.toLowerCase();
-  const named = (await readdir(folder).catch(() => [])).filter((file) => /\.gguf$/i.test(file) && file.toLowerCase().includes(tag));
+  const named = (await readdir(folder).catch(() => [])).filter(
+    (file) => /\.gguf$/i.test(file) && file.toLowerCase().includes(tag),
+  );
   return named.length === 1 ? taggedModelFile(model, named[0]!) : null;
 }
 
@@ -67,29 +89,40 @@ async function cachedOfTag(model: TaggedModel): Promise<RemoteModel | null> {
 async function inCache(located: RemoteModel | TaggedModel): Promise<ResolvedModel> {
   const remote = 'url' in located ? located : await cachedOfTag(located);
   if (remote !== null && (await isFile(remote.path))) return { path: remote.path, url: remote.url };
-  throw new IsoproError('MODEL_NOT_FOUND', `${located.name} is not in the cache${remote === null ? '' : ` at ${remote.path}`}`, {
-    remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
-  });
+  throw new IsoproError(
+    'MODEL_NOT_FOUND',
+    `${located.name} is not in the cache${remote === null ? '' : ` at ${remote.path}`}`,
+    {
+      remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
+    },
+  );
 }
 
 /**
- * The name by which a model is loaded that a folder names: a run, a registry. The folder may be a stranger's, so the model is looked up on
- * this machine, and nothing is fetched.
+ * The name by which a model is loaded that a folder names: a run, a registry. The folder may be a
+ * stranger's, so the model is looked up on this machine, and nothing is fetched.
  * @throws IsoproError MODEL_NOT_FOUND, INVALID_ARGUMENT
  */
 export async function modelOfRecord(name: string): Promise<string> {
   try {
     // a path of that form names another machine on Windows
-    if (/^[\\/]{2}/.test(name)) throw new IsoproError('MODEL_NOT_FOUND', `${name} is a place on another machine`);
+    if (/^[\\/]{2}/.test(name))
+      throw new IsoproError('MODEL_NOT_FOUND', `${name} is a place on another machine`);
     const { path: file } = await resolveModel(name, { download: false });
     const located = locateRemote(name);
-    return located === null || 'url' in located ? name : file; // which file has a tag, only the hub would say
+    // which file has a tag, only the hub would say
+    return located === null || 'url' in located ? name : file;
   } catch (cause) {
     if (!(cause instanceof IsoproError) || cause.code !== 'MODEL_NOT_FOUND') throw cause;
-    throw new IsoproError('MODEL_NOT_FOUND', `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`, {
-      cause,
-      remedy: 'A model that only a folder names is not downloaded. If you trust it, name it with --model.',
-    });
+    throw new IsoproError(
+      'MODEL_NOT_FOUND',
+      `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`,
+      {
+        cause,
+        remedy:
+          'A model that only a folder names is not downloaded. If you trust it, name it with --model.',
+      },
+    );
   }
 }
 
@@ -101,7 +134,9 @@ async function localFile(name: string): Promise<string> {
     return file;
   }
   if (entry?.isDirectory() === true) {
-    const inside = (await readdir(file).catch(() => [])).filter((child) => child.toLowerCase().endsWith('.gguf')).sort();
+    const inside = (await readdir(file).catch(() => []))
+      .filter((child) => child.toLowerCase().endsWith('.gguf'))
+      .sort();
     throw new IsoproError(
       'MODEL_NOT_FOUND',
       `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`,
@@ -109,7 +144,9 @@ async function localFile(name: string): Promise<string> {
   }
   // the name by which a manifest knows a file of the cache
   const cached =
-    entry === null && path.basename(name) === name ? (await cachedModels()).find((each) => path.basename(each.path) === name) : undefined;
+    entry === null && path.basename(name) === name
+      ? (await cachedModels()).find((each) => path.basename(each.path) === name)
+      : undefined;
   if (cached !== undefined) return cached.path;
   if (entry !== null || /[\\/]|\.gguf$/i.test(name)) requireFile(file, 'MODEL_NOT_FOUND');
   throw new IsoproError(
@@ -136,11 +173,21 @@ export async function cachedModels(): Promise<CachedModel[]> {
     }),
   );
   const found = new Map<string, number>();
-  for (const entry of await readdir(root, { recursive: true, withFileTypes: true }).catch(() => [])) {
+  for (const entry of await readdir(root, { recursive: true, withFileTypes: true }).catch(
+    () => [],
+  )) {
     const file = path.join(entry.parentPath, entry.name);
-    if (!entry.isFile() || !entry.name.endsWith('.gguf') || file.includes(`${path.sep}.partial${path.sep}`)) continue;
+    if (
+      !entry.isFile() ||
+      !entry.name.endsWith('.gguf') ||
+      file.includes(`${path.sep}.partial${path.sep}`)
+    )
+      continue;
     // The parts of a split model count as one.
-    const first = path.join(entry.parentPath, entry.name.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1'));
+    const first = path.join(
+      entry.parentPath,
+      entry.name.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1'),
+    );
     found.set(first, (found.get(first) ?? 0) + (await stat(file)).size);
   }
   return [...found.entries()]

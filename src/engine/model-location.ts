@@ -1,4 +1,7 @@
-/** Where a model comes from and where it lies on this machine: aliases, hf: and http(s): URIs, the cache folder. */
+/**
+ * Where a model comes from and where it lies on this machine: aliases, hf: and http(s): URIs, the
+ * cache folder.
+ */
 import { createHash } from 'node:crypto';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -15,7 +18,10 @@ export interface RemoteModel {
   readonly path: string;
 }
 
-/** An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub tells which file that is. */
+/**
+ * An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub tells which file
+ * that is.
+ */
 export interface TaggedModel {
   readonly name: string;
   readonly owner: string;
@@ -24,10 +30,13 @@ export interface TaggedModel {
 }
 
 /**
- * The folder that holds everything isopro-native keeps between runs: ISOPRO_HOME, else the operating system's cache
- * folder (XDG_CACHE_HOME or ~/.cache; ~/Library/Caches; %LOCALAPPDATA%).
+ * The folder that holds everything isopro-native keeps between runs: ISOPRO_HOME, else the
+ * operating system's cache folder (XDG_CACHE_HOME or ~/.cache; ~/Library/Caches; %LOCALAPPDATA%).
  */
-export function homeFolder(env: NodeJS.ProcessEnv = process.env, platform: NodeJS.Platform = process.platform): string {
+export function homeFolder(
+  env: NodeJS.ProcessEnv = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
   if (env.ISOPRO_HOME) return path.resolve(env.ISOPRO_HOME);
   const base =
     platform === 'win32'
@@ -45,26 +54,43 @@ export function modelsFolder(): string {
   return path.join(homeFolder(), 'models');
 }
 
-/** The hub, or the mirror that HF_ENDPOINT or MODEL_ENDPOINT names, as in llama.cpp and node-llama-cpp. */
+/**
+ * The hub, or the mirror that HF_ENDPOINT or MODEL_ENDPOINT names, as in llama.cpp and
+ * node-llama-cpp.
+ */
 export function hubEndpoint(env: NodeJS.ProcessEnv = process.env): string {
   const endpoint = env.MODEL_ENDPOINT ?? env.HF_ENDPOINT ?? 'https://huggingface.co/';
   return endpoint.endsWith('/') ? endpoint : `${endpoint}/`;
 }
 
-/** A part of a URL as a file name: no separators, no dots alone, nothing that a file system forbids. */
+/**
+ * A part of a URL as a file name: no separators, no dots alone, nothing that a file system forbids.
+ */
 function fileNamePart(text: string): string {
   const name = text.replace(/[^\w.@+-]+/g, '_').replace(/^\.+$/, '_');
   return name === '' ? '_' : name;
 }
 
-function hubModel(name: string, owner: string, repository: string, filePath: string, branch: string): RemoteModel {
+function hubModel(
+  name: string,
+  owner: string,
+  repository: string,
+  filePath: string,
+  branch: string,
+): RemoteModel {
   const segments = filePath.split('/');
-  const encoded = [owner, repository, 'resolve', branch, ...segments].map(encodeURIComponent).join('/');
+  const encoded = [owner, repository, 'resolve', branch, ...segments]
+    .map(encodeURIComponent)
+    .join('/');
   const folder = branch === 'main' ? repository : `${repository}@${branch}`;
   return {
     name,
     url: `${hubEndpoint()}${encoded}`,
-    path: path.join(modelsFolder(), 'huggingface', ...[owner, folder, ...segments].map(fileNamePart)),
+    path: path.join(
+      modelsFolder(),
+      'huggingface',
+      ...[owner, folder, ...segments].map(fileNamePart),
+    ),
   };
 }
 
@@ -74,7 +100,8 @@ export function taggedModelFile(model: TaggedModel, filePath: string): RemoteMod
 }
 
 /**
- * What an alias, an hf: or an http(s): URI stands for; null for anything else, which is then a path.
+ * What an alias, an hf: or an http(s): URI stands for; null for anything else, which is then a
+ * path.
  * @throws IsoproError INVALID_ARGUMENT for a malformed URI
  */
 export function locateRemote(name: string): RemoteModel | TaggedModel | null {
@@ -111,18 +138,33 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
   const file = segments.pop() ?? 'model';
   const stem = file.toLowerCase().endsWith('.gguf') ? file.slice(0, -'.gguf'.length) : file;
   // Two queries at one path are two files.
-  const query = url.search === '' ? '' : `-${createHash('sha256').update(url.search).digest('hex').slice(0, 8)}`;
+  const query =
+    url.search === ''
+      ? ''
+      : `-${createHash('sha256').update(url.search).digest('hex').slice(0, 8)}`;
   return {
     name,
     url: url.href,
-    path: path.join(modelsFolder(), 'http', fileNamePart(url.host), ...segments, `${stem}${query}.gguf`),
+    path: path.join(
+      modelsFolder(),
+      'http',
+      fileNamePart(url.host),
+      ...segments,
+      `${stem}${query}.gguf`,
+    ),
   };
 }
 
-/** The names of all parts of a file called `…-00001-of-00003.gguf`; of any other file, its own name alone. */
+/**
+ * The names of all parts of a file called `…-00001-of-00003.gguf`; of any other file, its own name
+ * alone.
+ */
 export function splitParts(name: string): string[] {
   const match = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i.exec(name);
   if (match === null) return [name];
   const count = Number(match[3]);
-  return Array.from({ length: count }, (_, part) => `${match[1]}-${String(part + 1).padStart(5, '0')}-of-${match[3]}.gguf`);
+  return Array.from(
+    { length: count },
+    (_, part) => `${match[1]}-${String(part + 1).padStart(5, '0')}-of-${match[3]}.gguf`,
+  );
 }

@@ -1,4 +1,7 @@
-/** A loaded model: sampling in batches, scoring, hidden states, adapters, prompts. All computing happens in C++. */
+/**
+ * A loaded model: sampling in batches, scoring, hidden states, adapters, prompts. All computing
+ * happens in C++.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
@@ -23,14 +26,25 @@ import { nativeBranches, type Branch } from './branches.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { embedEach, type EmbedOptions, type Embeddings } from './embedding.js';
-import { checkRequest, tokenIds, type GenerateRequest, type PromptContent, type TokenIds } from './generate-request.js';
+import {
+  checkRequest,
+  tokenIds,
+  type GenerateRequest,
+  type PromptContent,
+  type TokenIds,
+} from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { infillTokens, type InfillTokens } from './infill.js';
 import { chatMessage, chatMessages, type MessageInput } from './messages.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { single } from './single-precision.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
-import { joined, PromptRenderer, type RenderedPrompt, type TemplateVariables } from './prompt-renderer.js';
+import {
+  joined,
+  PromptRenderer,
+  type RenderedPrompt,
+  type TemplateVariables,
+} from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
@@ -39,32 +53,36 @@ export interface LoadModelOptions {
   /** Threads of decoding and sampling. Default: the physical cores. */
   readonly threads?: number;
   /**
-   * Results of this many threads. By default fewer compute while other processes hold the cores, which for a request of one sample
-   * changes floating-point results and thus, rarely, a sampled token. Fixed, fewer compute where that changes no bit: in calls of
-   * several rows, on x86. Default false.
+   * Results of this many threads. By default fewer compute while other processes hold the cores,
+   * which for a request of one sample changes floating-point results and thus, rarely, a sampled
+   * token. Fixed, fewer compute where that changes no bit: in calls of several rows, on x86.
+   * Default false.
    */
   readonly fixedThreads?: boolean;
   /** Layers on the GPU. Default: all on Apple silicon, none elsewhere. */
   readonly gpuLayers?: number;
   /**
-   * Tokens of KV cache over all live sequences: an upper bound, allocated as requests need it. Default: what fits into
-   * 1 GiB, at least 4096.
+   * Tokens of KV cache over all live sequences: an upper bound, allocated as requests need it.
+   * Default: what fits into 1 GiB, at least 4096.
    */
   readonly contextTokens?: number;
   /**
-   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0 takes half the memory, and with heads
-   * of less than 64 values, for which ggml's f16 attention has no vector code, half the time (docs/log.md). f32 takes twice the memory
-   * and is slower; llama.cpp's flash attention rounds it to f16 all the same.
+   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0
+   * takes half the memory, and with heads of less than 64 values, for which ggml's f16 attention
+   * has no vector code, half the time (docs/log.md). f32 takes twice the memory and is slower;
+   * llama.cpp's flash attention rounds it to f16 all the same.
    */
   readonly kvType?: KvType;
   /**
-   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K and Q8_0 on x86 with AVX2 ours,
-   * which take a half to four fifths of their processor time off where several rows share a call (native/kernels/block_product.h).
-   * On processors with AMX it is a third, and a file that has other quantised formats too is llama.cpp's there. Both
-   * round activations to eight bits; they sum in another order, and the layers make of that some hundredths of a nat a token. Replies,
-   * the running batch, `score`, branches, hidden states and embeddings of one loaded model all go the same way, so that they agree with
-   * each other. 'own' is refused where nothing of the file is ours, 'auto' takes what there is and `info.matmul` says what that was.
-   * Default 'ggml'.
+   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K
+   * and Q8_0 on x86 with AVX2 ours, which take a half to four fifths of their processor time off
+   * where several rows share a call (native/kernels/block_product.h). On processors with AMX it is
+   * a third, and a file that has other quantised formats too is llama.cpp's there. Both round
+   * activations to eight bits; they sum in another order, and the layers make of that some
+   * hundredths of a nat a token. Replies, the running batch, `score`, branches, hidden states and
+   * embeddings of one loaded model all go the same way, so that they agree with each other. 'own'
+   * is refused where nothing of the file is ours, 'auto' takes what there is and `info.matmul` says
+   * what that was. Default 'ggml'.
    */
   readonly matmul?: Matmul;
   readonly signal?: AbortSignal;
@@ -94,7 +112,10 @@ export interface HiddenRows {
   readonly rows: Uint16Array;
 }
 
-/** Means over tokens of the Euclidean norms of a layer's output, of its input, and of their difference. */
+/**
+ * Means over tokens of the Euclidean norms of a layer's output, of its input, and of their
+ * difference.
+ */
 export interface HiddenNorms {
   readonly layer: number;
   readonly out: number;
@@ -120,7 +141,10 @@ export const loadOptions = z.strictObject({
   onDownload: callback<DownloadProgress>().optional(),
 });
 
-const alternativesOptions = z.strictObject({ count: z.int().min(0).max(20), signal: abortSignal.optional() });
+const alternativesOptions = z.strictObject({
+  count: z.int().min(0).max(20),
+  signal: abortSignal.optional(),
+});
 
 const hiddenRequest = z.strictObject({
   tokens: tokenIds,
@@ -131,25 +155,44 @@ const hiddenRequest = z.strictObject({
 
 /**
  * Loads a model: a GGUF file, an alias or a URI; what is not in the cache is downloaded first.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
- *   OUT_OF_MEMORY, ABORTED
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, MODEL_CORRUPT, MODEL_UNSUPPORTED,
+ *   ARCH_UNSUPPORTED, OUT_OF_MEMORY, ABORTED
  */
-export async function loadModel(pathOrAlias: string, options: LoadModelOptions = {}): Promise<Model> {
+export async function loadModel(
+  pathOrAlias: string,
+  options: LoadModelOptions = {},
+): Promise<Model> {
   checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
-  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, signal, onProgress, onDownload } = checked(
-    loadOptions,
-    options,
-    'options',
-  );
+  const {
+    threads,
+    fixedThreads,
+    gpuLayers,
+    contextTokens,
+    kvType,
+    matmul,
+    signal,
+    onProgress,
+    onDownload,
+  } = checked(loadOptions, options, 'options');
   const { addon } = loadAddon();
-  const { path } = await resolveModel(pathOrAlias, { ...(signal && { signal }), ...(onDownload && { onProgress: onDownload }) });
+  const { path } = await resolveModel(pathOrAlias, {
+    ...(signal && { signal }),
+    ...(onDownload && { onProgress: onDownload }),
+  });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
   const native = typed(() => new addon.NativeModel());
   // A callback that throws ends the loading, and what it threw arrives at the caller.
   let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
     native.load(
-      { path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '', matmul },
+      {
+        path,
+        threads: threads ?? 0,
+        fixedThreads,
+        gpuLayers: gpuLayers ?? allLayers,
+        kvType: kvType ?? '',
+        matmul,
+      },
       cancellation,
       (fraction) => {
         try {
@@ -169,7 +212,8 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   }
   const given = typed(() => native.info());
   const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
-  const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
+  const cells =
+    contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
 }
 
@@ -190,7 +234,13 @@ export class Model {
   #disposal: Promise<void> | undefined;
 
   /** @internal Use loadModel. */
-  constructor(addon: Addon, native: NativeModel, path: string, info: NativeModelInfo, contextTokens: number) {
+  constructor(
+    addon: Addon,
+    native: NativeModel,
+    path: string,
+    info: NativeModelInfo,
+    contextTokens: number,
+  ) {
     this.#addon = addon;
     this.#native = native;
     this.path = path;
@@ -207,12 +257,19 @@ export class Model {
       tokenize: (text) => native.tokenize(text, false),
       isInjective: typed(() => native.tokenizesInjectively()),
     });
-    // llama.cpp takes some token with one of the usual names, and that may be one which the template never writes
+    // llama.cpp takes some token with one of the usual names, and that may be one which the
+    // template never writes
     this.#eotOfFile = info.eot;
-    this.info = { ...info, eot: this.#renderer.endOfReply() ?? (info.eos >= 0 ? info.eos : info.eot) };
+    this.info = {
+      ...info,
+      eot: this.#renderer.endOfReply() ?? (info.eos >= 0 ? info.eos : info.eot),
+    };
   }
 
-  /** SHA-256 of the model file, in hexadecimal; computed once, on first use. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
+  /**
+   * SHA-256 of the model file, in hexadecimal; computed once, on first use.
+   * @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT
+   */
   hash(): Promise<string> {
     return (this.#hash ??= hashFile(this.path).catch((error: unknown) => {
       this.#hash = undefined;
@@ -230,20 +287,26 @@ export class Model {
     return this.#renderer.rendererId;
   }
 
-  /** The id that the template had before the renderer was corrected; null where it has that one still. */
+  /**
+   * The id that the template had before the renderer was corrected; null where it has that one
+   * still.
+   */
   get formerRendererId(): string | null {
     return this.#renderer.formerId;
   }
 
-  /** The token that ends an answer: what the renderer writes after a reply, or the end of a text where it writes none. */
+  /**
+   * The token that ends an answer: what the renderer writes after a reply, or the end of a text
+   * where it writes none.
+   */
   get endOfAnswer(): number {
     const { eot, eos } = this.info;
     return eot >= 0 ? eot : eos;
   }
 
   /**
-   * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names.
-   * Trainings that were interrupted then have learned it.
+   * The token that ended an answer until it was the one that the renderer writes: a guess between
+   * the two that the file names. Trainings that were interrupted then have learned it.
    */
   get formerEndOfAnswer(): number {
     const { chatTemplate, eos } = this.info;
@@ -256,36 +319,52 @@ export class Model {
     return end >= 0 ? end : eos;
   }
 
-  /** @internal Whether the chat template writes a system message, and does not refuse it or leave it out. */
+  /**
+   * @internal Whether the chat template writes a system message, and does not refuse it or leave it
+   *   out.
+   */
   get takesSystem(): boolean {
     return this.#renderer.takesSystem;
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
-  renderChat(messages: readonly MessageInput[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+  renderChat(
+    messages: readonly MessageInput[],
+    options: { addGenerationPrompt?: boolean } = {},
+  ): RenderedPrompt {
     const valid = checked(chatMessages, messages, 'messages');
     return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
   }
 
   /** Many at once, in less time than one after the other. @throws as renderChat */
-  renderChats(conversations: readonly (readonly MessageInput[])[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt[] {
+  renderChats(
+    conversations: readonly (readonly MessageInput[])[],
+    options: { addGenerationPrompt?: boolean } = {},
+  ): RenderedPrompt[] {
     const valid = checked(bounded(z.array(chatMessages)), conversations, 'conversations');
     return this.#run(() => this.#renderer.renderAll(valid, options.addGenerationPrompt ?? true));
   }
 
-  /** @internal Equal for two prompts exactly where their tokens are, in less time than these take. @throws as renderChat */
+  /**
+   * @internal Equal for two prompts exactly where their tokens are, in less time than these take.
+   * @throws as renderChat
+   */
   promptIdentities(conversations: readonly (readonly MessageInput[])[]): string[] {
     const valid = checked(bounded(z.array(chatMessages)), conversations, 'conversations');
     return this.#run(() => this.#renderer.identities(valid));
   }
 
   /**
-   * How a conversation goes on after a reply that ended by itself: the ids between its end token and the next reply.
+   * How a conversation goes on after a reply that ended by itself: the ids between its end token
+   * and the next reply.
    * @param before the messages up to the reply
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
   renderTurn(before: readonly MessageInput[], said: MessageInput): Int32Array {
-    const [earlier, message] = [checked(chatMessages, before, 'before'), checked(chatMessage, said, 'said')];
+    const [earlier, message] = [
+      checked(chatMessages, before, 'before'),
+      checked(chatMessage, said, 'said'),
+    ];
     return this.#run(() => this.#renderer.renderTurn(earlier, message));
   }
 
@@ -298,18 +377,26 @@ export class Model {
   }
 
   /**
-   * What `generate` evaluates for messages or a text. Another thread makes tokens of it, so that megabytes hold up nobody.
-   * @param options.variables what else the template may ask for; texts in it are plain text, as in messages
+   * What `generate` evaluates for messages or a text. Another thread makes tokens of it, so that
+   * megabytes hold up nobody.
+   * @param options.variables what else the template may ask for; texts in it are plain text, as in
+   *   messages
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
    */
   async promptIdsAside(
     content: { readonly messages: readonly MessageInput[] } | { readonly text: string },
     options: { addGenerationPrompt?: boolean; variables?: TemplateVariables } = {},
   ): Promise<Int32Array> {
-    const tokenizeAll = (texts: string[]): Promise<Int32Array[]> => settled(typed(() => this.#native.tokenizeAll(texts)));
+    const tokenizeAll = (texts: string[]): Promise<Int32Array[]> =>
+      settled(typed(() => this.#native.tokenizeAll(texts)));
     if ('messages' in content) {
       const valid = checked(chatMessages, content.messages, 'messages');
-      return this.#renderer.renderAside(valid, options.addGenerationPrompt ?? true, tokenizeAll, options.variables);
+      return this.#renderer.renderAside(
+        valid,
+        options.addGenerationPrompt ?? true,
+        tokenizeAll,
+        options.variables,
+      );
     }
     const { addBos, bos } = this.info;
     const [ids] = await tokenizeAll([checked(z.string(), content.text, 'text')]);
@@ -322,7 +409,10 @@ export class Model {
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
   }
 
-  /** @internal Control tokens that a text names, each once: they are text like any other but to `tokenize` with `parseControl`. */
+  /**
+   * @internal Control tokens that a text names, each once: they are text like any other but to
+   *   `tokenize` with `parseControl`.
+   */
   controlTokensIn(text: string): string[] {
     return this.#renderer.controlTokensIn(text);
   }
@@ -338,27 +428,39 @@ export class Model {
     return this.#run(() => this.#native.detokenize(valid, options.withControl ?? false));
   }
 
-  /** Of one token, control tokens written out; one that is a part of a character has no text. @throws IsoproError INVALID_ARGUMENT */
+  /**
+   * Of one token, control tokens written out; one that is a part of a character has no text.
+   * @throws IsoproError INVALID_ARGUMENT
+   */
   bytesOf(id: number): Uint8Array {
     const [token] = checked(tokenIds, [id], 'id');
     return this.#run(() => this.#native.bytes(token!));
   }
 
   /**
-   * Samples every prompt of the request in one running batch and yields rollouts as they finish. Their order and their
-   * tokens depend on the request, the machine and the thread count only. Leaving the iteration early cancels the rest;
-   * when `signal` is aborted, the unfinished rollouts come with finish 'aborted', then ABORTED is thrown.
-   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID, NUMERIC_FAILURE,
-   *   ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   * Samples every prompt of the request in one running batch and yields rollouts as they finish.
+   * Their order and their tokens depend on the request, the machine and the thread count only.
+   * Leaving the iteration early cancels the rest; when `signal` is aborted, the unfinished rollouts
+   * come with finish 'aborted', then ABORTED is thrown.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID,
+   *   NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
    */
-  async *generate(request: GenerateRequest): AsyncGenerator<Rollout, GenerationProgress, undefined> {
+  async *generate(
+    request: GenerateRequest,
+  ): AsyncGenerator<Rollout, GenerationProgress, undefined> {
     const valid = checkRequest(request);
     const prompts = valid.prompts.map(({ id, seeds, ...prompt }, index) => ({
       tokens: this.promptIds(prompt),
       seeds:
         seeds ??
         Array.from({ length: valid.samples }, (_, sample) =>
-          deriveSeed({ runSeed: valid.sampling.seed, purpose: 'generate', iteration: 0, problemId: id ?? String(index), sample }),
+          deriveSeed({
+            runSeed: valid.sampling.seed,
+            purpose: 'generate',
+            iteration: 0,
+            problemId: id ?? String(index),
+            sample,
+          }),
         ),
     }));
     return yield* runGeneration(valid, {
@@ -372,25 +474,36 @@ export class Model {
   }
 
   /**
-   * @internal Opens the batch that requests join one by one, in a context of its own; one a model. The calls of the model run between its
-   * steps. Ends with the model.
+   * @internal Opens the batch that requests join one by one, in a context of its own; one a model.
+   * The calls of the model run between its steps. Ends with the model.
    */
-  async openBatch({ contextTokens, maxSequences, prefixTokens }: BatchSettings): Promise<RunningBatch> {
+  async openBatch({
+    contextTokens,
+    maxSequences,
+    prefixTokens,
+  }: BatchSettings): Promise<RunningBatch> {
     await settled(this.#native.openBatch({ cells: contextTokens, maxSequences, prefixTokens }));
     const limits = { ...this.limits, contextTokens };
-    return new RunningBatch({ addon: this.#addon, native: this.#native, limits, promptIds: (content) => this.promptIds(content) });
+    return new RunningBatch({
+      addon: this.#addon,
+      native: this.#native,
+      limits,
+      promptIds: (content) => this.promptIds(content),
+    });
   }
 
   /**
-   * Natural log-probability of each token of each continuation after the prefix, at temperature 1; the prefix is
-   * evaluated once, and so is what continuations have in common at their beginning.
+   * Natural log-probability of each token of each continuation after the prefix, at temperature 1;
+   * the prefix is evaluated once, and so is what continuations have in common at their beginning.
    *
-   * On the CPU these are bit for bit what `generate` reports in a request for several samples. A request for one sample runs kernels
-   * of its own: `stepwise` runs them here, one token a call, two to three times slower. docs/log.md has the differences between them.
-   * That rows of a call are computed alike is a property of ggml's kernels: it holds with each of its back ends for x86; on other
-   * processors `doctor --selftest` says whether it does, and fails where the two differ by more than 1e-3 nats. On a GPU nothing is
-   * promised.
-   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED, ABORTED
+   * On the CPU these are bit for bit what `generate` reports in a request for several samples. A
+   * request for one sample runs kernels of its own: `stepwise` runs them here, one token a call,
+   * two to three times slower. docs/log.md has the differences between them. That rows of a call
+   * are computed alike is a property of ggml's kernels: it holds with each of its back ends for
+   * x86; on other processors `doctor --selftest` says whether it does, and fails where the two
+   * differ by more than 1e-3 nats. On a GPU nothing is promised.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, OBJECT_DISPOSED,
+   *   ABORTED
    */
   async score(
     prefixIds: TokenIds,
@@ -405,14 +518,20 @@ export class Model {
   }
 
   /**
-   * Natural log-probability of the tokens of branches that go on from places of one text, at temperature 1: the trunk is evaluated once as
-   * far as a branch needs it, and so is what branches of one place have in common.
+   * Natural log-probability of the tokens of branches that go on from places of one text, at
+   * temperature 1: the trunk is evaluated once as far as a branch needs it, and so is what branches
+   * of one place have in common.
    *
-   * On the CPU these are bit for bit what `score` says of the same tokens where its prefix is the trunk up to `cut`, the last multiple of 4
-   * below `at`, and its continuation the rest of the trunk up to `at`, and the branch.
+   * On the CPU these are bit for bit what `score` says of the same tokens where its prefix is the
+   * trunk up to `cut`, the last multiple of 4 below `at`, and its continuation the rest of the
+   * trunk up to `at`, and the branch.
    * @throws IsoproError as `score`
    */
-  async scoreBranches(trunkIds: TokenIds, branches: readonly Branch[], options: { signal?: AbortSignal } = {}): Promise<BranchScores> {
+  async scoreBranches(
+    trunkIds: TokenIds,
+    branches: readonly Branch[],
+    options: { signal?: AbortSignal } = {},
+  ): Promise<BranchScores> {
     const trunk = checked(tokenIds, trunkIds, 'trunkIds');
     const natives = nativeBranches(branches);
     return cancellable(this.#addon, options.signal, (cancellation) =>
@@ -423,16 +542,30 @@ export class Model {
   }
 
   /**
-   * What the model holds likely at each place of a text: for every token after the first its log-probability as `score` gives it, its
-   * rank, and the `count` most likely tokens there, at most 20.
+   * What the model holds likely at each place of a text: for every token after the first its
+   * log-probability as `score` gives it, its rank, and the `count` most likely tokens there, at
+   * most 20.
    * @throws IsoproError as `score`
    */
-  async alternatives(ids: TokenIds, options: { count: number; signal?: AbortSignal }): Promise<TokenAlternatives[]> {
+  async alternatives(
+    ids: TokenIds,
+    options: { count: number; signal?: AbortSignal },
+  ): Promise<TokenAlternatives[]> {
     const tokens = checked(tokenIds, ids, 'ids');
     const { count, signal } = checked(alternativesOptions, options, 'options');
-    const [scores] = await this.#score(tokens.subarray(0, 1), [tokens.subarray(1)], { stepwise: false, alternatives: count }, signal);
+    const [scores] = await this.#score(
+      tokens.subarray(0, 1),
+      [tokens.subarray(1)],
+      { stepwise: false, alternatives: count },
+      signal,
+    );
     const { logProbabilities, ranks, top } = scores!;
-    return Array.from(logProbabilities, (logprob, i) => ({ tokenId: tokens[i + 1]!, logprob, rank: ranks[i]!, top: top[i]! }));
+    return Array.from(logProbabilities, (logprob, i) => ({
+      tokenId: tokens[i + 1]!,
+      logprob,
+      rank: ranks[i]!,
+      top: top[i]!,
+    }));
   }
 
   #score(
@@ -442,47 +575,70 @@ export class Model {
     signal: AbortSignal | undefined,
   ): Promise<NativeScores[]> {
     return cancellable(this.#addon, signal, (cancellation) =>
-      this.#native.score(prefix, continuations, { cellBudget: this.contextTokens, ...how }, cancellation),
+      this.#native.score(
+        prefix,
+        continuations,
+        { cellBudget: this.contextTokens, ...how },
+        cancellation,
+      ),
     ).catch((error: unknown) => {
       throw withContextRemedy(error, this.limits);
     });
   }
 
   /**
-   * Residual-stream values. `rows`: for each L in [0, layers], what enters layer L (for L = layers: what leaves the
-   * last). `norms`: for each layer in [0, layers), mean norms of its output, its input and their difference.
+   * Residual-stream values. `rows`: for each L in [0, layers], what enters layer L (for L = layers:
+   * what leaves the last). `norms`: for each layer in [0, layers), mean norms of its output, its
+   * input and their difference.
    * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, OBJECT_DISPOSED, ABORTED
    */
   hidden(request: HiddenRequest & { reduce: 'rows' }): Promise<HiddenRows[]>;
   hidden(request: HiddenRequest & { reduce: 'norms' }): Promise<HiddenNorms[]>;
-  async hidden(request: HiddenRequest & { reduce: 'rows' | 'norms' }): Promise<HiddenRows[] | HiddenNorms[]> {
+  async hidden(
+    request: HiddenRequest & { reduce: 'rows' | 'norms' },
+  ): Promise<HiddenRows[] | HiddenNorms[]> {
     const { tokens, layers, reduce, signal } = checked(hiddenRequest, request, 'request');
     if (tokens.length > this.contextTokens) {
       const message = `${tokens.length} tokens exceed the context of ${this.contextTokens}`;
       throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), this.limits);
     }
     const numbers = [...layers];
-    return cancellable(this.#addon, signal, async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
-      if (reduce === 'norms') {
-        const norms = await this.#native.hiddenNorms(tokens, layers, cancellation);
-        return norms.map((of, i) => ({ layer: numbers[i] as number, ...of }));
-      }
-      const rows = await this.#native.hiddenRows(tokens, layers, cancellation);
-      return rows.map((values, i) => ({ layer: numbers[i] as number, rows: values }));
-    });
+    return cancellable(
+      this.#addon,
+      signal,
+      async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
+        if (reduce === 'norms') {
+          const norms = await this.#native.hiddenNorms(tokens, layers, cancellation);
+          return norms.map((of, i) => ({ layer: numbers[i] as number, ...of }));
+        }
+        const rows = await this.#native.hiddenRows(tokens, layers, cancellation);
+        return rows.map((values, i) => ({ layer: numbers[i] as number, rows: values }));
+      },
+    );
   }
 
   /**
-   * The meaning of each text as a unit vector: the hidden states after the last norm, averaged over the text's tokens. A text may be given
-   * by its token ids, which are evaluated as they are. Texts are evaluated one by one: a vector depends on its text alone. How much it says
-   * of the meaning depends on what the model was trained for.
-   * @throws IsoproError INVALID_ARGUMENT (an empty text), CONTEXT_OVERFLOW, MODEL_UNSUPPORTED, NUMERIC_FAILURE, ADAPTER_MISMATCH,
-   *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   * The meaning of each text as a unit vector: the hidden states after the last norm, averaged over
+   * the text's tokens. A text may be given by its token ids, which are evaluated as they are. Texts
+   * are evaluated one by one: a vector depends on its text alone. How much it says of the meaning
+   * depends on what the model was trained for.
+   * @throws IsoproError INVALID_ARGUMENT (an empty text), CONTEXT_OVERFLOW, MODEL_UNSUPPORTED,
+   *   NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
    */
-  async embed(texts: readonly (string | TokenIds)[], options: EmbedOptions = {}): Promise<Embeddings> {
-    const promptIdsAside = (content: { readonly text: string }): Promise<Int32Array> => this.promptIdsAside(content);
+  async embed(
+    texts: readonly (string | TokenIds)[],
+    options: EmbedOptions = {},
+  ): Promise<Embeddings> {
+    const promptIdsAside = (content: { readonly text: string }): Promise<Int32Array> =>
+      this.promptIdsAside(content);
     const { vocabularySize } = this.info;
-    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.limits, vocabularySize, promptIdsAside });
+    return embedEach(texts, options, {
+      addon: this.#addon,
+      native: this.#native,
+      limits: this.limits,
+      vocabularySize,
+      promptIdsAside,
+    });
   }
 
   /**
@@ -522,7 +678,8 @@ export class Model {
   }
 
   #run<T>(call: () => T): T {
-    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
+    if (this.#disposal !== undefined)
+      throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
     return typed(call);
   }
 }

@@ -1,4 +1,7 @@
-/** adapter_config.json of PEFT's LoRA: what each member means here, and which values make an adapter that is no plain one. */
+/**
+ * adapter_config.json of PEFT's LoRA: what each member means here, and which values make an adapter
+ * that is no plain one.
+ */
 import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { valueOf, type Dictionary } from '../dictionary.js';
@@ -6,15 +9,23 @@ import { dictionaryOf } from '../dictionary-form.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 
-/** Followed: read by the schema below. Without effect, whatever it says. Else: whether a value changes nothing. */
+/**
+ * Followed: read by the schema below. Without effect, whatever it says. Else: whether a value
+ * changes nothing.
+ */
 type Meaning = 'followed' | 'without effect' | ((value: unknown) => boolean);
 
 const isNull = (value: unknown): boolean => value === null;
 const isFalse = (value: unknown): boolean => value === null || value === false;
 const isEmpty = (value: unknown): boolean =>
-  value === null || (typeof value === 'object' && Object.keys(value as object).length === 0) || value === '';
+  value === null ||
+  (typeof value === 'object' && Object.keys(value as object).length === 0) ||
+  value === '';
 
-/** How the factors began: these leave the base as it was; others, such as pissa, change it, and the factors stand on that. */
+/**
+ * How the factors began: these leave the base as it was; others, such as pissa, change it, and the
+ * factors stand on that.
+ */
 const KEEPS_BASE: readonly unknown[] = [null, true, false, 'gaussian', 'eva', 'orthogonal'];
 
 /** All members of LoraConfig in PEFT 0.21.2, and those that earlier releases wrote. */
@@ -97,15 +108,24 @@ export interface PeftConfig {
 }
 
 const LARGEST_CONFIG = 1 << 20;
-/** PEFT's keys are regular expressions: of these, names of a module or its end, whose points stand for any character. */
+/**
+ * PEFT's keys are regular expressions: of these, names of a module or its end, whose points stand
+ * for any character.
+ */
 const NAME = /^\^?(?:[\w-]|\\?\.)+\$?$/;
 
 const isName = (key: string): boolean => NAME.test(key);
 
 const moduleValues = (values: Dictionary<number> | null | undefined): ModuleValues =>
-  Object.entries(values ?? {}).map(([key, value]) => [new RegExp(`^(?:.*\\.)?(?:${key})$`, 'u'), value]);
+  Object.entries(values ?? {}).map(([key, value]) => [
+    new RegExp(`^(?:.*\\.)?(?:${key})$`, 'u'),
+    value,
+  ]);
 
-/** @param name as layers.3.mlp.up_proj @param otherwise the value of modules that no name matches */
+/**
+ * @param name as layers.3.mlp.up_proj
+ * @param otherwise the value of modules that no name matches
+ */
 export const moduleValue = (values: ModuleValues, name: string, otherwise: number): number =>
   values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
 
@@ -120,15 +140,21 @@ function refusals(value: object): string[] {
     const meaning = valueOf(PEFT_MEMBERS, name) ?? isNothing;
     if (typeof meaning === 'string' || meaning(member)) return [];
     const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is not known here';
-    return [`${name.slice(0, SHOWN_CHARACTERS)} is ${JSON.stringify(member).slice(0, SHOWN_CHARACTERS)}${unknown}`];
+    return [
+      `${name.slice(0, SHOWN_CHARACTERS)} is ${JSON.stringify(member).slice(0, SHOWN_CHARACTERS)}${unknown}`,
+    ];
   });
 }
 
-/** @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, ADAPTER_CORRUPT naming each member that is wrong or not followed */
+/**
+ * @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, ADAPTER_CORRUPT naming each member that is
+ *   wrong or not followed
+ */
 export async function readPeftConfig(file: string): Promise<PeftConfig> {
   requireFile(file, 'MODEL_NOT_FOUND');
   const status = await stat(file);
-  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not the configuration of an adapter`);
+  if (status.size > LARGEST_CONFIG)
+    throw new IsoproError('ADAPTER_CORRUPT', `${file} is not the configuration of an adapter`);
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw unreadable(file, cause);
   });
@@ -139,13 +165,18 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
     throw new IsoproError('ADAPTER_CORRUPT', `${file} is not JSON`, { cause });
   }
   const parsed = schema.safeParse(value);
-  const wrong = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  const wrong = parsed.success
+    ? []
+    : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
   const others = typeof value === 'object' && value !== null ? refusals(value) : [];
-  const keys = parsed.success ? Object.keys({ ...parsed.data.rank_pattern, ...parsed.data.alpha_pattern }) : [];
+  const keys = parsed.success
+    ? Object.keys({ ...parsed.data.rank_pattern, ...parsed.data.alpha_pattern })
+    : [];
   const patterns = keys
     .filter((key) => !isName(key))
     .map(
-      (key) => `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not supported`,
+      (key) =>
+        `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not supported`,
     );
   if (parsed.success && others.length + patterns.length === 0) {
     const {
@@ -156,7 +187,14 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
       alpha_pattern: alphas,
       use_rslora: root,
     } = parsed.data;
-    return { baseName: base ?? '', rank, alpha, ranks: moduleValues(ranks), alphas: moduleValues(alphas), stabilised: root === true };
+    return {
+      baseName: base ?? '',
+      rank,
+      alpha,
+      ranks: moduleValues(ranks),
+      alphas: moduleValues(alphas),
+      stabilised: root === true,
+    };
   }
   throw new IsoproError(
     'ADAPTER_CORRUPT',

@@ -1,4 +1,7 @@
-/** LoRA adapters as PEFT keeps them: a folder with adapter_model.safetensors and adapter_config.json. */
+/**
+ * LoRA adapters as PEFT keeps them: a folder with adapter_model.safetensors and
+ * adapter_config.json.
+ */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { dictionary } from '../dictionary.js';
@@ -19,7 +22,9 @@ const PROJECTIONS: Readonly<Record<string, string>> = {
   ffn_up: 'mlp.up_proj',
   ffn_down: 'mlp.down_proj',
 };
-const TENSORS = dictionary(Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]));
+const TENSORS = dictionary(
+  Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]),
+);
 
 /** blk.3.attn_k to layers.3.self_attn.k_proj. */
 function peftName(name: string): string {
@@ -27,19 +32,31 @@ function peftName(name: string): string {
   return `layers.${layer}.${PROJECTIONS[tensor!]!}`;
 }
 
-/** base_model.model.model.layers.3.self_attn.k_proj.lora_A.weight to {name: 'blk.3.attn_k', factor: 'A'}; undefined for others. */
+/**
+ * base_model.model.model.layers.3.self_attn.k_proj.lora_A.weight to {name: 'blk.3.attn_k', factor:
+ * 'A'}; undefined for others.
+ */
 function ggufName(tensor: string): { name: string; factor: 'A' | 'B' } | undefined {
   const [, layer, projection, factor] =
-    /^base_model\.model\.model\.layers\.(\d{1,5})\.((?:self_attn|mlp)\.\w+)\.lora_([AB])(?:\.default)?\.weight$/.exec(tensor) ?? [];
+    /^base_model\.model\.model\.layers\.(\d{1,5})\.((?:self_attn|mlp)\.\w+)\.lora_([AB])(?:\.default)?\.weight$/.exec(
+      tensor,
+    ) ?? [];
   const stored = projection === undefined ? undefined : TENSORS[projection];
-  return stored === undefined ? undefined : { name: `blk.${Number(layer)}.${stored}`, factor: factor as 'A' | 'B' };
+  return stored === undefined
+    ? undefined
+    : { name: `blk.${Number(layer)}.${stored}`, factor: factor as 'A' | 'B' };
 }
 
 /**
- * Row of the GGUF matrix that holds each row of Hugging Face's. They differ in q and k of the llama architecture alone,
- * where GGUF interleaves the halves of a head that rotate together: row (half, pair) of a head becomes (pair, half).
+ * Row of the GGUF matrix that holds each row of Hugging Face's. They differ in q and k of the llama
+ * architecture alone, where GGUF interleaves the halves of a head that rotate together: row (half,
+ * pair) of a head becomes (pair, half).
  */
-function ggufRow(name: string, rows: number, { architecture, heads, keyHeads }: ModelShape): (row: number) => number {
+function ggufRow(
+  name: string,
+  rows: number,
+  { architecture, heads, keyHeads }: ModelShape,
+): (row: number) => number {
   const count = name.endsWith('.attn_q') ? heads : name.endsWith('.attn_k') ? keyHeads : 0;
   if (architecture !== 'llama' || count === 0) return (row) => row;
   const width = rows / count;
@@ -50,7 +67,10 @@ function ggufRow(name: string, rows: number, { architecture, heads, keyHeads }: 
   };
 }
 
-/** The value that most modules have, and the others' by name, for r and rank_pattern or lora_alpha and alpha_pattern. */
+/**
+ * The value that most modules have, and the others' by name, for r and rank_pattern or lora_alpha
+ * and alpha_pattern.
+ */
 function pattern(
   modules: readonly AdapterModule[],
   value: (module: AdapterModule) => number,
@@ -61,22 +81,33 @@ function pattern(
   return {
     common,
     others: Object.fromEntries(
-      modules.filter((module) => value(module) !== common).map((module) => [peftName(module.name), value(module)]),
+      modules
+        .filter((module) => value(module) !== common)
+        .map((module) => [peftName(module.name), value(module)]),
     ),
   };
 }
 
 /**
- * The configuration. A module's scale s is alpha / r with alpha = s r, an exact product, so that it comes back bit for bit;
- * rank-stabilised scales are written in the same way.
+ * The configuration. A module's scale s is alpha / r with alpha = s r, an exact product, so that it
+ * comes back bit for bit; rank-stabilised scales are written in the same way.
  */
-export function peftConfig(modules: readonly AdapterModule[], { layers }: ModelShape, baseModel: string | null): Record<string, unknown> {
+export function peftConfig(
+  modules: readonly AdapterModule[],
+  { layers }: ModelShape,
+  baseModel: string | null,
+): Record<string, unknown> {
   const rank = pattern(modules, (module) => module.rank);
   const alpha = pattern(modules, (module) => module.scale * module.rank);
   const byLayer = new Map<number, string>();
   for (const { name } of modules) {
     const [, layer, tensor] = name.split('.') as [string, string, string];
-    byLayer.set(Number(layer), [...(byLayer.get(Number(layer))?.split(' ') ?? []), PROJECTIONS[tensor]!.split('.')[1]!].sort().join(' '));
+    byLayer.set(
+      Number(layer),
+      [...(byLayer.get(Number(layer))?.split(' ') ?? []), PROJECTIONS[tensor]!.split('.')[1]!]
+        .sort()
+        .join(' '),
+    );
   }
   const regular = new Set(byLayer.values()).size === 1;
   return {
@@ -87,8 +118,11 @@ export function peftConfig(modules: readonly AdapterModule[], { layers }: ModelS
     lora_alpha: alpha.common,
     rank_pattern: rank.others,
     alpha_pattern: alpha.others,
-    target_modules: regular ? [...byLayer.values()][0]!.split(' ') : modules.map(({ name }) => peftName(name)),
-    layers_to_transform: regular && byLayer.size < layers ? [...byLayer.keys()].sort((a, b) => a - b) : null,
+    target_modules: regular
+      ? [...byLayer.values()][0]!.split(' ')
+      : modules.map(({ name }) => peftName(name)),
+    layers_to_transform:
+      regular && byLayer.size < layers ? [...byLayer.keys()].sort((a, b) => a - b) : null,
     lora_dropout: 0,
     bias: 'none',
     fan_in_fan_out: false,
@@ -125,13 +159,19 @@ export async function isPeft(adapter: string): Promise<boolean> {
 }
 
 /**
- * Reads a PEFT adapter. Rows of B are in Hugging Face's order unless the shape of the model is given.
- * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (it changes what cannot be trained here), NUMERIC_FAILURE
+ * Reads a PEFT adapter. Rows of B are in Hugging Face's order unless the shape of the model is
+ * given.
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (it changes what cannot be
+ *   trained here), NUMERIC_FAILURE
  */
-export async function readPeft(folder: string, shape: ModelShape | null): Promise<{ baseName: string; modules: AdapterModule[] }> {
+export async function readPeft(
+  folder: string,
+  shape: ModelShape | null,
+): Promise<{ baseName: string; modules: AdapterModule[] }> {
   const settings = await readPeftConfig(path.join(folder, PEFT_CONFIG));
   const file = path.join(folder, PEFT_WEIGHTS);
-  const corrupt = (what: string): IsoproError => new IsoproError('ADAPTER_CORRUPT', `${file}: ${what}`);
+  const corrupt = (what: string): IsoproError =>
+    new IsoproError('ADAPTER_CORRUPT', `${file}: ${what}`);
   const factors = new Map<string, { A?: Float32Tensor; B?: Float32Tensor }>();
   for (const tensor of await readSafetensors(file)) {
     const place = ggufName(tensor.name);
@@ -141,7 +181,8 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
         `${file} holds ${JSON.stringify(tensor.name.slice(0, 120))}, which is no factor of a matrix that can be adapted`,
       );
     const pair = factors.get(place.name) ?? {};
-    if (pair[place.factor] !== undefined) throw corrupt(`it holds two factors ${place.factor} of ${place.name}`);
+    if (pair[place.factor] !== undefined)
+      throw corrupt(`it holds two factors ${place.factor} of ${place.name}`);
     factors.set(place.name, { ...pair, [place.factor]: tensor });
   }
   const modules = [...factors].map(([name, { A, B }]): AdapterModule => {
@@ -149,7 +190,13 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     if (A === undefined || B === undefined) throw corrupt(`it has only one factor of ${shown}`);
     const [rank, inputs] = A.shape;
     const outputs = B.shape[0]!;
-    if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs))
+    if (
+      A.shape.length !== 2 ||
+      B.shape.length !== 2 ||
+      B.shape[1] !== rank ||
+      rank === 0 ||
+      rank! > Math.min(inputs!, outputs)
+    )
       throw corrupt(`the factors of ${shown} do not fit each other`);
     if (rank !== moduleValue(settings.ranks, shown, settings.rank))
       throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
@@ -165,9 +212,16 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
   });
   if (modules.length === 0) throw corrupt('it adapts nothing');
   if (modules.some(({ scale }) => !Number.isFinite(scale)))
-    throw new IsoproError('NUMERIC_FAILURE', `${path.join(folder, PEFT_CONFIG)}: lora_alpha is too large`);
+    throw new IsoproError(
+      'NUMERIC_FAILURE',
+      `${path.join(folder, PEFT_CONFIG)}: lora_alpha is too large`,
+    );
   // In the model's order, whatever that of the file is.
   const order = Object.keys(PROJECTIONS);
-  const key = (name: string): number => Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
-  return { baseName: settings.baseName, modules: modules.sort((x, y) => key(x.name) - key(y.name)) };
+  const key = (name: string): number =>
+    Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
+  return {
+    baseName: settings.baseName,
+    modules: modules.sort((x, y) => key(x.name) - key(y.name)),
+  };
 }

@@ -1,6 +1,7 @@
 /**
- * Prompts from JSONL: one object a line with `prompt` (a user message), `messages`, `text` (which the model continues, without its chat
- * template) or `tokenIds`, and optionally `id`. What `tasks generate --json` prints is such a file.
+ * Prompts from JSONL: one object a line with `prompt` (a user message), `messages`, `text` (which
+ * the model continues, without its chat template) or `tokenIds`, and optionally `id`. What
+ * `tasks generate --json` prints is such a file.
  */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -19,11 +20,15 @@ const line = members({
   id: maybe(z.string()),
   problem: z.unknown().optional(),
 }).refine(
-  ({ prompt, messages, text, tokenIds }) => [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
+  ({ prompt, messages, text, tokenIds }) =>
+    [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
   'a line has exactly one of prompt, messages, text and tokenIds',
 );
 
-/** How a `prompt` is put to the model: as a user message, after a system message where one is given, or as a text that it continues. */
+/**
+ * How a `prompt` is put to the model: as a user message, after a system message where one is given,
+ * or as a text that it continues.
+ */
 export interface PromptForm {
   readonly system?: string | undefined;
   readonly raw?: boolean;
@@ -31,17 +36,29 @@ export interface PromptForm {
   readonly before?: readonly ChatMessage[] | undefined;
 }
 
-export function promptOf(text: string, { system, raw = false, before = [] }: PromptForm = {}): Prompt {
+export function promptOf(
+  text: string,
+  { system, raw = false, before = [] }: PromptForm = {},
+): Prompt {
   if (raw) return { text };
   const user = { role: 'user', content: text } as const;
-  return { messages: [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...before, user] };
+  return {
+    messages: [
+      ...(system === undefined ? [] : [{ role: 'system', content: system } as const]),
+      ...before,
+      user,
+    ],
+  };
 }
 
 /**
  * @param form of every `prompt` line
  * @throws IsoproError INVALID_ARGUMENT naming the line, or where there is no prompt
  */
-export async function* readPrompts(lines: AsyncIterable<string>, form: PromptForm = {}): AsyncGenerator<Prompt, void> {
+export async function* readPrompts(
+  lines: AsyncIterable<string>,
+  form: PromptForm = {},
+): AsyncGenerator<Prompt, void> {
   let number = 0;
   let prompts = 0;
   for await (const text of lines) {
@@ -49,13 +66,19 @@ export async function* readPrompts(lines: AsyncIterable<string>, form: PromptFor
     if (text.trim() === '') continue;
     const result = line.safeParse(parseLine(text, number), { error: plainWords });
     if (!result.success) {
-      const problems = result.error.issues.map(plainIssue).map((issue) => [...issue.path, issue.message].join(': '));
+      const problems = result.error.issues
+        .map(plainIssue)
+        .map((issue) => [...issue.path, issue.message].join(': '));
       throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`);
     }
     const { prompt, id, messages, text: raw, tokenIds } = result.data;
     prompts++;
-    const content = messages === undefined ? (raw === undefined ? { tokenIds } : { text: raw }) : { messages };
-    yield { ...(prompt === undefined ? content : promptOf(prompt, form)), ...(id === undefined ? {} : { id }) } as Prompt;
+    const content =
+      messages === undefined ? (raw === undefined ? { tokenIds } : { text: raw }) : { messages };
+    yield {
+      ...(prompt === undefined ? content : promptOf(prompt, form)),
+      ...(id === undefined ? {} : { id }),
+    } as Prompt;
   }
   if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
 }

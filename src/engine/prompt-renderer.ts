@@ -1,10 +1,12 @@
 /**
- * The one prompt renderer: chat messages to token ids, for rollouts, training, evaluation and serving alike.
+ * The one prompt renderer: chat messages to token ids, for rollouts, training, evaluation and
+ * serving alike.
  *
- * The template is the model file's own; ChatML where the file has none. Text inside a message never becomes a control token: a marker is
- * put inside every control-token text that a message contains, so that after rendering only the template's own control tokens are
- * recognised; then the marker is taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in one
- * piece, as it is when a whole prompt is tokenised at once.
+ * The template is the model file's own; ChatML where the file has none. Text inside a message never
+ * becomes a control token: a marker is put inside every control-token text that a message contains,
+ * so that after rendering only the template's own control tokens are recognised; then the marker is
+ * taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in
+ * one piece, as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
@@ -18,7 +20,13 @@ export interface ChatMessage {
   readonly content: string;
 }
 
-type Value = string | number | boolean | null | readonly Value[] | { readonly [name: string]: Value };
+type Value =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Value[]
+  | { readonly [name: string]: Value };
 /** What a template may ask for beside the messages, by its name there. */
 export type TemplateVariables = Readonly<Record<string, Value>>;
 
@@ -46,17 +54,24 @@ export interface PromptVocabulary {
 }
 
 /**
- * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was keeps the
- * id of then, so that what was trained on its prompts is served and judged.
+ * Changes whenever the same template and messages could give other token ids than before. A
+ * template that is rendered as it was keeps the id of then, so that what was trained on its prompts
+ * is served and judged.
  */
-const RENDERER_VERSION = { before: 'isopro-1/jinja-0.5.11', corrected: 'isopro-2/jinja2-3.1' } as const;
+const RENDERER_VERSION = {
+  before: 'isopro-1/jinja-0.5.11',
+  corrected: 'isopro-2/jinja2-3.1',
+} as const;
 
 const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`;
 
-/** Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the marker. */
+/**
+ * Unicode noncharacters (U+FDD0 to U+FDEF), of which one that no message contains serves as the
+ * marker.
+ */
 const MARKERS = Array.from({ length: 32 }, (_, i) => String.fromCodePoint(0xfdd0 + i));
 
 export class PromptRenderer {
@@ -75,7 +90,9 @@ export class PromptRenderer {
     const isCorrected = this.#template instanceof ChatTemplate && this.#template.isCorrected;
     this.rendererId = rendererId(this.#templateText, isCorrected ? 'corrected' : 'before');
     this.#control = new ControlTokens(vocabulary.controlTokens);
-    this.#markers = MARKERS.filter((marker) => !this.#control.holds(marker) && !this.#templateText.includes(marker));
+    this.#markers = MARKERS.filter(
+      (marker) => !this.#control.holds(marker) && !this.#templateText.includes(marker),
+    );
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
@@ -87,18 +104,25 @@ export class PromptRenderer {
    * @param addGenerationPrompt whether the prompts end where the assistant's answer begins
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
-  renderAll(conversations: readonly (readonly ChatMessage[])[], addGenerationPrompt: boolean): RenderedPrompt[] {
+  renderAll(
+    conversations: readonly (readonly ChatMessage[])[],
+    addGenerationPrompt: boolean,
+  ): RenderedPrompt[] {
     const { addBos, bos } = this.#vocabulary;
     return this.#fill(conversations, addGenerationPrompt).map(({ rendered, marker }) => {
       const ids = this.#tokenize(rendered, marker);
       if (addBos && bos >= 0 && ids[0] !== bos) ids.unshift(bos);
-      return { tokenIds: Int32Array.from(ids), text: rendered.replaceAll(marker, ''), rendererId: this.rendererId };
+      return {
+        tokenIds: Int32Array.from(ids),
+        text: rendered.replaceAll(marker, ''),
+        rendererId: this.rendererId,
+      };
     });
   }
 
   /**
-   * Equal for two prompts exactly where their tokens are. Where texts that differ have tokens that differ, no tokens are made: they take
-   * most of a prompt's time.
+   * Equal for two prompts exactly where their tokens are. Where texts that differ have tokens that
+   * differ, no tokens are made: they take most of a prompt's time.
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
   identities(conversations: readonly (readonly ChatMessage[])[]): string[] {
@@ -113,7 +137,8 @@ export class PromptRenderer {
   }
 
   /**
-   * The token ids of `render`, where another thread makes them of the plain texts: of megabytes that takes seconds.
+   * The token ids of `render`, where another thread makes them of the plain texts: of megabytes
+   * that takes seconds.
    * @throws IsoproError as `render`, and what `tokenizeAll` throws
    */
   async renderAside(
@@ -128,14 +153,16 @@ export class PromptRenderer {
     const parts = this.#control.parts(filled!.rendered, filled!.marker);
     const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
     let next = 0;
-    const pieces = parts.map((part) => (typeof part === 'string' ? tokenized[next++]! : Int32Array.of(part)));
+    const pieces = parts.map((part) =>
+      typeof part === 'string' ? tokenized[next++]! : Int32Array.of(part),
+    );
     const first = pieces.find(({ length }) => length > 0)?.[0];
     return joined(addBos && bos >= 0 && first !== bos ? [Int32Array.of(bos), ...pieces] : pieces);
   }
 
   /**
-   * How a conversation goes on after a reply that ended by itself, whose tokens stay as they were sampled: the ids between its end token
-   * and the next reply.
+   * How a conversation goes on after a reply that ended by itself, whose tokens stay as they were
+   * sampled: the ids between its end token and the next reply.
    * @param before the messages up to the reply
    * @param said what the model is told after it
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
@@ -146,9 +173,13 @@ export class PromptRenderer {
     const { rendered, marker } = filled!;
     const parts = rendered.split(reply);
     if (parts.length !== 2)
-      throw new IsoproError('TEMPLATE_INVALID', `the chat template writes an earlier reply ${parts.length - 1} times, not once`);
+      throw new IsoproError(
+        'TEMPLATE_INVALID',
+        `the chat template writes an earlier reply ${parts.length - 1} times, not once`,
+      );
     const ids = this.#tokenize(parts[1]!, marker);
-    const end = ids.findIndex((id) => this.#vocabulary.ends.includes(id)); // was sampled with the reply
+    // was sampled with the reply
+    const end = ids.findIndex((id) => this.#vocabulary.ends.includes(id));
     return Int32Array.from(ids.slice(end + 1));
   }
 
@@ -177,12 +208,15 @@ export class PromptRenderer {
     const [told] = this.#markers;
     if (told === undefined) return true;
     const user: ChatMessage = { role: 'user', content: 'a' };
-    return this.#written([{ role: 'system', content: told }, user])?.rendered.includes(told) ?? false;
+    return (
+      this.#written([{ role: 'system', content: told }, user])?.rendered.includes(told) ?? false
+    );
   }
 
   /**
-   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one behind it
-   * where the user goes on, if that ends replies. null: it writes none, or cannot be rendered.
+   * What the template writes after a reply: the first control token behind it where it is the last
+   * thing said; else the one behind it where the user goes on, if that ends replies. null: it
+   * writes none, or cannot be rendered.
    */
   endOfReply(): number | null {
     const reply = this.#markers[0];
@@ -193,7 +227,10 @@ export class PromptRenderer {
     ];
     // where it is not the last thing said, what begins the next message comes right behind it too
     const goesOn = this.#tokenBehind(reply, [...asked, { role: 'user', content: 'a' }]);
-    return this.#tokenBehind(reply, asked) ?? (goesOn !== null && this.#vocabulary.ends.includes(goesOn) ? goesOn : null);
+    return (
+      this.#tokenBehind(reply, asked) ??
+      (goesOn !== null && this.#vocabulary.ends.includes(goesOn) ? goesOn : null)
+    );
   }
 
   #tokenBehind(reply: string, conversation: readonly ChatMessage[]): number | null {
@@ -215,7 +252,10 @@ export class PromptRenderer {
     }
   }
 
-  /** The template's texts, each with a marker inside whatever in messages and variables reads like a control token. */
+  /**
+   * The template's texts, each with a marker inside whatever in messages and variables reads like a
+   * control token.
+   */
   #fill(
     conversations: readonly (readonly ChatMessage[])[],
     addGenerationPrompt: boolean,
@@ -227,7 +267,10 @@ export class PromptRenderer {
       const marker = markers[i]!;
       const rendered = this.#run({
         ...(this.#defuseAll(variables, marker) as TemplateVariables),
-        messages: messages.map(({ role, content }) => ({ role, content: this.#control.defused(content, marker) })),
+        messages: messages.map(({ role, content }) => ({
+          role,
+          content: this.#control.defused(content, marker),
+        })),
         add_generation_prompt: addGenerationPrompt,
         bos_token: this.#control.textOf(this.#vocabulary.bos),
         eos_token: this.#control.textOf(this.#vocabulary.eos),
@@ -260,20 +303,27 @@ export class PromptRenderer {
   #run(variables: Readonly<Record<string, unknown>>): string {
     const { problem } = this.#control;
     if (problem !== null)
-      throw new IsoproError('TEMPLATE_INVALID', `${problem}: control tokens cannot be told apart from the text of messages`);
+      throw new IsoproError(
+        'TEMPLATE_INVALID',
+        `${problem}: control tokens cannot be told apart from the text of messages`,
+      );
     try {
       if (this.#template instanceof TemplateError) throw this.#template;
       return this.#template.render(variables);
     } catch (cause) {
       if (!(cause instanceof TemplateError)) throw cause;
-      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${cause.message}`, { cause });
+      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${cause.message}`, {
+        cause,
+      });
     }
   }
 
   /** @throws IsoproError INVALID_ARGUMENT */
   #unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
     const texts = [...messages.map(({ content }) => content), ...others];
-    const marker = this.#markers.find((candidate) => !texts.some((text) => text.includes(candidate)));
+    const marker = this.#markers.find(
+      (candidate) => !texts.some((text) => text.includes(candidate)),
+    );
     if (marker !== undefined) return marker;
     throw new IsoproError(
       'INVALID_ARGUMENT',
@@ -306,7 +356,11 @@ function requireShallow(variables: TemplateVariables): void {
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [value, depth] = next;
     if (typeof value !== 'object' || value === null) continue;
-    if (depth > DEEPEST) throw new IsoproError('INVALID_ARGUMENT', `the variables of the chat template nest deeper than ${DEEPEST} levels`);
+    if (depth > DEEPEST)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `the variables of the chat template nest deeper than ${DEEPEST} levels`,
+      );
     for (const member of Object.values(value) as Value[]) left.push([member, depth + 1]);
   }
 }
@@ -314,7 +368,10 @@ function requireShallow(variables: TemplateVariables): void {
 function textsOf(value: Value): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, member]: [string, Value]) => [name, ...textsOf(member)]);
+  return Object.entries(value).flatMap(([name, member]: [string, Value]) => [
+    name,
+    ...textsOf(member),
+  ]);
 }
 
 /** One list of several. */

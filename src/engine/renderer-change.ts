@@ -9,7 +9,10 @@ export interface RendererIds {
 const short = (id: string): string => `${id.slice(0, 12)}…`;
 
 /** null: prompts of then are those of now. @param before the id that was written down then */
-export function rendererChange(before: string, { rendererId, formerRendererId }: RendererIds): string | null {
+export function rendererChange(
+  before: string,
+  { rendererId, formerRendererId }: RendererIds,
+): string | null {
   if (before === rendererId) return null;
   return before === formerRendererId
     ? `its prompts were written by the renderer of isopro-native before it was corrected (${short(before)}), which now renders the ` +

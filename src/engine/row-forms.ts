@@ -1,4 +1,7 @@
-/** The forms of a row that is an example: by TRL, mlx-lm, OpenAI, Alpaca and ShareGPT, and as `run` takes rows. */
+/**
+ * The forms of a row that is an example: by TRL, mlx-lm, OpenAI, Alpaca and ShareGPT, and as `run`
+ * takes rows.
+ */
 import { z } from 'zod';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import { asTemplatesKnow, message as readMessage, type ReadMessage } from './messages.js';
@@ -7,8 +10,12 @@ import { otherWeight, unlearnedBy } from './row-members.js';
 
 /** As TRL, mlx-lm and ShareGPT name them, by OpenAI's names. */
 const ROLES: Readonly<Record<string, string>> = { human: 'user', gpt: 'assistant' };
-export const openAiRole = (role: unknown): unknown => (typeof role === 'string' ? (ROLES[role] ?? role) : role);
-const hasCalls = ({ tool_calls: calls, function_call: call }: Readonly<Record<string, unknown>>): boolean =>
+export const openAiRole = (role: unknown): unknown =>
+  typeof role === 'string' ? (ROLES[role] ?? role) : role;
+const hasCalls = ({
+  tool_calls: calls,
+  function_call: call,
+}: Readonly<Record<string, unknown>>): boolean =>
   (Array.isArray(calls) && calls.length > 0) || (call ?? null) !== null;
 /** A message that may be said not to be learned. */
 export interface RowMessage extends ReadMessage {
@@ -18,7 +25,10 @@ const message = z
   .looseObject({})
   .refine((given) => !hasCalls(given), 'has tool calls, which are not trained on')
   .transform((given, context): RowMessage => {
-    const parsed = readMessage.safeParse({ ...given, role: openAiRole(given['role']) }, { error: plainWords });
+    const parsed = readMessage.safeParse(
+      { ...given, role: openAiRole(given['role']) },
+      { error: plainWords },
+    );
     if (!parsed.success) {
       for (const issue of parsed.error.issues.map(plainIssue))
         context.addIssue({ code: 'custom', path: issue.path, message: issue.message });
@@ -26,11 +36,17 @@ const message = z
     }
     const weight = otherWeight(given);
     if (weight !== undefined)
-      context.addIssue({ code: 'custom', path: ['weight'], message: `takes 0 or 1, not ${JSON.stringify(weight)}` });
+      context.addIssue({
+        code: 'custom',
+        path: ['weight'],
+        message: `takes 0 or 1, not ${JSON.stringify(weight)}`,
+      });
     return { ...parsed.data, learned: unlearnedBy(given) === null };
   });
 const messages = z.array(message).min(1);
-const said = messages.length(1, 'takes a text or a list of one message').transform(([one]) => one!.content);
+const said = messages
+  .length(1, 'takes a text or a list of one message')
+  .transform(([one]) => one!.content);
 export const reply = z.union([z.string(), said]);
 
 /** What is asked, and what is learned; a plain text is learned from its second token on. */
@@ -38,7 +54,10 @@ export type Example =
   | {
       readonly prompt: readonly ChatMessage[];
       readonly answer: string;
-      /** Of the assistant's messages in the prompt, by their numbers among them: those that are not to be learned either. */
+      /**
+       * Of the assistant's messages in the prompt, by their numbers among them: those that are not
+       * to be learned either.
+       */
       readonly unlearned?: readonly number[];
     }
   | { readonly text: string };
@@ -50,7 +69,9 @@ export interface Asked {
 }
 
 const askedBy = (read: readonly RowMessage[]): Asked => {
-  const unlearned = read.filter(({ role }) => role === 'assistant').flatMap(({ learned }, i) => (learned ? [] : [i]));
+  const unlearned = read
+    .filter(({ role }) => role === 'assistant')
+    .flatMap(({ learned }, i) => (learned ? [] : [i]));
   return { prompt: asTemplatesKnow(read), ...(unlearned.length > 0 && { unlearned }) };
 };
 
@@ -75,12 +96,23 @@ const answered = (read: readonly RowMessage[], context: z.RefinementCtx): Exampl
 };
 
 /** As the rows of a data file have it: what is no text is written as JSON. */
-const answer = z.json().transform((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+const answer = z
+  .json()
+  .transform((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
 
 /** ShareGPT's. */
 const turn = z
-  .looseObject({ from: z.enum(['system', 'developer', 'user', 'human', 'assistant', 'gpt', 'tool']), value: z.string() })
-  .transform(({ from, value, ...more }): Readonly<Record<string, unknown>> => ({ ...more, role: from, content: value }))
+  .looseObject({
+    from: z.enum(['system', 'developer', 'user', 'human', 'assistant', 'gpt', 'tool']),
+    value: z.string(),
+  })
+  .transform(
+    ({ from, value, ...more }): Readonly<Record<string, unknown>> => ({
+      ...more,
+      role: from,
+      content: value,
+    }),
+  )
   .pipe(message);
 
 export interface Form {
@@ -91,7 +123,9 @@ export interface Form {
   readonly said: readonly string[];
   /** The one whose last message is what is learned. */
   readonly learned?: string;
-  /** A row of it may name its class: a label that is a number says nothing of what is to be learned. */
+  /**
+   * A row of it may name its class: a label that is a number says nothing of what is to be learned.
+   */
   readonly isClassed?: boolean;
 }
 
@@ -118,7 +152,10 @@ export const FORMS: Readonly<Record<string, Form>> = {
         system: z.string().optional(),
       })
       .transform(({ conversations, system = '' }, context) => {
-        const first: RowMessage[] = system === '' ? [] : [{ role: 'system', content: system, calls: [], isResult: false, learned: true }];
+        const first: RowMessage[] =
+          system === ''
+            ? []
+            : [{ role: 'system', content: system, calls: [], isResult: false, learned: true }];
         return answered([...first, ...conversations], context);
       }),
     members: ['conversations', 'system'],
@@ -127,14 +164,18 @@ export const FORMS: Readonly<Record<string, Form>> = {
   },
   // TRL and mlx-lm: a prompt and its completion
   completion: {
-    schema: z.object({ prompt: askedOf, completion: reply }).transform(({ prompt, completion }) => ({ ...prompt, answer: completion })),
+    schema: z
+      .object({ prompt: askedOf, completion: reply })
+      .transform(({ prompt, completion }) => ({ ...prompt, answer: completion })),
     members: ['prompt', 'completion'],
     said: ['prompt', 'completion'],
     learned: 'completion',
   },
   // what `run` takes
   answer: {
-    schema: z.object({ prompt: z.string(), answer }).transform(({ prompt, answer }) => ({ prompt: asked(prompt), answer })),
+    schema: z
+      .object({ prompt: z.string(), answer })
+      .transform(({ prompt, answer }) => ({ prompt: asked(prompt), answer })),
     members: ['prompt', 'answer'],
     said: [],
     isClassed: true,
@@ -142,7 +183,12 @@ export const FORMS: Readonly<Record<string, Form>> = {
   // Alpaca
   instruction: {
     schema: z
-      .object({ instruction: z.string(), input: z.string().optional(), output: z.string(), system: z.string().optional() })
+      .object({
+        instruction: z.string(),
+        input: z.string().optional(),
+        output: z.string(),
+        system: z.string().optional(),
+      })
       .transform(({ instruction, input = '', output, system }) => ({
         prompt: asked(input === '' ? instruction : `${instruction}\n\n${input}`, system),
         answer: output,
@@ -151,7 +197,12 @@ export const FORMS: Readonly<Record<string, Form>> = {
     said: [],
   },
   // TRL and mlx-lm: language modelling
-  text: { schema: z.object({ text: z.string() }).transform(({ text }) => ({ text })), members: ['text'], said: [], isClassed: true },
+  text: {
+    schema: z.object({ text: z.string() }).transform(({ text }) => ({ text })),
+    members: ['text'],
+    said: [],
+    isClassed: true,
+  },
 };
 export const EXPECTED =
   '{"messages"}, {"prompt", "completion"}, {"prompt", "answer"}, {"text"}, ' +

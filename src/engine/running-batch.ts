@@ -1,9 +1,20 @@
 /** The batch of a model that requests join and leave while it runs. */
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
-import { settled, typed, type Addon, type NativeModel, type NativeToken, type TokenChance } from './addon.js';
+import {
+  settled,
+  typed,
+  type Addon,
+  type NativeModel,
+  type NativeToken,
+  type TokenChance,
+} from './addon.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
-import { nativeReplySettings, type CheckedBatchRequest, type PromptContent } from './generate-request.js';
+import {
+  nativeReplySettings,
+  type CheckedBatchRequest,
+  type PromptContent,
+} from './generate-request.js';
 import type { Rollout } from './generation.js';
 import { withJson } from './json-form.js';
 
@@ -17,7 +28,17 @@ export interface BatchSettings {
 }
 
 export interface BatchReply
-  extends Pick<Rollout, 'promptIds' | 'tokenIds' | 'text' | 'logprobs' | 'sampledLogprobs' | 'topLogprobs' | 'seed' | 'adapterId'> {
+  extends Pick<
+    Rollout,
+    | 'promptIds'
+    | 'tokenIds'
+    | 'text'
+    | 'logprobs'
+    | 'sampledLogprobs'
+    | 'topLogprobs'
+    | 'seed'
+    | 'adapterId'
+  > {
   readonly finish: 'stop' | 'length';
   /** Tokens of the prompt that came from the prefix cache. */
   readonly reusedTokens: number;
@@ -31,8 +52,8 @@ export interface BatchToken {
   /** As in `Rollout.topLogprobs`. */
   readonly topLogprobs?: readonly TokenChance[];
   /**
-   * What the reply's text has grown by, often nothing: what may turn out to begin a stop string, and the part of a character, come with a
-   * later token. All of them joined are the text.
+   * What the reply's text has grown by, often nothing: what may turn out to begin a stop string,
+   * and the part of a character, come with a later token. All of them joined are the text.
    */
   readonly text: string;
 }
@@ -60,19 +81,27 @@ export class RunningBatch {
   }
 
   /**
-   * Queues a request; without an adapter, or with null, it runs on the bare base. The seed is the one that `Model.generate` derives for the
-   * first sample of the same prompt.
+   * Queues a request; without an adapter, or with null, it runs on the bare base. The seed is the
+   * one that `Model.generate` derives for the first sample of the same prompt.
    * @param onToken must not throw
-   * @throws IsoproError TEMPLATE_INVALID, GRAMMAR_INVALID, OBJECT_DISPOSED; the reply rejects with these, INVALID_ARGUMENT,
-   *   CONTEXT_OVERFLOW, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, ABORTED
+   * @throws IsoproError TEMPLATE_INVALID, GRAMMAR_INVALID, OBJECT_DISPOSED; the reply rejects with
+   *   these, INVALID_ARGUMENT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY,
+   *   ABORTED
    */
-  start(request: Omit<CheckedBatchRequest, 'adapter'>, adapter: Adapter | null, onToken?: (token: BatchToken) => void): StartedReply {
+  start(
+    request: Omit<CheckedBatchRequest, 'adapter'>,
+    adapter: Adapter | null,
+    onToken?: (token: BatchToken) => void,
+  ): StartedReply {
     const { addon, native, limits } = this.#model;
     const context = contextOf(limits);
     const promptIds = this.#model.promptIds(request);
     const { sampling, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.
-    const maxTokens = whenContextFull === 'stop' ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length)) : request.maxTokens;
+    const maxTokens =
+      whenContextFull === 'stop'
+        ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length))
+        : request.maxTokens;
     const seed = deriveSeed({
       runSeed: sampling.seed,
       purpose: 'generate',
@@ -83,7 +112,11 @@ export class RunningBatch {
     const cancellation = typed(() => new addon.Cancellation());
     const running = native.reply(
       {
-        ...nativeReplySettings({ ...request, maxTokens, minTokens: Math.min(request.minTokens, maxTokens) }),
+        ...nativeReplySettings({
+          ...request,
+          maxTokens,
+          minTokens: Math.min(request.minTokens, maxTokens),
+        }),
         prompt: promptIds,
         seed,
         adapter: adapter?.native ?? null,
@@ -105,19 +138,20 @@ export class RunningBatch {
     const fitting = settled(running).catch((error: unknown) => {
       throw withContextRemedy(error, limits);
     });
-    const reply = fitting.then(({ tokens, logProbabilities, sampledLogProbabilities, top, text, finish, reusedTokens }) =>
-      withJson({
-        promptIds,
-        tokenIds: tokens,
-        text,
-        logprobs: logProbabilities,
-        sampledLogprobs: sampledLogProbabilities,
-        ...(top !== undefined && { topLogprobs: top }),
-        finish,
-        seed: seed.toString(),
-        adapterId: adapter?.id ?? null,
-        reusedTokens,
-      }),
+    const reply = fitting.then(
+      ({ tokens, logProbabilities, sampledLogProbabilities, top, text, finish, reusedTokens }) =>
+        withJson({
+          promptIds,
+          tokenIds: tokens,
+          text,
+          logprobs: logProbabilities,
+          sampledLogprobs: sampledLogProbabilities,
+          ...(top !== undefined && { topLogprobs: top }),
+          finish,
+          seed: seed.toString(),
+          adapterId: adapter?.id ?? null,
+          reusedTokens,
+        }),
     );
     return { reply, cancel: () => cancellation.cancel() };
   }

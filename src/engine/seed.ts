@@ -11,7 +11,9 @@ const digits = z
 
 /** A Seed; arrives as a bigint. */
 export const seed = z
-  .union([z.bigint(), z.int().transform(BigInt), digits], { error: 'expected a bigint, a whole number or its digits' })
+  .union([z.bigint(), z.int().transform(BigInt), digits], {
+    error: 'expected a bigint, a whole number or its digits',
+  })
   .pipe(
     z
       .bigint()

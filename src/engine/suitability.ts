@@ -1,10 +1,16 @@
-/** What a model file is good for, from its header alone: whether it can be run, trained and chatted with, and what will not work. */
+/**
+ * What a model file is good for, from its header alone: whether it can be run, trained and chatted
+ * with, and what will not work.
+ */
 import { IsoproError } from '../errors.js';
 import type { ModelInspection } from './inspect.js';
 import type { MemoryEstimate } from './memory-estimate.js';
 import { PromptRenderer, type ChatMessage } from './prompt-renderer.js';
 
-/** `own`: the file's template; `none`: ChatML stands in for it; `invalid`: the file's template cannot be rendered. */
+/**
+ * `own`: the file's template; `none`: ChatML stands in for it; `invalid`: the file's template
+ * cannot be rendered.
+ */
 export type Chat = {
   readonly template: 'own' | 'none' | 'invalid';
   /** Why it cannot be rendered. */
@@ -18,7 +24,11 @@ export type Chat = {
 export interface Suitability {
   readonly chat: Chat;
   /** Of an adapter of the default rank on every matrix of every layer. */
-  readonly adapter: { readonly rank: number; readonly parameters: number /** With gradient and optimiser. */; readonly bytes: number };
+  readonly adapter: {
+    readonly rank: number;
+    readonly parameters: number /** With gradient and optimiser. */;
+    readonly bytes: number;
+  };
   /** What will not work, or not as one might think, in sentences. */
   readonly cautions: readonly string[];
 }
@@ -65,7 +75,11 @@ function chatOf({ metadata }: ModelInspection, template: string, renderer: Promp
 }
 
 /** @param available bytes of memory that could be had */
-export function suitability(inspection: ModelInspection, memory: MemoryEstimate | null, available: number): Suitability {
+export function suitability(
+  inspection: ModelInspection,
+  memory: MemoryEstimate | null,
+  available: number,
+): Suitability {
   const { tensors, problem, trainingProblem } = inspection;
   const template = inspection.metadata['tokenizer.chat_template'] ?? '';
   const renderer = rendererOf(template);
@@ -84,15 +98,25 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
           'goes on with a text)',
       );
     if (chat.template === 'invalid')
-      cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
+      cautions.push(
+        `messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`,
+      );
     if (renderer.uncovered.length > 0) {
       const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
-      cautions.push(`messages: the chat template uses ${named}, and a prompt that reaches what is not supported is refused`);
+      cautions.push(
+        `messages: the chat template uses ${named}, and a prompt that reaches what is not supported is refused`,
+      );
     }
-    if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
-    if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');
+    if (chat.template === 'own' && !chat.system)
+      cautions.push('system messages: the chat template takes none; put them into the question');
+    if (chat.ends.length === 0)
+      cautions.push(
+        'ends: the file names no end token, so that an answer may only end at the limit of tokens',
+      );
     if (memory !== null && memory.totalBytes > available)
-      cautions.push('memory: it does not fit beside what runs here; take a smaller --context or a stronger quantisation');
+      cautions.push(
+        'memory: it does not fit beside what runs here; take a smaller --context or a stronger quantisation',
+      );
   }
   return { chat, adapter, cautions };
 }

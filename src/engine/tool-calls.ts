@@ -1,6 +1,7 @@
 /**
- * Calls of tools as text, in which every model is shown them and writes them: as models of the Hermes and Qwen families do, an object with
- * `name` and `arguments` between two tags, and what a call gave between two others.
+ * Calls of tools as text, in which every model is shown them and writes them: as models of the
+ * Hermes and Qwen families do, an object with `name` and `arguments` between two tags, and what a
+ * call gave between two others.
  */
 export const CALL_TAGS = ['<tool_call>', '</tool_call>'] as const;
 
@@ -25,7 +26,10 @@ function callJson(name: string, json: string): string {
   }
 }
 
-/** JSON without blanks between its parts, which stay as they were written: a number keeps its digits. */
+/**
+ * JSON without blanks between its parts, which stay as they were written: a number keeps its
+ * digits.
+ */
 export const compactJson = (json: string): string => json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1');
 
 /** How the model is shown what a call gave. */

@@ -1,4 +1,7 @@
-/** LoRA on a frozen quantised base, on the CPU: steps, evaluation, edits in flight, state. All computing happens in C++. */
+/**
+ * LoRA on a frozen quantised base, on the CPU: steps, evaluation, edits in flight, state. All
+ * computing happens in C++.
+ */
 import { webcrypto } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -26,7 +29,12 @@ import { checked } from './checked.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
 import { single } from './single-precision.js';
-import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';
+import {
+  exportModelOptions,
+  writeModel,
+  type ExportModelOptions,
+  type WrittenModel,
+} from './model-export.js';
 import {
   objective as objectiveSchema,
   planTargets,
@@ -53,8 +61,12 @@ export type {
   TrainSequence,
 } from './training-request.js';
 
-/** Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. */
-/** A type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it. */
+/**
+ * Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md.
+ */
+/**
+ * A type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it.
+ */
 export type ModuleStatistics = {
   /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
   readonly pairGradNorm: number;
@@ -90,7 +102,10 @@ export interface StepStatistics {
   readonly clipFraction: number;
   /** Mean of the k3 estimate over tokens with a reference log-probability. */
   readonly klToReference: number;
-  /** Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved from the one that those are of. */
+  /**
+   * Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved
+   * from the one that those are of.
+   */
   readonly oldPolicyGap: number;
   readonly modules: Readonly<Record<string, ModuleStatistics>>;
 }
@@ -116,14 +131,21 @@ const MAGIC = Buffer.from('ISOPROCK');
 const DIGEST_BYTES = 32;
 
 /**
- * A trainer on the file of a model, which is one that `loadModel` takes; `inspectModel` says what is against it. Its weights are mapped,
- * not copied: the trainer shares the pages with llama.cpp.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED, NUMERIC_FAILURE, INVALID_ARGUMENT
+ * A trainer on the file of a model, which is one that `loadModel` takes; `inspectModel` says what
+ * is against it. Its weights are mapped, not copied: the trainer shares the pages with llama.cpp.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
+ *   NUMERIC_FAILURE, INVALID_ARGUMENT
  */
-export async function createTrainer(model: Model | { readonly path: string }, options: TrainerOptions = {}): Promise<Trainer> {
+export async function createTrainer(
+  model: Model | { readonly path: string },
+  options: TrainerOptions = {},
+): Promise<Trainer> {
   const valid = checked(trainerOptions, options, 'options');
   // the names that loadModel takes, where nothing is to be downloaded
-  const { path: modelPath } = await resolveModel(checked(z.string().min(1), model.path, 'model.path'), { download: false });
+  const { path: modelPath } = await resolveModel(
+    checked(z.string().min(1), model.path, 'model.path'),
+    { download: false },
+  );
   const { addon } = loadAddon();
   const native = typed(() => new addon.NativeTrainer());
   const shape = await settled(native.open(modelPath));
@@ -186,9 +208,10 @@ export class Trainer {
   }
 
   /**
-   * One update from the gradient of all sequences. When it throws, parameters, moments and counters are as before.
-   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, ADAPTER_MISMATCH (boundary of another model or above the
-   *   lowest trained layer), ABORTED, OBJECT_DISPOSED
+   * One update from the gradient of all sequences. When it throws, parameters, moments and counters
+   * are as before.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, ADAPTER_MISMATCH (boundary of another
+   *   model or above the lowest trained layer), ABORTED, OBJECT_DISPOSED
    */
   async step(batch: readonly TrainSequence[], request: StepRequest = {}): Promise<StepStatistics> {
     const stats = await this.#run(batch, request, true);
@@ -198,16 +221,34 @@ export class Trainer {
   }
 
   /** What `step` would measure, without an update. @throws as `step` */
-  differentiate(batch: readonly TrainSequence[], request: StepRequest = {}): Promise<StepStatistics> {
+  differentiate(
+    batch: readonly TrainSequence[],
+    request: StepRequest = {},
+  ): Promise<StepStatistics> {
     return this.#run(batch, request, false);
   }
 
-  async #run(batch: readonly TrainSequence[], request: StepRequest, apply: boolean): Promise<StepStatistics> {
-    const { objective, microBatches, leastMicroBatches, signal } = checked(stepRequest, request, 'request');
+  async #run(
+    batch: readonly TrainSequence[],
+    request: StepRequest,
+    apply: boolean,
+  ): Promise<StepStatistics> {
+    const { objective, microBatches, leastMicroBatches, signal } = checked(
+      stepRequest,
+      request,
+      'request',
+    );
     const sequences = await this.#sequences(batch);
     const counts = Int32Array.from(microBatches);
     const stats = await cancellable(this.#addon, signal, (cancellation) =>
-      this.#native.step(sequences, nativeObjective(objective), counts, leastMicroBatches, apply, cancellation),
+      this.#native.step(
+        sequences,
+        nativeObjective(objective),
+        counts,
+        leastMicroBatches,
+        apply,
+        cancellation,
+      ),
     );
     for (const module of Object.values(stats.modules)) {
       Object.freeze(module.dormantDirections);
@@ -218,31 +259,46 @@ export class Trainer {
   }
 
   /**
-   * Loss, token log-probabilities and entropy. `adapter: false` is the base model. A policy's loss counts sequences without advantages as
-   * having 0 everywhere: what is left is their divergence from the reference.
+   * Loss, token log-probabilities and entropy. `adapter: false` is the base model. A policy's loss
+   * counts sequences without advantages as having 0 everywhere: what is left is their divergence
+   * from the reference.
    * @throws as `step`
    */
   async evaluate(
     batch: readonly TrainSequence[],
     options: { objective?: Objective; adapter?: boolean; signal?: AbortSignal } = {},
   ): Promise<Evaluation> {
-    const objective = checked(objectiveSchema, options.objective ?? { kind: 'likelihood' }, 'objective');
+    const objective = checked(
+      objectiveSchema,
+      options.objective ?? { kind: 'likelihood' },
+      'objective',
+    );
     const sequences = await this.#sequences(batch);
     return cancellable(this.#addon, options.signal, (cancellation) =>
-      this.#native.evaluate(sequences, nativeObjective(objective), options.adapter ?? true, cancellation),
+      this.#native.evaluate(
+        sequences,
+        nativeObjective(objective),
+        options.adapter ?? true,
+        cancellation,
+      ),
     );
   }
 
   /**
-   * Boundary activations of each sequence at the lowest trained layer, to be passed in again with the sequence: the
-   * frozen layers below are then not evaluated.
+   * Boundary activations of each sequence at the lowest trained layer, to be passed in again with
+   * the sequence: the frozen layers below are then not evaluated.
    * @throws as `step`
    */
-  async captureBoundary(batch: readonly TrainSequence[], options: { signal?: AbortSignal } = {}): Promise<Boundary[]> {
+  async captureBoundary(
+    batch: readonly TrainSequence[],
+    options: { signal?: AbortSignal } = {},
+  ): Promise<Boundary[]> {
     const sequences = await this.#sequences(batch);
     const layer = this.#info.lowestTrained;
     const modelHash = await this.modelHash();
-    const rows = await cancellable(this.#addon, options.signal, (cancellation) => this.#native.captureBoundary(sequences, cancellation));
+    const rows = await cancellable(this.#addon, options.signal, (cancellation) =>
+      this.#native.captureBoundary(sequences, cancellation),
+    );
     return rows.map((values) => ({ layer, modelHash, rows: values }));
   }
 
@@ -252,9 +308,17 @@ export class Trainer {
   }
 
   /** Adapts one more module with B = 0. @throws IsoproError INVALID_ARGUMENT */
-  addTarget(layer: number, module: LoraTarget, options: { rank: number; scale: number; dropout?: number }): Promise<void> {
+  addTarget(
+    layer: number,
+    module: LoraTarget,
+    options: { rank: number; scale: number; dropout?: number },
+  ): Promise<void> {
     const { rank, scale, dropout } = checked(
-      z.strictObject({ rank: z.int(), scale: single.positive(), dropout: single.min(0).lt(1).default(0) }),
+      z.strictObject({
+        rank: z.int(),
+        scale: single.positive(),
+        dropout: single.min(0).lt(1).default(0),
+      }),
       options,
       'options',
     );
@@ -268,16 +332,24 @@ export class Trainer {
     });
   }
 
-  /** Draws directions anew: their contribution is dropped, their moments and counters restart. @throws IsoproError INVALID_ARGUMENT */
+  /**
+   * Draws directions anew: their contribution is dropped, their moments and counters restart.
+   * @throws IsoproError INVALID_ARGUMENT
+   */
   recycleDirections(module: string, directions: readonly number[]): Promise<void> {
     return this.#edit({
       kind: 'recycleDirections',
       module,
-      directions: Int32Array.from(checked(bounded(z.array(z.int().min(0))), directions, 'directions')),
+      directions: Int32Array.from(
+        checked(bounded(z.array(z.int().min(0))), directions, 'directions'),
+      ),
     });
   }
 
-  /** A times `factor`, B divided by it: the function stays, gradients change. @throws IsoproError INVALID_ARGUMENT */
+  /**
+   * A times `factor`, B divided by it: the function stays, gradients change.
+   * @throws IsoproError INVALID_ARGUMENT
+   */
   rebalance(module: string, factor: number): Promise<void> {
     return this.#edit({ kind: 'rebalance', module, factor: checked(single, factor, 'factor') });
   }
@@ -292,8 +364,15 @@ export class Trainer {
     return this.#edit({ kind: 'setRateFactor', module, factor: checked(single, factor, 'factor') });
   }
 
-  /** Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given. None of them is part of a snapshot. */
-  setOptimiser(settings: { learningRate: number; maxNorm: number; epsilon?: number | undefined }): Promise<void> {
+  /**
+   * Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given.
+   * None of them is part of a snapshot.
+   */
+  setOptimiser(settings: {
+    learningRate: number;
+    maxNorm: number;
+    epsilon?: number | undefined;
+  }): Promise<void> {
     const valid = checked(
       z.strictObject({
         learningRate: single.min(0).max(10),
@@ -306,14 +385,17 @@ export class Trainer {
     return this.#edit({ kind: 'setOptimiser', ...valid });
   }
 
-  /** Everything that the next step depends on besides model, data and options; rollbackTo takes it back exactly. */
+  /**
+   * Everything that the next step depends on besides model, data and options; rollbackTo takes it
+   * back exactly.
+   */
   snapshot(): Promise<Uint8Array> {
     return settled(this.#native.state());
   }
 
   /**
-   * Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH,
-   * INVALID_ARGUMENT
+   * Goes back to a snapshot: factors, moments, counters, ranks, generator. @throws IsoproError
+   * ADAPTER_CORRUPT, ADAPTER_MISMATCH, INVALID_ARGUMENT
    */
   async rollbackTo(snapshot: Uint8Array): Promise<void> {
     await settled(this.#native.loadState(checked(bytes, snapshot, 'snapshot')));
@@ -334,17 +416,24 @@ export class Trainer {
     return hash.toString('hex');
   }
 
-  /** @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT, ADAPTER_CORRUPT, ADAPTER_MISMATCH; the state is untouched */
+  /**
+   * @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, SYSTEM_LIMIT, ADAPTER_CORRUPT,
+   *   ADAPTER_MISMATCH; the state is untouched
+   */
   async load(file: string): Promise<void> {
     requireFile(file, 'MODEL_NOT_FOUND');
     const content = await readFile(file).catch((cause: unknown) => {
       throw unreadable(file, cause);
     });
     const at = MAGIC.length;
-    if (!content.subarray(0, at).equals(MAGIC)) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
+    if (!content.subarray(0, at).equals(MAGIC))
+      throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
     if (!(await digest(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
-      throw new IsoproError('ADAPTER_CORRUPT', `${file} has been changed or cut off: its content does not match its hash`);
+      throw new IsoproError(
+        'ADAPTER_CORRUPT',
+        `${file} has been changed or cut off: its content does not match its hash`,
+      );
     }
     if (content.subarray(at, at + DIGEST_BYTES).toString('hex') !== (await this.modelHash())) {
       throw new IsoproError('ADAPTER_MISMATCH', `${file} is the state of training another model`);
@@ -364,30 +453,39 @@ export class Trainer {
   }
 
   /**
-   * Writes the adapter as PEFT keeps it: a folder with adapter_model.safetensors and adapter_config.json.
+   * Writes the adapter as PEFT keeps it: a folder with adapter_model.safetensors and
+   * adapter_config.json.
    * @param options.baseModel base_model_name_or_path of the configuration
    * @returns SHA-256 of adapter_model.safetensors, in hexadecimal
    * @throws IsoproError WRITE_FAILED, INVALID_ARGUMENT where all weights are trained
    */
   async exportPeft(folder: string, options: { baseModel?: string } = {}): Promise<string> {
-    const { baseModel } = checked(z.strictObject({ baseModel: z.string().min(1).optional() }), options, 'options');
+    const { baseModel } = checked(
+      z.strictObject({ baseModel: z.string().min(1).optional() }),
+      options,
+      'options',
+    );
     return writePeft(folder, await settled(this.#native.factors()), this.#shape, baseModel ?? null);
   }
 
   /**
-   * Writes the model as it has been trained so far: all weights, or the base with the adapter merged (W + s B A). Metadata
-   * and vocabulary are those of the source. Steps may go on meanwhile and do not change the file.
-   * @throws IsoproError WRITE_FAILED, NUMERIC_FAILURE (a value that `type` cannot hold), INVALID_ARGUMENT, ABORTED; an older file is
-   * untouched
+   * Writes the model as it has been trained so far: all weights, or the base with the adapter
+   * merged (W + s B A). Metadata and vocabulary are those of the source. Steps may go on meanwhile
+   * and do not change the file.
+   * @throws IsoproError WRITE_FAILED, NUMERIC_FAILURE (a value that `type` cannot hold),
+   * INVALID_ARGUMENT, ABORTED; an older file is untouched
    */
   async exportModel(file: string, options: ExportModelOptions = {}): Promise<WrittenModel> {
     const { type, ...control } = checked(exportModelOptions, options, 'options');
-    return writeModel(this.#addon, file, control, (native) => this.#native.encodeModel(native, type));
+    return writeModel(this.#addon, file, control, (native) =>
+      this.#native.encodeModel(native, type),
+    );
   }
 
   /**
    * Takes the factors of an adapter, a GGUF or a folder in PEFT's format, with fresh moments.
-   * @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND, NUMERIC_FAILURE, INVALID_ARGUMENT; the state is untouched
+   * @throws IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, MODEL_NOT_FOUND, NUMERIC_FAILURE,
+   *   INVALID_ARGUMENT; the state is untouched
    */
   async importAdapter(adapter: string): Promise<void> {
     const { modules } = await readAdapterFile(adapter, this.#shape);
@@ -396,8 +494,8 @@ export class Trainer {
   }
 
   /**
-   * Makes the current factors the adapter with which `model` generates. @throws IsoproError WRITE_FAILED (no room for a temporary file),
-   * SYSTEM_LIMIT, OUT_OF_MEMORY
+   * Makes the current factors the adapter with which `model` generates. @throws IsoproError
+   * WRITE_FAILED (no room for a temporary file), SYSTEM_LIMIT, OUT_OF_MEMORY
    */
   async applyTo(model: Model): Promise<Adapter> {
     await sweepAdapters();
@@ -406,7 +504,8 @@ export class Trainer {
       throw unwritable(name, cause);
     });
     try {
-      // The bytes of exportAdapter; but nobody needs this file after a crash, and waiting for the disk is most of a swap.
+      // The bytes of exportAdapter; but nobody needs this file after a crash, and waiting for the
+      // disk is most of a swap.
       const file = path.join(folder, 'adapter.gguf');
       const bytes = await settled(this.#native.encodeAdapter(await this.modelHash()));
       await writeFile(file, bytes).catch((cause: unknown) => {
@@ -418,11 +517,15 @@ export class Trainer {
       this.#applied = { model, adapter };
       return adapter;
     } finally {
-      await rm(folder, { recursive: true, force: true }).catch(() => undefined); // swept later, as after a crash
+      // swept later, as after a crash
+      await rm(folder, { recursive: true, force: true }).catch(() => undefined);
     }
   }
 
-  /** Frees what a step keeps for the next one, which allocates it anew. @throws IsoproError OBJECT_DISPOSED */
+  /**
+   * Frees what a step keeps for the next one, which allocates it anew.
+   * @throws IsoproError OBJECT_DISPOSED
+   */
   releaseBuffers(): Promise<void> {
     return settled(this.#native.releaseBuffers());
   }
@@ -442,7 +545,10 @@ export class Trainer {
     await this.#refresh();
   }
 
-  /** After a change that is made: where the memory to describe it is refused, the next change describes both. */
+  /**
+   * After a change that is made: where the memory to describe it is refused, the next change
+   * describes both.
+   */
   async #refresh(): Promise<void> {
     this.#info = await settled(this.#native.information()).catch((error: IsoproError) => {
       if (error.code === 'OUT_OF_MEMORY') return this.#info;
@@ -454,8 +560,14 @@ export class Trainer {
     const sequences = checked(trainSequences, batch, 'batch');
     if (sequences.some((sequence) => sequence.boundary !== undefined)) {
       const hash = await this.modelHash();
-      const other = sequences.findIndex((sequence) => sequence.boundary !== undefined && sequence.boundary.modelHash !== hash);
-      if (other >= 0) throw new IsoproError('ADAPTER_MISMATCH', `batch.${other}.boundary was captured from another model`);
+      const other = sequences.findIndex(
+        (sequence) => sequence.boundary !== undefined && sequence.boundary.modelHash !== hash,
+      );
+      if (other >= 0)
+        throw new IsoproError(
+          'ADAPTER_MISMATCH',
+          `batch.${other}.boundary was captured from another model`,
+        );
     }
     return sequences;
   }
@@ -463,15 +575,17 @@ export class Trainer {
 
 const ADAPTER_FOLDER = 'isopro-adapter-';
 /**
- * Process ids are counted anew in a container, which may share the folder: what is that old is nobody's any more, since an adapter is
- * loaded at once.
+ * Process ids are counted anew in a container, which may share the folder: what is that old is
+ * nobody's any more, since an adapter is loaded at once.
  */
 const ADAPTER_FOLDER_MS = 60_000;
 
 /** Removes adapters that a killed process was about to load. */
 async function sweepAdapters(): Promise<void> {
   for (const name of await readdir(tmpdir()).catch(() => [])) {
-    const pid = name.startsWith(ADAPTER_FOLDER) ? /^(\d+)-/.exec(name.slice(ADAPTER_FOLDER.length))?.[1] : undefined;
+    const pid = name.startsWith(ADAPTER_FOLDER)
+      ? /^(\d+)-/.exec(name.slice(ADAPTER_FOLDER.length))?.[1]
+      : undefined;
     if (pid === undefined || !hasEnded(Number(pid))) continue;
     const folder = path.join(tmpdir(), name);
     const made = await stat(folder).catch(() => null);
@@ -484,7 +598,9 @@ async function digest(bytes: Uint8Array): Promise<Buffer> {
   return Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>));
 }
 
-function nativeObjective(objective: z.output<typeof objectiveSchema>): Parameters<NativeTrainer['step']>[1] {
+function nativeObjective(
+  objective: z.output<typeof objectiveSchema>,
+): Parameters<NativeTrainer['step']>[1] {
   return objective.kind === 'policy'
     ? {
         policy: true,

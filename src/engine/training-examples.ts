@@ -1,29 +1,58 @@
-/** Examples to fine-tune on, in the forms in which others write them: one JSON object a line, or one array of them. */
+/**
+ * Examples to fine-tune on, in the forms in which others write them: one JSON object a line, or one
+ * array of them.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
-import { EXPECTED, formOf, FORMS, isPair, openAiRole, type Example, type Form } from './row-forms.js';
-import { isObject, undesirableBy, unlearnedBy, unreadOfMessages, unreadOfRow, withoutNulls } from './row-members.js';
+import {
+  EXPECTED,
+  formOf,
+  FORMS,
+  isPair,
+  openAiRole,
+  type Example,
+  type Form,
+} from './row-forms.js';
+import {
+  isObject,
+  undesirableBy,
+  unlearnedBy,
+  unreadOfMessages,
+  unreadOfRow,
+  withoutNulls,
+} from './row-members.js';
 import { readRowJson } from './row-json.js';
 import type { TrainSequence } from './trainer.js';
 
 const PAGE = '`docs/commands/train.md` says what a row holds.';
-export const TOO_LONG = 'Allow more tokens (--max-tokens), as far as the model was trained for them, or shorten the examples.';
+export const TOO_LONG =
+  'Allow more tokens (--max-tokens), as far as the model was trained for them, or shorten the examples.';
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
   /** Of sequences that are answers of one conversation, its row. */
   readonly conversations: ReadonlyMap<TrainSequence, string>;
-  /** Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop anywhere. */
+  /**
+   * Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop
+   * anywhere.
+   */
   readonly tooLong: number;
   /** What of the examples is learned otherwise than their letters say, in words. */
   readonly notes: readonly string[];
 }
 
-/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. @param end -1: it has none */
-export function replyTokens(model: Pick<Model, 'endOfAnswer' | 'tokenize'>, text: string, end = model.endOfAnswer): Int32Array {
+/**
+ * A reply as the model would have said it: the tokens of its text, and the one that ends the turn.
+ * @param end -1: it has none
+ */
+export function replyTokens(
+  model: Pick<Model, 'endOfAnswer' | 'tokenize'>,
+  text: string,
+  end = model.endOfAnswer,
+): Int32Array {
   return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
 }
 
@@ -53,15 +82,25 @@ export async function parseExamples(lines: AsyncIterable<string>): Promise<Named
 export function exampleOf({ value, name }: Row): NamedExample {
   const row = isObject(value) ? withoutNulls(value) : {};
   const form = FORMS[formOf(row) ?? ''];
-  if (form === undefined) throw refusedRow(name, isPair(row) ? 'these are preference pairs: --objective dpo' : `expected ${EXPECTED}`);
+  if (form === undefined)
+    throw refusedRow(
+      name,
+      isPair(row) ? 'these are preference pairs: --objective dpo' : `expected ${EXPECTED}`,
+    );
   refuseUnwanted(row, form, name);
   const parsed = form.schema.safeParse(row, { error: plainWords });
   if (!parsed.success) throw malformed(name, parsed.error);
-  const unread = [...unreadOfRow(row, form.members), ...form.said.flatMap((member) => unreadOfMessages(row[member]))];
+  const unread = [
+    ...unreadOfRow(row, form.members),
+    ...form.said.flatMap((member) => unreadOfMessages(row[member])),
+  ];
   return { example: parsed.data, name, score: row['score'], unread };
 }
 
-/** A row once for each answer of its conversation that is to be learned, each behind what was said before it. */
+/**
+ * A row once for each answer of its conversation that is to be learned, each behind what was said
+ * before it.
+ */
 export function eachAnswer(row: NamedExample): NamedExample[] {
   const { example, name } = row;
   if ('text' in example) return [row];
@@ -70,20 +109,32 @@ export function eachAnswer(row: NamedExample): NamedExample[] {
   const earlier = prompt.flatMap(({ role, content }, i): NamedExample[] => {
     const isLearned = role === 'assistant' && !unlearned.includes(said++);
     return isLearned && i > 0 && content !== ''
-      ? [{ ...row, name: `${name}, message ${i + 1}`, conversation: name, example: { prompt: prompt.slice(0, i), answer: content } }]
+      ? [
+          {
+            ...row,
+            name: `${name}, message ${i + 1}`,
+            conversation: name,
+            example: { prompt: prompt.slice(0, i), answer: content },
+          },
+        ]
       : [];
   });
-  return [...earlier, { ...row, ...(earlier.length > 0 && { conversation: name }), example: { prompt, answer } }];
+  return [
+    ...earlier,
+    { ...row, ...(earlier.length > 0 && { conversation: name }), example: { prompt, answer } },
+  ];
 }
 
 /**
- * The prompt is rendered by the model's template exactly as for generation; only the answer (of a conversation the last one) and its
- * end-of-turn token are labelled. A plain text begins with BOS where the vocabulary asks for one, ends with the end of the sequence, and is
- * labelled whole; a control token that it names is that token, as where a template has written the text.
+ * The prompt is rendered by the model's template exactly as for generation; only the answer (of a
+ * conversation the last one) and its end-of-turn token are labelled. A plain text begins with BOS
+ * where the vocabulary asks for one, ends with the end of the sequence, and is labelled whole; a
+ * control token that it names is that token, as where a template has written the text.
  * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the row
  */
 export function tokenisedExamples(
-  examples: readonly (Pick<NamedExample, 'example' | 'name' | 'conversation'> & Pick<TrainSequence, 'weight'>)[],
+  examples: readonly (Pick<NamedExample, 'example' | 'name' | 'conversation'> &
+    Pick<TrainSequence, 'weight'>)[],
   model: Model,
   maxTokens: number,
 ): TrainingExamples {
@@ -92,7 +143,9 @@ export function tokenisedExamples(
   const conversations = new Map<TrainSequence, string>();
   let tooLong = 0;
   for (const { example, name, conversation, weight } of examples) {
-    if ('text' in example) for (const token of model.controlTokensIn(example.text)) controls.set(token, (controls.get(token) ?? 0) + 1);
+    if ('text' in example)
+      for (const token of model.controlTokensIn(example.text))
+        controls.set(token, (controls.get(token) ?? 0) + 1);
     const tokens = tokensOf(example, model, name);
     if (tokens.tokenIds.length > maxTokens) tooLong++;
     else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled) {
@@ -102,14 +155,22 @@ export function tokenisedExamples(
     }
   }
   if (sequences.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', `there is no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `there is no example of at most ${maxTokens} tokens`,
+      { remedy: TOO_LONG },
+    );
   return { sequences, conversations, tooLong, notes: controlNote(controls) };
 }
 
 /** @param controls of each control token, the texts that name it */
 function controlNote(controls: ReadonlyMap<string, number>): string[] {
-  const named = [...controls].map(([token, count]) => `${token} (${count} ${count === 1 ? 'text' : 'texts'})`);
-  return named.length === 0 ? [] : [`control tokens in texts are learned as such: ${named.join(', ')}`];
+  const named = [...controls].map(
+    ([token, count]) => `${token} (${count} ${count === 1 ? 'text' : 'texts'})`,
+  );
+  return named.length === 0
+    ? []
+    : [`control tokens in texts are learned as such: ${named.join(', ')}`];
 }
 
 /** What a row holds, and what to call it. */
@@ -145,10 +206,14 @@ function arrayOf(text: string): readonly unknown[] {
     }) as unknown[];
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw new IsoproError('INVALID_ARGUMENT', `the file begins as an array and is not JSON: ${(cause as Error).message}`, {
-      cause,
-      remedy: 'Close the array and put commas between its rows, or write one row a line.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the file begins as an array and is not JSON: ${(cause as Error).message}`,
+      {
+        cause,
+        remedy: 'Close the array and put commas between its rows, or write one row a line.',
+      },
+    );
   }
 }
 
@@ -186,10 +251,18 @@ function tokensOf(example: Example, model: Model, name: string): Labelled {
 }
 
 /** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID, naming the row */
-export function answeredTokens(prompt: readonly ChatMessage[], answer: string, model: Model, name: string): Labelled {
+export function answeredTokens(
+  prompt: readonly ChatMessage[],
+  answer: string,
+  model: Model,
+  name: string,
+): Labelled {
   if (answer === '') throw refusedRow(name, 'the answer is empty; it would teach to say nothing');
   const ids = renderedTokens(prompt, model, name);
-  return { tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]), labelled: ids.length };
+  return {
+    tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]),
+    labelled: ids.length,
+  };
 }
 
 function renderedTokens(prompt: readonly ChatMessage[], model: Model, name: string): Int32Array {
@@ -197,18 +270,30 @@ function renderedTokens(prompt: readonly ChatMessage[], model: Model, name: stri
     return model.renderChat(prompt).tokenIds;
   } catch (cause) {
     if (!(cause instanceof IsoproError)) throw cause;
-    const remedy = "Leave that row out, or write its messages in the roles and the order that the model's template takes.";
-    throw new IsoproError(cause.code, `${name}: ${cause.message}`, { cause, ...(cause.code === 'TEMPLATE_INVALID' && { remedy }) });
+    const remedy =
+      "Leave that row out, or write its messages in the roles and the order that the model's template takes.";
+    throw new IsoproError(cause.code, `${name}: ${cause.message}`, {
+      cause,
+      ...(cause.code === 'TEMPLATE_INVALID' && { remedy }),
+    });
   }
 }
 
 /** Rows that say what is not to be learned. @throws IsoproError INVALID_ARGUMENT */
-function refuseUnwanted(row: Readonly<Record<string, unknown>>, { learned, isClassed = false }: Form, name: string): void {
+function refuseUnwanted(
+  row: Readonly<Record<string, unknown>>,
+  { learned, isClassed = false }: Form,
+  name: string,
+): void {
   const label = undesirableBy(row, isClassed);
   if (label !== null)
-    throw refusedRow(name, `its ${label} is false: KTO learns from it what not to say, and sft would learn to say it`, {
-      remedy: UNWANTED,
-    });
+    throw refusedRow(
+      name,
+      `its ${label} is false: KTO learns from it what not to say, and sft would learn to say it`,
+      {
+        remedy: UNWANTED,
+      },
+    );
   refuseUnlearned(row, name, 'the row');
   const list = learned === undefined ? undefined : row[learned];
   const last: unknown = Array.isArray(list) ? list.at(-1) : undefined;
@@ -216,23 +301,35 @@ function refuseUnwanted(row: Readonly<Record<string, unknown>>, { learned, isCla
     refuseUnlearned(last, name, 'the last message', ', but it is all that sft learns of a row');
 }
 
-const UNWANTED = 'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
+const UNWANTED =
+  'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
 
-/** @throws IsoproError INVALID_ARGUMENT where a row, or a message of it, says that it is not to be learned */
+/**
+ * @throws IsoproError INVALID_ARGUMENT where a row, or a message of it, says that it is not to be
+ *   learned
+ */
 export function refuseUnlearned(of: unknown, name: string, what: string, more = ''): void {
   const member = unlearnedBy(of);
   if (member === null) return;
   const said = member === 'weight' ? 'weight 0' : 'train: false';
-  throw refusedRow(name, `${what} has ${said}: it is not to be learned${more}`, { remedy: UNWANTED });
+  throw refusedRow(name, `${what} has ${said}: it is not to be learned${more}`, {
+    remedy: UNWANTED,
+  });
 }
 
-export const refusedRow = (name: string, what: string, { remedy, cause }: { remedy?: string; cause?: unknown } = {}): IsoproError =>
+export const refusedRow = (
+  name: string,
+  what: string,
+  { remedy, cause }: { remedy?: string; cause?: unknown } = {},
+): IsoproError =>
   new IsoproError('INVALID_ARGUMENT', `${name}: ${what}`, {
     cause,
     remedy: remedy ?? `Correct that row; ${PAGE}`,
   });
 
 export function malformed(name: string, error: z.ZodError): IsoproError {
-  const problems = error.issues.map(plainIssue).map((issue) => [...issue.path, issue.message].join(': '));
+  const problems = error.issues
+    .map(plainIssue)
+    .map((issue) => [...issue.path, issue.message].join(': '));
   return refusedRow(name, problems.join('; '), { cause: error });
 }

@@ -1,4 +1,6 @@
-/** What a trainer and its calls take: fields, limits and defaults, checked once where they enter. */
+/**
+ * What a trainer and its calls take: fields, limits and defaults, checked once where they enter.
+ */
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -38,20 +40,29 @@ export interface OptimiserSettings {
   readonly beta2?: number;
   /** Added to the root of the corrected second moment. Default 1e-8. */
   readonly epsilon?: number;
-  /** Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases are left alone. Default 0. */
+  /**
+   * Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases
+   * are left alone. Default 0.
+   */
   readonly weightDecay?: number;
   /**
-   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly: without the 1e-6 that PyTorch's
-   * clip_grad_norm_ adds to the norm. 0: never. Default 1.
+   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly:
+   * without the 1e-6 that PyTorch's clip_grad_norm_ adds to the norm. 0: never. Default 1.
    */
   readonly maxNorm?: number;
-  /** Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a cosine. Default 'constant'. */
+  /**
+   * Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a
+   * cosine. Default 'constant'.
+   */
   readonly schedule?: 'constant' | 'linear' | 'cosine';
-  /** Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes all of it. Default 0. */
+  /**
+   * Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes
+   * all of it. Default 0.
+   */
   readonly warmupSteps?: number;
   /**
-   * The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps beyond keep it. They need one above
-   * `warmupSteps`. Default 0.
+   * The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps
+   * beyond keep it. They need one above `warmupSteps`. Default 0.
    */
   readonly totalSteps?: number;
   /** Part of the learning rate that is left at `totalSteps`, in [0, 1]. Default 0. */
@@ -68,24 +79,29 @@ export interface TrainerOptions {
   /** 0: the physical cores. The result does not depend on it. Default 0. */
   readonly threads?: number;
   /**
-   * Bytes for activations, gradients and moments, of which activations have 150 MB at least; what does not fit is recomputed. A
-   * micro-batch whose recomputation does not fit either is INVALID_ARGUMENT, and the message says what would. Default 6e8.
+   * Bytes for activations, gradients and moments, of which activations have 150 MB at least; what
+   * does not fit is recomputed. A micro-batch whose recomputation does not fit either is
+   * INVALID_ARGUMENT, and the message says what would. Default 6e8.
    */
   readonly memoryBytes?: number;
   /**
-   * Sequences are packed, in order, into micro-batches of at most so many tokens, those that are shared counted once; a longer one is one
-   * by itself. Where sequences share so much that it is cheaper, and `memoryBytes` holds it, twice as many, or four times, and so on.
-   * Default 512.
+   * Sequences are packed, in order, into micro-batches of at most so many tokens, those that are
+   * shared counted once; a longer one is one by itself. Where sequences share so much that it is
+   * cheaper, and `memoryBytes` holds it, twice as many, or four times, and so on. Default 512.
    */
   readonly microBatchTokens?: number;
   /**
-   * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated once, and its gradients are the sum of
-   * theirs: the same but for the order of sums. With dropout they share its draw. Default true.
+   * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated once,
+   * and its gradients are the sum of theirs: the same but for the order of sums. With dropout they
+   * share its draw. Default true.
    */
   readonly sharePrefixes?: boolean;
 }
 
-/** The residual stream that enters `layer`, as captured by `generate` or by `Trainer.captureBoundary`. */
+/**
+ * The residual stream that enters `layer`, as captured by `generate` or by
+ * `Trainer.captureBoundary`.
+ */
 export interface Boundary {
   readonly layer: number;
   /** SHA-256 of the model file that it came from. */
@@ -100,13 +116,17 @@ export interface TrainSequence {
   /** 1 where the token is a target, [tokens]; the first token never is. */
   readonly labelMask: Uint8Array;
   /**
-   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number. The divisor stays the number of
-   * labelled tokens: twice the weight is twice the pull, in a batch of one sequence too. Default 1.
+   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number.
+   * The divisor stays the number of labelled tokens: twice the weight is twice the pull, in a batch
+   * of one sequence too. Default 1.
    */
   readonly weight?: number;
   /** [tokens]; a step of the policy objective needs them, the likelihood ignores them. */
   readonly advantages?: Float32Array;
-  /** Of the policy that sampled, [tokens], at the objective's temperature; absent: the ratio is 1, and nothing is clipped. */
+  /**
+   * Of the policy that sampled, [tokens], at the objective's temperature; absent: the ratio is 1,
+   * and nothing is clipped.
+   */
   readonly oldLogprobs?: Float32Array;
   /** [tokens], of the base model at the objective's temperature; needed with a KL coefficient. */
   readonly referenceLogprobs?: Float32Array;
@@ -131,11 +151,14 @@ export type Objective =
 export interface StepRequest {
   /** Default {kind: 'likelihood'}. */
   readonly objective?: Objective;
-  /** Number of sequences of each micro-batch, instead of packing by tokens; they add up to the batch. Default: packed. */
+  /**
+   * Number of sequences of each micro-batch, instead of packing by tokens; they add up to the
+   * batch. Default: packed.
+   */
   readonly microBatches?: readonly number[];
   /**
-   * Sequences that would all be packed into fewer micro-batches are divided evenly into so many: the noise scale needs two gradients.
-   * Default 1.
+   * Sequences that would all be packed into fewer micro-batches are divided evenly into so many:
+   * the noise scale needs two gradients. Default 1.
    */
   readonly leastMicroBatches?: number;
   readonly signal?: AbortSignal;
@@ -149,7 +172,13 @@ export const target = z.enum(LORA_TARGETS);
 
 const lora = z.strictObject({
   targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
-  layers: z.union([z.literal('all'), z.strictObject({ top: z.int().min(1) }), bounded(z.array(z.int().min(0)).min(1))]).default('all'),
+  layers: z
+    .union([
+      z.literal('all'),
+      z.strictObject({ top: z.int().min(1) }),
+      bounded(z.array(z.int().min(0)).min(1)),
+    ])
+    .default('all'),
   rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
   alpha: alpha.default(16),
   rankStabilised: z.boolean().default(false),
@@ -185,10 +214,15 @@ export const trainerOptions = z
       .default(512),
     sharePrefixes: z.boolean().default(true),
   })
-  .refine((options) => options.optimiser.schedule === 'constant' || options.optimiser.totalSteps > options.optimiser.warmupSteps, {
-    path: ['optimiser', 'totalSteps'],
-    message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
-  });
+  .refine(
+    (options) =>
+      options.optimiser.schedule === 'constant' ||
+      options.optimiser.totalSteps > options.optimiser.warmupSteps,
+    {
+      path: ['optimiser', 'totalSteps'],
+      message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
+    },
+  );
 
 const floats = copied(types.isFloat32Array, Float32Array);
 
@@ -201,7 +235,13 @@ export const trainSequences = bounded(
       advantages: floats.optional(),
       oldLogprobs: floats.optional(),
       referenceLogprobs: floats.optional(),
-      boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: copied(types.isUint16Array, Uint16Array) }).optional(),
+      boundary: z
+        .object({
+          layer: z.int().min(0),
+          modelHash: z.string(),
+          rows: copied(types.isUint16Array, Uint16Array),
+        })
+        .optional(),
     }),
   ),
 );
@@ -236,13 +276,23 @@ export function planTargets(
         ? [...new Set(settings.layers)]
         : Array.from({ length: Math.min(settings.layers.top, layers) }, (_, i) => layers - 1 - i);
   const beyond = numbers.find((layer) => layer >= layers);
-  if (beyond !== undefined) throw new IsoproError('INVALID_ARGUMENT', `lora.layers: the model has ${layers} layers, no layer ${beyond}`);
+  if (beyond !== undefined)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `lora.layers: the model has ${layers} layers, no layer ${beyond}`,
+    );
   return numbers
     .sort((a, b) => a - b)
     .flatMap((layer) =>
       [...new Set(settings.targets)].map((module) => {
         const r = typeof settings.rank === 'number' ? settings.rank : (settings.rank[module] ?? 8);
-        return { layer, module, rank: r, scale: settings.alpha / (settings.rankStabilised ? Math.sqrt(r) : r), dropout: settings.dropout };
+        return {
+          layer,
+          module,
+          rank: r,
+          scale: settings.alpha / (settings.rankStabilised ? Math.sqrt(r) : r),
+          dropout: settings.dropout,
+        };
       }),
     );
 }

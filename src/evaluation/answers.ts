@@ -12,20 +12,32 @@ export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
   /** Solved examples of each question's own tier before it. */
   readonly fewShot?: FewShot;
-  /** GBNF that every reply keeps: of a task's `answerGrammar`, so that the form of an answer cannot fail. */
+  /**
+   * GBNF that every reply keeps: of a task's `answerGrammar`, so that the form of an answer cannot
+   * fail.
+   */
   readonly grammar?: string;
   /** Reads each reply a second time, in the task's most lenient way. */
   readonly lenient?: boolean;
-  /** Ends it where the verifier decides none of the first replies. Default: their verdicts are kept as they are. */
+  /**
+   * Ends it where the verifier decides none of the first replies. Default: their verdicts are kept
+   * as they are.
+   */
   readonly endUndecided?: boolean;
   /** Of each answer. */
   readonly maxTokens: number;
-  /** Default 64. Sequences in one batch; with the threads it decides the last bits of the logits. */
+  /**
+   * Default 64. Sequences in one batch; with the threads it decides the last bits of the logits.
+   */
   readonly maxSequences?: number;
   /** For this evaluation; absent: what the back end answers with by itself; null: the bare base. */
   readonly adapter?: SampleRequest['adapter'];
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: { readonly done: number; readonly total: number; readonly sampledTokens: number | null }) => void;
+  readonly onProgress?: (progress: {
+    readonly done: number;
+    readonly total: number;
+    readonly sampledTokens: number | null;
+  }) => void;
   /** Every reply as it is judged, for a reader; the order is that in which they finish. */
   readonly onReply?: (reply: JudgedReply<R>) => void;
 }
@@ -42,7 +54,10 @@ export interface JudgedAnswer extends Figures {
   readonly why: readonly string[];
   /** Whether the strict reading succeeded. */
   readonly formed: boolean;
-  /** The verdict under the most lenient reading, of which the strict one is a part; absent where it was not asked for or there is none. */
+  /**
+   * The verdict under the most lenient reading, of which the strict one is a part; absent where it
+   * was not asked for or there is none.
+   */
   readonly lenient?: VerdictKind;
   readonly finish: FinishReason;
   /** Sampled; null where the back end does not count. */
@@ -60,7 +75,8 @@ export interface JudgedAnswers {
 }
 
 /** A sum of which one part is unknown is unknown. */
-const plus = (sum: number | null, part: number | undefined): number | null => (sum === null || part === undefined ? null : sum + part);
+const plus = (sum: number | null, part: number | undefined): number | null =>
+  sum === null || part === undefined ? null : sum + part;
 
 /** Samples every problem and has the task judge each answer, as `answer`. */
 export async function sampleAndJudge<R extends Reply>(
@@ -70,11 +86,26 @@ export async function sampleAndJudge<R extends Reply>(
   options: EvaluationOptions<R>,
   { samples, temperature, seed }: Sampling,
 ): Promise<JudgedAnswers> {
-  const { style, maxTokens, maxSequences = 64, adapter, grammar, signal, onProgress, onReply } = options;
+  const {
+    style,
+    maxTokens,
+    maxSequences = 64,
+    adapter,
+    grammar,
+    signal,
+    onProgress,
+    onReply,
+  } = options;
   const plan = problems.map((problem) => ({
     problem,
     seeds: Array.from({ length: samples }, (_, sample) =>
-      deriveSeed({ runSeed: seed, purpose: 'evaluation', iteration: 0, problemId: problem.id, sample }),
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'evaluation',
+        iteration: 0,
+        problemId: problem.id,
+        sample,
+      }),
     ),
   }));
   const judged: JudgedAnswer[][] = problems.map(() => []);
@@ -100,9 +131,13 @@ export async function sampleAndJudge<R extends Reply>(
     (reply) => {
       const { promptIndex, sampleIndex, finish } = reply.rollout;
       const replies = [...reply.earlier.map((turn) => turn.reply), reply.rollout];
-      const tokens = replies.reduce<number | null>((sum, each) => plus(sum, each.tokenIds?.length ?? each.tokens), 0);
+      const tokens = replies.reduce<number | null>(
+        (sum, each) => plus(sum, each.tokenIds?.length ?? each.tokens),
+        0,
+      );
       const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
-      if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
+      if (judged[promptIndex]!.length === 0)
+        promptTokens = plus(promptTokens, promptIds?.length ?? counted);
       const { verdict } = reply.judgement;
       const reason = reasonOf(reply.judgement, finish);
       if (options.endUndecided === true) first.take(reason);
@@ -116,13 +151,21 @@ export async function sampleAndJudge<R extends Reply>(
   if (options.endUndecided === true) first.end();
   const tally = new FailureTally();
   for (const [i, { id: problemId, tier }] of problems.entries())
-    for (const [sample, answered] of judged[i]!.entries()) tally.take({ ...answered, problemId, tier, text: failing[i]![sample] ?? null });
-  const counted = { promptTokens, sampledTokens, failures: await withQuestions(tally.failures, task, problems, style) };
+    for (const [sample, answered] of judged[i]!.entries())
+      tally.take({ ...answered, problemId, tier, text: failing[i]![sample] ?? null });
+  const counted = {
+    promptTokens,
+    sampledTokens,
+    failures: await withQuestions(tally.failures, task, problems, style),
+  };
   if (options.lenient !== true || !task.readsLeniently) return { judged, ...counted };
   return { judged: await readLeniently(task, problems, judged, failing, signal), ...counted };
 }
 
-/** One after the other: a verifier's time limit runs from when it is asked. A reply that passes is not read twice: it passes here too. */
+/**
+ * One after the other: a verifier's time limit runs from when it is asked. A reply that passes is
+ * not read twice: it passes here too.
+ */
 async function readLeniently(
   task: OpenTask,
   problems: readonly Problem[],
@@ -135,7 +178,10 @@ async function readLeniently(
     const samples: JudgedAnswer[] = [];
     for (const [sample, answered] of judged[i]!.entries()) {
       const text = failing[i]![sample];
-      const judgement = text === undefined ? null : await task.judgeLeniently(problem, text, signal === undefined ? {} : { signal });
+      const judgement =
+        text === undefined
+          ? null
+          : await task.judgeLeniently(problem, text, signal === undefined ? {} : { signal });
       samples.push({ ...answered, lenient: judgement?.verdict.kind ?? 'pass' });
     }
     read.push(samples);

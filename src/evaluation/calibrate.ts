@@ -1,4 +1,7 @@
-/** Samples problems that a run would train on, and measures what there is to learn from. Nothing is trained. */
+/**
+ * Samples problems that a run would train on, and measures what there is to learn from. Nothing is
+ * trained.
+ */
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import { contextOf } from '../engine/context-overflow.js';
@@ -53,12 +56,20 @@ export interface Calibration {
 }
 
 /**
- * Draws problems as the first iteration of a run with this seed does, none of the evaluation sets, and samples each several times.
+ * Draws problems as the first iteration of a run with this seed does, none of the evaluation sets,
+ * and samples each several times.
  * @throws IsoproError TIER_UNKNOWN, ABORTED, and as OpenTask and Model
  */
-export async function calibrate(model: Model, task: OpenTask, options: CalibrationOptions): Promise<Calibration> {
-  const { problems, samples, seed, style, maxTokens, maxSequences, adapter, signal, onProgress } = options;
-  const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
+export async function calibrate(
+  model: Model,
+  task: OpenTask,
+  options: CalibrationOptions,
+): Promise<Calibration> {
+  const { problems, samples, seed, style, maxTokens, maxSequences, adapter, signal, onProgress } =
+    options;
+  const chosen =
+    options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ??
+    task.tiers.filter(({ trains }) => trains);
   const held = await wholeSets(task);
   const excluded = new Undrawn(held, { model, task, style, maxTokens });
   const backend = localBackend(model);
@@ -71,9 +82,17 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   let mostTokens = contextOf(model.limits);
   for (const tier of chosen) {
     const counts = new Map([[tier.id, problems]]);
-    const plan = await planRollouts({ task, runSeed: seed, iteration: 1, counts, samples, excluded });
+    const plan = await planRollouts({
+      task,
+      runSeed: seed,
+      iteration: 1,
+      counts,
+      samples,
+      excluded,
+    });
     asked.push(...plan.map(({ problem }) => problem));
-    for (const each of plan) mostTokens = Math.min(mostTokens, await excluded.roomFor(each.problem));
+    for (const each of plan)
+      mostTokens = Math.min(mostTokens, await excluded.roomFor(each.problem));
     const judged: CalibrationSample[][] = plan.map(() => []);
     /** [problems][samples] of replies: they finish in another order. */
     const reasons: JudgedReplyText[][] = plan.map(() => []);
@@ -89,7 +108,12 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
       (reply) => {
         const { promptIndex, sampleIndex, finish, text } = reply.rollout;
         judged[promptIndex]!.push(calibrationSample(reply));
-        reasons[promptIndex]![sampleIndex] = { ...reasonOf(reply.judgement, finish), problemId: reply.problem.id, tier: tier.id, text };
+        reasons[promptIndex]![sampleIndex] = {
+          ...reasonOf(reply.judgement, finish),
+          problemId: reply.problem.id,
+          tier: tier.id,
+          text,
+        };
         done++;
         onProgress?.(done, chosen.length * problems * samples);
       },
@@ -109,12 +133,17 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     references: await longestReference(model, task, [...asked, ...held], style, signal),
     unshown: options.unshown ?? null,
   });
-  const recommended = { ...recommendation, reasons: [...reasons, ...excluded.tooLong.values(), ...leftOut(task.tiers, chosen)] };
+  const recommended = {
+    ...recommendation,
+    reasons: [...reasons, ...excluded.tooLong.values(), ...leftOut(task.tiers, chosen)],
+  };
   return { tiers, recommended, failures, replies: done, seconds };
 }
 
 /** A run asks of every tier that is trained on, whichever were calibrated. */
 function leftOut(all: readonly Tier[], chosen: readonly Tier[]): string[] {
   const others = all.filter((tier) => tier.trains && !chosen.includes(tier)).map(({ id }) => id);
-  return others.length === 0 ? [] : [`not looked at, and asked of by a run all the same: ${others.join(', ')}`];
+  return others.length === 0
+    ? []
+    : [`not looked at, and asked of by a run all the same: ${others.join(', ')}`];
 }

@@ -1,4 +1,7 @@
-/** What a model makes of a task before it is trained on it: in which tiers there is something to learn from, and with which settings. */
+/**
+ * What a model makes of a task before it is trained on it: in which tiers there is something to
+ * learn from, and with which settings.
+ */
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
 import { passAtK } from '../statistics/index.js';
@@ -25,7 +28,9 @@ export interface CalibrationGroup {
 }
 
 export function calibrationSample({ judgement, rollout, earlier }: JudgedReply): CalibrationSample {
-  const turns = [...earlier.map(({ reply }) => reply), rollout].map(({ tokenIds, tokens = tokenIds?.length }) => tokens);
+  const turns = [...earlier.map(({ reply }) => reply), rollout].map(
+    ({ tokenIds, tokens = tokenIds?.length }) => tokens,
+  );
   const counted = turns.filter((tokens) => tokens !== undefined);
   const known = counted.length === turns.length;
   return {
@@ -38,8 +43,9 @@ export function calibrationSample({ judgement, rollout, earlier }: JudgedReply):
 }
 
 /**
- * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there: `solved`, where most replies pass
- * already; `too hard`, where hardly one does. `unknown`: no problem has all its verdicts.
+ * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there:
+ * `solved`, where most replies pass already; `too hard`, where hardly one does. `unknown`: no
+ * problem has all its verdicts.
  */
 export type Advice = 'learn' | 'solved' | 'too hard' | 'unknown';
 
@@ -57,7 +63,10 @@ export interface TierCalibration {
   readonly passAt1: PassAtKEstimate;
   /** One of all samples of a problem passes. */
   readonly passAtAll: PassAtKEstimate;
-  /** Share of problems of whose samples some pass and some do not: what group-relative and rejection sampling learn from. */
+  /**
+   * Share of problems of whose samples some pass and some do not: what group-relative and rejection
+   * sampling learn from.
+   */
   readonly mixed: PassAtKEstimate;
   /** Share of replies whose strict reading succeeded, right or wrong. */
   readonly format: PassAtKEstimate;
@@ -84,7 +93,10 @@ export interface Recommendation {
 
 /** Share of mixed groups from which a tier is worth training on. */
 export const LEAST_MIXED = 0.1;
-/** With as many samples a problem as this share of groups is mixed; more of them cost replies that say the same again. */
+/**
+ * With as many samples a problem as this share of groups is mixed; more of them cost replies that
+ * say the same again.
+ */
 const ENOUGH_MIXED = 0.5;
 /** Below, a group is worth twice the samples. */
 const RARELY_MIXED = 0.25;
@@ -101,13 +113,24 @@ const LOW_FLOOR = 0.1;
 const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
 /** Of a tier's replies, those that ended so. */
-const shareOf = (ended: FinishReason, tier: string, all: readonly CalibrationGroup[]): number | null =>
-  mean(all.flatMap((group) => (group.tier === tier ? group.samples.map(({ finish }) => Number(finish === ended)) : [])));
-const decided = ({ samples }: CalibrationGroup): readonly CalibrationSample[] => samples.filter(({ kind }) => kind !== 'none');
-const passes = (group: CalibrationGroup): number => decided(group).filter(({ kind }) => kind === 'pass').length;
+const shareOf = (
+  ended: FinishReason,
+  tier: string,
+  all: readonly CalibrationGroup[],
+): number | null =>
+  mean(
+    all.flatMap((group) =>
+      group.tier === tier ? group.samples.map(({ finish }) => Number(finish === ended)) : [],
+    ),
+  );
+const decided = ({ samples }: CalibrationGroup): readonly CalibrationSample[] =>
+  samples.filter(({ kind }) => kind !== 'none');
+const passes = (group: CalibrationGroup): number =>
+  decided(group).filter(({ kind }) => kind === 'pass').length;
 
 /**
- * Chance that of k samples drawn without replacement from those of a problem some pass and some do not: unbiased, as pass@k is.
+ * Chance that of k samples drawn without replacement from those of a problem some pass and some do
+ * not: unbiased, as pass@k is.
  * @param samples with a verdict, at least k
  */
 export const mixedAtK = (samples: number, passed: number, k: number): number =>
@@ -150,9 +173,13 @@ export function calibrateTier(
   };
 }
 
-/** Fewest samples, a power of two from 4, of which enough groups are mixed; twice those that were drawn where few are. */
+/**
+ * Fewest samples, a power of two from 4, of which enough groups are mixed; twice those that were
+ * drawn where few are.
+ */
 function samplesFor(groups: readonly CalibrationGroup[], samples: number): number {
-  const at = (k: number): number => mean(groups.map((group) => mixedAtK(decided(group).length, passes(group), k)))!;
+  const at = (k: number): number =>
+    mean(groups.map((group) => mixedAtK(decided(group).length, passes(group), k)))!;
   for (let k = 4; k < samples; k *= 2) if (at(k) >= ENOUGH_MIXED) return k;
   return at(samples) < RARELY_MIXED ? 2 * samples : samples;
 }
@@ -183,7 +210,8 @@ const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixe
 const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOKEN_STEP;
 
 function standing({ tier, advice, mixed, none, replies, missing }: TierCalibration): string {
-  if (advice !== 'unknown') return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
+  if (advice !== 'unknown')
+    return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
   if (replies + missing === 0) return `${tier} is unknown: no problem of it could be drawn`;
   return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
@@ -200,8 +228,15 @@ function toKnow(unknown: readonly TierCalibration[]): string {
   return `what there is to learn from in ${names} is not known: the evaluation sets keep its problems, or they have no room in the context`;
 }
 
-/** What to do where no tier is worth training on. @param crowded greatest share of a tier's episodes without room for their next turn */
-function instead(trained: readonly TierCalibration[], calibrated: Calibrated, crowded: number): string {
+/**
+ * What to do where no tier is worth training on.
+ * @param crowded greatest share of a tier's episodes without room for their next turn
+ */
+function instead(
+  trained: readonly TierCalibration[],
+  calibrated: Calibrated,
+  crowded: number,
+): string {
   const { maxTokens, unshown = null } = calibrated;
   const unknown = trained.filter(({ advice }) => advice === 'unknown');
   if (unknown.length > 0) return toKnow(unknown);
@@ -210,7 +245,8 @@ function instead(trained: readonly TierCalibration[], calibrated: Calibrated, cr
   const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
   if (crowded >= MOSTLY)
     return (
-      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ` + MORE_ROOM
+      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ` +
+      MORE_ROOM
     );
   const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
   const more = moreTokens(calibrated);
@@ -225,44 +261,72 @@ function instead(trained: readonly TierCalibration[], calibrated: Calibrated, cr
 const moreTokens = ({ maxTokens, mostTokens, references }: Calibrated): number =>
   Math.min(mostTokens, Math.max(2 * maxTokens, inSteps(references.tokens ?? 0)));
 
-export function recommend(tiers: readonly TierCalibration[], all: readonly CalibrationGroup[], calibrated: Calibrated): Recommendation {
+export function recommend(
+  tiers: readonly TierCalibration[],
+  all: readonly CalibrationGroup[],
+  calibrated: Calibrated,
+): Recommendation {
   const { samples, maxTokens, mostTokens, references } = calibrated;
   const trained = tiers.filter(({ trains }) => trains);
-  if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
+  if (trained.length === 0)
+    return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
   const reasons = trained.filter(({ advice }) => advice !== 'learn').map(standing);
   const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
   for (const [i, { tier, format, truncated }] of trained.entries())
-    if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) + crowding[i]!.share < MOSTLY)
-      reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
+    if (
+      format.mean !== null &&
+      format.mean < MOSTLY &&
+      (truncated ?? 0) + crowding[i]!.share < MOSTLY
+    )
+      reasons.push(
+        `${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`,
+      );
   const reference = references.tokens ?? 0;
-  if (reference > maxTokens) reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
+  if (reference > maxTokens)
+    reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
   if (reference > mostTokens)
-    reasons.push(`behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`);
-  if (references.unread > 0) reasons.push(`the right replies to ${references.unread} problems were not read, and may be longer`);
+    reasons.push(
+      `behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`,
+    );
+  if (references.unread > 0)
+    reasons.push(
+      `the right replies to ${references.unread} problems were not read, and may be longer`,
+    );
   for (const { tier, share } of crowding)
     if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
-      reasons.push(`${tier}: ${percent(share)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`);
+      reasons.push(
+        `${tier}: ${percent(share)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`,
+      );
   const crowded = Math.max(...crowding.map(({ share }) => share));
   if (learned.length === 0) {
     const few = trained.filter(
-      ({ advice, mixed, problems }) => advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,
+      ({ advice, mixed, problems }) =>
+        advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,
     );
     if (few.length > 0)
       reasons.push(
         `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the groups may be mixed; `tasks calibrate` tries 64',
       );
-    return { tiers: [], settings: null, reasons: [...reasons, instead(trained, calibrated, crowded)] };
+    return {
+      tiers: [],
+      settings: null,
+      reasons: [...reasons, instead(trained, calibrated, crowded)],
+    };
   }
   const names = learned.map(({ tier }) => tier);
-  const groups = all.filter((group) => names.includes(group.tier) && decided(group).length >= samples);
+  const groups = all.filter(
+    (group) => names.includes(group.tier) && decided(group).length >= samples,
+  );
   const each = samplesFor(groups, samples);
   const passing = mean(learned.map(({ passAt1 }) => passAt1.mean!))!;
   const wanted = Math.min(MOST_ROLLOUTS, ACCEPTED / Math.max(passing, ACCEPTED / MOST_ROLLOUTS));
   const round = each * learned.length;
   const ended = groups.flatMap((group) =>
-    group.samples.flatMap(({ finish, longest }) => (finish === 'stop' && longest !== null ? [longest] : [])),
+    group.samples.flatMap(({ finish, longest }) =>
+      finish === 'stop' && longest !== null ? [longest] : [],
+    ),
   );
   const cut = Math.max(...learned.map(({ truncated }) => truncated ?? 0));
   const longer = cut > CUT_OFF && crowded <= CUT_OFF && moreTokens(calibrated) > maxTokens;
@@ -271,13 +335,18 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
       `up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more, such as ${moreTokens(calibrated)}`,
     );
   const usual = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
-  const room = usual === undefined || cut > CUT_OFF ? maxTokens : Math.min(maxTokens, inSteps(ROOM * usual));
+  const room =
+    usual === undefined || cut > CUT_OFF ? maxTokens : Math.min(maxTokens, inSteps(ROOM * usual));
   return {
     tiers: names,
     settings: {
       samples: each,
-      rollouts: Math.max(1, Math.min(Math.round(wanted / round), Math.floor(MOST_ROLLOUTS / round))) * round,
-      maxTokens: longer ? moreTokens(calibrated) : Math.max(room, Math.min(mostTokens, inSteps(reference))),
+      rollouts:
+        Math.max(1, Math.min(Math.round(wanted / round), Math.floor(MOST_ROLLOUTS / round))) *
+        round,
+      maxTokens: longer
+        ? moreTokens(calibrated)
+        : Math.max(room, Math.min(mostTokens, inSteps(reference))),
       ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
     },
     reasons,

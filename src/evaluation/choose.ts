@@ -3,12 +3,19 @@ import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
 
 /** Per token of a reply, nats. */
 export const meanLogprob = ({ logprobs }: { readonly logprobs: Float32Array }): number =>
-  logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
+  logprobs.length === 0
+    ? -Infinity
+    : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
 
 /** The complete reply that is likeliest by the token; the first of equals. */
-export function mostLikely<R extends { readonly finish: FinishReason }>(replies: readonly R[], likelihoodOf: (reply: R) => number): R {
+export function mostLikely<R extends { readonly finish: FinishReason }>(
+  replies: readonly R[],
+  likelihoodOf: (reply: R) => number,
+): R {
   const complete = replies.filter(({ finish }) => finish === 'stop');
-  return (complete.length > 0 ? complete : replies).reduce((best, each) => (likelihoodOf(each) > likelihoodOf(best) ? each : best));
+  return (complete.length > 0 ? complete : replies).reduce((best, each) =>
+    likelihoodOf(each) > likelihoodOf(best) ? each : best,
+  );
 }
 
 /** The first reply with the commonest answer; the first reply where none can be read. */
@@ -23,5 +30,7 @@ export async function commonest<R extends { readonly finish: FinishReason; reado
     if (key !== null) answers.set(key, [...(answers.get(key) ?? []), reply]);
   }
   const alike = [...answers.values()];
-  return alike.length === 0 ? replies[0]! : alike.reduce((best, each) => (each.length > best.length ? each : best))[0]!;
+  return alike.length === 0
+    ? replies[0]!
+    : alike.reduce((best, each) => (each.length > best.length ? each : best))[0]!;
 }

@@ -20,17 +20,29 @@ export interface EvaluationSet {
 
 /** Of problems generated for tasks without frozen files; a run's own seeds never enter. */
 const SEED = 0x150n;
-/** A task with few problems may repeat itself; after so many draws for each one wanted its tier stays smaller. */
+/**
+ * A task with few problems may repeat itself; after so many draws for each one wanted its tier
+ * stays smaller.
+ */
 const DRAWS = 8;
 
 /**
- * The first `perTier` problems of each tier of the task's committed set, or of the rows that a data file keeps for it, or, for a task
- * with neither, as many from a fixed seed: no question twice, and the test set without the dev set's largest prefix.
- * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT, TASK_INVALID
+ * The first `perTier` problems of each tier of the task's committed set, or of the rows that a data
+ * file keeps for it, or, for a task with neither, as many from a fixed seed: no question twice, and
+ * the test set without the dev set's largest prefix.
+ * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT,
+ *   TASK_INVALID
  */
-export async function evaluationSet(task: OpenTask, name: SetName, perTier: number): Promise<EvaluationSet> {
+export async function evaluationSet(
+  task: OpenTask,
+  name: SetName,
+  perTier: number,
+): Promise<EvaluationSet> {
   if (!Number.isInteger(perTier) || perTier < 1 || perTier > SET_SIZE[name])
-    throw new IsoproError('INVALID_ARGUMENT', `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `a ${name} set has 1 to ${SET_SIZE[name]} problems of each tier, not ${perTier}`,
+    );
   if (task.source.kind === 'built-in') {
     const { problems: all, sha256: file } = frozenSet(task.id, name);
     const problems = firstOfEach(
@@ -50,8 +62,14 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
-/** A sentence for each tier of which too few different problems could be generated. Rows are as many as they are. */
-export function shortTiers({ tiers }: Pick<OpenTask, 'tiers'>, { name, origin, perTier, problems }: EvaluationSet): string[] {
+/**
+ * A sentence for each tier of which too few different problems could be generated. Rows are as many
+ * as they are.
+ */
+export function shortTiers(
+  { tiers }: Pick<OpenTask, 'tiers'>,
+  { name, origin, perTier, problems }: EvaluationSet,
+): string[] {
   if (origin !== 'generated') return [];
   return tiers.flatMap(({ id }) => {
     const found = problems.filter(({ tier }) => tier === id).length;
@@ -63,30 +81,56 @@ export function shortTiers({ tiers }: Pick<OpenTask, 'tiers'>, { name, origin, p
   });
 }
 
-/** All problems that are kept from training: the whole dev and test sets, however few of them a run evaluates. @throws TASK_* */
+/**
+ * All problems that are kept from training: the whole dev and test sets, however few of them a run
+ * evaluates.
+ * @throws TASK_*
+ */
 export async function wholeSets(task: OpenTask): Promise<Problem[]> {
   if (task.rows !== undefined) return SET_NAMES.flatMap((name) => task.rows!.heldOut[name]);
-  const sets = [await evaluationSet(task, 'dev', SET_SIZE.dev), await evaluationSet(task, 'test', SET_SIZE.test)];
+  const sets = [
+    await evaluationSet(task, 'dev', SET_SIZE.dev),
+    await evaluationSet(task, 'test', SET_SIZE.test),
+  ];
   return sets.flatMap(({ problems }) => [...problems]);
 }
 
-const firstOfEach = ({ tiers }: OpenTask, problems: readonly Problem[], perTier: number): Problem[] =>
+const firstOfEach = (
+  { tiers }: OpenTask,
+  problems: readonly Problem[],
+  perTier: number,
+): Problem[] =>
   tiers.flatMap(({ id }) => problems.filter(({ tier }) => tier === id).slice(0, perTier));
 
-const identity = (problems: readonly Problem[]): string => hash('sha256', canonicalJson(problems.map(({ id }) => id)));
+const identity = (problems: readonly Problem[]): string =>
+  hash('sha256', canonicalJson(problems.map(({ id }) => id)));
 
 /** @param taken questions that are in a set already, to which those drawn here are added */
-async function draw(task: OpenTask, name: SetName, perTier: number, taken: Set<string>): Promise<Problem[]> {
+async function draw(
+  task: OpenTask,
+  name: SetName,
+  perTier: number,
+  taken: Set<string>,
+): Promise<Problem[]> {
   const problems: Problem[] = [];
   for (const { id: tier } of task.tiers) {
     const before = problems.length;
     for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
       const problem = await task.generate(
         tier,
-        deriveSeed({ runSeed: SEED, purpose: `${name} set`, iteration: 0, problemId: tier, sample }),
+        deriveSeed({
+          runSeed: SEED,
+          purpose: `${name} set`,
+          iteration: 0,
+          problemId: tier,
+          sample,
+        }),
       );
       // a member that the prompt leaves out gives the same question another id
-      const question = canonicalJson((await (task.question?.(problem, 'plain') ?? task.prompt(problem, 'plain'))) as unknown as Json);
+      const question = canonicalJson(
+        (await (task.question?.(problem, 'plain') ??
+          task.prompt(problem, 'plain'))) as unknown as Json,
+      );
       if (taken.has(question)) continue;
       taken.add(question);
       problems.push(problem);

@@ -1,9 +1,18 @@
-/** What is wrong with a task that would be found out later, and cost more then: tried on a few problems of each tier, without a run. */
+/**
+ * What is wrong with a task that would be found out later, and cost more then: tried on a few
+ * problems of each tier, without a run.
+ */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { ExaminedVerdicts, GaveUp, NONSENSE, quoted, type ExaminingOptions } from './examined-verdicts.js';
+import {
+  ExaminedVerdicts,
+  GaveUp,
+  NONSENSE,
+  quoted,
+  type ExaminingOptions,
+} from './examined-verdicts.js';
 import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
@@ -49,7 +58,11 @@ export interface ExamineOptions {
   /** Problems of each tier, default 24. */
   readonly perTier?: number;
   /** Whether prompts fit, and are rendered by a template of the model's own. */
-  readonly model?: { readonly model: Pick<Model, 'renderChats' | 'info'>; readonly template: boolean; readonly maxTokens: number };
+  readonly model?: {
+    readonly model: Pick<Model, 'renderChats' | 'info'>;
+    readonly template: boolean;
+    readonly maxTokens: number;
+  };
   readonly signal?: AbortSignal;
   /** Verdicts that were found, of about so many. */
   readonly onProgress?: ExaminingOptions['onProgress'];
@@ -59,7 +72,10 @@ export interface ExamineOptions {
 const REPLIES = 3;
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
-/** And of the commonest answer of rows: that of two as common passes half of them without a fault of theirs. */
+/**
+ * And of the commonest answer of rows: that of two as common passes half of them without a fault of
+ * theirs.
+ */
 const NEARLY_ALL = 0.9;
 /** Of a tier of which 120 are kept for evaluation. */
 const NUMBER_DRAWS = 200;
@@ -68,17 +84,22 @@ const LEAST_LEAK = 4;
 
 /**
  * Tries generator, prompts and verifier of a task.
- * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT, TEMPLATE_INVALID, ABORTED
+ * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT,
+ *   TEMPLATE_INVALID, ABORTED
  */
 export async function examineTask(
   task: OpenTask,
   { style, perTier = 24, model, signal, onProgress }: ExamineOptions,
 ): Promise<TaskExamination> {
   const findings: TaskFinding[] = [];
-  const find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string): void =>
-    void findings.push({ severity, name, detail });
+  const find = (
+    severity: TaskFinding['severity'],
+    name: TaskFinding['name'],
+    detail: string,
+  ): void => void findings.push({ severity, name, detail });
   const proceed = (): void => {
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'examining the task was cancelled');
+    if (signal?.aborted === true)
+      throw new IsoproError('ABORTED', 'examining the task was cancelled');
   };
 
   const problems: Problem[] = [];
@@ -86,7 +107,18 @@ export async function examineTask(
     const drawn: Problem[] = [];
     for (let sample = 0; sample < perTier; sample++) {
       proceed();
-      drawn.push(await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'examination', iteration: 0, problemId: tier, sample })));
+      drawn.push(
+        await task.generate(
+          tier,
+          deriveSeed({
+            runSeed: 0n,
+            purpose: 'examination',
+            iteration: 0,
+            problemId: tier,
+            sample,
+          }),
+        ),
+      );
     }
     problems.push(...drawn);
     if (trains && task.rows === undefined) await examineNumber(task, tier, style, find, proceed);
@@ -97,9 +129,11 @@ export async function examineTask(
   let policies = dictionary<number>();
   try {
     if (task.source.kind === 'file') {
-      await verdicts.tryOne(problems[0]!, style); // before it is tried twice whether verdicts are the same
+      // before it is tried twice whether verdicts are the same
+      await verdicts.tryOne(problems[0]!, style);
       await refuseNondeterminism(task, style, signal).catch((error: unknown) => {
-        if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message)) throw error;
+        if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message))
+          throw error;
         find('error', 'nondeterministic', error.message);
       });
     }
@@ -109,12 +143,26 @@ export async function examineTask(
     for (const detail of verdicts.undecided) find('error', 'undecided', detail);
   }
   examineRows(task, find);
-  const longestPrompt = model === undefined ? null : await examineLengths(task, problems, style, model, find);
-  return { task: task.id, version: task.version, problems: problems.length, longestPrompt, policies, findings };
+  const longestPrompt =
+    model === undefined ? null : await examineLengths(task, problems, style, model, find);
+  return {
+    task: task.id,
+    version: task.version,
+    problems: problems.length,
+    longestPrompt,
+    policies,
+    findings,
+  };
 }
 
 /** What the model reads tells problems apart: a member that no prompt names makes none. */
-async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, find: Find, proceed: () => void): Promise<void> {
+async function examineNumber(
+  task: OpenTask,
+  tier: string,
+  style: PromptStyle,
+  find: Find,
+  proceed: () => void,
+): Promise<void> {
   const needed = SET_SIZE.dev + SET_SIZE.test;
   const problems = new Set<string>();
   /** One problem of each prompt. */
@@ -122,12 +170,19 @@ async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, f
   let twins: readonly [Problem, Problem] | null = null;
   for (let sample = 0; sample < NUMBER_DRAWS && asked.size < needed; sample++) {
     proceed();
-    const problem = await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }));
+    const problem = await task.generate(
+      tier,
+      deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }),
+    );
     const prompt = (await task.prompt(problem, style)).map(({ content }) => content).join('\n');
     problems.add(problem.id);
     const other = asked.get(prompt);
     if (other === undefined) asked.set(prompt, problem);
-    else if (twins === null && other.id !== problem.id && (await haveDifferentAnswers(task, other, problem, style)))
+    else if (
+      twins === null &&
+      other.id !== problem.id &&
+      (await haveDifferentAnswers(task, other, problem, style))
+    )
       twins = [other, problem];
   }
   if (twins !== null)
@@ -146,7 +201,12 @@ async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, f
   );
 }
 
-async function haveDifferentAnswers(task: OpenTask, one: Problem, other: Problem, style: PromptStyle): Promise<boolean> {
+async function haveDifferentAnswers(
+  task: OpenTask,
+  one: Problem,
+  other: Problem,
+  style: PromptStyle,
+): Promise<boolean> {
   if (!task.hasReferences) return false;
   const replies = [await task.referenceReply(one, style), await task.referenceReply(other, style)];
   return !replies.includes(null) && replies[0] !== replies[1];
@@ -155,7 +215,8 @@ async function haveDifferentAnswers(task: OpenTask, one: Problem, other: Problem
 type Find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string) => void;
 
 const share = (verdicts: readonly Verdict[]): number =>
-  verdicts.filter(({ kind }) => kind === 'pass').length / Math.max(1, verdicts.filter(({ kind }) => kind !== 'none').length);
+  verdicts.filter(({ kind }) => kind === 'pass').length /
+  Math.max(1, verdicts.filter(({ kind }) => kind !== 'none').length);
 
 async function examineVerdicts(
   found: ExaminedVerdicts,
@@ -180,7 +241,8 @@ async function examineVerdicts(
     questions!.push(await judge(problem, asked.at(-1)!));
     const { answer: own } = problem as Problem & { readonly answer?: unknown };
     // of rows whose check is a program, which may want something else of a reply
-    if (task.rows !== undefined && !task.hasReferences && typeof own === 'string') answers!.push(await judge(problem, own));
+    if (task.rows !== undefined && !task.hasReferences && typeof own === 'string')
+      answers!.push(await judge(problem, own));
     if (!task.hasReferences) continue;
     const reply = await task.referenceReply(problem, style);
     if (reply === null) continue;
@@ -194,7 +256,8 @@ async function examineVerdicts(
   for (const policy of task.policies) {
     const verdicts: Verdict[] = [];
     for (const problem of problems) verdicts.push(await found.applyPolicy(policy, problem));
-    for (const [i, { kind }] of verdicts.entries()) if (kind === 'pass') passing.add(problems[i]!.tier);
+    for (const [i, { kind }] of verdicts.entries())
+      if (kind === 'pass') passing.add(problems[i]!.tier);
     shares[policy] = share(verdicts);
     policyVerdicts.set(policy, verdicts);
   }
@@ -203,7 +266,12 @@ async function examineVerdicts(
   const everything = [empty!, nonsense!, questions!].every((verdicts) => share(verdicts) === 1);
   if (everything) find('error', 'passes-everything', PASSES_EVERYTHING);
   else {
-    if (share(empty!) > 0) find('error', 'passes-empty', `the empty reply passes on ${percent(share(empty!))} of the problems`);
+    if (share(empty!) > 0)
+      find(
+        'error',
+        'passes-empty',
+        `the empty reply passes on ${percent(share(empty!))} of the problems`,
+      );
     if (share(questions!) > 0)
       find(
         share(questions!) >= EASY ? 'error' : 'warning',
@@ -238,11 +306,19 @@ async function examineVerdicts(
         quoted((await task.prompt(leaks[0]!, style)).at(-1)!.content),
     );
   const notes = task.policyNotes;
-  // notes of rows say what a policy does, of other tasks why it may pass; the question was looked at above
+  // notes of rows say what a policy does, of other tasks why it may pass; the question was looked
+  // at above
   const easy = (policy: string): number =>
-    task.rows !== undefined && policy === 'commonest answer' ? NEARLY_ALL : Object.hasOwn(notes, policy) ? Infinity : EASY;
+    task.rows !== undefined && policy === 'commonest answer'
+      ? NEARLY_ALL
+      : Object.hasOwn(notes, policy)
+        ? Infinity
+        : EASY;
   for (const [policy, verdicts] of policyVerdicts) {
-    const byTier = task.tiers.map(({ id }) => ({ id, passes: share(verdicts.filter((_, i) => problems[i]!.tier === id)) }));
+    const byTier = task.tiers.map(({ id }) => ({
+      id,
+      passes: share(verdicts.filter((_, i) => problems[i]!.tier === id)),
+    }));
     const tiers = byTier.filter(({ passes }) => passes >= easy(policy));
     const ofAll = tiers.length === task.tiers.length;
     if (tiers.length > 0 && !everything)
@@ -250,7 +326,9 @@ async function examineVerdicts(
         'warning',
         'easy-policy',
         `the policy ${policy} passes ` +
-          (ofAll ? percent(shares[policy]!) : tiers.map(({ id, passes }) => `${percent(passes)} of tier ${id}`).join(', ')) +
+          (ofAll
+            ? percent(shares[policy]!)
+            : tiers.map(({ id, passes }) => `${percent(passes)} of tier ${id}`).join(', ')) +
           ` without a model: ${ofAll ? 'the task' : tiers.length === 1 ? 'it' : 'they'} can be passed without doing what is asked`,
       );
   }
@@ -263,9 +341,14 @@ interface Answered {
   readonly asked: readonly string[];
 }
 
-/** Whose prompts name the answer, and no other: a question that names what may be answered tells nothing. */
+/**
+ * Whose prompts name the answer, and no other: a question that names what may be answered tells
+ * nothing.
+ */
 function leaking(answered: readonly Answered[]): Problem[] {
-  const answers = [...new Set(answered.map(({ answer }) => answer))].filter((answer) => answer.length >= LEAST_LEAK);
+  const answers = [...new Set(answered.map(({ answer }) => answer))].filter(
+    (answer) => answer.length >= LEAST_LEAK,
+  );
   return answered.flatMap(({ problem, answer: own, asked }) => {
     if ((problem as Problem & { readonly choices?: unknown }).choices !== undefined) return [];
     const named = answers.filter((answer) => asked.some((text) => text.includes(answer)));
@@ -296,11 +379,10 @@ function examineRows({ rows }: OpenTask, find: Find): void {
 }
 
 /** Of a task of rows, each of them. */
-export const allRows = ({ tiers }: Pick<OpenTask, 'tiers'>, { trained, heldOut }: TaskRows): Problem[] => [
-  ...tiers.flatMap(({ id }) => trained(id)),
-  ...heldOut.dev,
-  ...heldOut.test,
-];
+export const allRows = (
+  { tiers }: Pick<OpenTask, 'tiers'>,
+  { trained, heldOut }: TaskRows,
+): Problem[] => [...tiers.flatMap(({ id }) => trained(id)), ...heldOut.dev, ...heldOut.test];
 
 async function examineLengths(
   task: OpenTask,
@@ -311,7 +393,11 @@ async function examineLengths(
 ): Promise<number> {
   const { trainedContext } = model.info;
   if (!template)
-    find('warning', 'no-chat-template', 'the model has no chat template: it was made to continue text, and is asked in ChatML');
+    find(
+      'warning',
+      'no-chat-template',
+      'the model has no chat template: it was made to continue text, and is asked in ChatML',
+    );
   // rows are all known, and each of them is asked some time
   const asked = task.rows === undefined ? problems : allRows(task, task.rows);
   const conversations = [];

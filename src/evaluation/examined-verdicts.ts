@@ -31,7 +31,8 @@ const causeOf = (reason: string): string => reason.replace(/'[^']*'|"[^"]*"|\d+/
 
 /** At most so much of a reply is shown. */
 const SHOWN = 60;
-export const quoted = (text: string): string => JSON.stringify(text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`);
+export const quoted = (text: string): string =>
+  JSON.stringify(text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`);
 
 export class ExaminedVerdicts {
   readonly #task: OpenTask;
@@ -55,7 +56,9 @@ export class ExaminedVerdicts {
     return this.#noted(
       problem,
       `the reply ${quoted(text)}`,
-      async () => (await this.#task.judge(problem, text, 'stop', signal === undefined ? {} : { signal })).verdict,
+      async () =>
+        (await this.#task.judge(problem, text, 'stop', signal === undefined ? {} : { signal }))
+          .verdict,
     );
   }
 
@@ -67,7 +70,11 @@ export class ExaminedVerdicts {
     );
   }
 
-  /** One problem before all others. Replies that cannot be read do not reach a verifier, so that policies are tried too. @throws GaveUp */
+  /**
+   * One problem before all others. Replies that cannot be read do not reach a verifier, so that
+   * policies are tried too.
+   * @throws GaveUp
+   */
   async tryOne(problem: Problem, style: PromptStyle): Promise<void> {
     const question = (await this.#task.prompt(problem, style)).at(-1)!.content;
     for (const text of ['', NONSENSE, question]) await this.judge(problem, text);
@@ -86,17 +93,20 @@ export class ExaminedVerdicts {
 
   async #noted(problem: Problem, tried: string, ask: () => Promise<Verdict>): Promise<Verdict> {
     const { signal, onProgress } = this.#options;
-    if (signal?.aborted === true) throw new IsoproError('ABORTED', 'examining the task was cancelled');
+    if (signal?.aborted === true)
+      throw new IsoproError('ABORTED', 'examining the task was cancelled');
     const verdict = await ask();
     const lost = this.#lost + Number(isLost(verdict));
-    const note = lost === 0 ? undefined : `${lost} without a verdict, at ${MOST_LOST} no more are tried`;
+    const note =
+      lost === 0 ? undefined : `${lost} without a verdict, at ${MOST_LOST} no more are tried`;
     onProgress?.(++this.#done, Math.max(this.#done, this.#total), note);
     if (verdict.kind !== 'none') return verdict;
     const reason = verdict.reason ?? 'no reason';
     // that of a policy has longer, and says so: one verifier that hangs is one finding
     const of = isLost(verdict) ? (this.#lostReason ??= reason) : reason;
     const known = this.#undecided.get(causeOf(of));
-    if (known === undefined) this.#undecided.set(causeOf(of), { count: 1, reason: of, problem, tried });
+    if (known === undefined)
+      this.#undecided.set(causeOf(of), { count: 1, reason: of, problem, tried });
     else known.count++;
     this.#lost = lost;
     if (isLost(verdict) && lost >= MOST_LOST) throw new GaveUp(reason);

@@ -1,4 +1,6 @@
-/** Solved examples before the question: what a model does that is told how, without any training. */
+/**
+ * Solved examples before the question: what a model does that is told how, without any training.
+ */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
@@ -22,10 +24,19 @@ export function promptsOf(
   if (fewShot === undefined) return (problem) => task.prompt(problem, style);
   const { count, seed: runSeed } = fewShot;
   return async (problem) => {
-    const seed = deriveSeed({ runSeed, purpose: 'few-shot', iteration: 0, problemId: problem.id, sample: 0 });
+    const seed = deriveSeed({
+      runSeed,
+      purpose: 'few-shot',
+      iteration: 0,
+      problemId: problem.id,
+      sample: 0,
+    });
     const examples = await task.fewShot(problem, style, count, seed);
     if (examples === null)
-      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no solved examples, so that few-shot cannot be measured`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `${task.id} has no solved examples, so that few-shot cannot be measured`,
+      );
     return [...examples, ...(await task.prompt(problem, style))];
   };
 }

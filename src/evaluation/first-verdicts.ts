@@ -1,4 +1,7 @@
-/** A verifier that decides none of the first replies decides none at all: what follows would cost time and say nothing. */
+/**
+ * A verifier that decides none of the first replies decides none at all: what follows would cost
+ * time and say nothing.
+ */
 import { IsoproError } from '../errors.js';
 import type { Reason } from '../tasks/failures.js';
 

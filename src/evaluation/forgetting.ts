@@ -1,6 +1,7 @@
 /**
- * What a model with an adapter has forgotten: log-probabilities of held-out English, and of what the bare base says to general prompts,
- * each under the base and under the adapter. Both texts were written for this project (assets/forgetting).
+ * What a model with an adapter has forgotten: log-probabilities of held-out English, and of what
+ * the bare base says to general prompts, each under the base and under the adapter. Both texts were
+ * written for this project (assets/forgetting).
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -20,16 +21,25 @@ const SHA256 = {
 export const FORGETTING_TEXTS: Readonly<Record<keyof typeof SHA256, string>> = SHA256;
 export const GENERAL_PROMPTS = FORGETTING_SET.prompts;
 const PARAGRAPHS = FORGETTING_SET.paragraphs;
-/** Of a run: a general prompt for so many tokens that its rollouts may sample, and as many prompts at least. */
+/**
+ * Of a run: a general prompt for so many tokens that its rollouts may sample, and as many prompts
+ * at least.
+ */
 export const TOKENS_PER_PROMPT = 1000;
 export const LEAST_PROMPTS = 25;
 /** Of a reply to a general prompt, at most. */
 const REPLY_TOKENS = 16;
-/** Of the replies: the same for every run, so that adapters of one base are measured on the same tokens. */
+/**
+ * Of the replies: the same for every run, so that adapters of one base are measured on the same
+ * tokens.
+ */
 const SEED = 0x150n;
 /** Replies that are sampled or scored together. */
 const TOGETHER = 16;
-/** Prompts of a request: so few that what `generate` reports is what `Model.score` gives, up to the rounding of another batch. */
+/**
+ * Prompts of a request: so few that what `generate` reports is what `Model.score` gives, up to the
+ * rounding of another batch.
+ */
 const CHUNK = 32;
 
 const FOLDER = new URL('../../../assets/forgetting/', import.meta.url);
@@ -45,11 +55,17 @@ export function readForgettingText(name: keyof typeof SHA256, folder: URL = FOLD
   }
   const sha256 = hash('sha256', bytes);
   if (sha256 !== SHA256[name])
-    throw new IsoproError('EVALUATION_SET_CORRUPT', `${file} has SHA-256 ${sha256}, which is not the committed one`);
+    throw new IsoproError(
+      'EVALUATION_SET_CORRUPT',
+      `${file} has SHA-256 ${sha256}, which is not the committed one`,
+    );
   return bytes.toString('utf8');
 }
 
-/** A reply of the base model, sampled at temperature 1 from its whole distribution; its tokens include the one that ended it. */
+/**
+ * A reply of the base model, sampled at temperature 1 from its whole distribution; its tokens
+ * include the one that ended it.
+ */
 export interface ScoredReply extends ScoredText {
   readonly tokenIds: readonly number[];
 }
@@ -66,11 +82,15 @@ export interface ForgettingOptions {
   readonly prompts?: number;
   /** Paragraphs, the first so many. Default: all 32, or with fewer prompts in proportion. */
   readonly paragraphs?: number;
-  /** One for each prompt, scored in place of what the base would say here: a log's, which another machine may sample otherwise. */
+  /**
+   * One for each prompt, scored in place of what the base would say here: a log's, which another
+   * machine may sample otherwise.
+   */
   readonly replies?: readonly (readonly number[])[];
   /**
-   * Files in which both halves are kept as far as they are measured, and taken from where they are there: a name for this model, code and
-   * machine, for their bits are its own, and one for the adapter besides. Not together with `replies`.
+   * Files in which both halves are kept as far as they are measured, and taken from where they are
+   * there: a name for this model, code and machine, for their bits are its own, and one for the
+   * adapter besides. Not together with `replies`.
    */
   readonly kept?: { readonly base: string; readonly adapter?: string };
   /** Part of the adapter's strength. Default 1; with another one its half is not kept. */
@@ -83,14 +103,19 @@ export interface ForgettingOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-/** General prompts on which a run of so many tokens measures, so that the measure of a small run takes a small part of it. */
+/**
+ * General prompts on which a run of so many tokens measures, so that the measure of a small run
+ * takes a small part of it.
+ */
 export const promptsForRun = (rolloutTokens: number): number =>
   Math.min(GENERAL_PROMPTS, Math.max(LEAST_PROMPTS, Math.ceil(rolloutTokens / TOKENS_PER_PROMPT)));
 
-const paragraphsFor = (prompts: number): number => Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS);
+const paragraphsFor = (prompts: number): number =>
+  Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS);
 
 /** Texts that are gone through: each under the base and under the adapter. */
-export const forgettingTextCount = (prompts: number): number => 2 * (prompts + paragraphsFor(prompts));
+export const forgettingTextCount = (prompts: number): number =>
+  2 * (prompts + paragraphsFor(prompts));
 
 /** What is scored after it: a line feed where the model has no token that begins a text. */
 const beginning = (model: Model): Int32Array => {
@@ -107,8 +132,8 @@ function commonBeginning(all: readonly Int32Array[]): Int32Array {
 }
 
 /**
- * Token ids of what is scored: the first paragraphs, each as far as the context has room for it, and the first prompts whose replies it has
- * room for, under the chat template.
+ * Token ids of what is scored: the first paragraphs, each as far as the context has room for it,
+ * and the first prompts whose replies it has room for, under the chat template.
  * @param paragraphs default: all 32, or with fewer prompts in proportion
  * @throws IsoproError EVALUATION_SET_CORRUPT
  */
@@ -126,7 +151,9 @@ export function forgettingTexts(
     paragraphs: readForgettingText('english')
       .split('\n\n')
       .slice(0, paragraphs)
-      .map((paragraph) => model.tokenize(paragraph.trim()).slice(0, room - beginning(model).length)),
+      .map((paragraph) =>
+        model.tokenize(paragraph.trim()).slice(0, room - beginning(model).length),
+      ),
     prompts: model
       .renderChats(conversations)
       .map(({ tokenIds }) => tokenIds)
@@ -145,15 +172,28 @@ export async function measureForgetting(
   adapter: Adapter | null,
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
-  const { replies: given, kept, strength = 1, englishOnly = false, signal, onProgress, onNotice } = options;
+  const {
+    replies: given,
+    kept,
+    strength = 1,
+    englishOnly = false,
+    signal,
+    onProgress,
+    onNotice,
+  } = options;
   const cancelling = signal === undefined ? {} : { signal };
   const begin = beginning(model);
   const { paragraphs, prompts } = forgettingTexts(model, options.prompts, options.paragraphs);
   const rendered = englishOnly ? [] : prompts;
   const shared = commonBeginning(rendered);
-  const texts = { paragraphs: paragraphs.length, prompts: prompts.length, vocabulary: model.info.vocabularySize };
+  const texts = {
+    paragraphs: paragraphs.length,
+    prompts: prompts.length,
+    vocabulary: model.info.vocabularySize,
+  };
   const base = new KeptHalf(given === undefined ? kept?.base : undefined, texts, onNotice);
-  const measuredOf = ({ measured: { english, replies } }: KeptHalf): number => english.length + (englishOnly ? 0 : replies.length);
+  const measuredOf = ({ measured: { english, replies } }: KeptHalf): number =>
+    english.length + (englishOnly ? 0 : replies.length);
   const total = 2 * (paragraphs.length + rendered.length);
   let adapted: KeptHalf | null = null;
   /** Kept from before. */
@@ -169,12 +209,22 @@ export async function measureForgetting(
       tick();
     }
   };
-  const scoreReplies = async (half: KeptHalf, replies: readonly (readonly number[])[]): Promise<void> => {
+  const scoreReplies = async (
+    half: KeptHalf,
+    replies: readonly (readonly number[])[],
+  ): Promise<void> => {
     for (let from = half.wholeGroups(TOGETHER); from < replies.length; from += TOGETHER) {
       const group = replies.slice(from, from + TOGETHER);
-      const rests = group.map((reply, i) => Int32Array.from([...rendered[from + i]!.slice(shared.length), ...reply]));
+      const rests = group.map((reply, i) =>
+        Int32Array.from([...rendered[from + i]!.slice(shared.length), ...reply]),
+      );
       const logprobs = await model.score(shared, rests, cancelling);
-      await half.addReplies(group.map((ids, i) => ({ tokenIds: [...ids], logprob: sumOf(logprobs[i]!.subarray(-ids.length)) })));
+      await half.addReplies(
+        group.map((ids, i) => ({
+          tokenIds: [...ids],
+          logprob: sumOf(logprobs[i]!.subarray(-ids.length)),
+        })),
+      );
       tick();
     }
   };
@@ -187,14 +237,22 @@ export async function measureForgetting(
     const replies = englishOnly ? [] : base.measured.replies.map(({ tokenIds }) => tokenIds);
     await model.setAdapter(adapter, strength);
     const keeps = given === undefined && strength === 1;
-    adapted = new KeptHalf(keeps ? kept?.adapter : undefined, englishOnly ? texts : { ...texts, replies }, onNotice);
+    adapted = new KeptHalf(
+      keeps ? kept?.adapter : undefined,
+      englishOnly ? texts : { ...texts, replies },
+      onNotice,
+    );
     already += measuredOf(adapted);
     await scoreEnglish(adapted);
     await scoreReplies(adapted, replies);
     await adapted.keep();
     const after = adapted.measured;
     return {
-      english: paragraphs.map(({ length }, i) => ({ tokens: length, before: base.measured.english[i]!, after: after.english[i]! })),
+      english: paragraphs.map(({ length }, i) => ({
+        tokens: length,
+        before: base.measured.english[i]!,
+        after: after.english[i]!,
+      })),
       replies: replies.map((tokenIds, i) => ({
         tokens: tokenIds.length,
         before: base.measured.replies[i]!.logprob,
@@ -220,10 +278,25 @@ async function sampleReplies(
   for (let from = half.wholeGroups(CHUNK); from < rendered.length; from += CHUNK) {
     const prompts = rendered.slice(from, from + CHUNK).map((tokenIds, i) => ({
       tokenIds,
-      seeds: [deriveSeed({ runSeed: SEED, purpose: 'forgetting', iteration: 0, problemId: String(from + i), sample: 0 })],
+      seeds: [
+        deriveSeed({
+          runSeed: SEED,
+          purpose: 'forgetting',
+          iteration: 0,
+          problemId: String(from + i),
+          sample: 0,
+        }),
+      ],
     }));
     const sampling = { temperature: 1, topP: 1 };
-    const request = { prompts, sampling, maxTokens: REPLY_TOKENS, maxSequences: TOGETHER, adapter: null, ...cancelling };
+    const request = {
+      prompts,
+      sampling,
+      maxTokens: REPLY_TOKENS,
+      maxSequences: TOGETHER,
+      adapter: null,
+      ...cancelling,
+    };
     const replies: Half['replies'] = [];
     for await (const { promptIndex, tokenIds, logprobs } of model.generate(request))
       replies[promptIndex] = { tokenIds: [...tokenIds], logprob: sumOf(logprobs) };

@@ -25,9 +25,9 @@ export interface GreedyEvaluation {
 }
 
 /**
- * Greedy answers to every problem, each judged by the task; an answer that is cut off fails, a verdict that could not be found is `none`
- * and in no denominator. A local
- * model's verdicts depend on model, adapter, problems, options and the machine's arithmetic, on no seed.
+ * Greedy answers to every problem, each judged by the task; an answer that is cut off fails, a
+ * verdict that could not be found is `none` and in no denominator. A local model's verdicts depend
+ * on model, adapter, problems, options and the machine's arithmetic, on no seed.
  * @throws IsoproError BACKEND_INCAPABLE, BACKEND_REPLY_INVALID, ABORTED; what the back end throws
  */
 export async function evaluateGreedy<R extends Reply>(
@@ -36,7 +36,13 @@ export async function evaluateGreedy<R extends Reply>(
   problems: readonly Problem[],
   options: EvaluationOptions<R>,
 ): Promise<GreedyEvaluation> {
-  const { judged, ...counted } = await sampleAndJudge(backend, task, problems, options, { samples: 1, temperature: 0, seed: 0n });
-  const outcomes = problems.map(({ id, tier }, i): GreedyOutcome => ({ problemId: id, tier, ...judged[i]![0]! }));
+  const { judged, ...counted } = await sampleAndJudge(backend, task, problems, options, {
+    samples: 1,
+    temperature: 0,
+    seed: 0n,
+  });
+  const outcomes = problems.map(
+    ({ id, tier }, i): GreedyOutcome => ({ problemId: id, tier, ...judged[i]![0]! }),
+  );
   return { outcomes, summary: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }), ...counted };
 }

@@ -2,8 +2,9 @@ import type { Model } from '../engine/model.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 
 /**
- * What training may not see: problems of evaluation sets, by their ids and by the tokens that the model reads of them. A member that the
- * prompt leaves out gives a problem another id, and the model the same question.
+ * What training may not see: problems of evaluation sets, by their ids and by the tokens that the
+ * model reads of them. A member that the prompt leaves out gives a problem another id, and the
+ * model the same question.
  */
 export class HeldOutProblems {
   readonly #identitiesOf: (problems: readonly Problem[]) => Promise<string[]>;
@@ -27,12 +28,16 @@ export class HeldOutProblems {
     this.#ids = new Set(problems.map(({ id }) => id));
     this.#identitiesOf = async (problems) => {
       const conversations: ChatMessage[][] = [];
-      for (const problem of problems) conversations.push(await (task.question?.(problem, style) ?? task.prompt(problem, style)));
+      for (const problem of problems)
+        conversations.push(await (task.question?.(problem, style) ?? task.prompt(problem, style)));
       return model.promptIdentities(conversations);
     };
   }
 
-  /** By what a problem is one of these; null where it is none. @throws as OpenTask.prompt and Model.promptIdentities */
+  /**
+   * By what a problem is one of these; null where it is none.
+   * @throws as OpenTask.prompt and Model.promptIdentities
+   */
   async find(problem: Problem): Promise<'id' | 'prompt' | null> {
     if (this.#ids.has(problem.id)) return 'id';
     this.#prompts ??= this.#identitiesOf(this.#problems).then((prompts) => new Set(prompts));

@@ -1,6 +1,7 @@
 /**
- * Halves of the measurement of forgetting, kept in files as far as they are done: what the base alone says to the general prompts, and how
- * likely it finds that and the English; and how likely the adapter finds both. A file holds the digest of what it says.
+ * Halves of the measurement of forgetting, kept in files as far as they are done: what the base
+ * alone says to the general prompts, and how likely it finds that and the English; and how likely
+ * the adapter finds both. A file holds the digest of what it says.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -15,7 +16,9 @@ const form = z.strictObject({
   /** By paragraph, the first so many: sums of log-probabilities, nats. */
   english: z.array(z.number()),
   /** By prompt, the first so many. */
-  replies: z.array(z.strictObject({ tokenIds: z.array(z.int().min(0)).min(1), logprob: z.number() })),
+  replies: z.array(
+    z.strictObject({ tokenIds: z.array(z.int().min(0)).min(1), logprob: z.number() }),
+  ),
 });
 /** What one model, with or without an adapter, makes of the texts, as far as it is measured. */
 export type Half = z.infer<typeof form>;
@@ -34,18 +37,27 @@ const digest = (measured: Half): string => hash('sha256', canonicalJson(measured
 
 /**
  * Empty where there is no such file.
- * @throws IsoproError MEASUREMENT_CORRUPT where its digest is not that of its content, or it cannot be of these texts and this model;
- *   FILE_UNREADABLE
+ * @throws IsoproError MEASUREMENT_CORRUPT where its digest is not that of its content, or it cannot
+ *   be of these texts and this model; FILE_UNREADABLE
  */
-export function readHalf(name: string, { paragraphs, prompts, vocabulary, replies }: KeptFor): Half {
+export function readHalf(
+  name: string,
+  { paragraphs, prompts, vocabulary, replies }: KeptFor,
+): Half {
   let text: string;
   try {
     text = readFileSync(name, 'utf8');
   } catch (cause) {
-    if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return { english: [], replies: [] };
-    throw new IsoproError('FILE_UNREADABLE', `${name} cannot be read: ${(cause as Error).message}`, { cause });
+    if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? ''))
+      return { english: [], replies: [] };
+    throw new IsoproError(
+      'FILE_UNREADABLE',
+      `${name} cannot be read: ${(cause as Error).message}`,
+      { cause },
+    );
   }
-  const corrupt = (what: string, cause?: unknown): IsoproError => new IsoproError('MEASUREMENT_CORRUPT', `${name}: ${what}`, { cause });
+  const corrupt = (what: string, cause?: unknown): IsoproError =>
+    new IsoproError('MEASUREMENT_CORRUPT', `${name}: ${what}`, { cause });
   let read: z.infer<typeof file>;
   try {
     read = file.parse(JSON.parse(text));
@@ -54,11 +66,14 @@ export function readHalf(name: string, { paragraphs, prompts, vocabulary, replie
   }
   const { sha256, measured } = read;
   if (sha256 !== digest(measured)) throw corrupt('its digest is not that of what it says');
-  if (measured.english.length > paragraphs || measured.replies.length > prompts) throw corrupt('it has more texts than are measured');
+  if (measured.english.length > paragraphs || measured.replies.length > prompts)
+    throw corrupt('it has more texts than are measured');
   for (const [i, { tokenIds }] of measured.replies.entries()) {
     const strange = tokenIds.find((id) => id >= vocabulary);
-    if (strange !== undefined) throw corrupt(`token ${strange} is outside the vocabulary of ${vocabulary}`);
-    if (replies !== undefined && tokenIds.join() !== replies[i]?.join()) throw corrupt(`reply ${i} is not the one that is scored`);
+    if (strange !== undefined)
+      throw corrupt(`token ${strange} is outside the vocabulary of ${vocabulary}`);
+    if (replies !== undefined && tokenIds.join() !== replies[i]?.join())
+      throw corrupt(`reply ${i} is not the one that is scored`);
   }
   return measured;
 }
@@ -66,7 +81,11 @@ export function readHalf(name: string, { paragraphs, prompts, vocabulary, replie
 /** @throws IsoproError WRITE_FAILED, SYSTEM_LIMIT */
 export async function keepHalf(name: string, measured: Half): Promise<void> {
   makeFolder(path.dirname(name), 0o700);
-  await writeFileAtomically(name, [Buffer.from(JSON.stringify({ sha256: digest(measured), measured } satisfies z.infer<typeof file>))]);
+  await writeFileAtomically(name, [
+    Buffer.from(
+      JSON.stringify({ sha256: digest(measured), measured } satisfies z.infer<typeof file>),
+    ),
+  ]);
 }
 
 /** Seconds of measuring that an interruption may cost. */
@@ -81,8 +100,15 @@ export class KeptHalf {
   #since = performance.now();
   #written = true;
 
-  /** @param name absent: nothing is kept. What it says that cannot be used is told and measured anew. */
-  constructor(name: string | undefined, of: KeptFor, onNotice: (text: string) => void = () => undefined) {
+  /**
+   * @param name absent: nothing is kept. What it says that cannot be used is told and measured
+   *   anew.
+   */
+  constructor(
+    name: string | undefined,
+    of: KeptFor,
+    onNotice: (text: string) => void = () => undefined,
+  ) {
     this.#name = name;
     this.#of = of;
     this.#onNotice = onNotice;
@@ -92,11 +118,16 @@ export class KeptHalf {
       this.measured = readHalf(name, of);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
-      onNotice(`what was kept of an earlier measurement of forgetting is measured anew: ${error.message} (${error.code})`);
+      onNotice(
+        `what was kept of an earlier measurement of forgetting is measured anew: ${error.message} (${error.code})`,
+      );
     }
   }
 
-  /** How many replies are there in whole groups of so many, which were measured together; what is there beyond them is dropped. */
+  /**
+   * How many replies are there in whole groups of so many, which were measured together; what is
+   * there beyond them is dropped.
+   */
   wholeGroups(size: number): number {
     const { replies } = this.measured;
     if (replies.length < this.#of.prompts) replies.length -= replies.length % size;
@@ -125,8 +156,11 @@ export class KeptHalf {
     try {
       await keepHalf(this.#name, this.measured);
     } catch (error) {
-      if (!(error instanceof IsoproError) && (error as NodeJS.ErrnoException).code === undefined) throw error;
-      this.#onNotice(`the measurement of forgetting is not kept for the case of an interruption: ${(error as Error).message}`);
+      if (!(error instanceof IsoproError) && (error as NodeJS.ErrnoException).code === undefined)
+        throw error;
+      this.#onNotice(
+        `the measurement of forgetting is not kept for the case of an interruption: ${(error as Error).message}`,
+      );
     }
     this.#since = performance.now();
   }

@@ -6,7 +6,9 @@ import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 const BUDGET_MS = 5_000;
 
 export interface LongestReference {
-  /** Of those that were read, the token that ends a reply included; null where the task knows none. */
+  /**
+   * Of those that were read, the token that ends a reply included; null where the task knows none.
+   */
   readonly tokens: number | null;
   /** Problems whose reply was not read, since time ran out or the task's code failed. */
   readonly unread: number;
@@ -29,7 +31,8 @@ export async function longestReference(
   let failed = 0;
   for (const [i, problem] of problems.entries()) {
     if (signal?.aborted === true) throw abortError('reading right replies was cancelled', signal);
-    if (performance.now() - started > BUDGET_MS) return { tokens, unread: failed + problems.length - i };
+    if (performance.now() - started > BUDGET_MS)
+      return { tokens, unread: failed + problems.length - i };
     try {
       const text = await task.referenceReply(problem, style);
       if (text !== null) tokens = Math.max(tokens ?? 0, model.tokenize(text).length + 1);

@@ -28,21 +28,38 @@ export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptio
 
 export interface PassAtKEvaluation {
   /** In the order of the problems; `samples` counts those with a verdict. */
-  readonly problems: readonly { readonly problemId: string; readonly tier: string; readonly samples: number; readonly passed: number }[];
-  /** Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over problems. */
+  readonly problems: readonly {
+    readonly problemId: string;
+    readonly tier: string;
+    readonly samples: number;
+    readonly passed: number;
+  }[];
+  /**
+   * Unbiased pass@k by k and tier, over problems with at least k verdicts; bootstrap intervals over
+   * problems.
+   */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
   /** Of all samples. */
   readonly failures: Failures;
-  /** Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts with the mean of its samples. */
+  /**
+   * Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts
+   * with the mean of its samples.
+   */
   readonly format: PassAtKSummary;
   /** Pass@k under the most lenient reading, where it was asked for and the task has one. */
   readonly lenientPassAtK?: Readonly<Record<string, PassAtKSummary>>;
-  /** One of the samples for each problem, chosen without the verifier: of as many tokens as pass@k of all samples. */
+  /**
+   * One of the samples for each problem, chosen without the verifier: of as many tokens as pass@k
+   * of all samples.
+   */
   readonly chosen: {
     /** The first with the commonest answer. */
     readonly majority: Summary;
-    /** The complete one with the highest mean token log-probability; null where the back end gives none. */
+    /**
+     * The complete one with the highest mean token log-probability; null where the back end gives
+     * none.
+     */
     readonly bestOfK: Summary | null;
   };
   /** Of a task whose verdicts have figures; a problem counts with the mean of its samples. */
@@ -73,7 +90,8 @@ export interface PassAtKSummary extends PassAtKEstimate {
 /** Mean of fractions with its interval; null without any. */
 export function estimate(strata: readonly Stratum[]): PassAtKEstimate {
   const n = strata.reduce((sum, { values }) => sum + values.length, 0);
-  if (strata.length === 0 || strata.some(({ values }) => values.length === 0)) return { mean: null, low: 0, high: 1, n };
+  if (strata.length === 0 || strata.some(({ values }) => values.length === 0))
+    return { mean: null, low: 0, high: 1, n };
   return { ...stratifiedBootstrap(strata, { seed: SUMMARY_SEED, of: 'fractions' }), n };
 }
 
@@ -89,7 +107,13 @@ function summariseValues(
   for (const { id, group } of present) {
     const own = values.flatMap(({ tier, value }) => (tier === id && value !== null ? [value] : []));
     byTier[id] = estimate([{ weight: 1, values: own }]);
-    strata.push({ weight: 1 / slots.length / present.filter((other) => (other.group ?? other.id) === (group ?? id)).length, values: own });
+    strata.push({
+      weight:
+        1 /
+        slots.length /
+        present.filter((other) => (other.group ?? other.id) === (group ?? id)).length,
+      values: own,
+    });
   }
   return { ...estimate(strata), byTier };
 }
@@ -98,7 +122,10 @@ type Counts = PassAtKEvaluation['problems'];
 
 const summariseK = (k: number, problems: Counts, tiers: readonly Tier[]): PassAtKSummary =>
   summariseValues(
-    problems.map(({ tier, samples, passed }) => ({ tier, value: samples >= k ? passAtK(samples, passed, k) : null })),
+    problems.map(({ tier, samples, passed }) => ({
+      tier,
+      value: samples >= k ? passAtK(samples, passed, k) : null,
+    })),
     tiers,
   );
 
@@ -110,12 +137,18 @@ const countsOf = (
 ): Counts =>
   problems.map(({ id, tier }, i) => {
     const decided = judged[i]!.map(kindOf).filter((kind) => kind !== 'none');
-    return { problemId: id, tier, samples: decided.length, passed: decided.filter((kind) => kind === 'pass').length };
+    return {
+      problemId: id,
+      tier,
+      samples: decided.length,
+      passed: decided.filter((kind) => kind === 'pass').length,
+    };
   });
 
 /**
- * Several answers to each problem at a temperature, and from them the unbiased chance that one of k passes (Chen et al. 2021, §2.1), which
- * is a ceiling: choosing the right answer among k needs the verifier. Beside it what choosing without one gives.
+ * Several answers to each problem at a temperature, and from them the unbiased chance that one of k
+ * passes (Chen et al. 2021, §2.1), which is a ceiling: choosing the right answer among k needs the
+ * verifier. Beside it what choosing without one gives.
  * @throws IsoproError as evaluateGreedy
  */
 export async function evaluatePassAtK<R extends Reply>(
@@ -129,20 +162,31 @@ export async function evaluatePassAtK<R extends Reply>(
   const replies: Sample[][] = problems.map(() => []);
   const keep = (reply: JudgedReply<R>): void => {
     const { promptIndex, sampleIndex, text, finish } = reply.rollout;
-    const turns = [...reply.earlier.map((turn) => turn.reply), reply.rollout].map(({ logprobs }) => logprobs);
+    const turns = [...reply.earlier.map((turn) => turn.reply), reply.rollout].map(
+      ({ logprobs }) => logprobs,
+    );
     const likelihood = turns.every((logprobs) => logprobs !== undefined)
       ? meanLogprob({ logprobs: Float32Array.from(turns.flatMap((logprobs) => [...logprobs])) })
       : null;
     replies[promptIndex]![sampleIndex] = { text, finish, sampleIndex, likelihood };
     onReply?.(reply);
   };
-  const { judged, ...counted } = await sampleAndJudge(backend, task, problems, { ...rest, onReply: keep }, { samples, temperature, seed });
+  const { judged, ...counted } = await sampleAndJudge(
+    backend,
+    task,
+    problems,
+    { ...rest, onReply: keep },
+    { samples, temperature, seed },
+  );
   const counts = countsOf(problems, judged, ({ kind }) => kind);
   const lenient = judged.flat().every((answer) => answer.lenient !== undefined)
     ? countsOf(problems, judged, (answer) => answer.lenient!)
     : null;
-  const ofEachK = (of: Counts): Record<string, PassAtKSummary> => Object.fromEntries(ks.map((k) => [k, summariseK(k, of, task.tiers)]));
-  const chosen = async (choose: (problem: Problem, of: readonly Sample[]) => Sample | Promise<Sample>): Promise<Summary> => {
+  const ofEachK = (of: Counts): Record<string, PassAtKSummary> =>
+    Object.fromEntries(ks.map((k) => [k, summariseK(k, of, task.tiers)]));
+  const chosen = async (
+    choose: (problem: Problem, of: readonly Sample[]) => Sample | Promise<Sample>,
+  ): Promise<Summary> => {
     const outcomes: Outcome[] = [];
     for (const [i, problem] of problems.entries()) {
       const { sampleIndex } = await choose(problem, replies[i]!);
@@ -159,7 +203,10 @@ export async function evaluatePassAtK<R extends Reply>(
   const shares = judged.map((of, i) => {
     const decided = of.filter(({ kind }) => kind !== 'none');
     const formed = decided.filter((answer) => answer.formed).length;
-    return { tier: problems[i]!.tier, value: decided.length === 0 ? null : formed / decided.length };
+    return {
+      tier: problems[i]!.tier,
+      value: decided.length === 0 ? null : formed / decided.length,
+    };
   });
   return {
     problems: counts,
@@ -168,7 +215,9 @@ export async function evaluatePassAtK<R extends Reply>(
     format: summariseValues(shares, task.tiers),
     chosen: {
       majority: await chosen((problem, of) => commonest(problem, of, task.readAnswer.bind(task))),
-      bestOfK: likelihoods ? await chosen((_, of) => mostLikely(of, ({ likelihood }) => likelihood!)) : null,
+      bestOfK: likelihoods
+        ? await chosen((_, of) => mostLikely(of, ({ likelihood }) => likelihood!))
+        : null,
     },
     none: problems.length * samples - counts.reduce((sum, each) => sum + each.samples, 0),
     ...(measures === null ? {} : { measures }),

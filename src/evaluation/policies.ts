@@ -14,7 +14,10 @@ import type { JudgeOptions, OpenTask, Problem, VerdictKind } from '../tasks/task
 /** What is kept of a verdict on a policy's answer. */
 export type PolicyVerdict = { readonly kind: VerdictKind } & Figures;
 
-/** Verdicts on the task's trivial policies, by policy in the order of the problems. @throws IsoproError TASK_INVALID, ABORTED */
+/**
+ * Verdicts on the task's trivial policies, by policy in the order of the problems.
+ * @throws IsoproError TASK_INVALID, ABORTED
+ */
 export async function judgePolicies(
   task: OpenTask,
   problems: readonly Problem[],
@@ -22,7 +25,9 @@ export async function judgePolicies(
 ): Promise<Record<string, PolicyVerdict[]>> {
   const verdicts = dictionary<PolicyVerdict[]>();
   for (const policy of task.policies) {
-    const judged = await Promise.all(problems.map((problem) => task.applyPolicy(policy, problem, options)));
+    const judged = await Promise.all(
+      problems.map((problem) => task.applyPolicy(policy, problem, options)),
+    );
     verdicts[policy] = judged.map((verdict) => ({ kind: verdict.kind, ...figuresOf(verdict) }));
   }
   return verdicts;
@@ -35,14 +40,22 @@ export function summarisePolicies(
   tiers: OpenTask['tiers'],
   figures: readonly FigureName[] = figuresGiven(Object.values(verdicts).flat()),
 ): Dictionary<Summary> {
-  const outcomes = (judged: readonly PolicyVerdict[]): Outcome[] => judged.map((verdict, i) => ({ tier: problems[i]!.tier, ...verdict }));
+  const outcomes = (judged: readonly PolicyVerdict[]): Outcome[] =>
+    judged.map((verdict, i) => ({ tier: problems[i]!.tier, ...verdict }));
   return dictionary(
     Object.entries(verdicts).map(
-      ([policy, judged]) => [policy, summarise(outcomes(judged), tiers, { seed: SUMMARY_SEED, figures })] as const,
+      ([policy, judged]) =>
+        [policy, summarise(outcomes(judged), tiers, { seed: SUMMARY_SEED, figures })] as const,
     ),
   );
 }
 
-/** Accuracy of the task's trivial policies on given problems: what a model must exceed there to have learned anything. */
-export const evaluatePolicies = async (task: OpenTask, problems: readonly Problem[]): Promise<Dictionary<Summary>> =>
+/**
+ * Accuracy of the task's trivial policies on given problems: what a model must exceed there to have
+ * learned anything.
+ */
+export const evaluatePolicies = async (
+  task: OpenTask,
+  problems: readonly Problem[],
+): Promise<Dictionary<Summary>> =>
   summarisePolicies(await judgePolicies(task, problems), problems, task.tiers);

@@ -2,7 +2,10 @@ import { hash } from 'node:crypto';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
 import { Random } from '../random.js';
 
-/** What a forward and a backward pass over the probe batch give with exactly the weights of one adapter file. */
+/**
+ * What a forward and a backward pass over the probe batch give with exactly the weights of one
+ * adapter file.
+ */
 export interface ProbeMeasurement {
   /** SHA-256 of the adapter file; null: the bare base, which has no gradients. */
   readonly adapter: string | null;
@@ -19,20 +22,28 @@ const SEQUENCES = 4;
 const TOKENS = 32;
 
 /**
- * Random token ids of the whole vocabulary, drawn from the ticket's nonce: nobody knows them before the adapter is under a signed head, and
- * they depend on nothing that the run supplied.
+ * Random token ids of the whole vocabulary, drawn from the ticket's nonce: nobody knows them before
+ * the adapter is under a signed head, and they depend on nothing that the run supplied.
  * @param nonce 64 hex digits
  */
-export function probeBatch(nonce: string, vocabulary: number): { readonly sequences: readonly TrainSequence[]; readonly sha256: string } {
+export function probeBatch(
+  nonce: string,
+  vocabulary: number,
+): { readonly sequences: readonly TrainSequence[]; readonly sha256: string } {
   const seed = hash(
     'sha256',
     Buffer.concat([Buffer.from('isopro.probe.v1', 'latin1'), Buffer.from(nonce, 'hex')]),
     'buffer',
   ).readBigUInt64BE(0);
   const random = new Random(seed);
-  const rows = Array.from({ length: SEQUENCES }, () => Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1)));
+  const rows = Array.from({ length: SEQUENCES }, () =>
+    Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1)),
+  );
   const labelMask = Uint8Array.from({ length: TOKENS }, (_, t) => (t > 0 ? 1 : 0));
-  return { sequences: rows.map((ids) => ({ tokenIds: Int32Array.from(ids), labelMask })), sha256: hash('sha256', JSON.stringify(rows)) };
+  return {
+    sequences: rows.map((ids) => ({ tokenIds: Int32Array.from(ids), labelMask })),
+    sha256: hash('sha256', JSON.stringify(rows)),
+  };
 }
 
 export interface ProbeRequest {
@@ -47,12 +58,22 @@ export interface ProbeRequest {
 
 /**
  * The live diagnostic: run and judge both call this on the exported file.
- * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE, ABORTED
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, ADAPTER_CORRUPT, ADAPTER_MISMATCH,
+ *   NUMERIC_FAILURE, ABORTED
  */
-export async function measureProbe({ modelPath, adapter, nonce, threads = 0, signal }: ProbeRequest): Promise<ProbeMeasurement> {
+export async function measureProbe({
+  modelPath,
+  adapter,
+  nonce,
+  threads = 0,
+  signal,
+}: ProbeRequest): Promise<ProbeMeasurement> {
   const cancelling = signal === undefined ? {} : { signal };
   // the file brings its own modules and ranks; what the trainer is made with is replaced
-  await using trainer = await createTrainer({ path: modelPath }, { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 } });
+  await using trainer = await createTrainer(
+    { path: modelPath },
+    { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 } },
+  );
   const { sequences, sha256: batch } = probeBatch(nonce, trainer.info.vocabulary);
   if (adapter !== null) await trainer.importAdapter(adapter.path);
   const evaluated = await trainer.evaluate(sequences, { adapter: adapter !== null, ...cancelling });
@@ -64,6 +85,8 @@ export async function measureProbe({ modelPath, adapter, nonce, threads = 0, sig
     batch,
     sequenceLosses,
     gradNorm,
-    modules: Object.fromEntries(Object.entries(modules).map(([name, { pairGradNorm }]) => [name, pairGradNorm])),
+    modules: Object.fromEntries(
+      Object.entries(modules).map(([name, { pairGradNorm }]) => [name, pairGradNorm]),
+    ),
   };
 }

@@ -13,8 +13,9 @@ export interface Restraint {
 const PARTS = 16;
 
 /**
- * Asks what is lost at one strength after the other, by halving the distance, since a stronger adapter forgets more, and ends with the
- * greatest that loses less than the limit; the least where none does.
+ * Asks what is lost at one strength after the other, by halving the distance, since a stronger
+ * adapter forgets more, and ends with the greatest that loses less than the limit; the least where
+ * none does.
  */
 function* search(limit: number): Generator<number, number, number> {
   if ((yield 1) < limit) return 1;
@@ -28,11 +29,15 @@ function* search(limit: number): Generator<number, number, number> {
 }
 
 /**
- * The greatest strength, of sixteenths, at which fewer nats than the limit are lost; the least where none is found. Weights between a model
- * and what became of it: Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3.
+ * The greatest strength, of sixteenths, at which fewer nats than the limit are lost; the least
+ * where none is found. Weights between a model and what became of it: Wortsman et al. 2022, Robust
+ * fine-tuning of zero-shot models, §3.
  * @param lostAt nats a token that are lost with such a part of the adapter's strength
  */
-export async function restrain(limit: number, lostAt: (strength: number) => Promise<number>): Promise<Restraint> {
+export async function restrain(
+  limit: number,
+  lostAt: (strength: number) => Promise<number>,
+): Promise<Restraint> {
   const tried: { strength: number; lost: number }[] = [];
   const asking = search(limit);
   let asked = asking.next();
@@ -44,15 +49,22 @@ export async function restrain(limit: number, lostAt: (strength: number) => Prom
   return { limit, strength: asked.value, tried };
 }
 
-/** What is wrong with a restraint that a run reports; null where it is what the search makes of the losses that it says it found. */
+/**
+ * What is wrong with a restraint that a run reports; null where it is what the search makes of the
+ * losses that it says it found.
+ */
 export function restraintFault({ limit, strength, tried }: Restraint): string | null {
   const asking = search(limit);
   let asked = asking.next();
   for (const each of tried) {
-    if (asked.done === true) return `${each.strength} of its strength was tried, though ${asked.value} was found`;
-    if (asked.value !== each.strength) return `${each.strength} of its strength was tried, and not ${asked.value}`;
+    if (asked.done === true)
+      return `${each.strength} of its strength was tried, though ${asked.value} was found`;
+    if (asked.value !== each.strength)
+      return `${each.strength} of its strength was tried, and not ${asked.value}`;
     asked = asking.next(each.lost);
   }
   if (asked.done !== true) return `${asked.value} of its strength was not tried`;
-  return strength === asked.value ? null : `the strength is ${strength}, and what was tried gives ${asked.value}`;
+  return strength === asked.value
+    ? null
+    : `the strength is ${strength}, and what was tried gives ${asked.value}`;
 }

@@ -1,4 +1,7 @@
-/** What a person should know of a task before a model is trained on it, found in moments on problems that are at hand: each a sentence. */
+/**
+ * What a person should know of a task before a model is trained on it, found in moments on problems
+ * that are at hand: each a sentence.
+ */
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { shortTiers, type EvaluationSet } from './evaluation-set.js';
 import { NONSENSE } from './examined-verdicts.js';
@@ -6,7 +9,8 @@ import { NONSENSE } from './examined-verdicts.js';
 /** Of each tier. */
 const TRIED = 3;
 
-export const PASSES_EVERYTHING = 'the empty reply, nonsense and the question said back all pass, on every problem';
+export const PASSES_EVERYTHING =
+  'the empty reply, nonsense and the question said back all pass, on every problem';
 
 export interface WarnedOptions {
   readonly style: PromptStyle;
@@ -15,27 +19,42 @@ export interface WarnedOptions {
 }
 
 /** @throws IsoproError TASK_*, ABORTED */
-export async function taskWarnings(task: OpenTask, { style, sets, signal }: WarnedOptions): Promise<string[]> {
+export async function taskWarnings(
+  task: OpenTask,
+  { style, sets, signal }: WarnedOptions,
+): Promise<string[]> {
   const everything = await passesEverything(task, sets[0]!, { style, signal });
   return [
     ...(everything
-      ? [`The verifier passes everything that was tried: ${PASSES_EVERYTHING}. Nothing is learned from it, and nothing measured`]
+      ? [
+          `The verifier passes everything that was tried: ${PASSES_EVERYTHING}. Nothing is learned from it, and nothing measured`,
+        ]
       : []),
     ...sets.flatMap((set) => shortTiers(task, set)),
   ];
 }
 
-/** The first reply that does not pass tells, so that a sound verifier is asked once, and one that hangs is waited for once. */
+/**
+ * The first reply that does not pass tells, so that a sound verifier is asked once, and one that
+ * hangs is waited for once.
+ */
 async function passesEverything(
   task: OpenTask,
   { problems }: EvaluationSet,
   { style, signal }: Pick<WarnedOptions, 'style' | 'signal'>,
 ): Promise<boolean> {
-  const tried = task.tiers.flatMap(({ id }) => problems.filter(({ tier }) => tier === id).slice(0, TRIED));
+  const tried = task.tiers.flatMap(({ id }) =>
+    problems.filter(({ tier }) => tier === id).slice(0, TRIED),
+  );
   for (const problem of tried) {
     const question = (await task.prompt(problem, style)).at(-1)!.content;
     for (const text of ['', NONSENSE, question]) {
-      const { verdict } = await task.judge(problem, text, 'stop', signal === undefined ? {} : { signal });
+      const { verdict } = await task.judge(
+        problem,
+        text,
+        'stop',
+        signal === undefined ? {} : { signal },
+      );
       if (verdict.kind !== 'pass') return false;
     }
   }

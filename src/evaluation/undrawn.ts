@@ -16,10 +16,14 @@ export interface UndrawnOptions {
 
 type Asking = Pick<UndrawnOptions, 'model' | 'task' | 'style' | 'maxTokens'>;
 
-const promptTokens = async (problem: Problem, { model, task, style }: Omit<Asking, 'maxTokens'>): Promise<number> =>
-  model.renderChat(await task.prompt(problem, style)).tokenIds.length;
+const promptTokens = async (
+  problem: Problem,
+  { model, task, style }: Omit<Asking, 'maxTokens'>,
+): Promise<number> => model.renderChat(await task.prompt(problem, style)).tokenIds.length;
 
-/** A sentence where a problem's prompt leaves no room for a whole reply, which names it; else null. */
+/**
+ * A sentence where a problem's prompt leaves no room for a whole reply, which names it; else null.
+ */
 export async function tooLong(problem: Problem, asking: Asking): Promise<string | null> {
   const { model, task, style, maxTokens } = asking;
   const context = contextOf(model.limits);
@@ -29,7 +33,10 @@ export async function tooLong(problem: Problem, asking: Asking): Promise<string 
   return `the prompt of ${named} has ${tokens} tokens, and with --max-tokens ${maxTokens} exceeds the context of ${context}`;
 }
 
-/** What training does not draw: problems of evaluation sets, and those whose prompts leave no room in the context for a whole reply. */
+/**
+ * What training does not draw: problems of evaluation sets, and those whose prompts leave no room
+ * in the context for a whole reply.
+ */
 export class Undrawn {
   readonly #heldOut: HeldOutProblems;
   readonly #options: UndrawnOptions;
@@ -41,7 +48,10 @@ export class Undrawn {
     this.#options = options;
   }
 
-  /** Why a problem is not drawn; null where it is. @throws as OpenTask.prompt and Model.promptIdentities */
+  /**
+   * Why a problem is not drawn; null where it is.
+   * @throws as OpenTask.prompt and Model.promptIdentities
+   */
   async find(problem: Problem): Promise<'id' | 'prompt' | 'context' | null> {
     const held = await this.#heldOut.find(problem);
     if (held !== null) return held;

@@ -1,4 +1,7 @@
-/** Whether a version takes another's place: one pure function of who they are, what was measured, and what was asked for beforehand. */
+/**
+ * Whether a version takes another's place: one pure function of who they are, what was measured,
+ * and what was asked for beforehand.
+ */
 import { z } from 'zod';
 import { heldGuard, superiority } from './means.js';
 import type { Outcome, Statistic } from './outcome.js';
@@ -7,15 +10,27 @@ import { alphaOf, gatePolicy, parsed, type GatePolicy, type GatePolicyInput } fr
 import { sign } from './sign.js';
 import { pair, trials, type Block, type TrialInput } from './trials.js';
 
-export type Decision = 'accepted' | 'rejected' | 'inconclusive' | 'invalid' | 'needs-more-trials' | 'infrastructure-error';
+export type Decision =
+  | 'accepted'
+  | 'rejected'
+  | 'inconclusive'
+  | 'invalid'
+  | 'needs-more-trials'
+  | 'infrastructure-error';
 
-/** A version: whatever the caller knows of it, its `id` is what trials name it by (the hash of its bytes, its base and its renderer). */
+/**
+ * A version: whatever the caller knows of it, its `id` is what trials name it by (the hash of its
+ * bytes, its base and its renderer).
+ */
 export interface Version {
   readonly id: string;
 }
 
 export interface GateEvidence {
-  /** The how-manieth gate this is in the life of the name, from 1; one that was begun and left counts. */
+  /**
+   * The how-manieth gate this is in the life of the name, from 1; one that was begun and left
+   * counts.
+   */
   readonly attempt: number;
   /** Of both versions, on problems that no earlier gate has used. */
   readonly trials: readonly TrialInput[];
@@ -55,7 +70,8 @@ const gateEvidence = z.strictObject({
 /** A record as a map: names such as `__proto__` are names like others. */
 const withMap = (evidence: unknown): unknown => {
   const { guards } = (evidence ?? {}) as { guards?: unknown };
-  if (typeof evidence !== 'object' || typeof guards !== 'object' || guards === null) return evidence;
+  if (typeof evidence !== 'object' || typeof guards !== 'object' || guards === null)
+    return evidence;
   return { ...evidence, guards: new Map(Object.entries(guards)) };
 };
 
@@ -71,10 +87,11 @@ function target(blocks: readonly Block[], policy: GatePolicy, alpha: number): Ou
 }
 
 /**
- * Decides about a challenger. The same arguments give the same answer; nothing is read or written, and asking again after every trial is
- * free under the default policy. What the decisions promise: docs/gate.md.
- * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID where an argument has another form; evidence of the right form that
- * contradicts itself is the decision `invalid`
+ * Decides about a challenger. The same arguments give the same answer; nothing is read or written,
+ * and asking again after every trial is free under the default policy. What the decisions promise:
+ * docs/gate.md.
+ * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID where an argument has another
+ * form; evidence of the right form that contradicts itself is the decision `invalid`
  */
 export function decide(
   challenger: Version,
@@ -115,22 +132,31 @@ export function decide(
       .filter((name) => !asked.guards.some((guard) => guard.name === name))
       .map((name) => `the policy has no guard ${name.slice(0, 60)}`),
     ...pairing.faults,
-    ...guarded.flatMap(({ guard, pairing: of }) => of.faults.map((fault) => `guard ${guard.name}: ${fault}`)),
+    ...guarded.flatMap(({ guard, pairing: of }) =>
+      of.faults.map((fault) => `guard ${guard.name}: ${fault}`),
+    ),
   ];
   if (faults.length > 0) return said('invalid', faults, null, []);
   const errors = [
     ...pairing.errors,
-    ...guarded.flatMap(({ guard, pairing: of }) => of.errors.map((error) => `guard ${guard.name}: ${error}`)),
+    ...guarded.flatMap(({ guard, pairing: of }) =>
+      of.errors.map((error) => `guard ${guard.name}: ${error}`),
+    ),
   ];
   // a pair that is left out may be missing because of how it would have come out
   if (errors.length > 0) return said('infrastructure-error', errors, null, []);
 
   const outcome = target(pairing.blocks, asked, alpha);
-  const guards = guarded.map(({ guard, pairing: of }) => ({ name: guard.name, ...heldGuard(of.blocks, guard, alpha) }));
+  const guards = guarded.map(({ guard, pairing: of }) => ({
+    name: guard.name,
+    ...heldGuard(of.blocks, guard, alpha),
+  }));
   const all = [outcome, ...guards];
   const reasons = [outcome.reason, ...guards.map(({ name, reason }) => `guard ${name}: ${reason}`)];
   const decision =
-    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((state) => all.some((each) => each.state === state)) ?? 'shown';
+    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((state) =>
+      all.some((each) => each.state === state),
+    ) ?? 'shown';
   return said(DECISIONS[decision], reasons, outcome.statistic, guards);
 }
 

@@ -1,13 +1,15 @@
 /**
- * E-processes: evidence that may be looked at after every problem. Each is a non-negative process that under its null hypothesis grows in
- * no step on average, from 1; so the chance that it ever reaches 1 / alpha is at most alpha (Ville 1939), whenever and however often
- * somebody looks. Everything is kept as a logarithm; nothing overflows.
+ * E-processes: evidence that may be looked at after every problem. Each is a non-negative process
+ * that under its null hypothesis grows in no step on average, from 1; so the chance that it ever
+ * reaches 1 / alpha is at most alpha (Ville 1939), whenever and however often somebody looks.
+ * Everything is kept as a logarithm; nothing overflows.
  */
 
 /**
- * ln of the mixture e-value on discordant pairs: 2^(n+1) times the integral of p^wins (1-p)^losses over p in [1/2, 1], n = wins + losses,
- * for the hypothesis that a discordant pair is won with a chance of at most 1/2. It is (sum over k <= wins of C(n+1, k)) / ((n+1)
- * C(n, wins)), here summed from its last term down: all terms are positive, so that nothing cancels.
+ * ln of the mixture e-value on discordant pairs: 2^(n+1) times the integral of p^wins (1-p)^losses
+ * over p in [1/2, 1], n = wins + losses, for the hypothesis that a discordant pair is won with a
+ * chance of at most 1/2. It is (sum over k <= wins of C(n+1, k)) / ((n+1) C(n, wins)), here summed
+ * from its last term down: all terms are positive, so that nothing cancels.
  */
 export function logDiscordant(wins: number, losses: number): number {
   if (!Number.isSafeInteger(wins) || !Number.isSafeInteger(losses) || wins < 0 || losses < 0)
@@ -27,19 +29,26 @@ export function logDiscordant(wins: number, losses: number): number {
   return log + Math.log(sum);
 }
 
-/** Fractions of the wealth that are bet, with the part of the wealth that each begins with; the parts add up to 1. */
+/**
+ * Fractions of the wealth that are bet, with the part of the wealth that each begins with; the
+ * parts add up to 1.
+ */
 export interface Bets {
   readonly fractions: Float64Array;
   readonly weights: Float64Array;
 }
 
 /** One fraction in [0, 1] for all bets. */
-export const fixedBet = (fraction: number): Bets => ({ fractions: Float64Array.of(fraction), weights: Float64Array.of(1) });
+export const fixedBet = (fraction: number): Bets => ({
+  fractions: Float64Array.of(fraction),
+  weights: Float64Array.of(1),
+});
 
 /**
- * Gauss and Legendre's nodes on [0, 1]: the uniform mixture over all fractions. As their weights are positive and add up to 1, the sum is
- * an e-process in its own right, not an approximation of one; up to 255 differences it also equals the integral, because a product of n
- * terms 1 + fraction × difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
+ * Gauss and Legendre's nodes on [0, 1]: the uniform mixture over all fractions. As their weights
+ * are positive and add up to 1, the sum is an e-process in its own right, not an approximation of
+ * one; up to 255 differences it also equals the integral, because a product of n terms 1 + fraction
+ * × difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
  */
 export const UNIFORM_BETS: Bets = gaussLegendre(128);
 
@@ -49,10 +58,12 @@ function gaussLegendre(nodes: number): Bets {
   for (let i = 0; i < nodes; i++) {
     let x = Math.cos((Math.PI * (i + 0.75)) / (nodes + 0.5));
     let slope = 0;
-    // Newton's method doubles the digits in each round; six rounds are twice what the first guess needs
+    // Newton's method doubles the digits in each round; six rounds are twice what the first guess
+    // needs
     for (let round = 0; round < 6; round++) {
       let [before, at] = [1, x];
-      for (let k = 2; k <= nodes; k++) [before, at] = [at, ((2 * k - 1) * x * at - (k - 1) * before) / k];
+      for (let k = 2; k <= nodes; k++)
+        [before, at] = [at, ((2 * k - 1) * x * at - (k - 1) * before) / k];
       slope = (nodes * (before - x * at)) / (1 - x * x);
       x -= at / slope;
     }
@@ -62,13 +73,17 @@ function gaussLegendre(nodes: number): Bets {
   return { fractions, weights };
 }
 
-/** Differences that are multiplied before a logarithm is taken: the product stays far within the doubles (1 - fraction >= 8e-5). */
+/**
+ * Differences that are multiplied before a logarithm is taken: the product stays far within the
+ * doubles (1 - fraction >= 8e-5).
+ */
 const CHUNK = 32;
 
 /**
- * The bounded betting e-process (Waudby-Smith and Ramdas 2024): wealth is multiplied by 1 + fraction × difference. For differences in
- * [-1, 1], and the hypothesis that none has a mean above 0 given those before it. On differences of -1, 0 and 1 the uniform mixture is
- * `logDiscordant`. The order of the differences does not matter.
+ * The bounded betting e-process (Waudby-Smith and Ramdas 2024): wealth is multiplied by 1 +
+ * fraction × difference. For differences in [-1, 1], and the hypothesis that none has a mean above
+ * 0 given those before it. On differences of -1, 0 and 1 the uniform mixture is `logDiscordant`.
+ * The order of the differences does not matter.
  */
 export class BettingProcess {
   readonly #bets: Bets;
@@ -104,15 +119,19 @@ export class BettingProcess {
 }
 
 /**
- * The betting e-process for a change that comes some day: a part 1 / (j (j + 1)) of the wealth begins to bet with the j-th difference, the
- * rest waits, so that good days before it use up only what was there for them. The order of the differences is that of time.
+ * The betting e-process for a change that comes some day: a part 1 / (j (j + 1)) of the wealth
+ * begins to bet with the j-th difference, the rest waits, so that good days before it use up only
+ * what was there for them. The order of the differences is that of time.
  */
 export class RestartingProcess {
   readonly #bets: Bets;
   /** Wealth of each fraction: `#values` × e^`#logs`. */
   readonly #values: Float64Array;
   readonly #logs: Float64Array;
-  /** e^-`#logs`, by which what begins to bet is measured. It may vanish beside a fortune, never grow beyond what waited. */
+  /**
+   * e^-`#logs`, by which what begins to bet is measured. It may vanish beside a fortune, never grow
+   * beyond what waited.
+   */
   readonly #scales: Float64Array;
   #count = 0;
 
@@ -129,7 +148,9 @@ export class RestartingProcess {
     const { fractions, weights } = this.#bets;
     const start = 1 / (this.#count * (this.#count + 1));
     for (let i = 0; i < weights.length; i++)
-      this.#values[i] = (this.#values[i]! + start * weights[i]! * this.#scales[i]!) * (1 + fractions[i]! * difference);
+      this.#values[i] =
+        (this.#values[i]! + start * weights[i]! * this.#scales[i]!) *
+        (1 + fractions[i]! * difference);
     if (this.#count % CHUNK !== 0) return;
     for (let i = 0; i < weights.length; i++) {
       this.#logs[i]! += Math.log(this.#values[i]!);
@@ -140,12 +161,16 @@ export class RestartingProcess {
 
   /** ln of the e-value, what waits included. */
   logE(): number {
-    return logAdd(logSum(this.#logs.map((log, i) => log + Math.log(this.#values[i]!))), -Math.log(this.#count + 1));
+    return logAdd(
+      logSum(this.#logs.map((log, i) => log + Math.log(this.#values[i]!))),
+      -Math.log(this.#count + 1),
+    );
   }
 }
 
 function requireDifference(difference: number): void {
-  if (!(difference >= -1 && difference <= 1)) throw new RangeError(`a difference lies in [-1, 1], got ${difference}`);
+  if (!(difference >= -1 && difference <= 1))
+    throw new RangeError(`a difference lies in [-1, 1], got ${difference}`);
 }
 
 /** Of which at least one is finite. */

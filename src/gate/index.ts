@@ -9,7 +9,19 @@ export {
 export { logDiscordant } from './e-process.js';
 export type { Statistic } from './outcome.js';
 export { pairedTInterval } from './paired-t.js';
-export { alphaOf, gatePolicy, type GatePolicy, type GatePolicyInput, type GuardInput } from './policy.js';
-export { decideRollback, rollbackPolicy, type RollbackDecision, type RollbackPolicy, type RollbackPolicyInput } from './rollback.js';
+export {
+  alphaOf,
+  gatePolicy,
+  type GatePolicy,
+  type GatePolicyInput,
+  type GuardInput,
+} from './policy.js';
+export {
+  decideRollback,
+  rollbackPolicy,
+  type RollbackDecision,
+  type RollbackPolicy,
+  type RollbackPolicyInput,
+} from './rollback.js';
 export { minimumBlocks, twoSidedThreshold } from './spending.js';
 export type { TrialInput } from './trials.js';

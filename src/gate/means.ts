@@ -1,4 +1,7 @@
-/** E-processes on the mean difference of two versions, in both directions: which of them is better, and whether one is not worse. */
+/**
+ * E-processes on the mean difference of two versions, in both directions: which of them is better,
+ * and whether one is not worse.
+ */
 import { mean } from '../statistics/index.js';
 import { BettingProcess, fixedBet, logDiscordant, UNIFORM_BETS } from './e-process.js';
 import { shownE, type Outcome } from './outcome.js';
@@ -9,7 +12,10 @@ import { twoSided, type TwoSided } from './two-sided.js';
 /** ln of an e-value as JSON has it. */
 const finite = (log: number): number | null => (log === -Infinity ? null : log);
 
-/** Differences in [-1, 1], moved by `shift` and drawn together again, so that 0 is where the hypotheses meet. */
+/**
+ * Differences in [-1, 1], moved by `shift` and drawn together again, so that 0 is where the
+ * hypotheses meet.
+ */
 const shifted = (differences: readonly number[], shift: number): number[] =>
   differences.map((difference) => (difference + shift) / (1 + Math.abs(shift)));
 
@@ -20,26 +26,51 @@ function logBet(differences: readonly number[], bets = UNIFORM_BETS): number {
 }
 
 /** The policy `e-process` on the blocks of the target. */
-export function superiority(blocks: readonly Block[], policy: EProcessPolicy, alpha: number): Outcome {
+export function superiority(
+  blocks: readonly Block[],
+  policy: EProcessPolicy,
+  alpha: number,
+): Outcome {
   const differences = blocks.map(differenceOf);
   const logThreshold = alpha > 0 ? -Math.log(alpha) : Number.MAX_VALUE;
   const average = blocks.length === 0 ? null : mean(differences);
   const statistic = { kind: 'e-process', logE: 0, logThreshold, mean: average } as const;
-  const ended = (state: Outcome['state'], reason: string): Outcome => ({ state, reason, statistic });
+  const ended = (state: Outcome['state'], reason: string): Outcome => ({
+    state,
+    reason,
+    statistic,
+  });
   if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
   if (policy.measure === 'verdict') {
     if (blocks.some(({ challenger }) => challenger.length > 1))
-      return ended('invalid', 'several samples of a problem are one unit: the measure verdict takes one; use the measure score');
-    if (blocks.some((block) => [...block.challenger, ...block.incumbent].some((score) => score !== 0 && score !== 1)))
+      return ended(
+        'invalid',
+        'several samples of a problem are one unit: the measure verdict takes one; use the measure score',
+      );
+    if (
+      blocks.some((block) =>
+        [...block.challenger, ...block.incumbent].some((score) => score !== 0 && score !== 1),
+      )
+    )
       return ended('invalid', 'a score other than 0 and 1 is no verdict; use the measure score');
   }
   const { better, worse, reach } = evidence(differences, policy, policy.most - blocks.length);
   const measured = { ...statistic, logE: finite(better) };
-  const of = (log: number): string => `E is ${shownE(log)} where ${shownE(logThreshold)} is asked for`;
+  const of = (log: number): string =>
+    `E is ${shownE(log)} where ${shownE(logThreshold)} is asked for`;
   if (better >= logThreshold) return { state: 'shown', reason: of(better), statistic: measured };
-  if (worse >= logThreshold) return { state: 'refuted', reason: `against the challenger, ${of(worse)}`, statistic: measured };
+  if (worse >= logThreshold)
+    return {
+      state: 'refuted',
+      reason: `against the challenger, ${of(worse)}`,
+      statistic: measured,
+    };
   if (blocks.length >= policy.most)
-    return { state: 'inconclusive', reason: `${of(better)}, after ${blocks.length} problems`, statistic: measured };
+    return {
+      state: 'inconclusive',
+      reason: `${of(better)}, after ${blocks.length} problems`,
+      statistic: measured,
+    };
   if (reach() < logThreshold)
     return {
       state: 'inconclusive',
@@ -49,16 +80,24 @@ export function superiority(blocks: readonly Block[], policy: EProcessPolicy, al
   return { state: 'open', reason: of(better), statistic: measured };
 }
 
-/** ln of the evidence for either side, and of what it were for the challenger if it won the `left` problems to come, where there are any. */
+/**
+ * ln of the evidence for either side, and of what it were for the challenger if it won the `left`
+ * problems to come, where there are any.
+ */
 function evidence(
   differences: readonly number[],
   policy: EProcessPolicy,
   left: number,
 ): { better: number; worse: number; reach: () => number } {
   if (policy.measure === 'verdict' && policy.fraction === undefined) {
-    const count = (value: number): number => differences.filter((difference) => difference === value).length;
+    const count = (value: number): number =>
+      differences.filter((difference) => difference === value).length;
     const [won, lost] = [count(1), count(-1)];
-    return { better: logDiscordant(won, lost), worse: logDiscordant(lost, won), reach: () => logDiscordant(won + left, lost) };
+    return {
+      better: logDiscordant(won, lost),
+      worse: logDiscordant(lost, won),
+      reach: () => logDiscordant(won + left, lost),
+    };
   }
   const bets = policy.fraction === undefined ? UNIFORM_BETS : fixedBet(policy.fraction);
   const moved = shifted(differences, -policy.minimumEffect);
@@ -78,10 +117,17 @@ function evidence(
 
 function oneSided(differences: readonly number[], margin: number): TwoSided {
   const moved = shifted(differences, margin);
-  return { notWorse: logBet(moved), worse: logBet(moved.map((difference) => -difference)), mean: mean(differences) };
+  return {
+    notWorse: logBet(moved),
+    worse: logBet(moved.map((difference) => -difference)),
+    mean: mean(differences),
+  };
 }
 
-/** A guard on its blocks: that the mean is not worse by the margin, or that no problem came out worse by more than it. */
+/**
+ * A guard on its blocks: that the mean is not worse by the margin, or that no problem came out
+ * worse by more than it.
+ */
 export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number): Outcome {
   const margin = guard.margin / (guard.ceiling ?? 1);
   const differences = blocks.map(differenceOf);
@@ -95,10 +141,20 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
   }
   const logThreshold = alpha > 0 ? -Math.log(alpha) : Number.MAX_VALUE;
   const isSigned = blocks.some(({ costs }) => costs !== undefined);
-  const { notWorse: better, worse, mean: average } = isSigned ? twoSided(blocks, margin) : oneSided(differences, margin);
-  const statistic = { kind: 'e-process', logE: better, logThreshold, mean: blocks.length === 0 ? null : average } as const;
+  const {
+    notWorse: better,
+    worse,
+    mean: average,
+  } = isSigned ? twoSided(blocks, margin) : oneSided(differences, margin);
+  const statistic = {
+    kind: 'e-process',
+    logE: better,
+    logThreshold,
+    mean: blocks.length === 0 ? null : average,
+  } as const;
   const reason = `E is ${shownE(better)} for a mean that is worse by less than the margin`;
   if (better >= logThreshold) return { state: 'shown', reason, statistic };
-  if (worse >= logThreshold) return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };
+  if (worse >= logThreshold)
+    return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };
   return { state: blocks.length < guard.most ? 'open' : 'inconclusive', reason, statistic };
 }

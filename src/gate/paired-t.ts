@@ -1,5 +1,14 @@
-/** The paired t of a trainer's gate: screen, confirmation, held-out, by an interval that pays for every look. It promises nothing. */
-import { mean, normalTail, sampleStandardDeviation, studentQuantile, type Interval } from '../statistics/index.js';
+/**
+ * The paired t of a trainer's gate: screen, confirmation, held-out, by an interval that pays for
+ * every look. It promises nothing.
+ */
+import {
+  mean,
+  normalTail,
+  sampleStandardDeviation,
+  studentQuantile,
+  type Interval,
+} from '../statistics/index.js';
 import type { PairedTPolicy } from './policy.js';
 import { twoSidedThreshold } from './spending.js';
 import type { Outcome } from './outcome.js';
@@ -19,30 +28,55 @@ function kept(key: string, compute: () => number): number {
   return value;
 }
 
-/** The level of the rounded threshold, before the looks share it; where it was rounded down, alpha. */
-const familyLevel = (alpha: number): number => kept(`${alpha}`, () => Math.min(alpha, 2 * normalTail(twoSidedThreshold(alpha))));
+/**
+ * The level of the rounded threshold, before the looks share it; where it was rounded down, alpha.
+ */
+const familyLevel = (alpha: number): number =>
+  kept(`${alpha}`, () => Math.min(alpha, 2 * normalTail(twoSidedThreshold(alpha))));
 
 /**
- * Student's t interval of a mean difference at the level family / looks, two-sided; null for fewer than two differences, a point where
- * they are all alike.
+ * Student's t interval of a mean difference at the level family / looks, two-sided; null for fewer
+ * than two differences, a point where they are all alike.
  */
-export function pairedTInterval(differences: readonly number[], family: number, looks: number): Interval | null {
+export function pairedTInterval(
+  differences: readonly number[],
+  family: number,
+  looks: number,
+): Interval | null {
   if (differences.length < 2) return null;
   const centre = mean(differences);
-  if (differences.every((difference) => difference === differences[0])) return { low: differences[0]!, high: differences[0]! };
+  if (differences.every((difference) => difference === differences[0]))
+    return { low: differences[0]!, high: differences[0]! };
   const error = sampleStandardDeviation(differences) / Math.sqrt(differences.length);
-  const half = kept(`${family} ${looks} ${differences.length}`, () => studentQuantile(family / looks / 2, differences.length - 1)) * error;
+  const half =
+    kept(`${family} ${looks} ${differences.length}`, () =>
+      studentQuantile(family / looks / 2, differences.length - 1),
+    ) * error;
   return { low: centre - half, high: centre + half };
 }
 
 export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: number): Outcome {
-  const of = (lane: Lane): number[] => blocks.filter((block) => block.lane === lane).map(differenceOf);
+  const of = (lane: Lane): number[] =>
+    blocks.filter((block) => block.lane === lane).map(differenceOf);
   const [screen, confirmation, heldOut] = [of('screen'), of('confirmation'), of('held-out')];
-  const measured = { kind: 'paired-t', screen: screen.length, confirmation: confirmation.length, heldOut: heldOut.length } as const;
-  const result = (state: Outcome['state'], reason: string, interval: Interval | null = null): Outcome => ({
+  const measured = {
+    kind: 'paired-t',
+    screen: screen.length,
+    confirmation: confirmation.length,
+    heldOut: heldOut.length,
+  } as const;
+  const result = (
+    state: Outcome['state'],
+    reason: string,
+    interval: Interval | null = null,
+  ): Outcome => ({
     state,
     reason,
-    statistic: { ...measured, mean: confirmation.length === 0 ? null : mean(confirmation), interval },
+    statistic: {
+      ...measured,
+      mean: confirmation.length === 0 ? null : mean(confirmation),
+      interval,
+    },
   });
   const beyond = [
     ['screen', screen.length, policy.screen],
@@ -51,25 +85,39 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
   ] as const;
   for (const [lane, there, most] of beyond)
     if (there > most)
-      return result('invalid', `${there} problems in the lane ${lane}, where the policy has ${most}: evidence after the fact`);
+      return result(
+        'invalid',
+        `${there} problems in the lane ${lane}, where the policy has ${most}: evidence after the fact`,
+      );
   if (!(alpha > SMALLEST_LEVEL)) return result('inconclusive', 'no alpha is left for this attempt');
 
   const family = familyLevel(alpha);
   const looks = policy.most - policy.least + 1;
   const { minimumEffect } = policy;
-  const missing = (lane: Lane, there: number, needed: number): string => `${there} of ${needed} problems in the lane ${lane}`;
-  if (screen.length < policy.screen) return result('open', missing('screen', screen.length, policy.screen));
+  const missing = (lane: Lane, there: number, needed: number): string =>
+    `${there} of ${needed} problems in the lane ${lane}`;
+  if (screen.length < policy.screen)
+    return result('open', missing('screen', screen.length, policy.screen));
   const screened = pairedTInterval(screen, family, looks)!;
-  if (screened.high < minimumEffect) return result('refuted', `the screen's upper limit ${screened.high} is below ${minimumEffect}`);
-  if (confirmation.length < policy.least) return result('open', missing('confirmation', confirmation.length, policy.least));
+  if (screened.high < minimumEffect)
+    return result('refuted', `the screen's upper limit ${screened.high} is below ${minimumEffect}`);
+  if (confirmation.length < policy.least)
+    return result('open', missing('confirmation', confirmation.length, policy.least));
   const interval = pairedTInterval(confirmation, family, looks)!;
   if (interval.low < minimumEffect) {
     const so = `the lower limit ${interval.low} is below ${minimumEffect}`;
-    return confirmation.length < policy.most ? result('open', so, interval) : result('inconclusive', so, interval);
+    return confirmation.length < policy.most
+      ? result('open', so, interval)
+      : result('inconclusive', so, interval);
   }
-  if (heldOut.length < policy.heldOut) return result('open', missing('held-out', heldOut.length, policy.heldOut), interval);
+  if (heldOut.length < policy.heldOut)
+    return result('open', missing('held-out', heldOut.length, policy.heldOut), interval);
   const held = mean(heldOut);
   return held < minimumEffect
     ? result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval)
-    : result('shown', `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`, interval);
+    : result(
+        'shown',
+        `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`,
+        interval,
+      );
 }

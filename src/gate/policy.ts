@@ -1,4 +1,7 @@
-/** What a gate asks for before a version takes another's place. A policy is chosen before the evidence is there, and then stays. */
+/**
+ * What a gate asks for before a version takes another's place. A policy is chosen before the
+ * evidence is there, and then stays.
+ */
 import { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
 import { geometricAlpha, inverseSquareAlpha, minimumBlocks, MOST_BLOCKS } from './spending.js';
@@ -11,11 +14,15 @@ const count = z.number().int().min(1).max(MOST_PROBLEMS);
 const name = z.string().min(1).max(200);
 
 /**
- * What may not get worse. With a `ceiling`, a trial's score is a cost (seconds, tokens; less is better), counted as at most the ceiling,
- * and the margin is in its unit; otherwise it is a score in [0, 1] and the margin a part of it.
+ * What may not get worse. With a `ceiling`, a trial's score is a cost (seconds, tokens; less is
+ * better), counted as at most the ceiling, and the margin is in its unit; otherwise it is a score
+ * in [0, 1] and the margin a part of it.
  */
 const guard = z.discriminatedUnion('kind', [
-  /** No problem may come out worse than the incumbent's by more than the margin, on at least so many problems. */
+  /**
+   * No problem may come out worse than the incumbent's by more than the margin, on at least so many
+   * problems.
+   */
   z.strictObject({
     kind: z.literal('safety'),
     name,
@@ -35,17 +42,29 @@ const guard = z.discriminatedUnion('kind', [
 const guards = z
   .array(guard)
   .max(100)
-  .refine((given) => new Set(given.map((each) => each.name)).size === given.length, 'two guards have the same name')
-  .refine((given) => given.every(({ margin, ceiling }) => margin < (ceiling ?? 1)), 'a margin reaches to the end of the scale')
+  .refine(
+    (given) => new Set(given.map((each) => each.name)).size === given.length,
+    'two guards have the same name',
+  )
+  .refine(
+    (given) => given.every(({ margin, ceiling }) => margin < (ceiling ?? 1)),
+    'a margin reaches to the end of the scale',
+  )
   .default([]);
 
 const eProcess = z
   .strictObject({
     kind: z.literal('e-process'),
-    /** `verdict`: scores are 0 or 1, one sample a problem; `score`: anything in [0, 1], the samples of a problem count by their mean. */
+    /**
+     * `verdict`: scores are 0 or 1, one sample a problem; `score`: anything in [0, 1], the samples
+     * of a problem count by their mean.
+     */
     measure: z.enum(['verdict', 'score']).default('verdict'),
     alpha: level.default(0.05),
-    /** `inverse-square`: alpha × 6 / (pi² k²) for the k-th attempt; `once`: alpha, and there is one attempt only. */
+    /**
+     * `inverse-square`: alpha × 6 / (pi² k²) for the k-th attempt; `once`: alpha, and there is one
+     * attempt only.
+     */
     spending: z.enum(['inverse-square', 'once']).default('inverse-square'),
     /** The mean difference has to be above it; for `score` only. */
     minimumEffect: z.number().min(0).lt(1).default(0),
@@ -55,7 +74,10 @@ const eProcess = z
     most: count.default(1000),
     guards,
   })
-  .refine(({ measure, minimumEffect }) => measure === 'score' || minimumEffect === 0, 'minimumEffect needs the measure score');
+  .refine(
+    ({ measure, minimumEffect }) => measure === 'score' || minimumEffect === 0,
+    'minimumEffect needs the measure score',
+  );
 
 const sign = z
   .strictObject({
@@ -64,12 +86,23 @@ const sign = z
     /** Attempts that share alpha in equal parts; no attempt after them is accepted. */
     proposals: z.number().int().min(1).max(10_000).default(10),
     /** Problems, no more and no fewer, of which the challenger has to win every one. */
-    blocks: z.number().int().min(2).max(MOST_BLOCKS, 'beyond 1074 blocks the e-value is no double').default(8),
-    /** A win is a score of the incumbent's and this more; above 0, because equal versions would win every tie. */
+    blocks: z
+      .number()
+      .int()
+      .min(2)
+      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value is no double')
+      .default(8),
+    /**
+     * A win is a score of the incumbent's and this more; above 0, because equal versions would win
+     * every tie.
+     */
     margin: z.number().gt(0).lte(1),
     guards,
   })
-  .refine(({ alpha, proposals, blocks }) => blocks >= minimumBlocks(alpha / proposals), 'too few blocks for alpha / proposals');
+  .refine(
+    ({ alpha, proposals, blocks }) => blocks >= minimumBlocks(alpha / proposals),
+    'too few blocks for alpha / proposals',
+  );
 
 const pairedT = z
   .strictObject({
@@ -96,14 +129,24 @@ export type SignPolicy = z.output<typeof sign>;
 export type PairedTPolicy = z.output<typeof pairedT>;
 
 /** Parses what a caller gives. @throws IsoproError with the code given, naming the member */
-export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string, code: ErrorCode): z.output<Schema> {
+export function parsed<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: string,
+  code: ErrorCode,
+): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.slice(0, 5).map((issue) => `${[what, ...issue.path].join('.')}: ${issue.message}`);
+  const problems = result.error.issues
+    .slice(0, 5)
+    .map((issue) => `${[what, ...issue.path].join('.')}: ${issue.message}`);
   throw new IsoproError(code, problems.join('; '), { cause: result.error });
 }
 
-/** What an attempt may spend, which is spent when it begins and never comes back; 0 where nothing is left. */
+/**
+ * What an attempt may spend, which is spent when it begins and never comes back; 0 where nothing is
+ * left.
+ */
 export function alphaOf(policy: GatePolicy, attempt: number): number {
   switch (policy.kind) {
     case 'e-process':

@@ -1,4 +1,7 @@
-/** Whether the version in use has become worse than the one before: an e-process that is always on, in the order of time. */
+/**
+ * Whether the version in use has become worse than the one before: an e-process that is always on,
+ * in the order of time.
+ */
 import { z } from 'zod';
 import type { Version } from './decide.js';
 import { RestartingProcess } from './e-process.js';
@@ -29,9 +32,10 @@ export interface RollbackDecision {
 }
 
 /**
- * Decides about the version in use from trials of it and of the previous version, which answers the same problems in the shadow, in the
- * order of time. Once `rollback`, more trials do not change it. Unlike a gate it goes on where a trial failed: a machine that is in
- * trouble may not switch the alarm off.
+ * Decides about the version in use from trials of it and of the previous version, which answers the
+ * same problems in the shadow, in the order of time. Once `rollback`, more trials do not change it.
+ * Unlike a gate it goes on where a trial failed: a machine that is in trouble may not switch the
+ * alarm off.
  * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID
  */
 export function decideRollback(

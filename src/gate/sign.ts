@@ -1,4 +1,7 @@
-/** The sign e-process over a fixed number of blocks: every win doubles the evidence, one block that is no win ends it. */
+/**
+ * The sign e-process over a fixed number of blocks: every win doubles the evidence, one block that
+ * is no win ends it.
+ */
 import type { Outcome } from './outcome.js';
 import type { SignPolicy } from './policy.js';
 import type { Block } from './trials.js';
@@ -18,19 +21,32 @@ function decimalOf(value: number): Decimal {
 
 function sum(values: readonly Decimal[]): Decimal {
   const scale = Math.max(...values.map((value) => value.scale));
-  return { digits: values.reduce((total, value) => total + value.digits * 10n ** BigInt(scale - value.scale), 0n), scale };
+  return {
+    digits: values.reduce(
+      (total, value) => total + value.digits * 10n ** BigInt(scale - value.scale),
+      0n,
+    ),
+    scale,
+  };
 }
 
 /**
- * Whether the challenger's scores of a block reach the incumbent's and the margin, by their mean: compared exactly as the decimals that
- * they are written as, so that 0.3 reaches 0.2 and 0.1. A tie at the boundary wins.
+ * Whether the challenger's scores of a block reach the incumbent's and the margin, by their mean:
+ * compared exactly as the decimals that they are written as, so that 0.3 reaches 0.2 and 0.1. A tie
+ * at the boundary wins.
  */
 export function wins({ challenger, incumbent }: Block, margin: number): boolean {
   const asked = decimalOf(margin);
   const left = sum(challenger.map(decimalOf));
-  const right = sum([...incumbent.map(decimalOf), { digits: asked.digits * BigInt(incumbent.length), scale: asked.scale }]);
+  const right = sum([
+    ...incumbent.map(decimalOf),
+    { digits: asked.digits * BigInt(incumbent.length), scale: asked.scale },
+  ]);
   const scale = Math.max(left.scale, right.scale);
-  return left.digits * 10n ** BigInt(scale - left.scale) >= right.digits * 10n ** BigInt(scale - right.scale);
+  return (
+    left.digits * 10n ** BigInt(scale - left.scale) >=
+    right.digits * 10n ** BigInt(scale - right.scale)
+  );
 }
 
 export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number): Outcome {
@@ -49,8 +65,10 @@ export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number
       reason: `${blocks.length} blocks, where the policy has ${policy.blocks}: evidence after the fact`,
       statistic,
     };
-  if (alpha === 0) return { state: 'inconclusive', reason: 'no alpha is left for this attempt', statistic };
-  if (blocks.length < policy.blocks) return { state: 'open', reason: `${said}, of ${policy.blocks} planned`, statistic };
+  if (alpha === 0)
+    return { state: 'inconclusive', reason: 'no alpha is left for this attempt', statistic };
+  if (blocks.length < policy.blocks)
+    return { state: 'open', reason: `${said}, of ${policy.blocks} planned`, statistic };
   // 2^-blocks <= alpha, the same in doubles as in numbers: a power of two is exact down to 2^-1074
   return won === blocks.length && 2 ** -blocks.length <= alpha
     ? { state: 'shown', reason: said, statistic }

@@ -1,24 +1,39 @@
-/** Trials of two versions on the same problems, brought together in pairs. Nothing is dropped in silence: what fits no pair is a fault. */
+/**
+ * Trials of two versions on the same problems, brought together in pairs. Nothing is dropped in
+ * silence: what fits no pair is a fault.
+ */
 import { z } from 'zod';
 
 const text = z.string().min(1).max(500);
-/** Numbers of every kind pass here, so that one that is none (NaN) makes evidence invalid instead of being refused as a mistake of form. */
+/**
+ * Numbers of every kind pass here, so that one that is none (NaN) makes evidence invalid instead of
+ * being refused as a mistake of form.
+ */
 const anyNumber = z.custom<number>((value) => typeof value === 'number', 'expected a number');
 
 export const trial = z.strictObject({
   /** Id of the version that answered: the challenger's or the incumbent's. */
   version: text,
   task: text,
-  /** What the score means: the evaluator's epoch and the verifier's digest. Scores compare only within both. */
+  /**
+   * What the score means: the evaluator's epoch and the verifier's digest. Scores compare only
+   * within both.
+   */
   epoch: text,
   verifier: text,
   problem: text,
   sample: z.number().int().min(0).default(0),
   /** Read by the paired t only. */
   lane: z.enum(['screen', 'confirmation', 'held-out']).default('confirmation'),
-  /** In [0, 1], a reply that is invalid counting 0; for a guard with a ceiling, a cost of at least 0. */
+  /**
+   * In [0, 1], a reply that is invalid counting 0; for a guard with a ceiling, a cost of at least
+   * 0.
+   */
   score: anyNumber.optional(),
-  /** The score is a cost with a sign, of which the distance of the mean from 0 counts; one without it in the same guard is a distance. */
+  /**
+   * The score is a cost with a sign, of which the distance of the mean from 0 counts; one without
+   * it in the same guard is a distance.
+   */
   signed: z.literal(true).optional(),
   /** Why there is no score: what ran the trial failed, not the version. */
   error: z.string().max(2000).optional(),
@@ -31,8 +46,8 @@ export type Lane = Trial['lane'];
 export const trials = z.array(trial).max(2_000_000);
 
 /**
- * A cost seen from above and from below, as parts of the ceiling: of a distance both are the same, of a signed cost one is the other's
- * negative.
+ * A cost seen from above and from below, as parts of the ceiling: of a distance both are the same,
+ * of a signed cost one is the other's negative.
  */
 export const SIDES = ['up', 'down'] as const;
 export type Side = (typeof SIDES)[number];
@@ -45,7 +60,10 @@ export interface Block {
   readonly challenger: readonly number[];
   readonly incumbent: readonly number[];
   /** Of a guard with signed costs. */
-  readonly costs?: { readonly challenger: readonly CostSides[]; readonly incumbent: readonly CostSides[] };
+  readonly costs?: {
+    readonly challenger: readonly CostSides[];
+    readonly incumbent: readonly CostSides[];
+  };
 }
 
 export interface Pairing {
@@ -70,7 +88,8 @@ interface OpenBlock {
 
 const SHOWN = 5;
 const shorten = (value: string): string => (value.length > 60 ? `${value.slice(0, 60)}…` : value);
-const nameOf = ({ task, problem, sample }: Trial): string => `${shorten(task)} ${shorten(problem)} sample ${sample}`;
+const nameOf = ({ task, problem, sample }: Trial): string =>
+  `${shorten(task)} ${shorten(problem)} sample ${sample}`;
 
 function shown(all: readonly string[]): string[] {
   return all.length > SHOWN ? [...all.slice(0, SHOWN), `and ${all.length - SHOWN} more`] : [...all];
@@ -78,10 +97,15 @@ function shown(all: readonly string[]): string[] {
 
 /**
  * Pairs trials by task, problem, sample, evaluator epoch and verifier digest.
- * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost / ceiling, of signed ones by their
- *   distance from 0
+ * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost
+ *   / ceiling, of signed ones by their distance from 0
  */
-export function pair(given: readonly Trial[], challenger: string, incumbent: string, ceiling?: number): Pairing {
+export function pair(
+  given: readonly Trial[],
+  challenger: string,
+  incumbent: string,
+  ceiling?: number,
+): Pairing {
   const faults: string[] = [];
   const errors: string[] = [];
   const judges = new Map<string, Trial>();
@@ -90,18 +114,26 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
     const { task, problem, sample, lane, version, score, error } = each;
     const arm = version === challenger ? 'challenger' : version === incumbent ? 'incumbent' : null;
     if (arm === null) {
-      faults.push(`${nameOf(each)}: version ${shorten(version)} is neither the challenger nor the incumbent`);
+      faults.push(
+        `${nameOf(each)}: version ${shorten(version)} is neither the challenger nor the incumbent`,
+      );
       continue;
     }
     const judge = judges.get(task) ?? each;
     judges.set(task, judge);
-    if (judge.epoch !== each.epoch) faults.push(`${nameOf(each)}: evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`);
+    if (judge.epoch !== each.epoch)
+      faults.push(
+        `${nameOf(each)}: evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`,
+      );
     if (judge.verifier !== each.verifier)
-      faults.push(`${nameOf(each)}: verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`);
+      faults.push(
+        `${nameOf(each)}: verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`,
+      );
     const key = JSON.stringify([task, problem]);
     let block = blocks.get(key);
     if (block === undefined) blocks.set(key, (block = { lane, samples: new Map() }));
-    if (block.lane !== lane) faults.push(`${nameOf(each)}: stands in the lanes ${block.lane} and ${lane}`);
+    if (block.lane !== lane)
+      faults.push(`${nameOf(each)}: stands in the lanes ${block.lane} and ${lane}`);
     let sides = block.samples.get(sample);
     if (sides === undefined) block.samples.set(sample, (sides = { failed: false }));
     if (sides[arm] !== undefined) {
@@ -116,8 +148,14 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
     } else if (each.signed === true && ceiling === undefined) {
       faults.push(`${nameOf(each)}: only a guard with a ceiling takes a signed score`);
-    } else if (!(each.signed === true ? Number.isFinite(score) : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))) {
-      faults.push(`${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`);
+    } else if (
+      !(each.signed === true
+        ? Number.isFinite(score)
+        : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))
+    ) {
+      faults.push(
+        `${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`,
+      );
     } else {
       const part = ceiling === undefined ? 0 : Math.min(1, Math.max(-1, score / ceiling));
       sides[arm].score = ceiling === undefined ? score : 1 - Math.abs(part);
@@ -129,9 +167,16 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
   const closed: Block[] = [];
   for (const { lane, samples } of blocks.values()) {
     const whole = [...samples.values()].filter((sides) => {
-      const alone = sides.challenger === undefined ? sides.incumbent : sides.incumbent === undefined ? sides.challenger : undefined;
+      const alone =
+        sides.challenger === undefined
+          ? sides.incumbent
+          : sides.incumbent === undefined
+            ? sides.challenger
+            : undefined;
       if (alone !== undefined)
-        faults.push(`${nameOf(alone.trial)}: only the ${sides.challenger === undefined ? 'incumbent' : 'challenger'} has it`);
+        faults.push(
+          `${nameOf(alone.trial)}: only the ${sides.challenger === undefined ? 'incumbent' : 'challenger'} has it`,
+        );
       return alone === undefined && !sides.failed;
     });
     if (whole.length === 0) continue;
@@ -141,7 +186,10 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
       challenger: whole.map((sides) => sides.challenger!.score),
       incumbent: whole.map((sides) => sides.incumbent!.score),
       ...(isSigned && {
-        costs: { challenger: whole.map((sides) => sides.challenger!.costs), incumbent: whole.map((sides) => sides.incumbent!.costs) },
+        costs: {
+          challenger: whole.map((sides) => sides.challenger!.costs),
+          incumbent: whole.map((sides) => sides.incumbent!.costs),
+        },
       }),
     });
   }

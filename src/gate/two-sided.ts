@@ -1,24 +1,33 @@
 /**
- * Whether the mean of signed costs, such as slopes, lies no further from 0 than another's, and a margin. A mean of distances would not do:
- * noise alone holds it away from 0, so that it hides a difference below the noise.
+ * Whether the mean of signed costs, such as slopes, lies no further from 0 than another's, and a
+ * margin. A mean of distances would not do: noise alone holds it away from 0, so that it hides a
+ * difference below the noise.
  *
- * The distance of a mean from 0 is the greater of its two sides, the mean and the mean with its sign turned. The challenger's is worse by
- * the margin where one of its sides lies above both of the incumbent's by that much. Against each pair of sides stands an e-process of its
- * own; the mean of two e-processes is one, and the lesser of two is one for either hypothesis.
+ * The distance of a mean from 0 is the greater of its two sides, the mean and the mean with its
+ * sign turned. The challenger's is worse by the margin where one of its sides lies above both of
+ * the incumbent's by that much. Against each pair of sides stands an e-process of its own; the mean
+ * of two e-processes is one, and the lesser of two is one for either hypothesis.
  */
 import { mean } from '../statistics/index.js';
 import { BettingProcess } from './e-process.js';
 import { SIDES, type Block, type CostSides, type Side } from './trials.js';
 
 export interface TwoSided {
-  /** ln of the e-value for a mean that is worse by less than the margin, and of that for one that is worse by more. */
+  /**
+   * ln of the e-value for a mean that is worse by less than the margin, and of that for one that is
+   * worse by more.
+   */
   readonly notWorse: number;
   readonly worse: number;
-  /** Distance of the incumbent's mean less that of the challenger's, as parts of the ceiling; NaN for no blocks. */
+  /**
+   * Distance of the incumbent's mean less that of the challenger's, as parts of the ceiling; NaN
+   * for no blocks.
+   */
   readonly mean: number;
 }
 
-const sideOf = (costs: readonly CostSides[], side: Side): number => mean(costs.map((cost) => cost[side]));
+const sideOf = (costs: readonly CostSides[], side: Side): number =>
+  mean(costs.map((cost) => cost[side]));
 
 /** ln of the mean of two e-values. */
 function logMean(a: number, b: number): number {
@@ -37,17 +46,26 @@ function logBet(differences: readonly number[]): number {
 export function twoSided(blocks: readonly Block[], margin: number): TwoSided {
   const costs = blocks.map(({ costs: of }) => of!);
   const of = Object.fromEntries(
-    SIDES.map((side) => [side, costs.map((each) => [sideOf(each.challenger, side), sideOf(each.incumbent, side)] as const)]),
+    SIDES.map((side) => [
+      side,
+      costs.map((each) => [sideOf(each.challenger, side), sideOf(each.incumbent, side)] as const),
+    ]),
   ) as Record<Side, (readonly [challenger: number, incumbent: number])[]>;
   // both ends of a scale are 1 away from 0, so that a difference is at most 2
   const [notWorse, worse] = [1, -1].map((sign) =>
     SIDES.map((own) =>
       SIDES.map((other) =>
-        logBet(of[own].map(([challenger], i) => (sign * (of[other][i]![1] - challenger + margin)) / (2 - sign * margin))),
+        logBet(
+          of[own].map(
+            ([challenger], i) =>
+              (sign * (of[other][i]![1] - challenger + margin)) / (2 - sign * margin),
+          ),
+        ),
       ),
     ),
   ) as [number[][], number[][]];
-  const distance = (place: 0 | 1): number => Math.max(...SIDES.map((side) => mean(of[side].map((pair) => pair[place]))));
+  const distance = (place: 0 | 1): number =>
+    Math.max(...SIDES.map((side) => mean(of[side].map((pair) => pair[place]))));
   const [up, down] = notWorse.map((each) => logMean(each[0]!, each[1]!));
   return {
     notWorse: Math.min(up!, down!),

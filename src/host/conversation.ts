@@ -1,4 +1,7 @@
-/** A conversation with a hosted model: what was said so far goes before every prompt, and stays in the model's cache where it keeps one. */
+/**
+ * A conversation with a hosted model: what was said so far goes before every prompt, and stays in
+ * the model's cache where it keeps one.
+ */
 import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { asTemplatesKnow, message, type MessageInput } from '../engine/messages.js';
@@ -7,11 +10,18 @@ import { IsoproError } from '../errors.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import type { HostedModel } from './hosted-model.js';
 
-/** Of every reply. A model that was loaded with `prefixTokens` evaluates only what is new of a prompt. */
-export interface ConversationSettings extends Omit<HostRequest, 'prompt' | 'messages' | 'text' | 'tokenIds' | 'id' | 'signal'> {
+/**
+ * Of every reply. A model that was loaded with `prefixTokens` evaluates only what is new of a
+ * prompt.
+ */
+export interface ConversationSettings
+  extends Omit<HostRequest, 'prompt' | 'messages' | 'text' | 'tokenIds' | 'id' | 'signal'> {
   /** A system message before everything. */
   readonly system?: string;
-  /** Said before everything but the system message, and kept when the conversation is cleared: solved examples, such as a run's. */
+  /**
+   * Said before everything but the system message, and kept when the conversation is cleared:
+   * solved examples, such as a run's.
+   */
   readonly before?: readonly MessageInput[];
   /** What was said before, as `messages` of another conversation gave it: it goes on from there. */
   readonly messages?: readonly MessageInput[];
@@ -29,10 +39,16 @@ export class Conversation {
   #replying = false;
 
   /** @throws IsoproError INVALID_ARGUMENT naming the message */
-  constructor(model: Pick<HostedModel, 'stream'>, { system, before = [], messages = [], ...settings }: ConversationSettings = {}) {
+  constructor(
+    model: Pick<HostedModel, 'stream'>,
+    { system, before = [], messages = [], ...settings }: ConversationSettings = {},
+  ) {
     this.#model = model;
     this.#settings = settings;
-    this.#system = [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...read(before, 'before')];
+    this.#system = [
+      ...(system === undefined ? [] : [{ role: 'system', content: system } as const]),
+      ...read(before, 'before'),
+    ];
     const said = read(messages, 'messages');
     // of `messages`, whose first one is the system's where there is one
     this.#said = said[0]?.role === 'system' && system !== undefined ? said.slice(1) : said;
@@ -55,21 +71,32 @@ export class Conversation {
   }
 
   /**
-   * The reply to what the user says next, token by token. Of a reply that an abort, its caller or a dispose ended, what was said stays;
-   * where nothing was, and after any other error, the conversation is as it was before.
-   * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not know of; as HostedModel.stream
+   * The reply to what the user says next, token by token. Of a reply that an abort, its caller or a
+   * dispose ended, what was said stays; where nothing was, and after any other error, the
+   * conversation is as it was before.
+   * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not
+   *   know of; as HostedModel.stream
    */
-  async *reply(prompt: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TokenEvent, HostReply, undefined> {
+  async *reply(
+    prompt: string,
+    options: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<TokenEvent, HostReply, undefined> {
     if (this.#replying)
       throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already', {
-        remedy: 'Read that reply to its end, or abort it, first; a second conversation replies beside it.',
+        remedy:
+          'Read that reply to its end, or abort it, first; a second conversation replies beside it.',
       });
     this.#replying = true;
     const messages: ChatMessage[] = [...this.messages, { role: 'user', content: prompt }];
     let text = '';
     let kept = true;
     try {
-      const stream = this.#model.stream({ ...this.#settings, ...options, messages, id: String(this.#prompts++) });
+      const stream = this.#model.stream({
+        ...this.#settings,
+        ...options,
+        messages,
+        id: String(this.#prompts++),
+      });
       try {
         for (;;) {
           const next = await stream.next();
@@ -88,7 +115,8 @@ export class Conversation {
       }
     } finally {
       this.#replying = false;
-      if (kept && text !== '') this.#said.push({ role: 'user', content: prompt }, { role: 'assistant', content: text });
+      if (kept && text !== '')
+        this.#said.push({ role: 'user', content: prompt }, { role: 'assistant', content: text });
     }
   }
 }

@@ -3,21 +3,25 @@ import type { BatchReply, BatchToken } from '../engine/running-batch.js';
 import type { BatchRequest } from '../engine/generate-request.js';
 import type { HostedAdapter } from './hosted-adapter.js';
 
-/** One prompt with settings of its own: exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
+/**
+ * One prompt with settings of its own: exactly one of `prompt`, `messages`, `text` and `tokenIds`.
+ */
 export interface HostRequest extends Omit<BatchRequest, 'adapter'> {
   /** One that was loaded onto the same model; null or absent: the bare base. */
   readonly adapter?: HostedAdapter | null;
 }
 
 /**
- * One reply. Its tokens come from the same stream of random numbers as those of `Model.generate` for one sample of the same prompt, `id`
- * and seed; one that is `deterministic` is the same bit for bit. The last bits of the logits of others depend on who else runs and on the
- * calls in which their prompts are evaluated, and with them, now and then, a token: llama.cpp's attention adds f16 keys and values in f16,
- * in the order of their places in the cache, and activations are rounded to 8 bits. `score` under the reply's own prompt and adapter
- * checks it within hundredths.
+ * One reply. Its tokens come from the same stream of random numbers as those of `Model.generate`
+ * for one sample of the same prompt, `id` and seed; one that is `deterministic` is the same bit for
+ * bit. The last bits of the logits of others depend on who else runs and on the calls in which
+ * their prompts are evaluated, and with them, now and then, a token: llama.cpp's attention adds f16
+ * keys and values in f16, in the order of their places in the cache, and activations are rounded to
+ * 8 bits. `score` under the reply's own prompt and adapter checks it within hundredths.
  *
- * A reply takes cells of the cache as it needs them, whatever `maxTokens` allows. Where none are left, the youngest of the highest rank
- * pauses: what it was told and has said is evaluated again when there is room, and its tokens go on from there.
+ * A reply takes cells of the cache as it needs them, whatever `maxTokens` allows. Where none are
+ * left, the youngest of the highest rank pauses: what it was told and has said is evaluated again
+ * when there is room, and its tokens go on from there.
  */
 export type HostReply = BatchReply;
 

@@ -1,4 +1,6 @@
-/** A caller's hold on a model that a host has loaded: asks its running batch, alone or with others. */
+/**
+ * A caller's hold on a model that a host has loaded: asks its running batch, alone or with others.
+ */
 import path from 'node:path';
 import { z } from 'zod';
 import { offAbort, onAbort } from '../abort.js';
@@ -27,7 +29,10 @@ export type WhenFull = 'refuse' | 'wait';
 export interface HostAdapterOptions {
   /** Default 'refuse'. */
   readonly whenFull?: WhenFull;
-  /** Evaluates a few tokens with it, so that one under which logits are not finite is refused now and not at the first request. */
+  /**
+   * Evaluates a few tokens with it, so that one under which logits are not finite is refused now
+   * and not at the first request.
+   */
   readonly probe?: boolean;
   readonly signal?: AbortSignal;
 }
@@ -58,9 +63,16 @@ const hostedAdapter = z
   .nullable()
   .default(null);
 const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
-const adapterOptions = z.strictObject({ whenFull, probe: z.boolean().default(false), signal: abortSignal.optional() });
+const adapterOptions = z.strictObject({
+  whenFull,
+  probe: z.boolean().default(false),
+  signal: abortSignal.optional(),
+});
 
-/** What an adapter takes: llama.cpp's tensors, of the file's types, and all of their numbers as f32 for rows that share a call. */
+/**
+ * What an adapter takes: llama.cpp's tensors, of the file's types, and all of their numbers as f32
+ * for rows that share a call.
+ */
 async function bytesOf(adapter: string): Promise<number> {
   try {
     const { types, parameters } = await inspectModel(adapter);
@@ -142,8 +154,14 @@ export class HostedModel {
     return this.#loaded().model.bytesOf(id);
   }
 
-  /** What `generate` makes of messages. @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED */
-  renderChat(messages: readonly MessageInput[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+  /**
+   * What `generate` makes of messages.
+   * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
+  renderChat(
+    messages: readonly MessageInput[],
+    options: { addGenerationPrompt?: boolean } = {},
+  ): RenderedPrompt {
     return this.#loaded().model.renderChat(messages, options);
   }
 
@@ -153,9 +171,10 @@ export class HostedModel {
   }
 
   /**
-   * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was replaced is another adapter.
-   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED; with `probe`
-   *   NUMERIC_FAILURE
+   * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was
+   * replaced is another adapter.
+   * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY,
+   *   OBJECT_DISPOSED, ABORTED; with `probe` NUMERIC_FAILURE
    */
   async loadAdapter(file: string, options: HostAdapterOptions = {}): Promise<HostedAdapter> {
     const { model, adapters, budget } = this.#loaded();
@@ -168,7 +187,11 @@ export class HostedModel {
         open: async (abandoned) => {
           const what = `the adapter ${path.basename(file)}`;
           const bytes = await bytesOf(file);
-          const giveBack = await budget.take(bytes, { what, wait: full === 'wait', signal: abandoned });
+          const giveBack = await budget.take(bytes, {
+            what,
+            wait: full === 'wait',
+            signal: abandoned,
+          });
           try {
             return { adapter: await model.loadAdapter(file), bytes, giveBack };
           } catch (error) {
@@ -200,10 +223,10 @@ export class HostedModel {
   }
 
   /**
-   * The reply to one prompt. It joins whatever runs on the model as soon as there is room, first come, first served; an abort ends it at
-   * once.
-   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID, NUMERIC_FAILURE, ADAPTER_MISMATCH,
-   *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
+   * The reply to one prompt. It joins whatever runs on the model as soon as there is room, first
+   * come, first served; an abort ends it at once.
+   * @throws IsoproError INVALID_ARGUMENT, CONTEXT_OVERFLOW, GRAMMAR_INVALID, TEMPLATE_INVALID,
+   *   NUMERIC_FAILURE, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
    */
   async generate(request: HostRequest): Promise<HostReply> {
     return this.#ask(request);
@@ -245,31 +268,45 @@ export class HostedModel {
   }
 
   /**
-   * A value of a zod schema: the reply follows the schema's grammar, and what the schema makes of it comes back. What a grammar cannot keep
-   * is refused by name (docs/commands/generate.md); refinements and transforms are the schema's own.
+   * A value of a zod schema: the reply follows the schema's grammar, and what the schema makes of
+   * it comes back. What a grammar cannot keep is refused by name (docs/commands/generate.md);
+   * refinements and transforms are the schema's own.
    * @throws IsoproError as `generate`, REPLY_INVALID
    */
-  async generateObject<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectReply<Schema>> {
+  async generateObject<Schema extends z.ZodType>(
+    request: ObjectRequest<Schema>,
+  ): Promise<ObjectReply<Schema>> {
     const { schema, ...rest } = Object(request) as ObjectRequest<Schema>;
     const reply = await this.#ask({ ...rest, grammar: grammarOf(schema) });
     return { object: await objectOf(schema, reply), reply };
   }
 
   /**
-   * Natural log-probability of each token of each continuation after the prefix, as `Model.score`; replies go on between two calls. Its
-   * context is one beside that of the replies.
+   * Natural log-probability of each token of each continuation after the prefix, as `Model.score`;
+   * replies go on between two calls. Its context is one beside that of the replies.
    * @throws IsoproError as `Model.score`, ADAPTER_MISMATCH
    */
-  async score(prefix: TokenIds, continuations: readonly TokenIds[], options: HostEmbedOptions = {}): Promise<Float32Array[]> {
+  async score(
+    prefix: TokenIds,
+    continuations: readonly TokenIds[],
+    options: HostEmbedOptions = {},
+  ): Promise<Float32Array[]> {
     const { adapter, signal } = checked(embedOptions, options, 'options');
-    return this.#scored(adapter, signal, (model, ended) => model.score(prefix, continuations, { signal: ended }));
+    return this.#scored(adapter, signal, (model, ended) =>
+      model.score(prefix, continuations, { signal: ended }),
+    );
   }
 
   /** As `Model.alternatives`; runs where `score` does. @throws IsoproError as `score` */
-  async alternatives(ids: TokenIds, options: HostEmbedOptions & { count: number }): Promise<TokenAlternatives[]> {
+  async alternatives(
+    ids: TokenIds,
+    options: HostEmbedOptions & { count: number },
+  ): Promise<TokenAlternatives[]> {
     const { count, ...rest } = options;
     const { adapter, signal } = checked(embedOptions, rest, 'options');
-    return this.#scored(adapter, signal, (model, ended) => model.alternatives(ids, { count, signal: ended }));
+    return this.#scored(adapter, signal, (model, ended) =>
+      model.alternatives(ids, { count, signal: ended }),
+    );
   }
 
   async #scored<T>(
@@ -288,7 +325,8 @@ export class HostedModel {
           await model.setAdapter(held);
           return await score(model, ended);
         } finally {
-          if (held !== null) await model.setAdapter(null).catch(() => undefined); // gone with the model
+          // gone with the model
+          if (held !== null) await model.setAdapter(null).catch(() => undefined);
           held?.dispose();
         }
       });
@@ -298,16 +336,25 @@ export class HostedModel {
   }
 
   /**
-   * As `Model.embed`; replies go on between two texts. Its context is one beside that of the replies, as long as the longest text.
+   * As `Model.embed`; replies go on between two texts. Its context is one beside that of the
+   * replies, as long as the longest text.
    * @throws IsoproError as `Model.embed`
    */
-  async embed(texts: readonly (string | TokenIds)[], options: HostEmbedOptions = {}): Promise<Embeddings> {
+  async embed(
+    texts: readonly (string | TokenIds)[],
+    options: HostEmbedOptions = {},
+  ): Promise<Embeddings> {
     const { model } = this.#loaded();
     const { adapter, signal } = checked(embedOptions, options, 'options');
-    return this.#during(signal, (ended) => model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended }));
+    return this.#during(signal, (ended) =>
+      model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended }),
+    );
   }
 
-  /** Ends this handle's replies with OBJECT_DISPOSED and lets go of its adapters and the model, which goes with its last handle. */
+  /**
+   * Ends this handle's replies with OBJECT_DISPOSED and lets go of its adapters and the model,
+   * which goes with its last handle.
+   */
   dispose(): Promise<void> {
     this.#disposal ??= this.#dispose();
     return this.#disposal;
@@ -326,7 +373,10 @@ export class HostedModel {
   }
 
   /** A call that counts among what runs, and ends with the signal or this handle. */
-  async #during<T>(signal: AbortSignal | undefined, call: (ended: AbortSignal) => Promise<T>): Promise<T> {
+  async #during<T>(
+    signal: AbortSignal | undefined,
+    call: (ended: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     const loaded = this.#loaded();
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
@@ -346,7 +396,8 @@ export class HostedModel {
     try {
       return await result;
     } catch (error) {
-      const isCaller = signal?.aborted === true || !(error instanceof IsoproError && error.code === 'ABORTED');
+      const isCaller =
+        signal?.aborted === true || !(error instanceof IsoproError && error.code === 'ABORTED');
       throw this.#disposed && !isCaller ? goneError(error) : error;
     } finally {
       offAbort(signal, abort);
@@ -356,18 +407,24 @@ export class HostedModel {
   }
 
   #loaded(): LoadedModel {
-    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
+    if (this.#disposal !== undefined)
+      throw new IsoproError('OBJECT_DISPOSED', 'the model has been disposed');
     return this.#held.value;
   }
 
-  async #ask(request: HostRequest, onToken?: (token: TokenEvent) => void, left?: AbortSignal): Promise<HostReply> {
+  async #ask(
+    request: HostRequest,
+    onToken?: (token: TokenEvent) => void,
+    left?: AbortSignal,
+  ): Promise<HostReply> {
     const loaded = this.#loaded();
     const { adapter, ...plain } = Object(request) as HostRequest;
     const valid = checkBatchRequest(typeof request === 'object' ? plain : request);
     const applied = checked(hostedAdapter, adapter, 'request.adapter')?.adapter() ?? null;
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
     const cancelled = signals.find(({ aborted }) => aborted);
-    if (cancelled !== undefined) throw abortError('the request was cancelled before it began', cancelled);
+    if (cancelled !== undefined)
+      throw abortError('the request was cancelled before it began', cancelled);
 
     const { reply, cancel } = loaded.batch.start(valid, applied, onToken);
     const settled = reply.then(
@@ -380,7 +437,9 @@ export class HostedModel {
       abort = () => {
         cancel();
         const signal = signals.find(({ aborted: ended }) => ended);
-        reject(signal === undefined ? goneError() : abortError('the request was cancelled', signal));
+        reject(
+          signal === undefined ? goneError() : abortError('the request was cancelled', signal),
+        );
       };
     });
     const end = (): Promise<void> => {

@@ -1,4 +1,7 @@
-/** Memory that was promised to models and adapters, against what the host may use: whoever finds no room is refused or waits in order. */
+/**
+ * Memory that was promised to models and adapters, against what the host may use: whoever finds no
+ * room is refused or waits in order.
+ */
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 
@@ -38,10 +41,15 @@ export class MemoryBudget {
    */
   async take(bytes: number, { what, wait, signal }: TakeOptions): Promise<() => void> {
     if (signal.aborted) throw abortError('the load was cancelled', signal);
-    if (bytes > this.bytes) throw this.#refusal(what, bytes, 'Give the host more memoryBytes, or lower contextTokens.');
+    if (bytes > this.bytes)
+      throw this.#refusal(what, bytes, 'Give the host more memoryBytes, or lower contextTokens.');
     if (this.#waiting.length > 0 || this.#used + bytes > this.bytes) {
       if (!wait) {
-        throw this.#refusal(what, bytes, "Dispose of what is not used, give the host more memoryBytes, or load with whenFull: 'wait'.");
+        throw this.#refusal(
+          what,
+          bytes,
+          "Dispose of what is not used, give the host more memoryBytes, or load with whenFull: 'wait'.",
+        );
       }
       await this.#turn(bytes, signal);
     } else {
@@ -86,7 +94,11 @@ export class MemoryBudget {
 
   /** First come, first served: who needs much is not overtaken by those who need little. */
   #admitWaiting(): void {
-    for (let next = this.#waiting[0]; next !== undefined && this.#used + next.bytes <= this.bytes; next = this.#waiting[0]) {
+    for (
+      let next = this.#waiting[0];
+      next !== undefined && this.#used + next.bytes <= this.bytes;
+      next = this.#waiting[0]
+    ) {
       this.#waiting.shift();
       this.#used += next.bytes;
       next.admit();

@@ -1,4 +1,7 @@
-/** One place that loads models for several users in one process, shares them, counts who holds them and keeps to a limit of memory. */
+/**
+ * One place that loads models for several users in one process, shares them, counts who holds them
+ * and keeps to a limit of memory.
+ */
 import { totalmem } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
@@ -16,28 +19,35 @@ import { SharedValues, type Held } from './shared-values.js';
 
 export interface ModelHostOptions {
   /**
-   * What the models and adapters of the host may take together, by their files and their KV cache. Default: three quarters of the
-   * machine's memory, or of what the process is confined to.
+   * What the models and adapters of the host may take together, by their files and their KV cache.
+   * Default: three quarters of the machine's memory, or of what the process is confined to.
    */
   readonly memoryBytes?: number;
 }
 
-/** Handles share a model where the file and all settings but `whenFull`, `signal` and the callbacks are the same. */
+/**
+ * Handles share a model where the file and all settings but `whenFull`, `signal` and the callbacks
+ * are the same.
+ */
 export interface HostLoadOptions extends Omit<LoadModelOptions, 'contextTokens'> {
-  /** Tokens of KV cache over all replies that run and all that is kept of earlier ones. Default: what fits into 1 GiB, 4,096 to 16,384. */
+  /**
+   * Tokens of KV cache over all replies that run and all that is kept of earlier ones. Default:
+   * what fits into 1 GiB, 4,096 to 16,384.
+   */
   readonly contextTokens?: number;
   /** Replies that run at once; the others wait. Default 64, maximum 253. */
   readonly maxSequences?: number;
   /**
-   * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a prompt that begins like one of them
-   * is evaluated from where they part. At most 16 replies are kept. Default 0: short replies then have a cache each, where otherwise
-   * every row's attention walks those of all, which a small model notices and long common beginnings win back many times over
-   * (docs/log.md).
+   * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a
+   * prompt that begins like one of them is evaluated from where they part. At most 16 replies are
+   * kept. Default 0: short replies then have a cache each, where otherwise every row's attention
+   * walks those of all, which a small model notices and long common beginnings win back many times
+   * over (docs/log.md).
    */
   readonly prefixTokens?: number;
   /**
-   * Where memory is short. Default 'refuse'. A load of what somebody else waits for waits with it. What is larger than the whole host is
-   * refused in any case.
+   * Where memory is short. Default 'refuse'. A load of what somebody else waits for waits with it.
+   * What is larger than the whole host is refused in any case.
    */
   readonly whenFull?: WhenFull;
 }
@@ -55,7 +65,12 @@ export interface HostUsage {
     readonly references: number;
     /** Replies that run or wait. */
     readonly requests: number;
-    readonly adapters: readonly { readonly path: string; readonly id: string; readonly bytes: number; readonly references: number }[];
+    readonly adapters: readonly {
+      readonly path: string;
+      readonly id: string;
+      readonly bytes: number;
+      readonly references: number;
+    }[];
   }[];
 }
 
@@ -94,9 +109,10 @@ export class ModelHost {
   }
 
   /**
-   * A handle on a model: a GGUF file, an alias or a URI. What another handle has loaded from the same file with the same settings is
-   * shared.
-   * @throws IsoproError as `loadModel`, and OUT_OF_MEMORY where the host has no room, OBJECT_DISPOSED
+   * A handle on a model: a GGUF file, an alias or a URI. What another handle has loaded from the
+   * same file with the same settings is shared.
+   * @throws IsoproError as `loadModel`, and OUT_OF_MEMORY where the host has no room,
+   *   OBJECT_DISPOSED
    */
   async load(pathOrAlias: string, options: HostLoadOptions = {}): Promise<HostedModel> {
     checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
@@ -108,7 +124,10 @@ export class ModelHost {
     if (signals.some(({ aborted }) => aborted)) cancel();
     for (const signal of signals) onAbort(signal, cancel);
     try {
-      const handle = new HostedModel(await this.#hold(pathOrAlias, valid, cancelled.signal), (model) => this.#handles.delete(model));
+      const handle = new HostedModel(
+        await this.#hold(pathOrAlias, valid, cancelled.signal),
+        (model) => this.#handles.delete(model),
+      );
       this.#handles.add(handle);
       if (this.#disposal !== undefined) await handle.dispose();
       this.#requireOpen();
@@ -126,22 +145,27 @@ export class ModelHost {
       memoryBytes: this.#budget.bytes,
       usedBytes: this.#budget.used,
       waiting: this.#budget.waiting,
-      models: this.#models.values().map(({ value: { model, bytes, requests, adapters }, references }) => ({
-        path: model.path,
-        bytes,
-        references,
-        requests,
-        adapters: adapters.values().map(({ value, references: count }) => ({
-          path: value.adapter.path,
-          id: value.adapter.id,
-          bytes: value.bytes,
-          references: count,
+      models: this.#models
+        .values()
+        .map(({ value: { model, bytes, requests, adapters }, references }) => ({
+          path: model.path,
+          bytes,
+          references,
+          requests,
+          adapters: adapters.values().map(({ value, references: count }) => ({
+            path: value.adapter.path,
+            id: value.adapter.id,
+            bytes: value.bytes,
+            references: count,
+          })),
         })),
-      })),
     };
   }
 
-  /** Disposes of every handle and ends the loads that are under way with OBJECT_DISPOSED; harmless when repeated. */
+  /**
+   * Disposes of every handle and ends the loads that are under way with OBJECT_DISPOSED; harmless
+   * when repeated.
+   */
   dispose(): Promise<void> {
     this.#disposal ??= (async () => {
       this.#disposing.abort();
@@ -155,31 +179,76 @@ export class ModelHost {
   }
 
   #requireOpen(): void {
-    if (this.#disposal !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the host has been disposed');
+    if (this.#disposal !== undefined)
+      throw new IsoproError('OBJECT_DISPOSED', 'the host has been disposed');
   }
 
-  async #hold(pathOrAlias: string, options: CheckedLoad, signal: AbortSignal): Promise<Held<LoadedModel>> {
-    const { onDownload, threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, maxSequences, prefixTokens } = options;
-    const { path: file } = await resolveModel(pathOrAlias, { signal, ...(onDownload && { onProgress: onDownload }) });
-    const settings = { threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, maxSequences, prefixTokens };
+  async #hold(
+    pathOrAlias: string,
+    options: CheckedLoad,
+    signal: AbortSignal,
+  ): Promise<Held<LoadedModel>> {
+    const {
+      onDownload,
+      threads,
+      fixedThreads,
+      gpuLayers,
+      contextTokens,
+      kvType,
+      matmul,
+      maxSequences,
+      prefixTokens,
+    } = options;
+    const { path: file } = await resolveModel(pathOrAlias, {
+      signal,
+      ...(onDownload && { onProgress: onDownload }),
+    });
+    const settings = {
+      threads,
+      fixedThreads,
+      gpuLayers,
+      contextTokens,
+      kvType,
+      matmul,
+      maxSequences,
+      prefixTokens,
+    };
     return this.#models.hold(
       JSON.stringify([(await fileIdentity(file)).key, settings]),
-      { open: (abandoned) => this.#open(file, options, abandoned), close: (loaded) => this.#close(loaded) },
+      {
+        open: (abandoned) => this.#open(file, options, abandoned),
+        close: (loaded) => this.#close(loaded),
+      },
       signal,
     );
   }
 
   async #open(file: string, options: CheckedLoad, signal: AbortSignal): Promise<LoadedModel> {
-    const { whenFull: full, threads, fixedThreads, gpuLayers, kvType, matmul, maxSequences, prefixTokens, onProgress } = options;
+    const {
+      whenFull: full,
+      threads,
+      fixedThreads,
+      gpuLayers,
+      kvType,
+      matmul,
+      maxSequences,
+      prefixTokens,
+      onProgress,
+    } = options;
     const inspection = await inspectModel(file);
     const written = inspection.metadata['isopro.kv_cache_type'] as KvType | undefined;
     const perValue = KV_BYTES[kvType ?? written ?? 'f16'] ?? 1;
     // Null for what is no model, which loadModel refuses with its reason.
     const one = await estimateMemory(file, inspection, 1);
     const perToken = Math.max(1, (one?.kvBytesPerToken ?? 1) * perValue);
-    const contextTokens = options.contextTokens ?? Math.min(16_384, Math.max(4096, Math.floor(GIBIBYTE / perToken)));
+    const contextTokens =
+      options.contextTokens ?? Math.min(16_384, Math.max(4096, Math.floor(GIBIBYTE / perToken)));
     const bytes = one === null ? 0 : Math.ceil(one.weightsBytes + perToken * contextTokens);
-    const giveBack = await this.#budget.take(bytes, { what: path.basename(file), wait: full === 'wait', signal });
+    const giveBack = await this.#budget.take(bytes, {
+      what: path.basename(file),
+      wait: full === 'wait',
+      signal,
+    });
     try {
       const model = await loadModel(file, {
         fixedThreads,
@@ -191,11 +260,22 @@ export class ModelHost {
         ...(kvType !== undefined && { kvType }),
         ...(onProgress !== undefined && { onProgress }),
       });
-      const batch = await model.openBatch({ contextTokens, maxSequences, prefixTokens }).catch(async (error: unknown) => {
-        await model.dispose();
-        throw error;
-      });
-      return { model, batch, bytes, budget: this.#budget, adapters: new SharedValues(), requests: 0, scoring: Promise.resolve(), giveBack };
+      const batch = await model
+        .openBatch({ contextTokens, maxSequences, prefixTokens })
+        .catch(async (error: unknown) => {
+          await model.dispose();
+          throw error;
+        });
+      return {
+        model,
+        batch,
+        bytes,
+        budget: this.#budget,
+        adapters: new SharedValues(),
+        requests: 0,
+        scoring: Promise.resolve(),
+        giveBack,
+      };
     } catch (error) {
       giveBack();
       throw error;

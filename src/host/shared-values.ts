@@ -1,4 +1,7 @@
-/** Values under keys: each is opened once, whoever asks for it, and closed when the last of them lets go. */
+/**
+ * Values under keys: each is opened once, whoever asks for it, and closed when the last of them
+ * lets go.
+ */
 import { offAbort, onAbort } from '../abort.js';
 import { abortError } from '../errors.js';
 
@@ -28,7 +31,9 @@ export class SharedValues<T> {
 
   /** What is open. */
   values(): { readonly value: T; readonly references: number }[] {
-    return [...this.#entries.values()].flatMap(({ opened, references }) => (opened === undefined ? [] : [{ value: opened, references }]));
+    return [...this.#entries.values()].flatMap(({ opened, references }) =>
+      opened === undefined ? [] : [{ value: opened, references }],
+    );
   }
 
   /** @throws IsoproError ABORTED, and what `open` throws */

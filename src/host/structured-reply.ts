@@ -1,11 +1,14 @@
-/** Replies that are values of a zod schema: the schema as a grammar before, its own check behind. */
+/**
+ * Replies that are values of a zod schema: the schema as a grammar before, its own check behind.
+ */
 import { z } from 'zod';
 import { grammarOfJsonSchema } from '../engine/json-schema.js';
 import { IsoproError } from '../errors.js';
 import type { HostReply, HostRequest } from './host-request.js';
 
 /** One prompt whose reply is a value of `schema`. */
-export interface ObjectRequest<Schema extends z.ZodType> extends Omit<HostRequest, 'grammar' | 'jsonSchema'> {
+export interface ObjectRequest<Schema extends z.ZodType>
+  extends Omit<HostRequest, 'grammar' | 'jsonSchema'> {
   readonly schema: Schema;
 }
 
@@ -16,7 +19,10 @@ export interface ObjectReply<Schema extends z.ZodType> {
 }
 
 /** z.int() has them; a reply with more digits is the schema's to refuse. */
-const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
+const SAFE: Readonly<Record<string, number>> = {
+  minimum: Number.MIN_SAFE_INTEGER,
+  maximum: Number.MAX_SAFE_INTEGER,
+};
 const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
 /** Of schemas by names, which may be those of keywords. */
 const BY_NAME: readonly string[] = ['properties', 'patternProperties', '$defs', 'definitions'];
@@ -27,8 +33,11 @@ export function asMeant<Value>(schema: Value): Value {
   if (typeof schema !== 'object' || schema === null) return schema;
   const of = (keyword: string, value: unknown): unknown => {
     if (VALUES.includes(keyword)) return value;
-    if (!BY_NAME.includes(keyword) || typeof value !== 'object' || value === null) return asMeant(value);
-    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, asMeant(member as unknown)]));
+    if (!BY_NAME.includes(keyword) || typeof value !== 'object' || value === null)
+      return asMeant(value);
+    return Object.fromEntries(
+      Object.entries(value).map(([name, member]) => [name, asMeant(member as unknown)]),
+    );
   };
   return Object.fromEntries(
     Object.entries(schema)
@@ -39,11 +48,21 @@ export function asMeant<Value>(schema: Value): Value {
 
 const REMEDY = 'Take from the schema what is named above, and check it behind, in `.refine()`.';
 
-/** Where zod stopped, as a pointer; empty where it is the whole, or where zod cannot go through the schema at all. */
+/**
+ * Where zod stopped, as a pointer; empty where it is the whole, or where zod cannot go through the
+ * schema at all.
+ */
 function placeOf(schema: z.ZodType, stopped: string): string {
   const places: string[] = [];
-  const override = ({ zodSchema, path }: { zodSchema: z.core.$ZodTypes; path: readonly (string | number)[] }): void => {
-    if (stopped.toLowerCase().startsWith(zodSchema._zod.def.type)) places.push(path.map((key) => `/${key}`).join(''));
+  const override = ({
+    zodSchema,
+    path,
+  }: {
+    zodSchema: z.core.$ZodTypes;
+    path: readonly (string | number)[];
+  }): void => {
+    if (stopped.toLowerCase().startsWith(zodSchema._zod.def.type))
+      places.push(path.map((key) => `/${key}`).join(''));
   };
   try {
     z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override });
@@ -54,7 +73,10 @@ function placeOf(schema: z.ZodType, stopped: string): string {
   return place === '' ? '' : ` at #${place}`;
 }
 
-/** The grammar of what the schema reads. @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID for what no grammar keeps */
+/**
+ * The grammar of what the schema reads.
+ * @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID for what no grammar keeps
+ */
 export function grammarOf(schema: z.ZodType): string {
   if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
     throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
@@ -63,10 +85,14 @@ export function grammarOf(schema: z.ZodType): string {
     json = z.toJSONSchema(schema, { io: 'input' });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema${placeOf(schema, message)}: ${message}`, {
-      cause,
-      remedy: REMEDY,
-    });
+    throw new IsoproError(
+      'GRAMMAR_INVALID',
+      `the schema has no JSON Schema${placeOf(schema, message)}: ${message}`,
+      {
+        cause,
+        remedy: REMEDY,
+      },
+    );
   }
   try {
     return grammarOfJsonSchema(asMeant(json));
@@ -76,10 +102,17 @@ export function grammarOf(schema: z.ZodType): string {
 }
 
 /** At most 200 characters of a reply, quoted; of a longer one its end, where it was cut off. */
-const shown = (text: string): string => JSON.stringify(text.length <= 200 ? text : `…${text.slice(-200)}`);
+const shown = (text: string): string =>
+  JSON.stringify(text.length <= 200 ? text : `…${text.slice(-200)}`);
 
-/** @throws IsoproError REPLY_INVALID where the reply was cut off, or breaks a rule that no grammar keeps */
-export async function objectOf<Schema extends z.ZodType>(schema: Schema, reply: HostReply): Promise<z.output<Schema>> {
+/**
+ * @throws IsoproError REPLY_INVALID where the reply was cut off, or breaks a rule that no grammar
+ *   keeps
+ */
+export async function objectOf<Schema extends z.ZodType>(
+  schema: Schema,
+  reply: HostReply,
+): Promise<z.output<Schema>> {
   let value: unknown;
   try {
     value = JSON.parse(reply.text);
@@ -89,7 +122,9 @@ export async function objectOf<Schema extends z.ZodType>(schema: Schema, reply: 
   }
   const result = await schema.safeParseAsync(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': ')).join('; ');
+  const problems = result.error.issues
+    .map((issue) => [...issue.path, issue.message].join(': '))
+    .join('; ');
   const what = `the reply breaks a rule of the schema: ${problems}; it was ${shown(reply.text)}`;
   throw new IsoproError('REPLY_INVALID', what, { cause: result.error });
 }

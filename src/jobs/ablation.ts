@@ -1,4 +1,7 @@
-/** Ablations and controls: the same run with one thing changed, over several seeds, each condition with its own fingerprint. */
+/**
+ * Ablations and controls: the same run with one thing changed, over several seeds, each condition
+ * with its own fingerprint.
+ */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { asJson, canonicalJson } from '../canonical-json.js';
@@ -6,7 +9,13 @@ import { IsoproError } from '../errors.js';
 import { testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun } from '../run-folder/read-run.js';
 import type { RunStart } from '../run-folder/manifest.js';
-import { mean, pairedBootstrap, type PairedDifference, type PairedOutcome, type Summary } from '../statistics/index.js';
+import {
+  mean,
+  pairedBootstrap,
+  type PairedDifference,
+  type PairedOutcome,
+  type Summary,
+} from '../statistics/index.js';
 import type { RunHooks } from '../training/hooks.js';
 import type { Failures } from '../tasks/failures.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
@@ -92,17 +101,30 @@ export interface AblationOptions extends RunHooks {
 }
 
 /**
- * @throws IsoproError CONDITIONS_EQUAL where two conditions are one under the settings, before any run, or trained the same tensors on the
- *   same data with one seed; INVALID_ARGUMENT where the settings already change what a condition is to change; and whatever `run` throws
+ * @throws IsoproError CONDITIONS_EQUAL where two conditions are one under the settings, before any
+ *   run, or trained the same tensors on the same data with one seed; INVALID_ARGUMENT where the
+ *   settings already change what a condition is to change; and whatever `run` throws
  */
 export async function ablate(input: RunSettingsInput, options: AblationOptions): Promise<Ablation> {
-  const { out, conditions = CONDITION_NAMES, seeds = ABLATION_SEEDS, signal, onRun, ...hooks } = options;
-  const wanted = CONDITION_NAMES.filter((condition) => condition === 'full' || conditions.includes(condition));
+  const {
+    out,
+    conditions = CONDITION_NAMES,
+    seeds = ABLATION_SEEDS,
+    signal,
+    onRun,
+    ...hooks
+  } = options;
+  const wanted = CONDITION_NAMES.filter(
+    (condition) => condition === 'full' || conditions.includes(condition),
+  );
   const stated = statedPaths(input);
   for (const condition of wanted) {
     const taken = statedPaths(CONDITIONS[condition]).find((path) => stated.includes(path));
     if (taken !== undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `${taken}: the condition ${condition} is to change it, so it cannot be set for all`,
+      );
   }
   const whole = await withProfile(input, signal);
   const deciding = new Map<string, Condition>();
@@ -110,9 +132,13 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     const decides = decidingSettings(resolveSettings(mergeSettings(whole, CONDITIONS[condition])));
     const twin = deciding.get(decides);
     if (twin !== undefined)
-      throw new IsoproError('CONDITIONS_EQUAL', `under these settings ${condition} is ${twin}: it changes nothing that decides a run`, {
-        remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
-      });
+      throw new IsoproError(
+        'CONDITIONS_EQUAL',
+        `under these settings ${condition} is ${twin}: it changes nothing that decides a run`,
+        {
+          remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
+        },
+      );
     deciding.set(decides, condition);
   }
   const results = new Map<Condition, ConditionRun[]>(wanted.map((condition) => [condition, []]));
@@ -129,10 +155,14 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         ...(signal === undefined ? {} : { signal }),
       });
       const fingerprint = fingerprintOf(result);
-      const trained = result.iterations.some(({ steps }) => steps > 0); // without a step all are the base model, whatever was changed
+      // without a step all are the base model, whatever was changed
+      const trained = result.iterations.some(({ steps }) => steps > 0);
       const twin = known.get(fingerprint);
       if (trained && twin !== undefined)
-        throw new IsoproError('CONDITIONS_EQUAL', `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`);
+        throw new IsoproError(
+          'CONDITIONS_EQUAL',
+          `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`,
+        );
       known.set(fingerprint, condition);
       first ??= result;
       const {
@@ -171,7 +201,11 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     model: start.model.name,
     modelSha256: start.model.sha256,
     code: start.code,
-    machine: { platform: start.machine.platform, arch: start.machine.arch, threads: start.evaluation.threads },
+    machine: {
+      platform: start.machine.platform,
+      arch: start.machine.arch,
+      threads: start.evaluation.threads,
+    },
     setSha256: start.sets.test.sha256,
     untrained: tiers.filter(({ trains }) => !trains).map(({ id }) => id),
     trivialPolicies: first.trivialPolicies,
@@ -180,13 +214,19 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
       condition,
       changes: CONDITIONS[condition],
       runs,
-      mean: runs.some(({ after }) => after.mean === null) ? null : mean(runs.map(({ after }) => after.mean!)),
-      toFull: condition === 'full' ? null : differenceToFull(out, runs, results.get('full')!, groupOf),
+      mean: runs.some(({ after }) => after.mean === null)
+        ? null
+        : mean(runs.map(({ after }) => after.mean!)),
+      toFull:
+        condition === 'full' ? null : differenceToFull(out, runs, results.get('full')!, groupOf),
     })),
   };
 }
 
-/** What makes a condition another one than the full run, where the settings took its difference away. */
+/**
+ * What makes a condition another one than the full run, where the settings took its difference
+ * away.
+ */
 const DIFFER: Partial<Record<Condition, string>> = {
   'no-accumulation': 'take more iterations than one: the first has nothing earlier to train on',
   'no-cot': 'ask for reasoning: --style cot',
@@ -196,17 +236,25 @@ const DIFFER: Partial<Record<Condition, string>> = {
 function decidingSettings(settings: RunSettings): string {
   const { iterations, buffer } = settings;
   const keepsEarlier = iterations > 1 && replaysRollouts(settings);
-  return canonicalJson(asJson(keepsEarlier ? settings : { ...settings, buffer: { ...buffer, accumulate: true } }));
+  return canonicalJson(
+    asJson(keepsEarlier ? settings : { ...settings, buffer: { ...buffer, accumulate: true } }),
+  );
 }
 
 /** Trained tensors and every step's sequences. */
 function fingerprintOf({ folder, iterations }: RunResult): string {
   const { submission } = readEvaluations(folder);
-  const content = { tensors: Object.keys(submission?.targets ?? {}).sort(), data: iterations.map(({ data }) => data) };
+  const content = {
+    tensors: Object.keys(submission?.targets ?? {}).sort(),
+    data: iterations.map(({ data }) => data),
+  };
   return createHash('sha256').update(canonicalJson(content)).digest('hex');
 }
 
-/** A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side are left out. */
+/**
+ * A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side
+ * are left out.
+ */
 function differenceToFull(
   out: string,
   runs: readonly ConditionRun[],
@@ -216,7 +264,10 @@ function differenceToFull(
   const pairs = new Map<string, { stratum: string; before: number[]; after: number[] }>();
   for (const [i, { folder }] of runs.entries()) {
     const [reference, own] = [full[i]!.folder, folder].map(
-      (each) => readEvaluations(path.join(out, each)).evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes,
+      (each) =>
+        readEvaluations(path.join(out, each)).evaluations.find(
+          ({ set, when }) => set === 'test' && when === 'after',
+        )!.outcomes,
     );
     const theirs = new Map(own!.map(([id, , verdict]) => [id, verdict]));
     for (const [id, stratum, verdict] of reference!) {

@@ -1,6 +1,7 @@
 /**
- * Guards of beliefs of a gate on record (`truth-seeking/training/guards`): both of its versions reason about the same questions, which are
- * drawn with the gate's seed of the part that nothing is trained on, each in a run with a signed log. Trials follow from the two runs.
+ * Guards of beliefs of a gate on record (`truth-seeking/training/guards`): both of its versions
+ * reason about the same questions, which are drawn with the gate's seed of the part that nothing is
+ * trained on, each in a run with a signed log. Trials follow from the two runs.
  */
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -26,7 +27,11 @@ import { localPolicy } from '../truth-seeking/local-policy.js';
 import { targetOf, type BinaryProblem } from '../truth-seeking/problem.js';
 import { readTruthConfig, type TruthConfig } from '../truth-seeking/run/config.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
-import { judgeTruthRun, type TruthJudgement, type TruthJudgeOptions } from '../truth-seeking/run/judge.js';
+import {
+  judgeTruthRun,
+  type TruthJudgement,
+  type TruthJudgeOptions,
+} from '../truth-seeking/run/judge.js';
 import { drawProblems } from '../truth-seeking/run/plan.js';
 import type { Setup } from '../truth-seeking/run/records.js';
 import { runTruth, type TruthProgress } from '../truth-seeking/run/run.js';
@@ -55,7 +60,10 @@ const manifest = z.strictObject({
   gate: z.int().min(1),
   /** The gate's own, 64 hex digits. */
   seed: sha256,
-  /** What its policy asks for, of those that are measured here; `score`: it is about scores, which are 1 less the Brier score. */
+  /**
+   * What its policy asks for, of those that are measured here; `score`: it is about scores, which
+   * are 1 less the Brier score.
+   */
   asks: z.array(z.enum([...GUARD_NAMES, 'score'])).min(1),
   challenger: version,
   incumbent: version,
@@ -66,7 +74,10 @@ const manifest = z.strictObject({
 });
 type Manifest = z.output<typeof manifest>;
 
-const files = (folder: string) => ({ manifest: path.join(folder, 'gate.json'), evidence: path.join(folder, 'evidence.json') });
+const files = (folder: string) => ({
+  manifest: path.join(folder, 'gate.json'),
+  evidence: path.join(folder, 'evidence.json'),
+});
 
 /** Whether a folder holds what `truth guards` made. */
 export const isBeliefGuards = (folder: string): boolean =>
@@ -76,7 +87,10 @@ export const isBeliefGuards = (folder: string): boolean =>
 function readManifest(folder: string): Manifest {
   const found = manifest.safeParse(readJson(files(folder).manifest));
   if (found.success) return found.data;
-  throw new IsoproError('RUN_MANIFEST_INVALID', `${files(folder).manifest}: ${z.prettifyError(found.error)}`);
+  throw new IsoproError(
+    'RUN_MANIFEST_INVALID',
+    `${files(folder).manifest}: ${z.prettifyError(found.error)}`,
+  );
 }
 
 export interface BeliefQuestions {
@@ -87,29 +101,52 @@ export interface BeliefQuestions {
   readonly maxTokens: number;
 }
 
-const isOfBeliefs = (name: string): name is GuardName => (GUARD_NAMES as readonly string[]).includes(name);
+const isOfBeliefs = (name: string): name is GuardName =>
+  (GUARD_NAMES as readonly string[]).includes(name);
 
-/** What a policy asks for of what is measured here. @throws IsoproError INVALID_ARGUMENT where it asks in another way, or for nothing */
-function asksOf(policy: GatePolicy, { domain, problems }: Pick<BeliefQuestions, 'domain' | 'problems'>): Manifest['asks'] {
+/**
+ * What a policy asks for of what is measured here.
+ * @throws IsoproError INVALID_ARGUMENT where it asks in another way, or for nothing
+ */
+function asksOf(
+  policy: GatePolicy,
+  { domain, problems }: Pick<BeliefQuestions, 'domain' | 'problems'>,
+): Manifest['asks'] {
   const guards = policy.guards.filter(({ name }) => isOfBeliefs(name));
   const wrong = (what: string): never => {
-    throw new IsoproError('INVALID_ARGUMENT', what, { remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.' });
+    throw new IsoproError('INVALID_ARGUMENT', what, {
+      remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.',
+    });
   };
   for (const { name, ceiling, ...guard } of guards) {
-    const [most, own] = [CEILINGS[name as GuardName], domain.length * (name === 'slope' ? Math.floor(problems / BLOCK) : problems)];
+    const [most, own] = [
+      CEILINGS[name as GuardName],
+      domain.length * (name === 'slope' ? Math.floor(problems / BLOCK) : problems),
+    ];
     if (ceiling !== most) wrong(`guard ${name}: it is a cost, whose ceiling is ${most}`);
     if (guard.kind === 'non-inferiority' && own > guard.most)
-      wrong(`guard ${name}: its policy plans with ${guard.most} trials at most, and ${own} would be measured`);
-    if (own === 0) wrong(`guard ${name}: a slope is one of ${BLOCK} questions, and ${problems} are asked`);
+      wrong(
+        `guard ${name}: its policy plans with ${guard.most} trials at most, and ${own} would be measured`,
+      );
+    if (own === 0)
+      wrong(`guard ${name}: a slope is one of ${BLOCK} questions, and ${problems} are asked`);
   }
   const isScored = policy.kind !== 'e-process' || policy.measure === 'score';
-  const asks = [...guards.map(({ name }) => name as GuardName), ...(isScored ? (['score'] as const) : [])];
-  return asks.length > 0 ? asks : wrong(`the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`);
+  const asks = [
+    ...guards.map(({ name }) => name as GuardName),
+    ...(isScored ? (['score'] as const) : []),
+  ];
+  return asks.length > 0
+    ? asks
+    : wrong(
+        `the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`,
+      );
 }
 
 /**
- * Of both runs: 64 of the gate's 256 bits, as of the problems of its task. Runs whose slopes keep their signs have another seed than those
- * of before, whose guard is the weaker one: which of both a folder holds stands in its signed logs, and not in gate.json alone.
+ * Of both runs: 64 of the gate's 256 bits, as of the problems of its task. Runs whose slopes keep
+ * their signs have another seed than those of before, whose guard is the weaker one: which of both
+ * a folder holds stands in its signed logs, and not in gate.json alone.
  */
 const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes'>): bigint =>
   deriveSeed({
@@ -122,7 +159,8 @@ const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes
 
 const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
 /**
- * Questions that the seed draws and that others have asked, drawn again until there is none among them.
+ * Questions that the seed draws and that others have asked, drawn again until there is none among
+ * them.
  * @throws IsoproError INVALID_ARGUMENT where so many fresh ones are not to be had
  */
 function askedElsewhere(
@@ -135,7 +173,10 @@ function askedElsewhere(
     for (;;) {
       const drawn = drawProblems(domain, { ...config, without: [...without] });
       if (drawn.length < all)
-        throw new IsoproError('INVALID_ARGUMENT', `${domain} has no ${all} questions that no other gate asked: ${drawn.length} were found`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `${domain} has no ${all} questions that no other gate asked: ${drawn.length} were found`,
+        );
       const asked = drawn.filter(({ id }) => isAsked(id));
       if (asked.length === 0) break;
       for (const { id } of asked) without.add(id);
@@ -144,18 +185,29 @@ function askedElsewhere(
   return [...without].sort();
 }
 
-/** What is scored, which says what is asked: users with opinions only where a guard is about them. */
+/**
+ * What is scored, which says what is asked: users with opinions only where a guard is about them.
+ */
 const evalOf = (asks: Manifest['asks']): string[] =>
   ['accuracy', ...(asks.some((each) => FRAMED.includes(each)) ? ['sycophancy'] : [])].map((each) =>
     STRATEGIES.format(STRATEGIES.parse(each)),
   );
 
-/** Beliefs of a version by domain: in the order of the questions, which is that of the other version too. */
+/**
+ * Beliefs of a version by domain: in the order of the questions, which is that of the other version
+ * too.
+ */
 function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] {
-  const verifier = hash('sha256', canonicalJson({ code: start.code, beliefSystem: start.config.beliefSystem }));
+  const verifier = hash(
+    'sha256',
+    canonicalJson({ code: start.code, beliefSystem: start.config.beliefSystem }),
+  );
   const pathAt = (setup: Setup, id: string): BeliefPath | null => {
     const made = state.at(setup, id);
-    const readout = made?.kind === 'trajectory' ? (state.beliefs(made.trajectory.id)?.readout as Readout | undefined) : undefined;
+    const readout =
+      made?.kind === 'trajectory'
+        ? (state.beliefs(made.trajectory.id)?.readout as Readout | undefined)
+        : undefined;
     const found = readout === undefined ? 'none' : beliefPath(readout);
     return typeof found === 'string' ? null : found;
   };
@@ -163,17 +215,34 @@ function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] 
     id === undefined ? null : (pathAt(setup, id)?.beliefs.at(-1) ?? null);
   return state.setups.map((setup): BeliefEvidence => {
     const own = [...state.problems.values()].filter(({ domain }) => domain === setup.domain);
-    const plain = own.flatMap(({ problem, framed }) => (framed === undefined && problem.kind === 'binary' ? [problem] : []));
+    const plain = own.flatMap(({ problem, framed }) =>
+      framed === undefined && problem.kind === 'binary' ? [problem] : [],
+    );
     const userFor = (of: BinaryProblem, option: 0 | 1): string | undefined =>
-      own.find(({ framed, problem }) => framed?.of === of.id && problem.kind === 'binary' && problem.userOption === option)?.problem.id;
+      own.find(
+        ({ framed, problem }) =>
+          framed?.of === of.id && problem.kind === 'binary' && problem.userOption === option,
+      )?.problem.id;
     const asked = plain.filter((problem) => userFor(problem, 0) !== undefined);
     return {
       ...{ version: name, domain: setup.domain, verifier, epoch: start.code.version },
-      paths: plain.map((problem) => ({ problemId: problem.id, path: pathAt(setup, problem.id), target: targetOf(problem) })),
+      paths: plain.map((problem) => ({
+        problemId: problem.id,
+        path: pathAt(setup, problem.id),
+        target: targetOf(problem),
+      })),
       asked: asked.map((problem) => {
-        const [alone, userFor0, userFor1] = [problem.id, userFor(problem, 0), userFor(problem, 1)].map((id) => last(setup, id));
+        const [alone, userFor0, userFor1] = [
+          problem.id,
+          userFor(problem, 0),
+          userFor(problem, 1),
+        ].map((id) => last(setup, id));
         const isRead = alone != null && userFor0 != null && userFor1 != null;
-        return { problemId: problem.id, thrice: isRead ? { alone, userFor0, userFor1 } : null, target: targetOf(problem) };
+        return {
+          problemId: problem.id,
+          thrice: isRead ? { alone, userFor0, userFor1 } : null,
+          target: targetOf(problem),
+        };
       }),
     };
   });
@@ -181,10 +250,9 @@ function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] 
 
 /** Trials of both versions, for `decideGate`. */
 function trialsOf(folder: string, { seed, asks, slopes, ...of }: Manifest): GateTrials {
-  const [challenger, incumbent] = SIDES.map((side) => evidenceOf(readTruthRun(path.join(folder, side)), of[side].id)) as [
-    BeliefEvidence[],
-    BeliefEvidence[],
-  ];
+  const [challenger, incumbent] = SIDES.map((side) =>
+    evidenceOf(readTruthRun(path.join(folder, side)), of[side].id),
+  ) as [BeliefEvidence[], BeliefEvidence[]];
   const both = challenger.flatMap((own) => {
     const other = incumbent.find(({ domain }) => domain === own.domain);
     return other === undefined ? [] : onSameQuestions([own, other]);
@@ -194,7 +262,9 @@ function trialsOf(folder: string, { seed, asks, slopes, ...of }: Manifest): Gate
   return {
     seed,
     trials: asks.includes('score') ? both.flatMap(beliefScores) : [],
-    guards: Object.fromEntries(guards.map((name): [string, TrialInput[]] => [name, byName.flatMap((of) => of[name])])),
+    guards: Object.fromEntries(
+      guards.map((name): [string, TrialInput[]] => [name, byName.flatMap((of) => of[name])]),
+    ),
   };
 }
 
@@ -216,17 +286,32 @@ export interface MeasuredBeliefs {
   readonly evidence: string;
   /** Trials by what they are of; `score` are the gate's own. */
   readonly counts: Readonly<Record<string, number>>;
-  /** Trials without a figure, which neither version is at fault for: a gate is not decided with them. */
+  /**
+   * Trials without a figure, which neither version is at fault for: a gate is not decided with
+   * them.
+   */
   readonly errors: number;
 }
 
-async function gateOf(registry: Registry, number: number): Promise<{ readonly gate: GateState & { seed: string }; readonly of: Manifest }> {
+async function gateOf(
+  registry: Registry,
+  number: number,
+): Promise<{ readonly gate: GateState & { seed: string }; readonly of: Manifest }> {
   const { entries, gates } = (await registry.read()).state;
   const gate = gates[number - 1];
-  if (gate?.seed == null) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${number} with a seed`);
-  const adapterOf = (id: string | null) => (id === null ? null : entries.get(id)!.record.adapter.sha256);
+  if (gate?.seed == null)
+    throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${number} with a seed`);
+  const adapterOf = (id: string | null) =>
+    id === null ? null : entries.get(id)!.record.adapter.sha256;
   const of: Manifest = {
-    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'], without: [], slopes: 'signed' },
+    ...{
+      format: FORMAT,
+      gate: number,
+      seed: gate.seed,
+      asks: ['score'],
+      without: [],
+      slopes: 'signed',
+    },
     challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
     incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
   };
@@ -235,8 +320,9 @@ async function gateOf(registry: Registry, number: number): Promise<{ readonly ga
 
 /**
  * Measures both versions of an open gate, or goes on.
- * @throws IsoproError REGISTRY_REFUSED where the gate is not open; INVALID_ARGUMENT for a policy that asks for nothing of this, or in
- *   another way; ADAPTER_MISMATCH, ADAPTER_CORRUPT; of loadModel and runTruth
+ * @throws IsoproError REGISTRY_REFUSED where the gate is not open; INVALID_ARGUMENT for a policy
+ *   that asks for nothing of this, or in another way; ADAPTER_MISMATCH, ADAPTER_CORRUPT; of
+ *   loadModel and runTruth
  */
 export async function measureBeliefs(
   registry: Registry,
@@ -254,18 +340,30 @@ export async function measureBeliefs(
   const { manifest: file, evidence } = files(out);
   const begun = existsSync(file) ? readManifest(out) : null;
   const settings = readTruthConfig({
-    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(asks), seed: seedOf(known).toString(), threads },
+    ...{
+      domain: [...domain],
+      mode: [mode],
+      problems,
+      maxTokens,
+      eval: evalOf(asks),
+      seed: seedOf(known).toString(),
+      threads,
+    },
     ...{ model: base.name, ...(signer && { signer }) },
   });
   // whatever others have asked since it was begun
-  const without = begun?.without ?? askedElsewhere(settings, areAbout(problemsUsed(registry, reading, number)));
+  const without =
+    begun?.without ?? askedElsewhere(settings, areAbout(problemsUsed(registry, reading, number)));
   const of: Manifest = { ...known, asks, without };
   const config = without.length === 0 ? settings : { ...settings, without };
   makeFolder(out);
   if (begun !== null) {
     const differences = jsonDifferences(asJson(begun), asJson(of));
     if (differences.length > 0)
-      throw new IsoproError('RUN_DIFFERS', `${out} was begun for a gate with other values of ${differences.join(', ')}`);
+      throw new IsoproError(
+        'RUN_DIFFERS',
+        `${out} was begun for a gate with other values of ${differences.join(', ')}`,
+      );
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
   await using model = await loadModel(options.model ?? (await modelOfRecord(base.name)), {
     ...{ fixedThreads: true, ...(threads === 0 ? {} : { threads }), ...(signal && { signal }) },
@@ -273,10 +371,16 @@ export async function measureBeliefs(
   for (const side of SIDES) {
     const entry = of[side].adapter === null ? null : entries.get(of[side].id)!;
     if (entry !== null) requireFit(entry.record, await servingOf(model));
-    using adapter = entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
+    using adapter =
+      entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
     const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
     await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {
-      ...{ out: path.join(out, side), policies: { evaluated, predictor: null }, ...(signal && { signal }), ...(home && { home }) },
+      ...{
+        out: path.join(out, side),
+        policies: { evaluated, predictor: null },
+        ...(signal && { signal }),
+        ...(home && { home }),
+      },
       ...(onProgress && { onProgress: (progress: TruthProgress) => onProgress(side, progress) }),
     });
   }
@@ -286,7 +390,10 @@ export async function measureBeliefs(
   return {
     ...{ folder: out, evidence },
     counts: Object.fromEntries(Object.entries(all).map(([name, each]) => [name, each.length])),
-    errors: Object.values(all).reduce((sum, each) => sum + each.filter(({ error }) => error !== undefined).length, 0),
+    errors: Object.values(all).reduce(
+      (sum, each) => sum + each.filter(({ error }) => error !== undefined).length,
+      0,
+    ),
   };
 }
 
@@ -309,26 +416,45 @@ function faultOf(folder: string, of: Manifest): string | null {
     return asJson({ ...config, domains: start.domains, code: start.code });
   });
   const differences = jsonDifferences(configs[0]!, configs[1]!);
-  if (differences.length > 0) return `the two versions were asked with other values of ${differences.join(', ')}`;
-  const identities = runs.map(({ start }) => start.policy.identity as Readonly<Record<string, Json>>);
-  if (identities[0]!['model'] !== identities[1]!['model']) return 'the two versions are of different models';
+  if (differences.length > 0)
+    return `the two versions were asked with other values of ${differences.join(', ')}`;
+  const identities = runs.map(
+    ({ start }) => start.policy.identity as Readonly<Record<string, Json>>,
+  );
+  if (identities[0]!['model'] !== identities[1]!['model'])
+    return 'the two versions are of different models';
   for (const [i, side] of SIDES.entries())
     if (identities[i]!['kind'] !== 'local' || identities[i]!['adapter'] !== of[side].adapter)
       return `the ${side} is another adapter than the gate's`;
   const { config } = runs[0]!.start;
-  if (config.seed !== seedOf(of).toString() || config.split !== 'test') return 'the questions were not drawn with the seed of the gate';
+  if (config.seed !== seedOf(of).toString() || config.split !== 'test')
+    return 'the questions were not drawn with the seed of the gate';
   if (jsonDifferences(asJson(config.without ?? []), asJson(of.without)).length > 0)
     return 'the runs pass over other questions than gate.json';
-  if (evalOf(of.asks).some((each) => !config.eval.includes(each)) || config.belief !== 'exact' || config.mode.length !== 1)
+  if (
+    evalOf(of.asks).some((each) => !config.eval.includes(each)) ||
+    config.belief !== 'exact' ||
+    config.mode.length !== 1
+  )
     return 'the questions are not those that the guards are about';
-  if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of))) return 'evidence.json is not what the two runs give';
+  if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of)))
+    return 'evidence.json is not what the two runs give';
   return null;
 }
 
-/** Whether the questions are fresh: none that a gate had asked before this one was opened, and none passed over but for that. */
-async function staleness(registry: Registry, { gate, without }: Manifest, { state }: TruthRun): Promise<string | null> {
+/**
+ * Whether the questions are fresh: none that a gate had asked before this one was opened, and none
+ * passed over but for that.
+ */
+async function staleness(
+  registry: Registry,
+  { gate, without }: Manifest,
+  { state }: TruthRun,
+): Promise<string | null> {
   const { events } = await registry.read();
-  const opened = events.findIndex(({ event }) => event.kind === 'gate_opened' && event.gate === gate);
+  const opened = events.findIndex(
+    ({ event }) => event.kind === 'gate_opened' && event.gate === gate,
+  );
   const before = areAbout(problemsUsed(registry, { events: events.slice(0, opened) }, gate));
   if ([...state.problems.values()].some(({ problem, framed }) => before(framed?.of ?? problem.id)))
     return 'it asks what another gate had asked before';
@@ -337,37 +463,64 @@ async function staleness(registry: Registry, { gate, without }: Manifest, { stat
 }
 
 /**
- * Derives the trials again: both runs are judged, the seed, both adapters and every cost are held against the gate.
+ * Derives the trials again: both runs are judged, the seed, both adapters and every cost are held
+ * against the gate.
  * @param registry where the gate is looked up
  * @throws IsoproError where the check cannot be made, as judgeTruthRun
  */
-export async function judgeBeliefGuards({ folder, ...trust }: TruthJudgeOptions, registry: Registry): Promise<BeliefGuardsJudgement> {
+export async function judgeBeliefGuards(
+  { folder, ...trust }: TruthJudgeOptions,
+  registry: Registry,
+): Promise<BeliefGuardsJudgement> {
   const of = readManifest(folder);
   const [challenger, incumbent] = [
     await judgeTruthRun({ folder: path.join(folder, 'challenger'), ...trust }),
     await judgeTruthRun({ folder: path.join(folder, 'incumbent'), ...trust }),
   ];
-  const said = (verdict: BeliefGuardsJudgement['verdict'], failure: string | null): BeliefGuardsJudgement => ({
-    ...{ format: 'isopro.truth-guards-judge.v1', folder, gate: of.gate, verdict, failure, challenger, incumbent },
+  const said = (
+    verdict: BeliefGuardsJudgement['verdict'],
+    failure: string | null,
+  ): BeliefGuardsJudgement => ({
+    ...{
+      format: 'isopro.truth-guards-judge.v1',
+      folder,
+      gate: of.gate,
+      verdict,
+      failure,
+      challenger,
+      incumbent,
+    },
   });
   for (const [side, { verdict, failure }] of [
     ['challenger', challenger],
     ['incumbent', incumbent],
   ] as const)
     if (verdict !== 'pass') return said(verdict, `${side}: ${failure}`);
-  if (!existsSync(files(folder).evidence)) return said('not_ended', 'there is no evidence.json yet: the same command goes on');
+  if (!existsSync(files(folder).evidence))
+    return said('not_ended', 'there is no evidence.json yet: the same command goes on');
   const fault = faultOf(folder, of);
   if (fault !== null) return said('hard_fail', fault);
   const known = await gateOf(registry, of.gate).catch((error: unknown) => {
-    if (error instanceof IsoproError && ['REGISTRY_REFUSED', 'LOG_NOT_FOUND', 'REGISTRY_NOT_FOUND'].includes(error.code)) return null;
+    if (
+      error instanceof IsoproError &&
+      ['REGISTRY_REFUSED', 'LOG_NOT_FOUND', 'REGISTRY_NOT_FOUND'].includes(error.code)
+    )
+      return null;
     throw error;
   });
-  if (known === null) return said('not_verified', `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`);
+  if (known === null)
+    return said(
+      'not_verified',
+      `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`,
+    );
   const { config } = readTruthRun(path.join(folder, 'challenger')).start;
   const stale = await staleness(registry, of, readTruthRun(path.join(folder, 'challenger')));
   if (stale !== null) return said('hard_fail', stale);
   const { without, slopes } = of; // both are held against the signed runs
-  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config), without, slopes }), asJson(of));
+  const differences = jsonDifferences(
+    asJson({ ...known.of, asks: asksOf(known.gate.policy, config), without, slopes }),
+    asJson(of),
+  );
   return differences.length === 0
     ? said('pass', null)
     : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);

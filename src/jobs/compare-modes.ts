@@ -11,7 +11,12 @@ import { openTask } from '../tasks/open-task.js';
 import { openModel } from '../training/open-run.js';
 import type { RunResult } from '../training/result.js';
 import { run, type TrackedRunOptions } from './run.js';
-import { askingOptions, resolveSettings, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import {
+  askingOptions,
+  resolveSettings,
+  type RunSettings,
+  type RunSettingsInput,
+} from '../training/settings.js';
 import { withProfile } from '../training/profile.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../training/modes/greedy.js';
 import type { Method, MethodResult, Mode, ModeContext } from '../training/modes/mode.js';
@@ -43,9 +48,11 @@ export interface CompareOptions extends TrackedRunOptions {
 }
 
 /**
- * Measures the methods named, or all of them. `k` of the sampled ones is what the loop used in tokens over one greedy pass over the
- * test problems: measured where the loop ran, else by the settings, each sequence counting alike.
- * @throws as `run`; INVALID_ARGUMENT where a method that was asked for by its name cannot be measured on the task
+ * Measures the methods named, or all of them. `k` of the sampled ones is what the loop used in
+ * tokens over one greedy pass over the test problems: measured where the loop ran, else by the
+ * settings, each sequence counting alike.
+ * @throws as `run`; INVALID_ARGUMENT where a method that was asked for by its name cannot be
+ *   measured on the task
  */
 export async function compareModes(
   modes: Mode | readonly Mode[],
@@ -57,8 +64,13 @@ export async function compareModes(
   const named = [modes].flat();
   const all = named.includes('all');
   const wanted = (method: Method): boolean => all || named.includes(method);
-  const loop = wanted('isopro') ? await run({ ...input, profile: settings.profile }, runOptions) : null;
-  await using task = await openTask(settings.task, { ...askingOptions(settings), verifierThreads: options.verifierThreads ?? 1 });
+  const loop = wanted('isopro')
+    ? await run({ ...input, profile: settings.profile }, runOptions)
+    : null;
+  await using task = await openTask(settings.task, {
+    ...askingOptions(settings),
+    verifierThreads: options.verifierThreads ?? 1,
+  });
   await using model = await openModel(settings, options.signal);
   const { problems } = await evaluationSet(task, 'test', settings.evaluation.testSize);
   const context: ModeContext = {
@@ -66,7 +78,12 @@ export async function compareModes(
     backend: localBackend(model),
     task,
     problems,
-    hasRoom: (dialogue) => hasRoom(model.renderChat(dialogue).tokenIds.length, settings.sampling.maxTokens, contextOf(model.limits)),
+    hasRoom: (dialogue) =>
+      hasRoom(
+        model.renderChat(dialogue).tokenIds.length,
+        settings.sampling.maxTokens,
+        contextOf(model.limits),
+      ),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
     ...(onMethod === undefined ? {} : { onProgress: onMethod }),
   };
@@ -77,12 +94,24 @@ export async function compareModes(
     try {
       methods.push(await measure(context));
     } catch (error) {
-      if (!all || !(error instanceof IsoproError) || !['INVALID_ARGUMENT', 'CONTEXT_OVERFLOW'].includes(error.code)) throw error;
+      if (
+        !all ||
+        !(error instanceof IsoproError) ||
+        !['INVALID_ARGUMENT', 'CONTEXT_OVERFLOW'].includes(error.code)
+      )
+        throw error;
       skipped.push({ method, reason: error.message });
     }
   }
   const sampled = SAMPLED.filter(wanted);
-  if (sampled.length > 0) methods.push(...(await sampledMethods(context, sampled, equalTokens(settings, problems.length, loop, methods))));
+  if (sampled.length > 0)
+    methods.push(
+      ...(await sampledMethods(
+        context,
+        sampled,
+        equalTokens(settings, problems.length, loop, methods),
+      )),
+    );
   if (loop !== null) {
     const { test, failures, seconds } = loop;
     methods.push({
@@ -105,7 +134,9 @@ export async function compareModes(
   };
   if (loop !== null) {
     // beside the log: methods that need no training are no part of the run
-    await writeFileAtomically(runPaths(loop.folder).comparison, [Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`)]);
+    await writeFileAtomically(runPaths(loop.folder).comparison, [
+      Buffer.from(`${JSON.stringify(comparison, null, 2)}\n`),
+    ]);
     const { writeReport } = await import('../report/write-report.js');
     await writeReport(loop.folder);
   }
@@ -116,10 +147,17 @@ export async function compareModes(
 const loopTokens = ({ iterations }: RunResult): number =>
   iterations.reduce((sum, { tokens: { sampled, trained } }) => sum + sampled + trained, 0);
 
-function equalTokens(settings: RunSettings, problems: number, loop: RunResult | null, methods: readonly MethodResult[]): number {
+function equalTokens(
+  settings: RunSettings,
+  problems: number,
+  loop: RunResult | null,
+  methods: readonly MethodResult[],
+): number {
   const greedy = methods.find(({ method }) => method === 'zero-shot');
   const { iterations, sampling, optimiser } = settings;
-  const sequences = iterations * (sampling.rollouts + optimiser.stepsPerIteration * optimiser.batchSize);
-  const ratio = loop !== null && greedy !== undefined ? loopTokens(loop) / greedy.tokens : sequences / problems;
+  const sequences =
+    iterations * (sampling.rollouts + optimiser.stepsPerIteration * optimiser.batchSize);
+  const ratio =
+    loop !== null && greedy !== undefined ? loopTokens(loop) / greedy.tokens : sequences / problems;
   return Math.max(1, Math.round(ratio));
 }

@@ -1,4 +1,7 @@
-/** Canary problems: the version in use and the one before asked the same fresh ones, and what came of it posted batch by batch. */
+/**
+ * Canary problems: the version in use and the one before asked the same fresh ones, and what came
+ * of it posted batch by batch.
+ */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
 import { observe, type Observation } from '../registry/canary.js';
@@ -12,9 +15,10 @@ export interface CanaryMeasurement extends Observation {
 }
 
 /**
- * Stops where the version before was put back. The problems are drawn with the last signed head, which nobody knew when the version was
- * trained.
- * @throws IsoproError REGISTRY_REFUSED where the name stands for no adapter, or nothing is before it; as measureVersions, observe
+ * Stops where the version before was put back. The problems are drawn with the last signed head,
+ * which nobody knew when the version was trained.
+ * @throws IsoproError REGISTRY_REFUSED where the name stands for no adapter, or nothing is before
+ *   it; as measureVersions, observe
  */
 export async function measureCanary(
   registry: Registry,
@@ -24,14 +28,23 @@ export async function measureCanary(
   const reading = await registry.read();
   const { state, heads, records } = reading;
   const current = state.alias(slot, alias)?.current ?? null;
-  if (current === null) throw new IsoproError('REGISTRY_REFUSED', `${aliasText(slot, alias)} names no adapter that could be watched`);
+  if (current === null)
+    throw new IsoproError(
+      'REGISTRY_REFUSED',
+      `${aliasText(slot, alias)} names no adapter that could be watched`,
+    );
   const before = state.rollbackTarget(slot, alias);
   const versions = {
     scenario: slot.scenario,
     newer: state.entries.get(current)!,
     older: before === null ? null : state.entries.get(before)!,
   };
-  const draw = { seed: hash('sha256', heads.at(-1)!.text), purpose: 'canary', round: records, used: problemsUsed(registry, reading) };
+  const draw = {
+    seed: hash('sha256', heads.at(-1)!.text),
+    purpose: 'canary',
+    round: records,
+    used: problemsUsed(registry, reading),
+  };
   let seen: Observation | undefined;
   const problems = await measureVersions(registry, versions, draw, options, async ({ trials }) => {
     seen = await observe(registry, { slot, alias, trials });

@@ -1,4 +1,7 @@
-/** A gate from beginning to end: problems drawn with its seed, both versions asked the same ones, a decision after every batch. */
+/**
+ * A gate from beginning to end: problems drawn with its seed, both versions asked the same ones, a
+ * decision after every batch.
+ */
 import { IsoproError } from '../errors.js';
 import { gatePolicy, type GatePolicyInput } from '../gate/policy.js';
 import type { TrialInput } from '../gate/trials.js';
@@ -22,7 +25,10 @@ export interface GateMeasureOptions extends MeasureOptions {
   readonly guards?: Pick<GateTrials, 'seed' | 'guards'>;
 }
 
-/** Trials of a gate as they come in: one that came out stays as it is, one that failed gives way to its repetition. */
+/**
+ * Trials of a gate as they come in: one that came out stays as it is, one that failed gives way to
+ * its repetition.
+ */
 class Measured {
   readonly all: TrialInput[];
   readonly #gate: number;
@@ -49,7 +55,10 @@ class Measured {
         throw new IsoproError(
           'GATE_EVIDENCE_INVALID',
           `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier} before, and this is ${trial.epoch} by ${trial.verifier}`,
-          { remedy: 'Continue with the model, the task and the flags that its first problems were measured with.' },
+          {
+            remedy:
+              'Continue with the model, the task and the flags that its first problems were measured with.',
+          },
         );
       const place = this.#places.get(this.#placeOf(trial));
       if (place === undefined) this.#places.set(this.#placeOf(trial), this.all.push(trial) - 1);
@@ -62,27 +71,38 @@ class Measured {
 const LENGTH = 'length';
 
 /**
- * Asked before a gate begins, so that no attempt is spent. A policy of another form passes: beginning the gate says what is wrong with it.
+ * Asked before a gate begins, so that no attempt is spent. A policy of another form passes:
+ * beginning the gate says what is wrong with it.
  * @param measured names of guards whose trials were measured elsewhere
  * @throws IsoproError INVALID_ARGUMENT where it has a guard whose trials come from elsewhere
  */
-export function requireMeasurable(policy: GatePolicyInput | undefined, measured: readonly string[] = []): void {
+export function requireMeasurable(
+  policy: GatePolicyInput | undefined,
+  measured: readonly string[] = [],
+): void {
   const asked = gatePolicy.safeParse(policy);
   const known = [LENGTH, ...measured];
-  const foreign = asked.success ? asked.data.guards.filter(({ name }) => !known.includes(name)).map(({ name }) => name) : [];
+  const foreign = asked.success
+    ? asked.data.guards.filter(({ name }) => !known.includes(name)).map(({ name }) => name)
+    : [];
   if (foreign.length > 0)
-    throw new IsoproError('INVALID_ARGUMENT', `the trials of guard ${foreign.join(', ')} are not measured with the gate's own`, {
-      remedy:
-        `Measured here is ${LENGTH}, the tokens of a reply. Begin the gate with --open, measure the others for it (\`truth guards\`) ` +
-        'and give them with --guards; or give all trials with --evidence.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the trials of guard ${foreign.join(', ')} are not measured with the gate's own`,
+      {
+        remedy:
+          `Measured here is ${LENGTH}, the tokens of a reply. Begin the gate with --open, measure the others for it (\`truth guards\`) ` +
+          'and give them with --guards; or give all trials with --evidence.',
+      },
+    );
 }
 
 /**
- * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it goes on from the trials that are kept,
- * and asks again where one failed. A policy that is about scores gets the task's.
- * @throws IsoproError REGISTRY_REFUSED where it is not open; GATE_EVIDENCE_INVALID where it was measured in another way before; as
- * measureVersions, decideGate
+ * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it
+ * goes on from the trials that are kept, and asks again where one failed. A policy that is about
+ * scores gets the task's.
+ * @throws IsoproError REGISTRY_REFUSED where it is not open; GATE_EVIDENCE_INVALID where it was
+ * measured in another way before; as measureVersions, decideGate
  */
 export async function measureGate(
   registry: Registry,
@@ -92,10 +112,14 @@ export async function measureGate(
   const reading = await registry.read();
   const { entries, gates } = reading.state;
   const gate = gates[number - 1];
-  if (gate?.seed == null || !isOpen(gate)) throw new IsoproError('REGISTRY_REFUSED', `gate ${number} is not open`);
+  if (gate?.seed == null || !isOpen(gate))
+    throw new IsoproError('REGISTRY_REFUSED', `gate ${number} is not open`);
   const { challenger, incumbent, seed, slot, policy } = gate;
   if (elsewhere !== undefined && elsewhere.seed !== seed)
-    throw new IsoproError('REGISTRY_REFUSED', `the guards are of the seed ${elsewhere.seed.slice(0, 64)}, and gate ${number} drew ${seed}`);
+    throw new IsoproError(
+      'REGISTRY_REFUSED',
+      `the guards are of the seed ${elsewhere.seed.slice(0, 64)}, and gate ${number} drew ${seed}`,
+    );
   const others = Object.entries(elsewhere?.guards ?? {});
   requireMeasurable(
     policy,
@@ -111,22 +135,42 @@ export async function measureGate(
   const trials = new Measured(number, earlier.trials(null));
   const lengths = new Measured(number, isShort ? earlier.trials(LENGTH) : []);
   const failed = new Set([...trials.failed(), ...lengths.failed()]);
-  const answered = new Set(trials.all.map(({ problem }) => problem).filter((problem) => !failed.has(problem)));
-  const draw = { seed, purpose: 'gate', round: number, used: problemsUsed(registry, reading, number), answered };
-  const guarded = policy.guards.length > 0 && { guards: { ...Object.fromEntries(others), ...(isShort ? { [LENGTH]: lengths.all } : {}) } };
+  const answered = new Set(
+    trials.all.map(({ problem }) => problem).filter((problem) => !failed.has(problem)),
+  );
+  const draw = {
+    seed,
+    purpose: 'gate',
+    round: number,
+    used: problemsUsed(registry, reading, number),
+    answered,
+  };
+  const guarded = policy.guards.length > 0 && {
+    guards: { ...Object.fromEntries(others), ...(isShort ? { [LENGTH]: lengths.all } : {}) },
+  };
   const scored = policy.kind !== 'e-process' || policy.measure === 'score';
   let decision: Decided | undefined;
-  const problems = await measureVersions(registry, versions, draw, { ...options, scored }, async (batch) => {
-    trials.take(batch.trials);
-    lengths.take(batch.lengths);
-    decision = await decideGate(registry, number, { seed, trials: trials.all, ...guarded });
-    return decision.decision !== 'needs-more-trials';
-  });
+  const problems = await measureVersions(
+    registry,
+    versions,
+    draw,
+    { ...options, scored },
+    async (batch) => {
+      trials.take(batch.trials);
+      lengths.take(batch.lengths);
+      decision = await decideGate(registry, number, { seed, trials: trials.all, ...guarded });
+      return decision.decision !== 'needs-more-trials';
+    },
+  );
   return { gate, decision: decision!, problems };
 }
 
 /** Opens a gate and measures it. */
-export async function runGate(registry: Registry, request: GateRequest, options: MeasureOptions): Promise<GateMeasurement> {
+export async function runGate(
+  registry: Registry,
+  request: GateRequest,
+  options: MeasureOptions,
+): Promise<GateMeasurement> {
   requireMeasurable(request.policy);
   const { gate } = await openGate(registry, request);
   return measureGate(registry, gate, options);

@@ -30,8 +30,8 @@ export interface MeasureOptions {
   /** Default: the scenario. */
   readonly task?: string;
   /**
-   * Default: as the newer version's run asked, else with a chain of thought and 512 tokens; system prompt, examples, stop strings and
-   * turns are that run's.
+   * Default: as the newer version's run asked, else with a chain of thought and 512 tokens; system
+   * prompt, examples, stop strings and turns are that run's.
    */
   readonly style?: PromptStyle;
   readonly maxTokens?: number;
@@ -39,7 +39,9 @@ export interface MeasureOptions {
   readonly threads?: number;
   /** Problems between two decisions. */
   readonly batch?: number;
-  /** The task's own score where its verdict has one, in place of 1 for a pass and 0 for a failure. */
+  /**
+   * The task's own score where its verdict has one, in place of 1 for a pass and 0 for a failure.
+   */
   readonly scored?: boolean;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
@@ -53,7 +55,9 @@ export interface Draw {
   readonly round: number;
   /** Ids of problems that are fresh no more. */
   readonly used: ReadonlySet<string>;
-  /** Ids of problems that both were asked before, which are not asked again; they count as asked. */
+  /**
+   * Ids of problems that both were asked before, which are not asked again; they count as asked.
+   */
   readonly answered?: ReadonlySet<string>;
 }
 
@@ -74,54 +78,89 @@ export interface MeasuredBatch {
 }
 
 /** Of a run's settings as a record holds them. */
-const asked = z.object({ sampling: z.object({ style: z.enum(PROMPT_STYLES), maxTokens: z.int().min(1) }) });
+const asked = z.object({
+  sampling: z.object({ style: z.enum(PROMPT_STYLES), maxTokens: z.int().min(1) }),
+});
 
-function askedAs({ record: { settings } }: Entry): { readonly style: PromptStyle; readonly maxTokens: number } {
+function askedAs({ record: { settings } }: Entry): {
+  readonly style: PromptStyle;
+  readonly maxTokens: number;
+} {
   const parsed = asked.safeParse(settings);
   return parsed.success ? parsed.data.sampling : { style: 'cot', maxTokens: 512 };
 }
 
-/** A task with few problems may repeat itself; after so many draws for each one wanted there are too few. */
+/**
+ * A task with few problems may repeat itself; after so many draws for each one wanted there are too
+ * few.
+ */
 const DRAWS = 8;
 
 /**
  * Tier by tier in turn, by the seed alone: none of the evaluation sets, and none that was used.
  * @throws IsoproError INVALID_ARGUMENT where the task cannot make so many
  */
-async function drawProblems(task: OpenTask, { seed, purpose, round, used }: Draw, count: number): Promise<Problem[]> {
+async function drawProblems(
+  task: OpenTask,
+  { seed, purpose, round, used }: Draw,
+  count: number,
+): Promise<Problem[]> {
   if (task.rows !== undefined)
-    throw new IsoproError('INVALID_ARGUMENT', `the problems of ${task.id} are rows of a file: none of them is fresh`, {
-      remedy: 'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the problems of ${task.id} are rows of a file: none of them is fresh`,
+      {
+        remedy:
+          'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
+      },
+    );
   const taken = new Set([...(await wholeSets(task)).map(({ id }) => id), ...used]);
   const problems: Problem[] = [];
   const runSeed = BigInt(`0x${seed.slice(0, 16)}`);
   for (let sample = 0; problems.length < count && sample < DRAWS * count; sample++) {
     const tier = task.tiers[problems.length % task.tiers.length]!.id;
-    const problem = await task.generate(tier, deriveSeed({ runSeed, purpose, iteration: round, problemId: tier, sample }));
+    const problem = await task.generate(
+      tier,
+      deriveSeed({ runSeed, purpose, iteration: round, problemId: tier, sample }),
+    );
     if (taken.has(problem.id)) continue;
     taken.add(problem.id);
     problems.push(problem);
   }
   if (problems.length < count)
-    throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no ${count} fresh problems: ${problems.length} were found`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${task.id} has no ${count} fresh problems: ${problems.length} were found`,
+    );
   return problems;
 }
 
 /** Problems of the trials that the registry keeps, those of guards too, but of one gate. */
-export function problemsUsed({ paths }: Registry, { events }: Pick<Reading, 'events'>, but: number | null = null): Set<string> {
+export function problemsUsed(
+  { paths }: Registry,
+  { events }: Pick<Reading, 'events'>,
+  but: number | null = null,
+): Set<string> {
   const used = new Set<string>();
   for (const { event } of events) {
-    const isKept = event.kind === 'observed' || (event.kind === 'gate_decided' && event.gate !== but);
+    const isKept =
+      event.kind === 'observed' || (event.kind === 'gate_decided' && event.gate !== but);
     if (!isKept || !existsSync(paths.trials(event.evidence))) continue;
-    const { trials, guards = {} } = readJson(paths.trials(event.evidence)) as { trials: Trials; guards?: Record<string, Trials> };
+    const { trials, guards = {} } = readJson(paths.trials(event.evidence)) as {
+      trials: Trials;
+      guards?: Record<string, Trials>;
+    };
     for (const { problem } of [trials, ...Object.values(guards)].flat()) used.add(problem);
   }
   return used;
 }
 
 /** Null: the base without an adapter. */
-async function loadVersion(registry: Registry, model: Model, entry: Entry | null): Promise<Adapter | null> {
+async function loadVersion(
+  registry: Registry,
+  model: Model,
+  entry: Entry | null,
+): Promise<Adapter | null> {
   if (entry === null) return null;
   requireFit(entry.record, await servingOf(model));
   return model.loadAdapter(await registry.requireBytes(entry.record));
@@ -130,7 +169,8 @@ async function loadVersion(registry: Registry, model: Model, entry: Entry | null
 /**
  * Asks both versions greedily, in the way that the newer one's run asked.
  * @param onBatch true: that is enough
- * @throws IsoproError ADAPTER_MISMATCH where the two have not both this base; as loadModel, openTask
+ * @throws IsoproError ADAPTER_MISMATCH where the two have not both this base; as loadModel,
+ *   openTask
  */
 export async function measureVersions(
   registry: Registry,
@@ -147,19 +187,30 @@ export async function measureVersions(
   const drawn = await drawProblems(task, draw, options.problems);
   const problems = drawn.filter(({ id }) => draw.answered?.has(id) !== true);
   const before = drawn.length - problems.length;
-  await using model = await loadModel(options.model ?? (await modelOfRecord(newer.record.base.name)), {
-    fixedThreads: true,
-    ...(options.threads === undefined ? {} : { threads: options.threads }),
-    ...(signal === undefined ? {} : { signal }),
-  });
+  await using model = await loadModel(
+    options.model ?? (await modelOfRecord(newer.record.base.name)),
+    {
+      fixedThreads: true,
+      ...(options.threads === undefined ? {} : { threads: options.threads }),
+      ...(signal === undefined ? {} : { signal }),
+    },
+  );
   using one = await loadVersion(registry, model, newer);
   using other = await loadVersion(registry, model, older);
   const versions = [
     [newer.id, one],
     [older?.id ?? BASE_VERSION, other],
   ] as const;
-  const verifier = task.source.kind === 'built-in' ? `${task.id} ${task.version}` : task.source.sha256;
-  const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens, ...asking });
+  const verifier =
+    task.source.kind === 'built-in' ? `${task.id} ${task.version}` : task.source.sha256;
+  const epoch = JSON.stringify({
+    task: task.version,
+    model: await model.hash(),
+    renderer: model.rendererId,
+    style,
+    maxTokens,
+    ...asking,
+  });
   for (let at = 0; ; at += batch) {
     const next = problems.slice(at, at + batch);
     const done = before + at + next.length;
@@ -175,9 +226,15 @@ export async function measureVersions(
       for (const { problemId: problem, kind, why, score, tokens } of outcomes) {
         const trial = { version, task: task.id, epoch, verifier, problem };
         const passed = Number(kind === 'pass');
-        const result = kind === 'none' ? { error: why[0]?.slice(0, 400) ?? 'no verdict' } : { score: scored ? (score ?? passed) : passed };
+        const result =
+          kind === 'none'
+            ? { error: why[0]?.slice(0, 400) ?? 'no verdict' }
+            : { score: scored ? (score ?? passed) : passed };
         trials.push({ ...trial, ...result });
-        lengths.push({ ...trial, ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }) });
+        lengths.push({
+          ...trial,
+          ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }),
+        });
       }
     }
     const isEnough = await onBatch({ trials, lengths, done });

@@ -22,7 +22,11 @@ function logRoot(folder: string): string {
   const reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
   try {
     const head = reader.checkpoints().at(-1);
-    if (head === undefined) throw new IsoproError('INVALID_ARGUMENT', `the log of the run in ${folder} has no signed head`);
+    if (head === undefined)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `the log of the run in ${folder} has no signed head`,
+      );
     return head.root;
   } finally {
     reader.close();
@@ -30,15 +34,25 @@ function logRoot(folder: string): string {
 }
 
 /**
- * Publishes what a run submitted, with its settings, its base, how it was asked, and its log as data and evidence.
- * @throws IsoproError INVALID_ARGUMENT where the run has not ended or trained nothing; as Registry.publish
+ * Publishes what a run submitted, with its settings, its base, how it was asked, and its log as
+ * data and evidence.
+ * @throws IsoproError INVALID_ARGUMENT where the run has not ended or trained nothing; as
+ *   Registry.publish
  */
-export async function publishRun(registry: Registry, folder: string, { parent = null }: PublishOptions = {}): Promise<Published> {
+export async function publishRun(
+  registry: Registry,
+  folder: string,
+  { parent = null }: PublishOptions = {},
+): Promise<Published> {
   const { runId, start, result } = readManifest(folder);
   if (result?.adapter == null)
-    throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} ${result === null ? 'has not ended' : 'trained nothing'}`, {
-      remedy: 'Publish a run that ended with an adapter.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the run in ${folder} ${result === null ? 'has not ended' : 'trained nothing'}`,
+      {
+        remedy: 'Publish a run that ended with an adapter.',
+      },
+    );
   const { model, evaluation, settings, task } = start;
   const root = logRoot(folder);
   const { test, accepted } = readResult(folder);
@@ -55,7 +69,10 @@ export async function publishRun(registry: Registry, folder: string, { parent = 
       answersOf: [`run:${runId}`],
     },
     evidence: [
-      { description: `log of run ${runId}: ${before} before, ${after} after, on its ${test.after.n} test problems`, sha256: root },
+      {
+        description: `log of run ${runId}: ${before} before, ${after} after, on its ${test.after.n} test problems`,
+        sha256: root,
+      },
     ],
     lineage: { parent, producedBy: [`run:${runId}`] },
   });
@@ -67,7 +84,10 @@ export interface FileOptions extends PublishOptions {
   readonly settings?: AdapterRecord['settings'];
 }
 
-/** Publishes a GGUF that no run of this program made. How it was asked is not known, so that is not compared when it is used. */
+/**
+ * Publishes a GGUF that no run of this program made. How it was asked is not known, so that is not
+ * compared when it is used.
+ */
 export async function publishFile(
   registry: Registry,
   file: string,
@@ -75,5 +95,10 @@ export async function publishFile(
 ): Promise<Published> {
   const { path: base } = await resolveModel(model, { download: false });
   const name = path.basename(model); // no folder of this machine
-  return registry.publish({ file, base: { name, sha256: await hashFile(base) }, settings, lineage: { parent, producedBy: [] } });
+  return registry.publish({
+    file,
+    base: { name, sha256: await hashFile(base) },
+    settings,
+    lineage: { parent, producedBy: [] },
+  });
 }

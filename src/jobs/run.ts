@@ -10,14 +10,17 @@ import { Trackers, type TrackerName } from '../trackers/trackers.js';
 
 export interface TrackedRunOptions extends RunOptions {
   /**
-   * Trackers that get a row of figures an iteration, in `trackers/` of the run folder. The log and the adapter are the same with and
-   * without; what a tracker cannot write is a notice.
+   * Trackers that get a row of figures an iteration, in `trackers/` of the run folder. The log and
+   * the adapter are the same with and without; what a tracker cannot write is a notice.
    */
   readonly logTo?: readonly TrackerName[];
 }
 
 /** Hooks that log as well; `end` is to be called last. */
-function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hooks: RunHooks; end(status: 'finished' | 'failed'): void } {
+function tracked(
+  names: readonly TrackerName[],
+  hooks: RunHooks,
+): { readonly hooks: RunHooks; end(status: 'finished' | 'failed'): void } {
   let trackers: Trackers | undefined;
   const notice = (text: string): void => hooks.onNotice?.(text);
   return {
@@ -59,11 +62,16 @@ function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hoo
 }
 
 /**
- * Trains an adapter by the model's own verified answers and measures it on problems that it never saw. The same settings on the same
- * folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
- * @throws IsoproError as `run` of src/training/run.ts, WRITE_FAILED; after any of them the same call goes on
+ * Trains an adapter by the model's own verified answers and measures it on problems that it never
+ * saw. The same settings on the same folder go on where an interrupted run stopped, and end with
+ * the same adapter; a folder whose run has ended gives its result again.
+ * @throws IsoproError as `run` of src/training/run.ts, WRITE_FAILED; after any of them the same
+ *   call goes on
  */
-export async function run(input: RunSettingsInput = {}, { logTo = [], ...options }: TrackedRunOptions = {}): Promise<RunResult> {
+export async function run(
+  input: RunSettingsInput = {},
+  { logTo = [], ...options }: TrackedRunOptions = {},
+): Promise<RunResult> {
   const { hooks, end } = tracked(logTo, options);
   let status: 'finished' | 'failed' = 'failed';
   const hooked = logTo.length === 0 ? options : { ...options, ...hooks };
@@ -85,10 +93,14 @@ export async function run(input: RunSettingsInput = {}, { logTo = [], ...options
   return result;
 }
 
-/** Of a run that had ended before, one that is there stays: it may have been written by a later version, or on purpose. */
+/**
+ * Of a run that had ended before, one that is there stays: it may have been written by a later
+ * version, or on purpose.
+ */
 async function writeReportOf(folder: string, hasBegun: boolean): Promise<void> {
   if (!hasBegun && existsSync(runPaths(folder).report)) return;
-  const { writeReport } = await import('../report/write-report.js'); // the chart library is not needed before
+  // the chart library is not needed before
+  const { writeReport } = await import('../report/write-report.js');
   await writeReport(folder);
   durable('run.report');
 }

@@ -1,4 +1,7 @@
-/** A LoRA adapter from examples, in one call: what `isopro-native train` does with a file, for programs. */
+/**
+ * A LoRA adapter from examples, in one call: what `isopro-native train` does with a file, for
+ * programs.
+ */
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
 import { hashFile } from '../engine/adapter.js';
@@ -20,7 +23,12 @@ import { seed, type Seed } from '../engine/seed.js';
 import { tokenisedPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { createTrainer, type Trainer, type TrainSequence } from '../engine/trainer.js';
 import { unreadNote } from '../engine/row-members.js';
-import { exampleOf, tokenisedExamples, type NamedExample, type Row } from '../engine/training-examples.js';
+import {
+  exampleOf,
+  tokenisedExamples,
+  type NamedExample,
+  type Row,
+} from '../engine/training-examples.js';
 
 export interface TrainStep {
   readonly step: number;
@@ -34,17 +42,20 @@ export interface TrainStep {
 
 export interface TrainAdapterOptions {
   /**
-   * Rows in the forms that `train --data` reads: `{messages}`, `{prompt, completion}`, `{text}`, `{instruction, input, output}` or
-   * `{conversations}`; for `dpo` pairs, `{prompt, chosen, rejected}`.
+   * Rows in the forms that `train --data` reads: `{messages}`, `{prompt, completion}`, `{text}`,
+   * `{instruction, input, output}` or `{conversations}`; for `dpo` pairs,
+   * `{prompt, chosen, rejected}`.
    */
   readonly examples: readonly object[];
-  /** `sft` (default): the likelihood of the answers; `dpo`: of the preferred ones before the others. */
+  /**
+   * `sft` (default): the likelihood of the answers; `dpo`: of the preferred ones before the others.
+   */
   readonly objective?: 'sft' | 'dpo';
   /** dpo: how strongly the model is held to the base. Default 0.1. */
   readonly beta?: number;
   /**
-   * Rows that are not trained on: the loss on them is measured before the first step and ten times on the way, and the adapter with the
-   * lowest is the one that is kept.
+   * Rows that are not trained on: the loss on them is measured before the first step and ten times
+   * on the way, and the adapter with the lowest is the one that is kept.
    */
   readonly validation?: readonly object[];
   /** Measurements without a lower loss after which training ends; 0: never. Default 3. */
@@ -84,7 +95,10 @@ export interface TrainedAdapter {
   readonly examples: number;
   /** Examples that were left out because they were too long. */
   readonly tooLong: number;
-  /** What of the rows is not learned, or otherwise than it is written, in words; `train` prints these. */
+  /**
+   * What of the rows is not learned, or otherwise than it is written, in words; `train` prints
+   * these.
+   */
   readonly notes: readonly string[];
   /** Of each step. */
   readonly losses: readonly number[];
@@ -126,38 +140,56 @@ interface Material<Example> {
 }
 
 /**
- * Trains an adapter on answers, or on pairs of a preferred answer and another. The same settings give the same file as `train` with
- * `--validation 0`, or with `--validation-data` of the same rows.
+ * Trains an adapter on answers, or on pairs of a preferred answer and another. The same settings
+ * give the same file as `train` with `--validation 0`, or with `--validation-data` of the same
+ * rows.
  * @param model of which it is an adapter; it goes on being usable
- * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there already, TEMPLATE_INVALID, NUMERIC_FAILURE,
- * OUT_OF_MEMORY, ABORTED; then no file is written
+ * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there
+ * already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then no file is written
  */
-export async function trainAdapter(model: Model, options: TrainAdapterOptions): Promise<TrainedAdapter> {
+export async function trainAdapter(
+  model: Model,
+  options: TrainAdapterOptions,
+): Promise<TrainedAdapter> {
   const valid = checked(optionsSchema, options, 'options');
   if (!valid.overwrite && existsSync(valid.out))
     throw new IsoproError('INVALID_ARGUMENT', `options.out: ${valid.out} is there already`, {
       remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
     });
-  return valid.objective === 'dpo' ? train(model, valid, await pairsOf(model, valid)) : train(model, valid, answersOf(model, valid));
+  return valid.objective === 'dpo'
+    ? train(model, valid, await pairsOf(model, valid))
+    : train(model, valid, answersOf(model, valid));
 }
 
 const named = (values: readonly object[], option: 'examples' | 'validation'): Row[] =>
   values.map((value, at) => ({ value, name: `options.${option}[${at}]` }));
 
-const longest = (model: Model, { maxTokens }: Valid): number => Math.min(maxTokens, model.info.trainedContext);
+const longest = (model: Model, { maxTokens }: Valid): number =>
+  Math.min(maxTokens, model.info.trainedContext);
 
 function answersOf(model: Model, valid: Valid): Material<TrainSequence> {
-  const tokenised = (rows: readonly NamedExample[]) => tokenisedExamples(rows, model, longest(model, valid));
+  const tokenised = (rows: readonly NamedExample[]) =>
+    tokenisedExamples(rows, model, longest(model, valid));
   const rows = named(valid.examples, 'examples').map(exampleOf);
   const { sequences: examples, tooLong, notes } = tokenised(rows);
-  const held = valid.validation === undefined ? [] : tokenised(named(valid.validation, 'validation').map(exampleOf)).sequences;
-  return { examples, held, tooLong, notes: [...unreadNote(rows), ...notes], learning: async (trainer) => likelihood(trainer) };
+  const held =
+    valid.validation === undefined
+      ? []
+      : tokenised(named(valid.validation, 'validation').map(exampleOf)).sequences;
+  return {
+    examples,
+    held,
+    tooLong,
+    notes: [...unreadNote(rows), ...notes],
+    learning: async (trainer) => likelihood(trainer),
+  };
 }
 
 async function pairsOf(model: Model, valid: Valid): Promise<Material<PreferencePair>> {
   const read = (values: readonly Row[]) => tokenisedPairs(values, model, longest(model, valid));
   const { pairs: examples, tooLong, notes } = await read(named(valid.examples, 'examples'));
-  const held = valid.validation === undefined ? [] : (await read(named(valid.validation, 'validation'))).pairs;
+  const held =
+    valid.validation === undefined ? [] : (await read(named(valid.validation, 'validation'))).pairs;
   const { batchSize, beta, signal } = valid;
   const how = { batchSize, ...(signal === undefined ? {} : { signal }) };
   const learning = async (trainer: Trainer): Promise<Learning<PreferencePair>> =>
@@ -170,7 +202,19 @@ async function train<Example>(
   valid: Valid,
   { examples, held, tooLong, notes, learning }: Material<Example>,
 ): Promise<TrainedAdapter> {
-  const { out, rank, alpha, topLayers, objective, epochs, batchSize, patience, seed: order, signal, onStep } = valid;
+  const {
+    out,
+    rank,
+    alpha,
+    topLayers,
+    objective,
+    epochs,
+    batchSize,
+    patience,
+    seed: order,
+    signal,
+    onStep,
+  } = valid;
   const planned = stepsOf(examples.length, batchSize, epochs);
   await using trainer = await createTrainer(model, {
     seed: order,
@@ -179,7 +223,13 @@ async function train<Example>(
     optimiser: optimiserOf(valid.learningRate ?? LEARNING_RATES[objective], 'cosine', planned),
   });
   const validation = { examples: held, every: Math.max(1, Math.ceil(planned / 10)), patience };
-  const plan = { examples, batchSize, steps: planned, seed: order, ...(held.length === 0 ? {} : { validation }) };
+  const plan = {
+    examples,
+    batchSize,
+    steps: planned,
+    seed: order,
+    ...(held.length === 0 ? {} : { validation }),
+  };
   const losses: number[] = [];
   const measured: ValidationLoss[] = [];
   let best = 0;
@@ -193,7 +243,12 @@ async function train<Example>(
         await trainer.exportAdapter(bestFile);
       } else {
         losses.push(event.stats.loss);
-        onStep?.({ step: event.stats.step, steps: planned, loss: event.stats.loss, figures: event.figures });
+        onStep?.({
+          step: event.stats.step,
+          steps: planned,
+          loss: event.stats.loss,
+          figures: event.figures,
+        });
       }
     }
     if (best > 0) renameSync(bestFile, out);
@@ -203,7 +258,15 @@ async function train<Example>(
     throw error;
   }
   return {
-    ...{ path: out, sha256: await hashFile(out), steps: trainer.info.steps, examples: examples.length, tooLong, notes, losses },
+    ...{
+      path: out,
+      sha256: await hashFile(out),
+      steps: trainer.info.steps,
+      examples: examples.length,
+      tooLong,
+      notes,
+      losses,
+    },
     validation: held.length === 0 ? null : { losses: measured, best },
   };
 }

@@ -1,10 +1,17 @@
-/** What a run's log has to train on: a row a rollout, as `train --data` reads them, each with the record that it comes from. */
+/**
+ * What a run's log has to train on: a row a rollout, as `train --data` reads them, each with the
+ * record that it comes from.
+ */
 import type { LogRecord } from '../log/read.js';
 import { iterationReport } from '../run-folder/evaluation-records.js';
 import { isTrainedOn } from '../run-folder/derived.js';
 import { gate } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { readRolloutsRecord, type ProblemRecord, type RolloutRecord } from '../run-folder/rollout-records.js';
+import {
+  readRolloutsRecord,
+  type ProblemRecord,
+  type RolloutRecord,
+} from '../run-folder/rollout-records.js';
 import type { ChatMessage, OpenTask, PromptStyle } from '../tasks/task.js';
 
 export const VERDICTS_EXPORTED = ['pass', 'fail', 'all'] as const;
@@ -17,7 +24,9 @@ export interface RowFilter {
   readonly tiers?: readonly string[] | undefined;
   /** Only what the run itself trained on. */
   readonly trained: boolean;
-  /** Only what the base model said, and no adapter: no run then learns from what it became itself. */
+  /**
+   * Only what the base model said, and no adapter: no run then learns from what it became itself.
+   */
   readonly base: boolean;
   /** Also rollouts of iterations whose adapter the gate took back. */
   readonly rolledBack: boolean;
@@ -43,15 +52,28 @@ export interface TrainingRow {
 }
 
 /** Why a rollout is no row, the first that holds. */
-export const LEFT_OUT = ['undecided', 'cutOff', 'rolledBack', 'verdict', 'score', 'tier', 'untrained', 'adapter'] as const;
+export const LEFT_OUT = [
+  'undecided',
+  'cutOff',
+  'rolledBack',
+  'verdict',
+  'score',
+  'tier',
+  'untrained',
+  'adapter',
+] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
 
-/** Iterations whose adapter the gate took back; what is put back at the end, to be submitted, takes back none. */
+/**
+ * Iterations whose adapter the gate took back; what is put back at the end, to be submitted, takes
+ * back none.
+ */
 export function rolledBackIterations(records: Iterable<LogRecord>): Set<number> {
   const found = new Set<number>();
   const over = new Set<number>();
   for (const record of records) {
-    if (record.payload.kind === 'iteration_report') over.add(readRecord(iterationReport, record).iteration);
+    if (record.payload.kind === 'iteration_report')
+      over.add(readRecord(iterationReport, record).iteration);
     if (record.payload.kind !== 'gate') continue;
     const { iteration } = readRecord(gate, record);
     if (!over.has(iteration)) found.add(iteration);
@@ -59,9 +81,14 @@ export function rolledBackIterations(records: Iterable<LogRecord>): Set<number> 
   return found;
 }
 
-const scoreOf = ({ verdict: { kind, score } }: RolloutRecord): number => score ?? (kind === 'pass' ? 1 : 0);
+const scoreOf = ({ verdict: { kind, score } }: RolloutRecord): number =>
+  score ?? (kind === 'pass' ? 1 : 0);
 
-function leftOut(rollout: RolloutRecord, filter: RowFilter, rolledBack: ReadonlySet<number>): LeftOut | null {
+function leftOut(
+  rollout: RolloutRecord,
+  filter: RowFilter,
+  rolledBack: ReadonlySet<number>,
+): LeftOut | null {
   const { verdict, finish, iteration, tier, admission, adapterId } = rollout;
   if (verdict.kind === 'none') return 'undecided';
   if (finish !== 'stop') return 'cutOff'; // it would teach to stop anywhere
@@ -126,7 +153,14 @@ export async function* trainingRows(
       score: scoreOf(read),
       tier,
       verdict: verdict.kind,
-      source: { run: runId, record: record.gseq, iteration, problem: problemId, sample, adapter: adapterId },
+      source: {
+        run: runId,
+        record: record.gseq,
+        iteration,
+        problem: problemId,
+        sample,
+        adapter: adapterId,
+      },
     };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Each item with what `call` gives of it, in the order of the items, while at most so many calls go on. What fails does so where its item
- * stands, the source after everything that it gave before.
+ * Each item with what `call` gives of it, in the order of the items, while at most so many calls go
+ * on. What fails does so where its item stands, the source after everything that it gave before.
  */
 export async function* callAhead<T, R>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -27,7 +27,9 @@ export async function* callAhead<T, R>(
   if (failure !== null) throw failure.error;
 }
 
-async function* settled<T>(items: Iterable<T> | AsyncIterable<T>): AsyncGenerator<{ readonly item: T } | { readonly error: unknown }> {
+async function* settled<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+): AsyncGenerator<{ readonly item: T } | { readonly error: unknown }> {
   try {
     for await (const item of items) yield { item };
   } catch (error) {

@@ -9,16 +9,21 @@ import { isTrainedOn } from '../run-folder/derived.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { anyEffect } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { readRolloutsRecord, type RolloutRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
+import {
+  readRolloutsRecord,
+  type RolloutRecord,
+  type RolloutsRecord,
+} from '../run-folder/rollout-records.js';
 import { byPart } from '../run-folder/written-settings.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
 import { scheduleFactor } from './schedule.js';
 
 /**
- * Step 14: a submitted adapter has the course that the settings say. The iterations, the rollouts with their seeds and the adapter that
- * each was sampled with, the steps with their numbers and rates, and the state that is submitted follow from the settings, the verdicts
- * and the remedies that were executed; none of it is taken from what the run says of itself.
+ * Step 14: a submitted adapter has the course that the settings say. The iterations, the rollouts
+ * with their seeds and the adapter that each was sampled with, the steps with their numbers and
+ * rates, and the state that is submitted follow from the settings, the verdicts and the remedies
+ * that were executed; none of it is taken from what the run says of itself.
  */
 
 const fail = (detail: string): never => {
@@ -60,10 +65,14 @@ const settingsForm = z.looseObject({
 });
 export type CourseSettings = z.output<typeof settingsForm>;
 
-/** @throws HardFail where the settings are not those of a run, or the rest of the start says otherwise */
+/**
+ * @throws HardFail where the settings are not those of a run, or the rest of the start says
+ *   otherwise
+ */
 export function courseSettings({ settings, sets, evaluation, schedule }: RunStart): CourseSettings {
   const parsed = settingsForm.safeParse(byPart(settings));
-  if (!parsed.success) return fail(`the settings are not those of a run: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    return fail(`the settings are not those of a run: ${z.prettifyError(parsed.error)}`);
   const { data } = parsed;
   const pairs: [string, unknown, unknown][] = [
     ['dev problems of each tier', sets.dev.perTier, data.evaluation.devSize],
@@ -75,7 +84,8 @@ export function courseSettings({ settings, sets, evaluation, schedule }: RunStar
     ['warm-up steps', schedule.warmupSteps, data.optimiser.warmupSteps],
   ];
   for (const [what, said, set] of pairs)
-    if (said !== set) fail(`${what}: the run says ${String(said)}, but its settings say ${String(set)}`);
+    if (said !== set)
+      fail(`${what}: the run says ${String(said)}, but its settings say ${String(set)}`);
   return data;
 }
 
@@ -89,7 +99,12 @@ interface IterationCourse {
   readonly steps: number;
 }
 
-const stepForm = z.object({ iteration: z.int(), step: z.number(), learningRate: z.number(), applied: z.boolean() });
+const stepForm = z.object({
+  iteration: z.int(),
+  step: z.number(),
+  learningRate: z.number(),
+  applied: z.boolean(),
+});
 const iterationForm = z.object({ iteration: z.int() });
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.abs(b);
 
@@ -131,21 +146,28 @@ class Course {
         this.#untrained = digest;
         this.#appliedAt.set(digest, 0);
       } else this.#states.push(digest);
-    } else if (stream === 'metrics' && payload.kind === 'step') this.#steps.push(readRecord(stepForm, record, fail));
+    } else if (stream === 'metrics' && payload.kind === 'step')
+      this.#steps.push(readRecord(stepForm, record, fail));
     else if (stream === 'metrics' && payload.kind === 'iteration') {
       this.#settleRemedied();
       this.#settle(readRecord(iterationForm, record, fail).iteration, record.gseq);
-    } else if (stream === 'effects' && payload.kind === 'gate') this.#restored = readRecord(gate, record, fail).restored;
+    } else if (stream === 'effects' && payload.kind === 'gate')
+      this.#restored = readRecord(gate, record, fail).restored;
     else if (stream === 'effects' && payload.kind === 'effect') this.#effect(record);
     else if (stream === 'control' && payload.kind === 'session_end') {
       const said = sessionEnd.pick({ stopped: true, seconds: true }).safeParse(payload);
-      if (said.success) this.#stoppedSaying = { text: said.data.stopped, seconds: said.data.seconds };
+      if (said.success)
+        this.#stoppedSaying = { text: said.data.stopped, seconds: said.data.seconds };
     }
   }
 
-  /** A remedy makes a state of its own: it is logged after the iteration's measurements and before the states of the next one. */
+  /**
+   * A remedy makes a state of its own: it is logged after the iteration's measurements and before
+   * the states of the next one.
+   */
   #settleRemedied(): void {
-    // of the states since the last iteration the last one is what this iteration trained; one before it is what remedies made
+    // of the states since the last iteration the last one is what this iteration trained; one
+    // before it is what remedies made
     while (this.#states.length > 1) this.#goTo(this.#states.shift()!);
   }
 
@@ -157,18 +179,33 @@ class Course {
   #settle(iteration: number, gseq: number): void {
     const { iterations } = this.settings;
     if (iteration !== this.iterations.length + 1 || iteration > iterations)
-      fail(`record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is the next one`);
-    if (this.#stopped !== null) fail(`iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`);
+      fail(
+        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is the next one`,
+      );
+    if (this.#stopped !== null)
+      fail(
+        `iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`,
+      );
     const trained = this.#states.shift();
-    if (trained === undefined || this.#untrained === null) return fail(`iteration ${iteration} names no state of an adapter`);
-    const before = { iteration, sampler: this.#adapter, batchSize: this.#batch, steps: this.#steps.length };
+    if (trained === undefined || this.#untrained === null)
+      return fail(`iteration ${iteration} names no state of an adapter`);
+    const before = {
+      iteration,
+      sampler: this.#adapter,
+      batchSize: this.#batch,
+      steps: this.#steps.length,
+    };
     if (this.#startsAnew) this.#applied = 0;
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
-        fail(`a step of iteration ${iteration} has the number ${step}, but ${this.#applied + 1} is the next one`);
+        fail(
+          `a step of iteration ${iteration} has the number ${step}, but ${this.#applied + 1} is the next one`,
+        );
       const rate = this.#rate * scheduleFactor(this.start.schedule, step);
       if (!near(learningRate, rate))
-        fail(`step ${step} of iteration ${iteration} ran at the rate ${learningRate}, but the settings give ${rate}`);
+        fail(
+          `step ${step} of iteration ${iteration} ran at the rate ${learningRate}, but the settings give ${rate}`,
+        );
       if (applied) this.#applied++;
     }
     this.#appliedAt.set(trained, this.#applied);
@@ -181,7 +218,8 @@ class Course {
   #restore(): void {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
-    if (applied === undefined) return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+    if (applied === undefined)
+      return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;
@@ -209,12 +247,15 @@ class Course {
   }
 
   #number({ gseq }: LogRecord, value: unknown): number {
-    return typeof value === 'number' && Number.isFinite(value) ? value : fail(`record ${gseq}: the remedy names no number`);
+    return typeof value === 'number' && Number.isFinite(value)
+      ? value
+      : fail(`record ${gseq}: the remedy names no number`);
   }
 
   /** @returns the adapter that the log leads to */
   end(): string | null {
-    if (this.#steps.length > 0) fail(`${this.#steps.length} steps at the end belong to no iteration`);
+    if (this.#steps.length > 0)
+      fail(`${this.#steps.length} steps at the end belong to no iteration`);
     for (const digest of this.#states.splice(0)) this.#goTo(digest);
     this.#restore();
     const { iterations, maxMinutes } = this.settings;
@@ -222,13 +263,21 @@ class Course {
     const seconds = this.#stoppedSaying?.seconds ?? 0;
     const outOfTime = maxMinutes !== undefined && done > 0 && seconds >= 60 * maxMinutes;
     if (done < iterations && this.#stopped === null && !outOfTime)
-      fail(`the log holds ${done} of the ${iterations} iterations that the settings ask for, but nothing that ended the run early`);
+      fail(
+        `the log holds ${done} of the ${iterations} iterations that the settings ask for, but nothing that ended the run early`,
+      );
     return this.#adapter;
   }
 }
 
 /** Steps that an algorithm takes of an iteration's rollouts. */
-function stepsOf(iteration: number, batchSize: number, trainedOn: number, buffer: ReplayBuffer, settings: CourseSettings): number {
+function stepsOf(
+  iteration: number,
+  batchSize: number,
+  trainedOn: number,
+  buffer: ReplayBuffer,
+  settings: CourseSettings,
+): number {
   const { stepsPerIteration } = settings.optimiser;
   const { kind, newShare, accumulate } = settings.buffer;
   const runSeed = BigInt(settings.seed);
@@ -236,7 +285,13 @@ function stepsOf(iteration: number, batchSize: number, trainedOn: number, buffer
     const traces =
       kind === 'classic'
         ? buffer.drawClassic(runSeed, iteration)
-        : buffer.drawBalanced({ runSeed, iteration, wanted: stepsPerIteration * batchSize, newShare, accumulate });
+        : buffer.drawBalanced({
+            runSeed,
+            iteration,
+            wanted: stepsPerIteration * batchSize,
+            newShare,
+            accumulate,
+          });
     return Math.ceil(traces.length / batchSize);
   }
   return mostSteps(trainedOn, stepsPerIteration, batchSize);
@@ -258,7 +313,9 @@ export interface CourseRequest {
   readonly start: RunStart;
   readonly figures: CheckedFigures;
   readonly submitted: Submission;
-  /** Holds an iteration's problems against those that the run had to draw, where that can be told. */
+  /**
+   * Holds an iteration's problems against those that the run had to draw, where that can be told.
+   */
   readonly checkPlan?: (rollouts: IterationRollouts) => Promise<void>;
   readonly signal?: AbortSignal;
 }
@@ -272,29 +329,42 @@ export interface CheckedCourse {
 export async function checkCourse(request: CourseRequest): Promise<CheckedCourse> {
   const { reader, records, start, figures, submitted, checkPlan, signal } = request;
   const settings = courseSettings(start);
-  const course = new Course(start, settings, algorithmOf(figures.settings).startsAnew(figures.settings));
+  const course = new Course(
+    start,
+    settings,
+    algorithmOf(figures.settings).startsAnew(figures.settings),
+  );
   for (const record of records) course.take(record);
   const last = course.end();
   // a weakened adapter is another file than the state that it was made of
   if ((submitted.restraint?.strength ?? 1) === 1 && last !== submitted.adapter)
-    fail(`the submitted adapter is ${submitted.adapter ?? 'the bare base'}, but the log leads to ${last ?? 'none'}`);
+    fail(
+      `the submitted adapter is ${submitted.adapter ?? 'the bare base'}, but the log leads to ${last ?? 'none'}`,
+    );
   checkDevEvaluations(figures, course.iterations);
 
-  const buffer = new ReplayBuffer(settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap);
+  const buffer = new ReplayBuffer(
+    settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap,
+  );
   const samples = new SampleCheck(settings);
   let of: RolloutsRecord[] = [];
   const settle = async (): Promise<void> => {
     if (of.length === 0) return;
     const { iteration } = of[0]!;
     const expected =
-      course.iterations[iteration - 1] ?? fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
+      course.iterations[iteration - 1] ??
+      fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
     const problems = samples.problems(of, expected);
     await checkPlan?.({ iteration, problems, buffer });
     for (const record of of) buffer.take(record);
-    const trainedOn = of.filter((record) => record.kind === 'rollout' && isTrainedOn(record.admission)).length;
+    const trainedOn = of.filter(
+      (record) => record.kind === 'rollout' && isTrainedOn(record.admission),
+    ).length;
     const steps = stepsOf(iteration, expected.batchSize, trainedOn, buffer, settings);
     if (expected.steps !== steps)
-      fail(`iteration ${iteration} has ${expected.steps} steps, but its rollouts and the settings give ${steps}`);
+      fail(
+        `iteration ${iteration} has ${expected.steps} steps, but its rollouts and the settings give ${steps}`,
+      );
     seen.add(iteration);
     of = [];
   };
@@ -303,17 +373,30 @@ export async function checkCourse(request: CourseRequest): Promise<CheckedCourse
     if (!['problem', 'rollout', 'reference'].includes(record.payload.kind)) continue;
     const taken = readRolloutsRecord(record);
     if (of.length > 0 && taken.iteration !== of[0]!.iteration) await settle();
-    if (seen.has(taken.iteration)) fail(`record ${record.gseq} is of iteration ${taken.iteration}, which is over`);
+    if (seen.has(taken.iteration))
+      fail(`record ${record.gseq} is of iteration ${taken.iteration}, which is over`);
     of.push(taken);
   }
   await settle();
-  for (const { iteration } of course.iterations) if (!seen.has(iteration)) fail(`iteration ${iteration} has no rollouts`);
-  return { iterations: course.iterations.length, steps: course.iterations.reduce((sum, { steps }) => sum + steps, 0) };
+  for (const { iteration } of course.iterations)
+    if (!seen.has(iteration)) fail(`iteration ${iteration} has no rollouts`);
+  return {
+    iterations: course.iterations.length,
+    steps: course.iterations.reduce((sum, { steps }) => sum + steps, 0),
+  };
 }
 
-/** The dev problems are evaluated before the first iteration and after each: what the gate reads cannot be left out. */
-function checkDevEvaluations({ evaluations }: CheckedFigures, iterations: readonly IterationCourse[]): void {
-  const found = new Set(evaluations.flatMap(({ set, iteration }) => (set === 'dev' ? [iteration] : [])));
+/**
+ * The dev problems are evaluated before the first iteration and after each: what the gate reads
+ * cannot be left out.
+ */
+function checkDevEvaluations(
+  { evaluations }: CheckedFigures,
+  iterations: readonly IterationCourse[],
+): void {
+  const found = new Set(
+    evaluations.flatMap(({ set, iteration }) => (set === 'dev' ? [iteration] : [])),
+  );
   for (const iteration of [0, ...iterations.map((each) => each.iteration)])
     if (!found.has(iteration))
       fail(
@@ -323,7 +406,10 @@ function checkDevEvaluations({ evaluations }: CheckedFigures, iterations: readon
       );
 }
 
-/** Seeds, samplers and number of the rollouts, which follow from the settings and the problems alone. */
+/**
+ * Seeds, samplers and number of the rollouts, which follow from the settings and the problems
+ * alone.
+ */
 class SampleCheck {
   readonly #settings: CourseSettings;
   readonly #runSeed: bigint;
@@ -333,16 +419,21 @@ class SampleCheck {
     this.#runSeed = BigInt(settings.seed);
   }
 
-  problems(records: readonly RolloutsRecord[], { iteration, sampler }: IterationCourse): { problemId: string; tier: string }[] {
+  problems(
+    records: readonly RolloutsRecord[],
+    { iteration, sampler }: IterationCourse,
+  ): { problemId: string; tier: string }[] {
     const { rollouts, samples } = this.#settings.sampling;
     const problems: { problemId: string; tier: string }[] = [];
     for (const record of records) {
-      if (record.kind === 'problem') problems.push({ problemId: record.problemId, tier: record.tier });
+      if (record.kind === 'problem')
+        problems.push({ problemId: record.problemId, tier: record.tier });
       else if (record.kind === 'rollout') this.#checkSample(record, iteration, sampler);
     }
     const wanted = Math.max(1, Math.round(rollouts / samples));
     const sampled = records.filter(({ kind }) => kind === 'rollout').length;
-    if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length) fail(`iteration ${iteration} has a problem twice`);
+    if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
+      fail(`iteration ${iteration} has a problem twice`);
     if (problems.length > wanted || sampled !== problems.length * samples)
       fail(
         `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
@@ -351,11 +442,25 @@ class SampleCheck {
     return problems;
   }
 
-  #checkSample({ problemId, sample, seed, adapterId }: RolloutRecord, iteration: number, sampler: string | null): void {
-    const own = deriveSeed({ runSeed: this.#runSeed, purpose: 'rollout', iteration, problemId, sample });
+  #checkSample(
+    { problemId, sample, seed, adapterId }: RolloutRecord,
+    iteration: number,
+    sampler: string | null,
+  ): void {
+    const own = deriveSeed({
+      runSeed: this.#runSeed,
+      purpose: 'rollout',
+      iteration,
+      problemId,
+      sample,
+    });
     if (seed !== own.toString())
-      fail(`sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, but the run's seed gives ${own}`);
+      fail(
+        `sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, but the run's seed gives ${own}`,
+      );
     if (adapterId !== sampler)
-      fail(`iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`);
+      fail(
+        `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`,
+      );
   }
 }

@@ -6,25 +6,43 @@ import { createTrainer } from '../engine/trainer.js';
 import { IsoproError, type ErrorCode } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
-import { readManifest, startDigests, type RunManifest, type RunStart } from '../run-folder/manifest.js';
+import {
+  readManifest,
+  startDigests,
+  type RunManifest,
+  type RunStart,
+} from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, submission, type AdapterTargets, type Submission } from '../run-folder/course-records.js';
+import {
+  adapterTargets,
+  submission,
+  type AdapterTargets,
+  type Submission,
+} from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { HardFail, type StepName } from './hard-fail.js';
 
 /**
- * Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run in the log. Everything of the run is
- * data.
+ * Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run
+ * in the log. Everything of the run is data.
  */
 
-const isFile = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+const isFile = (path: string): boolean =>
+  lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 
-/** Runs something on the run's files; errors that its files cause become a hard fail of the step. */
-export async function onFiles<T>(step: StepName, codes: readonly ErrorCode[], work: () => T | Promise<T>): Promise<T> {
+/**
+ * Runs something on the run's files; errors that its files cause become a hard fail of the step.
+ */
+export async function onFiles<T>(
+  step: StepName,
+  codes: readonly ErrorCode[],
+  work: () => T | Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof IsoproError && codes.includes(error.code)) throw new HardFail(step, error.message);
+    if (error instanceof IsoproError && codes.includes(error.code))
+      throw new HardFail(step, error.message);
     throw error;
   }
 }
@@ -42,7 +60,11 @@ export async function findDeliverables(folder: string): Promise<Deliverables> {
     throw new HardFail('deliverables_exist', what);
   };
   if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
-  const manifest = await onFiles('deliverables_exist', ['RUN_MANIFEST_INVALID', 'RUN_NOT_FOUND'], () => readManifest(folder));
+  const manifest = await onFiles(
+    'deliverables_exist',
+    ['RUN_MANIFEST_INVALID', 'RUN_NOT_FOUND'],
+    () => readManifest(folder),
+  );
   if (manifest.result === null) return fail('the manifest names no result');
   const { adapter: sha256 } = manifest.result;
   if (sha256 === null) return { manifest, adapter: null };
@@ -56,14 +78,18 @@ function readSubmission(records: readonly LogRecord[]): Submission & { readonly 
   const fail = (what: string): never => {
     throw new HardFail('deliverables_as_submitted', what);
   };
-  const found = records.filter(({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission');
+  const found = records.filter(
+    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission',
+  );
   const [record] = found;
-  if (record === undefined || found.length > 1) return fail(`the log holds ${found.length} submission records, not one`);
+  if (record === undefined || found.length > 1)
+    return fail(`the log holds ${found.length} submission records, not one`);
   return { ...readRecord(submission, record, fail), gseq: record.gseq };
 }
 
 /**
- * Step 2: the file has the digest that the manifest and the log name, and the log named it before the witness told the nonce.
+ * Step 2: the file has the digest that the manifest and the log name, and the log named it before
+ * the witness told the nonce.
  * @returns what was submitted, and the nonce as the final head has it
  * @throws HardFail
  */
@@ -83,14 +109,20 @@ export async function checkSubmission(
     );
   if (adapter !== null) {
     const actual = await hashFile(adapter.path);
-    if (actual !== adapter.sha256) return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
+    if (actual !== adapter.sha256)
+      return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
   }
   const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
   if (revealed === null)
-    return fail('the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known');
+    return fail(
+      'the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known',
+    );
   // also what a resume abandoned: who has seen the nonce may not submit anew
   let before: LogRecord | undefined;
-  for await (const record of inTurns(reader.records({ stream: 'metrics', abandoned: true }), signal))
+  for await (const record of inTurns(
+    reader.records({ stream: 'metrics', abandoned: true }),
+    signal,
+  ))
     if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
   if (before === undefined || before.payload.adapter !== submitted.adapter)
     return fail('the adapter was submitted after the nonce had been told');
@@ -98,7 +130,8 @@ export async function checkSubmission(
 }
 
 /**
- * Step 3: the adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite logits.
+ * Step 3: the adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite
+ * logits.
  * @returns modules and ranks as the file's tensors have them
  * @throws HardFail
  */
@@ -107,18 +140,28 @@ export function checkAdapter(
   adapter: { readonly path: string } | null,
   threads: number,
 ): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter | null }> {
-  return onFiles('adapter_loads', ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'], async () => {
-    if (adapter === null) return { targets: {}, loaded: null };
-    await using trainer = await createTrainer(model, { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 } });
-    await trainer.importAdapter(adapter.path);
-    const loaded = await model.loadAdapter(adapter.path);
-    const tokens = [...probeBatch('0'.repeat(64), model.info.vocabularySize).sequences[0]!.tokenIds];
-    await model.setAdapter(loaded);
-    const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
-    if (logprobs?.every(Number.isFinite) !== true) throw new HardFail('adapter_loads', 'the adapter gives logits that are not finite');
-    await model.setAdapter(null);
-    return { targets: adapterTargets(trainer.info.targets), loaded };
-  });
+  return onFiles(
+    'adapter_loads',
+    ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
+    async () => {
+      if (adapter === null) return { targets: {}, loaded: null };
+      await using trainer = await createTrainer(model, {
+        threads,
+        lora: { targets: ['q'], layers: { top: 1 }, rank: 1 },
+      });
+      await trainer.importAdapter(adapter.path);
+      const loaded = await model.loadAdapter(adapter.path);
+      const tokens = [
+        ...probeBatch('0'.repeat(64), model.info.vocabularySize).sequences[0]!.tokenIds,
+      ];
+      await model.setAdapter(loaded);
+      const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
+      if (logprobs?.every(Number.isFinite) !== true)
+        throw new HardFail('adapter_loads', 'the adapter gives logits that are not finite');
+      await model.setAdapter(null);
+      return { targets: adapterTargets(trainer.info.targets), loaded };
+    },
+  );
 }
 
 /** Step 4: manifest and log speak of one run with one configuration. @throws HardFail */
@@ -127,7 +170,8 @@ export function checkStart(records: readonly LogRecord[], manifest: RunManifest)
     throw new HardFail('run_config_consistency', what);
   };
   const { runId, runConfig, digests } = records[0]!.payload;
-  if (runId !== manifest.runId) fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
+  if (runId !== manifest.runId)
+    fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
   if (canonicalJson(runConfig as Json) !== canonicalJson(manifest.start as Json))
     fail('the configuration in the manifest is not the one with which the session started');
   if (canonicalJson(digests as Json) !== canonicalJson(startDigests(manifest.start) as Json))

@@ -5,7 +5,13 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogPayload } from '../log/payload.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { gate } from '../run-folder/course-records.js';
-import { heldOut, iterationReport, policies, type HeldOut, type Policies } from '../run-folder/evaluation-records.js';
+import {
+  heldOut,
+  iterationReport,
+  policies,
+  type HeldOut,
+  type Policies,
+} from '../run-folder/evaluation-records.js';
 import { iterationForm } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { reference, rollout, type ReferenceRecord } from '../run-folder/rollout-records.js';
@@ -24,8 +30,8 @@ import {
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what became of each rollout in training, is
- * what the log's single verdicts give.
+ * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what
+ * became of each rollout in training, is what the log's single verdicts give.
  */
 
 const settings = z.looseObject({
@@ -72,10 +78,14 @@ export interface CheckedFigures {
 }
 
 /**
- * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether reasoning contradicts its problem only the
- * task can say.
+ * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether
+ * reasoning contradicts its problem only the task can say.
  */
-function checkFates(iteration: number, rollouts: readonly LoggedRollout[], settings: Settings): void {
+function checkFates(
+  iteration: number,
+  rollouts: readonly LoggedRollout[],
+  settings: Settings,
+): void {
   const {
     seed,
     sampling: { samples },
@@ -85,7 +95,9 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], setti
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
     groups.set(each.problemId, group);
     if (each.sample !== group.rollouts.length)
-      fail(`record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`);
+      fail(
+        `record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`,
+      );
     group.rollouts.push(each);
   }
   for (const [
@@ -94,17 +106,23 @@ function checkFates(iteration: number, rollouts: readonly LoggedRollout[], setti
       rollouts: { length },
     },
   ] of groups)
-    if (length !== samples) fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
+    if (length !== samples)
+      fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
   const options = {
     settings,
     iteration,
     runSeed: BigInt(seed),
     contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory',
   };
-  for (const [{ gseq, admission, advantage, weight }, own] of algorithmOf(settings).admit([...groups.values()], options)) {
+  for (const [{ gseq, admission, advantage, weight }, own] of algorithmOf(settings).admit(
+    [...groups.values()],
+    options,
+  )) {
     const said = { admission, ...(advantage === undefined ? {} : { advantage }), weight };
     if (canonicalJson(said) !== canonicalJson({ ...own }))
-      fail(`record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`);
+      fail(
+        `record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,
+      );
   }
 }
 
@@ -120,9 +138,15 @@ function checkReference(
   referred: number,
   { buffer: { accept } }: Settings,
 ): void {
-  if (accept !== 'references') fail(`record ${gseq} is a reference to train on, and the run accepts ${accept}`);
+  if (accept !== 'references')
+    fail(`record ${gseq} is a reference to train on, and the run accepts ${accept}`);
   const last = sampled.at(-1);
-  if (last?.iteration !== iteration || last.problemId !== problemId || last.tier !== tier || referred > last.gseq)
+  if (
+    last?.iteration !== iteration ||
+    last.problemId !== problemId ||
+    last.tier !== tier ||
+    referred > last.gseq
+  )
     fail(`record ${gseq} is a reference that does not follow the samples of its problem`);
 }
 
@@ -130,12 +154,18 @@ function checkReference(
  * @param written the settings that the run started with, of either version
  * @throws HardFail, IsoproError LOG_UNREADABLE
  */
-export async function checkFigures(reader: LogReader, written: unknown, signal?: AbortSignal): Promise<CheckedFigures> {
+export async function checkFigures(
+  reader: LogReader,
+  written: unknown,
+  signal?: AbortSignal,
+): Promise<CheckedFigures> {
   const tally = new RolloutTally();
   const parsedSettings = settings.safeParse(byPart(written));
   const configured = parsedSettings.success
     ? parsedSettings.data
-    : fail(`the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`);
+    : fail(
+        `the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`,
+      );
   /** Of the iteration that is being read. */
   let sampled: LoggedRollout[] = [];
   /** The reference that was read last. */
@@ -145,10 +175,14 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
     sampled = [];
   };
   const heldOuts: Read<HeldOut>[] = [];
-  const iterations: { readonly gseq: number; readonly iteration: number; readonly said: LogPayload }[] = [];
+  const iterations: {
+    readonly gseq: number;
+    readonly iteration: number;
+    readonly said: LogPayload;
+  }[] = [];
   /**
-   * Records that say the gate put the best adapter back, by iteration. One that follows its iteration's measurements is of the submission,
-   * which names the adapter it takes.
+   * Records that say the gate put the best adapter back, by iteration. One that follows its
+   * iteration's measurements is of the submission, which names the adapter it takes.
    */
   const rollbacks = new Map<number, number>();
   let named: Read<Policies> | null = null;
@@ -159,7 +193,8 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
     if (stream === 'rollouts' && payload.kind === 'rollout') {
       const taken = parse(takenRollout, record);
       const { iteration = taken.iteration } = sampled[0] ?? {};
-      if (taken.iteration < iteration) fail(`record ${gseq} is a rollout of iteration ${taken.iteration}, which is over`);
+      if (taken.iteration < iteration)
+        fail(`record ${gseq} is a rollout of iteration ${taken.iteration}, which is over`);
       if (taken.iteration > iteration) settle();
       sampled.push({ ...taken, gseq });
       tally.take(taken);
@@ -173,22 +208,31 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
       iterations.push({ gseq, iteration: parse(iterationForm, record).iteration, said: payload });
     else if (stream === 'effects' && payload.kind === 'gate') {
       const { iteration } = parse(gate, record);
-      if (!iterations.some((measured) => measured.iteration === iteration)) rollbacks.set(iteration, gseq);
+      if (!iterations.some((measured) => measured.iteration === iteration))
+        rollbacks.set(iteration, gseq);
     } else if (stream !== 'evaluations') continue;
-    else if (payload.kind === 'held_out') heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
+    else if (payload.kind === 'held_out')
+      heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
     else if (payload.kind === 'policies') {
       if (named !== null) fail(`record ${gseq} judges the trivial policies once more`);
       named = { gseq, value: parse(policies, record), claimed: payload.summaries };
     } else if (payload.kind === 'iteration_report') {
       parse(iterationReport, record);
-      const sums = Object.keys(payload).filter((member) => !Object.hasOwn(iterationReport.shape, member));
-      if (sums.length > 0) fail(`record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`);
+      const sums = Object.keys(payload).filter(
+        (member) => !Object.hasOwn(iterationReport.shape, member),
+      );
+      if (sums.length > 0)
+        fail(
+          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`,
+        );
     }
   }
   settle();
   const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
     if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
-      fail(`record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`);
+      fail(
+        `record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`,
+      );
   };
   const stray = strayEvaluation(heldOuts.map(({ value }) => value));
   if (stray !== null) fail(stray);
@@ -202,17 +246,21 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
   );
   const evaluations = heldOuts.map(({ value }) => loggedEvaluation(value, tiers, figures));
   for (const [i, { gseq, claimed }] of heldOuts.entries())
-    if (claimed !== undefined) same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
+    if (claimed !== undefined)
+      same('the summary of its evaluation', gseq, claimed, evaluations[i]!.summary);
   if (named !== null) {
     const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
     const summaries =
       policySummaries(named.value, before?.outcomes ?? [], figures) ??
       fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
-    if (named.claimed !== undefined) same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
+    if (named.claimed !== undefined)
+      same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
   const comparisons = compareDev(evaluations, tiers, configured.evaluation);
   for (const { gseq, iteration, said } of iterations) {
-    const times = evaluations.filter(({ set, iteration: at }) => set === 'dev' && at === iteration).length;
+    const times = evaluations.filter(
+      ({ set, iteration: at }) => set === 'dev' && at === iteration,
+    ).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
     same(
@@ -221,7 +269,12 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
       rollbacks.has(iteration),
       compared?.rolledBack ?? false,
     );
-    same(`the train objective of iteration ${iteration}`, gseq, said.objective, tally.objective(iteration));
+    same(
+      `the train objective of iteration ${iteration}`,
+      gseq,
+      said.objective,
+      tally.objective(iteration),
+    );
     same(
       `the informative part of the groups of iteration ${iteration}`,
       gseq,
@@ -232,8 +285,16 @@ export async function checkFigures(reader: LogReader, written: unknown, signal?:
       `the dev accuracy of iteration ${iteration}`,
       gseq,
       said.heldOut,
-      compared === undefined ? null : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
+      compared === undefined
+        ? null
+        : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
     );
   }
-  return { iterations: iterations.length, rollouts, evaluations, policies: named?.value ?? null, settings: configured };
+  return {
+    iterations: iterations.length,
+    rollouts,
+    evaluations,
+    policies: named?.value ?? null,
+    settings: configured,
+  };
 }

@@ -1,6 +1,11 @@
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { FORGETTING_TEXTS, forgettingTexts, measureForgetting, type ForgettingOptions } from '../evaluation/forgetting.js';
+import {
+  FORGETTING_TEXTS,
+  forgettingTexts,
+  measureForgetting,
+  type ForgettingOptions,
+} from '../evaluation/forgetting.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { loggedForgetting } from '../run-folder/derived.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
@@ -16,10 +21,16 @@ import { HardFail } from './hard-fail.js';
 
 /** Nats a token by which the same arithmetic on a machine of the same class may differ. */
 const TOLERANCE = 1e-3;
-/** On another one: quantised products are rounded otherwise there. The limit of small models is 0.05. */
+/**
+ * On another one: quantised products are rounded otherwise there. The limit of small models is
+ * 0.05.
+ */
 const OTHER_MACHINE_TOLERANCE = 2e-2;
 
-/** The run measured both with one addon on one machine; only where ranks differ the strength is rounded with the factors. */
+/**
+ * The run measured both with one addon on one machine; only where ranks differ the strength is
+ * rounded with the factors.
+ */
 const OWN_TOLERANCE = 1e-4;
 
 const fail = (detail: string): never => {
@@ -41,7 +52,8 @@ export interface ForgettingClaim {
 
 /**
  * The run's own measurement; null where it was to make none.
- * @throws HardFail where it is not one, though the settings promise it, or of another adapter or other texts
+ * @throws HardFail where it is not one, though the settings promise it, or of another adapter or
+ *   other texts
  */
 export async function readForgettingClaim(
   reader: LogReader,
@@ -52,7 +64,9 @@ export async function readForgettingClaim(
   const { forgetting: prompts = 0, maxForgetting } = readWrittenSettings(start.settings).evaluation;
   const limit = prompts === 0 || adapter === null ? undefined : maxForgetting;
   if (restraint?.limit !== limit)
-    fail(`the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`);
+    fail(
+      `the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`,
+    );
   const claims: ForgettingRecord[] = [];
   for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal))
     if (record.payload.kind === 'forgetting') claims.push(readRecord(forgetting, record, fail));
@@ -62,24 +76,35 @@ export async function readForgettingClaim(
     return fail(
       `the log holds ${claims.length} measurements of what was forgotten, and its settings say ${prompts === 0 ? 'none' : 'one'}`,
     );
-  if (claim.adapter !== adapter) fail('what was forgotten was measured with another adapter than the submission');
-  if (claim.texts.english !== FORGETTING_TEXTS.english || claim.texts.prompts !== FORGETTING_TEXTS.prompts)
+  if (claim.adapter !== adapter)
+    fail('what was forgotten was measured with another adapter than the submission');
+  if (
+    claim.texts.english !== FORGETTING_TEXTS.english ||
+    claim.texts.prompts !== FORGETTING_TEXTS.prompts
+  )
     fail('what was forgotten was measured on other texts');
   if (restraint !== undefined) checkRestraint(restraint, loggedForgetting(claim));
   return { record: claim, prompts };
 }
 
-/** The strength follows from what was tried, and the submitted adapter loses as much as was measured at it. @throws HardFail */
+/**
+ * The strength follows from what was tried, and the submitted adapter loses as much as was measured
+ * at it.
+ * @throws HardFail
+ */
 function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
   const fault = restraintFault(restraint);
   if (fault !== null) fail(`of the limit to what may be forgotten: ${fault}`);
   const tried = restraint.tried.find(({ strength }) => strength === restraint.strength)!;
   if (!(Math.abs(tried.lost - lost.mean) <= OWN_TOLERANCE))
-    fail(`the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`);
+    fail(
+      `the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`,
+    );
 }
 
 /**
- * On a machine of the run's class the base says the same to the general prompts; on another one what it said there is scored.
+ * On a machine of the run's class the base says the same to the general prompts; on another one
+ * what it said there is scored.
  * @throws HardFail where the claim leaves texts out, or the figures measured refute it
  */
 export async function checkForgetting(
@@ -91,17 +116,26 @@ export async function checkForgetting(
 ): Promise<ForgettingComparison> {
   const replies = claim.replies.map(({ tokenIds }) => tokenIds);
   const texts = forgettingTexts(model, prompts);
-  if (claim.english.map(({ tokens }) => tokens).join() !== texts.paragraphs.map(({ length }) => length).join())
+  if (
+    claim.english.map(({ tokens }) => tokens).join() !==
+    texts.paragraphs.map(({ length }) => length).join()
+  )
     fail('what was forgotten was not measured on the paragraphs that the settings say');
   if (replies.length !== texts.prompts.length)
-    fail(`what was forgotten was measured on ${replies.length} replies to general prompts, and the settings say ${texts.prompts.length}`);
+    fail(
+      `what was forgotten was measured on ${replies.length} replies to general prompts, and the settings say ${texts.prompts.length}`,
+    );
   const { english, replies: scored } = await measureForgetting(model, adapter, {
     ...options,
     prompts,
     ...(sameMachine ? {} : { replies }),
   });
   const [claimed, measured] = [loggedForgetting(claim), forgettingOf(english, scored)];
-  const figures = ({ english: of, divergence }: Forgetting): number[] => [of.before, of.after, divergence?.mean ?? 0];
+  const figures = ({ english: of, divergence }: Forgetting): number[] => [
+    of.before,
+    of.after,
+    divergence?.mean ?? 0,
+  ];
   const own = figures(measured);
   const difference = Math.max(...figures(claimed).map((figure, i) => Math.abs(figure - own[i]!)));
   const tolerance = sameMachine ? TOLERANCE : OTHER_MACHINE_TOLERANCE;

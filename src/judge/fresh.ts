@@ -14,21 +14,28 @@ import { CLAIM_P } from './refutation.js';
 import { nonceSeed } from './resample.js';
 
 /**
- * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when the adapter was under a signed head. Every
- * test problem is in the package or follows from the task, and whoever trains on them reaches what he likes there.
+ * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when
+ * the adapter was under a signed head. Every test problem is in the package or follows from the
+ * task, and whoever trains on them reaches what he likes there.
  */
 
 /** Fresh problems of each tier, where nothing else is asked for. */
 export const FRESH_PER_TIER = 25;
 /** Most that may be asked for. */
 export const MOST_FRESH = 100;
-/** A task with few problems may repeat itself; after so many draws for each one wanted its tier stays smaller. */
+/**
+ * A task with few problems may repeat itself; after so many draws for each one wanted its tier
+ * stays smaller.
+ */
 const DRAWS = 8;
 
 export interface Fresh {
   /** With the submitted adapter. */
   readonly measured: Summary;
-  /** Test accuracy less fresh accuracy, both after and measured here; null where a tier of one has no verdict. */
+  /**
+   * Test accuracy less fresh accuracy, both after and measured here; null where a tier of one has
+   * no verdict.
+   */
   readonly gap: number | null;
   /** One-sided: a gap as large by chance, were both of one kind. */
   readonly p: number;
@@ -46,19 +53,39 @@ export interface FreshRequest extends Pick<HeldOutRequest, 'signal' | 'onProgres
   readonly tested: Summary;
 }
 
-/** Problems of the tiers of the test set that are in no evaluation set and were not sampled in training; few where the task has few. */
-async function drawFresh({ reader, start, task, model, nonce, perTier, tested, signal }: FreshRequest): Promise<Problem[]> {
+/**
+ * Problems of the tiers of the test set that are in no evaluation set and were not sampled in
+ * training; few where the task has few.
+ */
+async function drawFresh({
+  reader,
+  start,
+  task,
+  model,
+  nonce,
+  perTier,
+  tested,
+  signal,
+}: FreshRequest): Promise<Problem[]> {
   const taken = new Set<string>();
   for await (const { payload } of inTurns(reader.records({ stream: 'rollouts' }), signal))
-    if (payload.kind === 'problem' && typeof payload.problemId === 'string') taken.add(payload.problemId);
-  const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style: start.evaluation.style });
+    if (payload.kind === 'problem' && typeof payload.problemId === 'string')
+      taken.add(payload.problemId);
+  const heldOut = new HeldOutProblems(await wholeSets(task), {
+    model,
+    task,
+    style: start.evaluation.style,
+  });
   const runSeed = nonceSeed('isopro.fresh.v1', nonce);
   const problems: Problem[] = [];
   for (const { id: tier } of task.tiers) {
     if (!Object.hasOwn(tested.byTier, tier)) continue;
     for (let sample = 0, found = 0; sample < DRAWS * perTier && found < perTier; sample++) {
       signal?.throwIfAborted();
-      const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'fresh problem', iteration: 0, problemId: tier, sample }));
+      const problem = await task.generate(
+        tier,
+        deriveSeed({ runSeed, purpose: 'fresh problem', iteration: 0, problemId: tier, sample }),
+      );
       if (taken.has(problem.id) || (await heldOut.find(problem)) !== null) continue;
       taken.add(problem.id);
       problems.push(problem);
@@ -69,13 +96,28 @@ async function drawFresh({ reader, start, task, model, nonce, perTier, tested, s
 }
 
 /** One-sided p of the test accuracy being as much above the fresh one. */
-export function gapP(tested: Pick<Summary, 'byTier'>, fresh: Pick<Summary, 'byTier'>, tiers: OpenTask['tiers']): number {
-  const present = tiers.filter(({ id }) => Object.hasOwn(tested.byTier, id) && Object.hasOwn(fresh.byTier, id));
+export function gapP(
+  tested: Pick<Summary, 'byTier'>,
+  fresh: Pick<Summary, 'byTier'>,
+  tiers: OpenTask['tiers'],
+): number {
+  const present = tiers.filter(
+    ({ id }) => Object.hasOwn(tested.byTier, id) && Object.hasOwn(fresh.byTier, id),
+  );
   const weights = weightsOf(present);
-  return exactGreater(present.map(({ id }, i) => ({ weight: weights[i]!, first: tested.byTier[id]!, second: fresh.byTier[id]! })));
+  return exactGreater(
+    present.map(({ id }, i) => ({
+      weight: weights[i]!,
+      first: tested.byTier[id]!,
+      second: fresh.byTier[id]!,
+    })),
+  );
 }
 
-/** Why the fresh problems keep the verdict from being a pass, in words: chance does not explain the gap, or too few have a verdict. */
+/**
+ * Why the fresh problems keep the verdict from being a pass, in words: chance does not explain the
+ * gap, or too few have a verdict.
+ */
 export function freshDoubts({ measured, gap, p }: Fresh): string[] {
   return [
     ...invalidDoubts('the accuracy on fresh problems', measured),
@@ -88,7 +130,10 @@ export function freshDoubts({ measured, gap, p }: Fresh): string[] {
   ];
 }
 
-/** Null where the task has not a fresh problem of each tier. @throws as evaluateGreedy and the task */
+/**
+ * Null where the task has not a fresh problem of each tier.
+ * @throws as evaluateGreedy and the task
+ */
 export async function measureFresh(request: FreshRequest): Promise<Fresh | null> {
   const { start, task, model, adapter, tested, signal, onProgress } = request;
   if (task.rows !== undefined) return null; // rows are as many as they are

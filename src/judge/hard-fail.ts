@@ -1,6 +1,6 @@
 /**
- * The judge's steps by their numbers (env_rl.md §3.1; 12 to 15 are our own), in the order in which they run (§8.3; the ticket is read from
- * a log that holds).
+ * The judge's steps by their numbers (env_rl.md §3.1; 12 to 15 are our own), in the order in which
+ * they run (§8.3; the ticket is read from a log that holds).
  */
 export const STEPS = [
   { step: 5, name: 'chain_integrity', kind: 'hard_fail_gate' },
@@ -32,7 +32,8 @@ export class HardFail extends Error {
     readonly stepName: StepName,
     detail: string,
   ) {
-    super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300)); // one line, whatever a parser has to say about a hostile file
+    // one line, whatever a parser has to say about a hostile file
+    super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300));
     this.step = STEPS.find(({ name }) => name === stepName)!.step;
   }
 }
@@ -40,6 +41,9 @@ export class HardFail extends Error {
 /** Nothing disagrees, but the run has not ended: it is not scored. */
 export class NotEnded extends HardFail {
   constructor() {
-    super('chain_integrity', 'the run has not ended, so it is not scored; its ticket counts as unfinished');
+    super(
+      'chain_integrity',
+      'the run has not ended, so it is not scored; its ticket counts as unfinished',
+    );
   }
 }

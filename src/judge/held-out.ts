@@ -10,7 +10,12 @@ import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { compareEvaluations, type Comparison as Change } from '../run-folder/comparison.js';
 import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
-import { constrained, heldOut, type Constrained, type HeldOut } from '../run-folder/evaluation-records.js';
+import {
+  constrained,
+  heldOut,
+  type Constrained,
+  type HeldOut,
+} from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {
   brierScore,
@@ -37,7 +42,9 @@ import { HardFail } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
 import { plural } from './trace.js';
 
-/** Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims. */
+/**
+ * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
+ */
 
 const fail = (detail: string): never => {
   throw new HardFail('test_set_evaluation', detail);
@@ -50,12 +57,21 @@ export interface Claims {
   readonly constrained: { readonly before: Constrained; readonly after: Constrained } | null;
 }
 
-/** The run's own figures, before and after. @throws HardFail unless it made exactly one claim of each that its settings promise */
-export async function readClaims(reader: LogReader, start: RunStart, adapter: string | null, signal?: AbortSignal): Promise<Claims> {
+/**
+ * The run's own figures, before and after.
+ * @throws HardFail unless it made exactly one claim of each that its settings promise
+ */
+export async function readClaims(
+  reader: LogReader,
+  start: RunStart,
+  adapter: string | null,
+  signal?: AbortSignal,
+): Promise<Claims> {
   const claims: HeldOut[] = [];
   const further: Constrained[] = [];
   for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal)) {
-    if (record.payload.kind === 'held_out' && record.payload.set === 'test') claims.push(readRecord(heldOut, record, fail));
+    if (record.payload.kind === 'held_out' && record.payload.set === 'test')
+      claims.push(readRecord(heldOut, record, fail));
     if (record.payload.kind === 'constrained') further.push(readRecord(constrained, record, fail));
   }
   const promised = readWrittenSettings(start.settings).evaluation.constrained === true;
@@ -67,10 +83,18 @@ export async function readClaims(reader: LogReader, start: RunStart, adapter: st
 
 type Claim = HeldOut | Constrained;
 
-function pairOf<C extends Claim>(claims: readonly C[], start: RunStart, adapter: string | null): { readonly before: C; readonly after: C } {
+function pairOf<C extends Claim>(
+  claims: readonly C[],
+  start: RunStart,
+  adapter: string | null,
+): { readonly before: C; readonly after: C } {
   const one = (when: HeldOut['when']): C => {
     const found = claims.filter((claim) => claim.when === when);
-    return found.length === 1 ? found[0]! : fail(`the log holds ${found.length} evaluations of the test set ${when} the training, not one`);
+    return found.length === 1
+      ? found[0]!
+      : fail(
+          `the log holds ${found.length} evaluations of the test set ${when} the training, not one`,
+        );
   };
   const [before, after] = [one('before'), one('after')];
   if (claims.length !== 2) fail('the test set was read in between');
@@ -82,8 +106,10 @@ function pairOf<C extends Claim>(claims: readonly C[], start: RunStart, adapter:
 }
 
 /**
- * The run's task, of the same version; a user's task only from the file that the judge's own user names.
- * @param options with whether the addon and the class of machine are the run's, on which the verdicts of a model depend
+ * The run's task, of the same version; a user's task only from the file that the judge's own user
+ * names.
+ * @param options with whether the addon and the class of machine are the run's, on which the
+ *   verdicts of a model depend
  * @returns null with the reason where it is not to be had
  */
 export async function openRunTask(
@@ -91,17 +117,24 @@ export async function openRunTask(
   file: string | undefined,
   { sameKernels = true, ...options }: OpenTaskOptions & { readonly sameKernels?: boolean } = {},
 ): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
-  const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
+  const none = (reason: string): { readonly task: null; readonly reason: string } => ({
+    task: null,
+    reason,
+  });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   // an id is the run's own word, and whoever opens a task takes a path for one, too
-  if (start.task.file === null && !isBuiltIn(start.task.id)) return none(`there is no built-in task ${start.task.id} here`);
+  if (start.task.file === null && !isBuiltIn(start.task.id))
+    return none(`there is no built-in task ${start.task.id} here`);
   if (!sameKernels && isModelCheck(start))
     return none(
       `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
     );
   const asked = optionsOf(start, file, options);
-  if (asked === null) return none(`the check of the task ${start.task.id} is of files of its author: name your copy with --check`);
+  if (asked === null)
+    return none(
+      `the check of the task ${start.task.id} is of files of its author: name your copy with --check`,
+    );
   const task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
   const reason =
@@ -117,10 +150,18 @@ export async function openRunTask(
 }
 
 /** Whether the verdicts of a run are those of a model that scores replies. */
-export const isModelCheck = ({ settings }: RunStart): boolean => readWrittenSettings(settings).check?.startsWith('model:') === true;
+export const isModelCheck = ({ settings }: RunStart): boolean =>
+  readWrittenSettings(settings).check?.startsWith('model:') === true;
 
-/** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
-function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {
+/**
+ * What the run opened its task with; null where its check has to be the judge's own, since it is a
+ * file or runs one.
+ */
+function optionsOf(
+  { settings, task }: RunStart,
+  file: string | undefined,
+  options: OpenTaskOptions,
+): OpenTaskOptions | null {
   const written = readWrittenSettings(settings);
   const { turns } = written.sampling;
   const asked = {
@@ -129,14 +170,17 @@ function optionsOf({ settings, task }: RunStart, file: string | undefined, optio
     ...askingOf(written.sampling),
   };
   if (task.file === null || !isDataFile(file!)) return asked;
-  if (asked.check === undefined && written.check !== undefined && !needsNoFile(written.check)) return null;
+  if (asked.check === undefined && written.check !== undefined && !needsNoFile(written.check))
+    return null;
   return { ...dataOptionsOf(written), ...asked };
 }
 
 export interface Comparison {
   readonly claimed: Summary;
   readonly measured: Summary;
-  /** Problems on which both sides have a verdict, or the claim has none, and they are not the same. */
+  /**
+   * Problems on which both sides have a verdict, or the claim has none, and they are not the same.
+   */
   readonly differing: number;
   /** Problems on which the claim has a verdict and the judge found none. */
   readonly unverified: number;
@@ -145,7 +189,10 @@ export interface Comparison {
   /** Of those with a verdict on both sides. */
   readonly decided: number;
   readonly passes: Differences;
-  /** Exact McNemar over claimed against measured passes that both sides decided: a slow verifier refutes nothing. */
+  /**
+   * Exact McNemar over claimed against measured passes that both sides decided: a slow verifier
+   * refutes nothing.
+   */
   readonly p: number;
   /** By figure of the verdicts, over those that both sides decided. */
   readonly figures?: readonly FigureComparison[];
@@ -172,42 +219,73 @@ export interface FigureComparison {
   readonly figure: FigureName;
   readonly differing: number;
   readonly better: Differences;
-  /** Exact sign test over claims that are better than what was measured against those that are worse. */
+  /**
+   * Exact sign test over claims that are better than what was measured against those that are
+   * worse.
+   */
   readonly p: number;
 }
 
-/** How good a verdict is by one of its figures. The quadratic loss orders forecasts of one problem as any proper score does. */
+/**
+ * How good a verdict is by one of its figures. The quadratic loss orders forecasts of one problem
+ * as any proper score does.
+ */
 const QUALITY: Readonly<Record<FigureName, (outcome: Outcome) => number>> = {
   score: ({ kind, score }) => score ?? (kind === 'pass' ? 1 : 0),
   forecast: ({ forecast }) => (forecast === undefined ? -1 : -brierScore(forecast)),
 };
 
-function figureComparisons(said: readonly Outcome[], own: readonly Outcome[], figures: readonly FigureName[]): FigureComparison[] {
+function figureComparisons(
+  said: readonly Outcome[],
+  own: readonly Outcome[],
+  figures: readonly FigureName[],
+): FigureComparison[] {
   const pairs = said.flatMap((claimed, i): [Outcome, Outcome][] =>
     claimed.kind === 'none' || own[i]!.kind === 'none' ? [] : [[claimed, own[i]!]],
   );
   return figures.map((figure) => {
     const quality = QUALITY[figure];
-    const signs = pairs.map(([claimed, measured]) => Math.sign(quality(claimed) - quality(measured)));
-    const differs = ([claimed, measured]: [Outcome, Outcome]): boolean => !isDeepStrictEqual(claimed[figure], measured[figure]);
+    const signs = pairs.map(([claimed, measured]) =>
+      Math.sign(quality(claimed) - quality(measured)),
+    );
+    const differs = ([claimed, measured]: [Outcome, Outcome]): boolean =>
+      !isDeepStrictEqual(claimed[figure], measured[figure]);
     const count = (sign: number): number => signs.filter((each) => each === sign).length;
     const better = { more: count(1), less: count(-1) };
-    return { figure, differing: pairs.filter(differs).length, better, p: mcnemarExact(better.less, better.more) };
+    return {
+      figure,
+      differing: pairs.filter(differs).length,
+      better,
+      p: mcnemarExact(better.less, better.more),
+    };
   });
 }
 
-function readingComparisons(said: readonly Outcome[], own: readonly Outcome[]): ReadingComparison[] {
+function readingComparisons(
+  said: readonly Outcome[],
+  own: readonly Outcome[],
+): ReadingComparison[] {
   return READINGS.flatMap((reading) => {
     const [claimed, measured] = [underReading(said, reading), underReading(own, reading)];
     if (claimed === null || measured === null) return [];
     const count = (was: Outcome['kind'], is: Outcome['kind']): number =>
       claimed.filter(({ kind }, i) => kind === was && measured[i]!.kind === is).length;
     const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
-    return [{ reading, differing: passes.more + passes.less, passes, p: mcnemarExact(passes.less, passes.more) }];
+    return [
+      {
+        reading,
+        differing: passes.more + passes.less,
+        passes,
+        p: mcnemarExact(passes.less, passes.more),
+      },
+    ];
   });
 }
 
-/** Evaluates and compares verdict by verdict. @throws HardFail where a claim is not over the set's problems */
+/**
+ * Evaluates and compares verdict by verdict.
+ * @throws HardFail where a claim is not over the set's problems
+ */
 async function compare(
   model: Model,
   task: OpenTask,
@@ -219,7 +297,9 @@ async function compare(
 ): Promise<{ readonly comparison: Comparison; readonly outcomes: readonly Outcome[] }> {
   if (
     claim.outcomes.length !== set.problems.length ||
-    set.problems.some(({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier)
+    set.problems.some(
+      ({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier,
+    )
   ) {
     fail('a claim is not over the problems of the test set, in their order');
   }
@@ -230,7 +310,9 @@ async function compare(
     maxSequences,
     adapter,
     lenient: claim.lenient !== undefined,
-    ...(claim.kind === 'constrained' ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') } : {}),
+    ...(claim.kind === 'constrained'
+      ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') }
+      : {}),
     ...(progress.signal === undefined ? {} : { signal: progress.signal }),
     ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
   });
@@ -239,7 +321,8 @@ async function compare(
   const pairs = outcomes.map(({ kind }, i) => ({ claimed: said[i]!.kind, own: kind }));
   const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
   const decided = pairs.filter(({ claimed, own }) => own !== 'none' && claimed !== 'none');
-  const count = (claimed: string, own: string): number => decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
+  const count = (claimed: string, own: string): number =>
+    decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
   const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
   const readings = readingComparisons(said, outcomes);
   const comparison = {
@@ -251,7 +334,9 @@ async function compare(
     decided: decided.length,
     passes,
     p: claimP(passes, decided.length, true),
-    ...(options.figures.length === 0 ? {} : { figures: figureComparisons(said, outcomes, options.figures) }),
+    ...(options.figures.length === 0
+      ? {}
+      : { figures: figureComparisons(said, outcomes, options.figures) }),
     failures: {
       claimed: failuresLogged(claim),
       measured: failures,
@@ -259,7 +344,10 @@ async function compare(
         claim.why === undefined
           ? null
           : outcomes.filter(
-              ({ kind, why }, i) => kind === 'fail' && claim.outcomes[i]![2] === 'fail' && !isDeepStrictEqual(why, claim.why![i]),
+              ({ kind, why }, i) =>
+                kind === 'fail' &&
+                claim.outcomes[i]![2] === 'fail' &&
+                !isDeepStrictEqual(why, claim.why![i]),
             ).length,
     },
     ...(readings.length === 0 ? {} : { readings }),
@@ -268,7 +356,12 @@ async function compare(
 }
 
 /** Before and after training, problem by problem, as both were measured here. */
-function changeOf({ problems, sha256 }: EvaluationSet, task: OpenTask, before: readonly Outcome[], after: readonly Outcome[]): Change {
+function changeOf(
+  { problems, sha256 }: EvaluationSet,
+  task: OpenTask,
+  before: readonly Outcome[],
+  after: readonly Outcome[],
+): Change {
   const [was, is] = [before, after].map((outcomes) => ({
     setSha256: sha256,
     outcomes: problems.map(({ id, tier }, i) => [id, tier, outcomes[i]!.kind] as const),
@@ -286,10 +379,16 @@ export interface HeldOutRequest {
 export interface HeldOutResult {
   readonly before: Comparison | null;
   readonly after: Comparison;
-  /** What training changed, as it was measured here; null where what was before was not measured. */
+  /**
+   * What training changed, as it was measured here; null where what was before was not measured.
+   */
   readonly change: Change | null;
   /** Under the grammar of answers, where the run claims it. */
-  readonly constrained?: { readonly before: Comparison | null; readonly after: Comparison; readonly change: Change | null };
+  readonly constrained?: {
+    readonly before: Comparison | null;
+    readonly after: Comparison;
+    readonly change: Change | null;
+  };
   readonly policies: Readonly<Record<string, Summary>>;
 }
 
@@ -306,11 +405,17 @@ export async function evaluateHeldOut(
   sameMachine: boolean,
   request: HeldOutRequest,
 ): Promise<HeldOutResult> {
-  const set = await onFiles('test_set_evaluation', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'test', start.sets.test.perTier));
-  if (set.sha256 !== start.sets.test.sha256) fail("the test set that the run committed to is not the task's");
+  const set = await onFiles('test_set_evaluation', ['INVALID_ARGUMENT'], () =>
+    evaluationSet(task, 'test', start.sets.test.perTier),
+  );
+  if (set.sha256 !== start.sets.test.sha256)
+    fail("the test set that the run committed to is not the task's");
   const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
     const after = await compare(model, task, set, pair.after, adapter, start, request);
-    const before = request.which === 'both' ? await compare(model, task, set, pair.before, null, start, request) : null;
+    const before =
+      request.which === 'both'
+        ? await compare(model, task, set, pair.before, null, start, request)
+        : null;
     for (const [when, of] of [
       ['before', before],
       ['after', after],
@@ -323,15 +428,37 @@ export async function evaluateHeldOut(
     };
   };
   const { before, after, change } = await measure(claims);
-  const further = claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
-  return { before, after, change, ...further, policies: await evaluatePolicies(task, set.problems) };
+  const further =
+    claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
+  return {
+    before,
+    after,
+    change,
+    ...further,
+    policies: await evaluatePolicies(task, set.problems),
+  };
 }
 
-/** @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that are easily found */
+/**
+ * @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that
+ *   are easily found
+ */
 function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolean): void {
-  const { claimed, measured, passes, decided, undecided, differing, readings = [], figures = [] } = comparison;
-  const where = sameMachine ? 'on a machine of its class' : "here, beyond what another machine's rounding explains";
-  const said = (differences: Differences): string => `p ${claimP(differences, decided, sameMachine).toPrecision(2)}`;
+  const {
+    claimed,
+    measured,
+    passes,
+    decided,
+    undecided,
+    differing,
+    readings = [],
+    figures = [],
+  } = comparison;
+  const where = sameMachine
+    ? 'on a machine of its class'
+    : "here, beyond what another machine's rounding explains";
+  const said = (differences: Differences): string =>
+    `p ${claimP(differences, decided, sameMachine).toPrecision(2)}`;
   if (isRefuted(passes, decided, sameMachine))
     fail(
       `accuracy ${when}: the run claims ${claimed.mean}, and ${measured.mean} was measured ${where} (${differing} verdicts differ, ` +
@@ -343,10 +470,14 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
     );
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
-      fail(`the ${reading} reading ${when}: ${ofReading} of the replies were read differently ${where}, ${said(read)}`);
+      fail(
+        `the ${reading} reading ${when}: ${ofReading} of the replies were read differently ${where}, ${said(read)}`,
+      );
   for (const { figure, differing: ofFigure, better } of figures)
     if (isRefuted(better, decided, sameMachine))
-      fail(`${figure}s ${when}: ${ofFigure} of those that the run claims differ from those measured ${where}, ${said(better)}`);
+      fail(
+        `${figure}s ${when}: ${ofFigure} of those that the run claims differ from those measured ${where}, ${said(better)}`,
+      );
 }
 
 /** An accuracy that too many problems have no verdict for. */
@@ -354,10 +485,13 @@ export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
   valid ? [] : [`${of} is no result: ${plural(none, 'verdict')} could not be found`];
 
 /**
- * What keeps measured claims from being found again, in words: verdicts of which only one side found any, and on a machine of the run's
- * class, where each repeats, those that are others.
+ * What keeps measured claims from being found again, in words: verdicts of which only one side
+ * found any, and on a machine of the run's class, where each repeats, those that are others.
  */
-export function heldOutDoubts({ before, after, constrained: further }: HeldOutResult, sameMachine: boolean): string[] {
+export function heldOutDoubts(
+  { before, after, constrained: further }: HeldOutResult,
+  sameMachine: boolean,
+): string[] {
   const all: [string, Comparison | null][] = [
     ['before', before],
     ['after', after],
@@ -366,14 +500,31 @@ export function heldOutDoubts({ before, after, constrained: further }: HeldOutRe
   ];
   return all.flatMap(([when, comparison]) => {
     if (comparison === null) return [];
-    const { decided, undecided, unverified, passes, measured, figures = [], readings = [] } = comparison;
-    const others = passes.more + passes.less + [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
+    const {
+      decided,
+      undecided,
+      unverified,
+      passes,
+      measured,
+      figures = [],
+      readings = [],
+    } = comparison;
+    const others =
+      passes.more +
+      passes.less +
+      [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
     return [
-      ...(unverified > 0 ? [`${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`] : []),
-      ...(undecided > 0 ? [`${plural(undecided, 'test verdict')} ${when} that the run did not find`] : []),
+      ...(unverified > 0
+        ? [`${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`]
+        : []),
+      ...(undecided > 0
+        ? [`${plural(undecided, 'test verdict')} ${when} that the run did not find`]
+        : []),
       ...invalidDoubts(`the accuracy ${when}`, measured),
       ...(sameMachine && others > 0
-        ? [`${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`]
+        ? [
+            `${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`,
+          ]
         : []),
     ];
   });

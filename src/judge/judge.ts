@@ -14,11 +14,15 @@ export interface JudgeReport {
   readonly folder: string;
   readonly runId: string | null;
   /**
-   * `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and not everything that the run claims was
-   * measured and found again here; `notVerified` says what.
+   * `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and
+   * not everything that the run claims was measured and found again here; `notVerified` says what.
    */
   readonly verdict: 'pass' | 'not_verified' | 'hard_fail' | 'not_ended';
-  readonly failure: { readonly step: number; readonly name: string; readonly detail: string } | null;
+  readonly failure: {
+    readonly step: number;
+    readonly name: string;
+    readonly detail: string;
+  } | null;
   readonly scores: Scores;
   /** What the result is relative to. */
   readonly trust: {
@@ -30,17 +34,32 @@ export interface JudgeReport {
     /** Null where it was not reached. */
     readonly sameMachineClass: boolean | null;
   } | null;
-  /** What was not measured or not found again, in words; empty where the verdict is another than `not_verified`. */
+  /**
+   * What was not measured or not found again, in words; empty where the verdict is another than
+   * `not_verified`.
+   */
   readonly notVerified: readonly string[];
-  /** Verdicts of the run that the judge could not find: its verifier ran out of time, or they are a model's that is another one here. */
+  /**
+   * Verdicts of the run that the judge could not find: its verifier ran out of time, or they are a
+   * model's that is another one here.
+   */
   readonly unverified: number;
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
-  /** The submitted adapter on fresh problems, beside the gap to the test problems; null where they were not measured. */
+  /**
+   * The submitted adapter on fresh problems, beside the gap to the test problems; null where they
+   * were not measured.
+   */
   readonly fresh: Fresh | null;
-  /** What the model forgot, measured by the judge, beside the run's claim; null where the run or the judge did not measure it. */
+  /**
+   * What the model forgot, measured by the judge, beside the run's claim; null where the run or the
+   * judge did not measure it.
+   */
   readonly forgetting: ForgettingComparison | null;
-  /** Why the run's rollouts do not pass, by the judge's own verdicts; null where it had no task to find them with. */
+  /**
+   * Why the run's rollouts do not pass, by the judge's own verdicts; null where it had no task to
+   * find them with.
+   */
   readonly failures: Failures | null;
   readonly violations: readonly Violation[];
   /** Who decided on the rules, as the genesis names it; null where it was not reached. */
@@ -51,10 +70,11 @@ export interface JudgeReport {
 }
 
 /**
- * Judges a finished run: integrity first, then what the log says against itself, then the submitted adapter. Runs nothing that the run
- * supplied.
- * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND, WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT
- *   for another base model or a key from the folder, ABORTED, …); what the run itself got wrong is a verdict
+ * Judges a finished run: integrity first, then what the log says against itself, then the submitted
+ * adapter. Runs nothing that the run supplied.
+ * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
+ *   WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT for another base model or a key from the
+ *   folder, ABORTED, …); what the run itself got wrong is a verdict
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   checkOptions(options);
@@ -81,7 +101,18 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     if (!(error instanceof HardFail)) throw error;
     failure = error;
   }
-  const { verification, ticket, sameMachine, audit, heldOut, fresh, forgetting, failures, unverified, doubts } = findings;
+  const {
+    verification,
+    ticket,
+    sameMachine,
+    audit,
+    heldOut,
+    fresh,
+    forgetting,
+    failures,
+    unverified,
+    doubts,
+  } = findings;
   const notEnded = failure instanceof NotEnded;
   const scores =
     findings.scores ??
@@ -92,8 +123,18 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     format: 'isopro.judge.v1',
     folder: options.folder,
     runId: verification?.runId ?? null,
-    verdict: failure === null ? (doubts.length === 0 ? 'pass' : 'not_verified') : notEnded ? 'not_ended' : 'hard_fail',
-    failure: failure === null ? null : { step: failure.step, name: failure.stepName, detail: failure.message },
+    verdict:
+      failure === null
+        ? doubts.length === 0
+          ? 'pass'
+          : 'not_verified'
+        : notEnded
+          ? 'not_ended'
+          : 'hard_fail',
+    failure:
+      failure === null
+        ? null
+        : { step: failure.step, name: failure.stepName, detail: failure.message },
     scores,
     trust:
       verification === null

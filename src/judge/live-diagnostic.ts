@@ -5,11 +5,17 @@ import { readRecord } from '../run-folder/record.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
 
-/** Step 7: loss and gradients on the nonce's probe batch with the submitted weights, as the run logged them and as the judge finds them. */
+/**
+ * Step 7: loss and gradients on the nonce's probe batch with the submitted weights, as the run
+ * logged them and as the judge finds them.
+ */
 
 /** Largest relative deviation on a machine of the run's class. */
 export const SAME_MACHINE_TOLERANCE = 1e-3;
-/** On another one: other instruction sets sum in another order. Weights that were not submitted deviate by far more. */
+/**
+ * On another one: other instruction sets sum in another order. Weights that were not submitted
+ * deviate by far more.
+ */
 export const OTHER_MACHINE_TOLERANCE = 1e-2;
 /** Of the largest module gradient: below that a norm is rounding, and is compared absolutely. */
 const FLOOR = 1e-4;
@@ -20,9 +26,12 @@ const fail = (detail: string): never => {
 
 /** The logged probe. @throws HardFail unless there is one */
 export function readProbe(records: readonly LogRecord[]): ProbeRecord {
-  const found = records.filter(({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe');
+  const found = records.filter(
+    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe',
+  );
   const [record] = found;
-  if (record === undefined || found.length > 1) return fail(`the log holds ${found.length} probe records, not one`);
+  if (record === undefined || found.length > 1)
+    return fail(`the log holds ${found.length} probe records, not one`);
   return readRecord(probe, record, fail);
 }
 
@@ -35,14 +44,22 @@ export interface Deviation {
   readonly relative: number;
 }
 
-/** The largest deviation. @throws HardFail where batch, adapter or modules are not the same, or a logged value is not finite */
+/**
+ * The largest deviation.
+ * @throws HardFail where batch, adapter or modules are not the same, or a logged value is not
+ *   finite
+ */
 export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
-  if (logged.adapter !== own.adapter) fail('the probe was logged for another adapter than was submitted');
+  if (logged.adapter !== own.adapter)
+    fail('the probe was logged for another adapter than was submitted');
   if (logged.batch !== own.batch) fail('the probe batch is not the one that the nonce determines');
   const names = (modules: object): string => Object.keys(modules).sort().join(', ');
   if (names(logged.modules) !== names(own.modules))
-    fail(`the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`);
-  if (logged.sequenceLosses.length !== own.sequenceLosses.length) fail('the logged probe has another number of sequences');
+    fail(
+      `the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`,
+    );
+  if (logged.sequenceLosses.length !== own.sequenceLosses.length)
+    fail('the logged probe has another number of sequences');
   const floor = FLOOR * Math.max(0, ...Object.values(own.modules));
   const pairs: [string, number, number, number][] = [
     ...own.sequenceLosses.map((value, i): [string, number, number, number] => [
@@ -52,21 +69,38 @@ export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Devia
       0,
     ]),
     ['all gradients', logged.gradNorm, own.gradNorm, floor],
-    ...Object.entries(own.modules).map(([name, value]): [string, number, number, number] => [name, logged.modules[name]!, value, floor]),
+    ...Object.entries(own.modules).map(([name, value]): [string, number, number, number] => [
+      name,
+      logged.modules[name]!,
+      value,
+      floor,
+    ]),
   ];
   return pairs
     .map(([name, a, measured, least]): Deviation => {
       const difference = Math.abs(a - measured);
-      const relative = difference === 0 ? 0 : difference / Math.max(Math.abs(measured), least, Number.MIN_VALUE);
-      return { name, logged: a, measured, relative: Number.isFinite(relative) ? relative : Infinity };
+      const relative =
+        difference === 0 ? 0 : difference / Math.max(Math.abs(measured), least, Number.MIN_VALUE);
+      return {
+        name,
+        logged: a,
+        measured,
+        relative: Number.isFinite(relative) ? relative : Infinity,
+      };
     })
     .reduce((worst, each) => (each.relative > worst.relative ? each : worst));
 }
 
 /** @throws HardFail where the deviation exceeds the tolerance */
-export async function checkLiveDiagnostic(records: readonly LogRecord[], request: ProbeRequest, tolerance: number): Promise<Deviation> {
+export async function checkLiveDiagnostic(
+  records: readonly LogRecord[],
+  request: ProbeRequest,
+  tolerance: number,
+): Promise<Deviation> {
   const logged = readProbe(records);
-  const own = await onFiles('live_diagnostic_sanity', ['NUMERIC_FAILURE'], () => measureProbe(request));
+  const own = await onFiles('live_diagnostic_sanity', ['NUMERIC_FAILURE'], () =>
+    measureProbe(request),
+  );
   const worst = compareProbes(logged, own);
   if (!(worst.relative <= tolerance))
     fail(

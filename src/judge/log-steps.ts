@@ -8,14 +8,19 @@ import { evaluateHistory } from '../monitor/evaluate-rules.js';
 import { monitorDigests, type Watched } from '../monitor/rule-set.js';
 import { ruleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
-import { decisionForm, effectForm, evaluationRecord, readHistory } from '../run-folder/monitor-records.js';
+import {
+  decisionForm,
+  effectForm,
+  evaluationRecord,
+  readHistory,
+} from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
 
 /**
- * The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing of the run is executed, and integrity
- * comes first.
+ * The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing
+ * of the run is executed, and integrity comes first.
  */
 
 /** Step 5. @throws HardFail unless the log is complete and untouched */
@@ -32,7 +37,10 @@ const fail = (detail: string): never => {
   throw new HardFail('rule_recomputation', detail);
 };
 
-/** Live records of a kind that a run can have at most: of 1,000 iterations (src/training/settings.ts), with seven rules each. */
+/**
+ * Live records of a kind that a run can have at most: of 1,000 iterations
+ * (src/training/settings.ts), with seven rules each.
+ */
 const MOST: Readonly<Record<string, number>> = {
   iteration: 1000,
   rule_eval: 1000,
@@ -42,18 +50,23 @@ const MOST: Readonly<Record<string, number>> = {
   effect: 21_000,
 };
 
-/** What compares records with each other takes their number squared. @throws HardFail where there are more than any run has */
+/**
+ * What compares records with each other takes their number squared.
+ * @throws HardFail where there are more than any run has
+ */
 export function refuseEndless(records: readonly LogRecord[]): void {
   const counts = new Map<string, number>();
   for (const { payload } of records) counts.set(payload.kind, (counts.get(payload.kind) ?? 0) + 1);
   for (const [kind, most] of Object.entries(MOST))
     if ((counts.get(kind) ?? 0) > most)
-      fail(`the log holds ${counts.get(kind)!} records of kind ${kind}, but no run has more than ${most}`);
+      fail(
+        `the log holds ${counts.get(kind)!} records of kind ${kind}, but no run has more than ${most}`,
+      );
 }
 
 /**
- * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member
- * with the rule_evals stream.
+ * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the
+ * genesis commits to, and compares every member with the rule_evals stream.
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
  */
@@ -81,12 +94,15 @@ export function recomputeRules<T extends TraineeTypes>(
     throw error;
   }
   const logged = records.filter(({ stream }) => stream === 'rule_evals');
-  if (logged.length !== evaluations.length) fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
+  if (logged.length !== evaluations.length)
+    fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
   for (const [i, evaluation] of evaluations.entries()) {
     const own = encodePayload(evaluationRecord(evaluation).payload);
     const theirs = encodePayload((logged[i] as LogRecord).payload);
     if (own !== theirs)
-      fail(`the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`);
+      fail(
+        `the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`,
+      );
   }
   const [loggedDecision, loggedEffect] = [decisionForm(watched), effectForm(trainee)];
   const decisions = records
@@ -101,20 +117,34 @@ export function recomputeRules<T extends TraineeTypes>(
   return { history, evaluations, decisions, effects, config: parsed.data };
 }
 
-/** A decision's own place: it is logged after the evaluation of its iteration and before the next one's. */
+/**
+ * A decision's own place: it is logged after the evaluation of its iteration and before the next
+ * one's.
+ */
 export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   let now = -1;
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
-    if ((stream === 'decisions' && payload.kind === 'decision') || (stream === 'effects' && payload.kind === 'effect')) {
+    if (
+      (stream === 'decisions' && payload.kind === 'decision') ||
+      (stream === 'effects' && payload.kind === 'effect')
+    ) {
       if (payload.iteration !== now)
-        fail(`record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`);
+        fail(
+          `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
+        );
     }
   }
 }
 
-/** Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule reads them. */
-export async function readProcessRecords(reader: LogReader, signal?: AbortSignal): Promise<LogRecord[]> {
+/**
+ * Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule
+ * reads them.
+ */
+export async function readProcessRecords(
+  reader: LogReader,
+  signal?: AbortSignal,
+): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
   for await (const record of inTurns(reader.records(), signal))
     if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
@@ -122,8 +152,15 @@ export async function readProcessRecords(reader: LogReader, signal?: AbortSignal
 }
 
 /** Step 8a. @throws HardFail */
-export function readProcess<T extends TraineeTypes>(records: readonly LogRecord[], watched: Watched<T>): ProcessRecord<T> {
-  const record = recomputeRules(records, (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules, watched);
+export function readProcess<T extends TraineeTypes>(
+  records: readonly LogRecord[],
+  watched: Watched<T>,
+): ProcessRecord<T> {
+  const record = recomputeRules(
+    records,
+    (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules,
+    watched,
+  );
   checkDecisionPlaces(records);
   return record;
 }

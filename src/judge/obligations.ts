@@ -1,9 +1,21 @@
-import { acts as decidesToAct, DECISION_WINDOW, MAX_DEFERRAL, REOPEN_AFTER, type LoggedDecision } from '../monitor/decision.js';
+import {
+  acts as decidesToAct,
+  DECISION_WINDOW,
+  MAX_DEFERRAL,
+  REOPEN_AFTER,
+  type LoggedDecision,
+} from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration } from '../monitor/measurements.js';
 import type { Effect } from '../monitor/remedies.js';
 import { expectedDirection, type Watched } from '../monitor/rule-set.js';
-import { RULE_CLASS, RULES, type BreachSide, type RuleConfig, type RuleId } from '../monitor/rules.js';
+import {
+  RULE_CLASS,
+  RULES,
+  type BreachSide,
+  type RuleConfig,
+  type RuleId,
+} from '../monitor/rules.js';
 import type { OperationForm, TraineeTypes } from '../monitor/trainee.js';
 
 /** A rule that fired and wants exactly one accepted answer within [opened, opened + 2]. */
@@ -39,7 +51,10 @@ export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly effects: readonly Effect<T['operation']>[];
   readonly history: readonly Iteration<T['step']>[];
   readonly config: RuleConfig;
-  /** What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant one. */
+  /**
+   * What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant
+   * one.
+   */
   readonly scheduleFactor?: (step: number) => number;
 }
 
@@ -60,7 +75,8 @@ export function findObligations(evaluations: readonly Evaluation[]): Obligation[
     let firingFor = 0;
     for (const { iteration, rules } of evaluations) {
       const { fired, side, recurrence } = rules[rule];
-      if (fired && firingFor % REOPEN_AFTER === 0) obligations.push({ rule, opened: iteration, side, recurrence });
+      if (fired && firingFor % REOPEN_AFTER === 0)
+        obligations.push({ rule, opened: iteration, side, recurrence });
       firingFor = fired ? firingFor + 1 : 0;
     }
     return obligations;
@@ -82,14 +98,17 @@ function notExecuted<T extends TraineeTypes>(
 ): string | null {
   const forms: Readonly<Record<string, OperationForm<T['operation']>>> = trainee.operations;
   const [rule] = decision.cites;
-  const effects = record.effects.filter((effect) => effect.iteration === iteration && effect.rule === rule);
+  const effects = record.effects.filter(
+    (effect) => effect.iteration === iteration && effect.rule === rule,
+  );
   if (effects.length !== decision.edit.length)
     return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
     const { op } = operation;
     const effect = effects[i] as Effect<T['operation']>;
-    if (JSON.stringify(effect.operation) !== JSON.stringify(operation)) return `operation ${i} is not the one that was decided`;
+    if (JSON.stringify(effect.operation) !== JSON.stringify(operation))
+      return `operation ${i} is not the one that was decided`;
     if (!effect.executed) return `${op}: ${effect.failure ?? 'not executed'}`;
     const { measured, learningRate, restores, ends } = forms[op]?.consequence?.(operation) ?? {};
     const claims = {
@@ -98,7 +117,8 @@ function notExecuted<T extends TraineeTypes>(
       ...(restores === undefined ? {} : { restored: restores }),
     };
     for (const [name, claimed] of Object.entries(claims))
-      if (!agree(effect.measured[name], claimed)) return `${op} claims ${name} ${claimed} and measured ${effect.measured[name] ?? 'none'}`;
+      if (!agree(effect.measured[name], claimed))
+        return `${op} claims ${name} ${claimed} and measured ${effect.measured[name] ?? 'none'}`;
     const step = next?.steps[0];
     if (learningRate !== undefined && step !== undefined) {
       if (!agree(step.learningRate, learningRate * (record.scheduleFactor?.(step.step) ?? 1)))
@@ -109,18 +129,29 @@ function notExecuted<T extends TraineeTypes>(
   return null;
 }
 
-/** Whether a deferral held: the rule gave a clear reading by the bound. Null where the run ended before it could. */
-function deferralHolds({ iteration, decision }: LoggedDecision, evaluations: readonly Evaluation[]): boolean | null {
+/**
+ * Whether a deferral held: the rule gave a clear reading by the bound. Null where the run ended
+ * before it could.
+ */
+function deferralHolds(
+  { iteration, decision }: LoggedDecision,
+  evaluations: readonly Evaluation[],
+): boolean | null {
   const [rule] = decision.cites;
   const until = decision.deferral?.until ?? iteration;
   if (until <= iteration || until > iteration + MAX_DEFERRAL) return false;
-  const later = evaluations.filter((evaluation) => evaluation.iteration > iteration && evaluation.iteration <= until);
+  const later = evaluations.filter(
+    (evaluation) => evaluation.iteration > iteration && evaluation.iteration <= until,
+  );
   if (later.some(({ rules }) => rules[rule].reading && !rules[rule].fired)) return true;
   return (evaluations.at(-1)?.iteration ?? 0) >= until ? false : null;
 }
 
 /** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
-export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, watched: Watched<T>): ProcessAudit {
+export function auditProcess<T extends TraineeTypes>(
+  record: ProcessRecord<T>,
+  watched: Watched<T>,
+): ProcessAudit {
   const { answers } = watched.ruleSet;
   const { evaluations, config } = record;
   const decisions = [...record.decisions].sort((a, b) => a.iteration - b.iteration);
@@ -129,34 +160,58 @@ export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, w
   const note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string): void =>
     void violations.push({ kind, rule, iteration, detail });
   const firedIn = (rule: RuleId, from: number, to: number): Evaluation | undefined =>
-    evaluations.filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired).at(-1);
+    evaluations
+      .filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired)
+      .at(-1);
   let undetermined = 0;
   let kept = 0;
 
   for (const { rule, opened } of obligations) {
     const before = violations.length;
-    const nextOpened = obligations.find((each) => each.rule === rule && each.opened > opened)?.opened ?? Infinity;
+    const nextOpened =
+      obligations.find((each) => each.rule === rule && each.opened > opened)?.opened ?? Infinity;
     const inTime = decisions.filter(
-      (each) => cited(each) === rule && each.iteration >= opened && each.iteration <= opened + DECISION_WINDOW,
+      (each) =>
+        cited(each) === rule &&
+        each.iteration >= opened &&
+        each.iteration <= opened + DECISION_WINDOW,
     );
-    // what comes after the rule has fired anew answers that; only where nothing else answers this one it may stand for both
+    // what comes after the rule has fired anew answers that; only where nothing else answers this
+    // one it may stand for both
     const own = inTime.filter((each) => each.iteration < nextOpened);
     const window = own.length > 0 ? own : inTime.slice(0, 1);
     const [answer, ...more] = window;
     if (answer === undefined) {
       const late = decisions.find(
-        (each) => cited(each) === rule && each.iteration > opened + DECISION_WINDOW && each.iteration < nextOpened,
+        (each) =>
+          cited(each) === rule &&
+          each.iteration > opened + DECISION_WINDOW &&
+          each.iteration < nextOpened,
       );
       if (late === undefined)
-        note('missing', rule, opened, `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`);
-      else note('late', rule, late.iteration, `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`);
+        note(
+          'missing',
+          rule,
+          opened,
+          `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`,
+        );
+      else
+        note(
+          'late',
+          rule,
+          late.iteration,
+          `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`,
+        );
       continue;
     }
-    // deferring first and acting later in the same window is one answer in two parts: the action counts
+    // deferring first and acting later in the same window is one answer in two parts: the action
+    // counts
     const action = window.find(acts);
     const chosen = action ?? answer;
-    const extra = action === undefined ? more : window.filter((each) => acts(each) && each !== action);
-    for (const each of extra) note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
+    const extra =
+      action === undefined ? more : window.filter((each) => acts(each) && each !== action);
+    for (const each of extra)
+      note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
     if (!answers[rule].events.includes(decision.event_type))
@@ -164,9 +219,17 @@ export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, w
     else if (acts(chosen)) {
       const expected = expectedDirection(watched.ruleSet, rule, side);
       if (decision.remedy_direction !== expected)
-        note('wrong_direction', rule, iteration, `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`);
+        note(
+          'wrong_direction',
+          rule,
+          iteration,
+          `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`,
+        );
       else {
-        const failure = decision.edit.length === 0 ? 'no operation was decided' : notExecuted(chosen, record, watched);
+        const failure =
+          decision.edit.length === 0
+            ? 'no operation was decided'
+            : notExecuted(chosen, record, watched);
         if (failure !== null) note('not_executed', rule, iteration, failure);
       }
     } else {
@@ -184,14 +247,20 @@ export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, w
     if (violations.length === before) kept++;
   }
 
-  // a higher class open at the same time goes first: one violation for each iteration that opened the higher one
-  const stability = (rule: RuleId): number => ['process', 'tuning', 'capacity', 'stability'].indexOf(RULE_CLASS[rule]);
+  // a higher class open at the same time goes first: one violation for each iteration that opened
+  // the higher one
+  const stability = (rule: RuleId): number =>
+    ['process', 'tuning', 'capacity', 'stability'].indexOf(RULE_CLASS[rule]);
   const blamed = new Set<LoggedDecision>();
   for (const { iteration, fired } of evaluations) {
     if (fired.length < 2) continue;
     const top = Math.max(...fired.map(stability));
     const first = decisions.find(
-      (each) => acts(each) && each.iteration >= iteration && each.iteration <= iteration + DECISION_WINDOW && fired.includes(cited(each)),
+      (each) =>
+        acts(each) &&
+        each.iteration >= iteration &&
+        each.iteration <= iteration + DECISION_WINDOW &&
+        fired.includes(cited(each)),
     );
     if (first === undefined || stability(cited(first)) === top || blamed.has(first)) continue;
     blamed.add(first);
@@ -206,8 +275,15 @@ export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, w
   for (const [i, each] of decisions.entries()) {
     const rule = cited(each);
     if (firedIn(rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined)
-      note('spurious', rule, each.iteration, `${rule} had not fired within ${DECISION_WINDOW} iterations`);
-    const previous = decisions.slice(0, i).findLast((other) => acts(other) && cited(other) === rule);
+      note(
+        'spurious',
+        rule,
+        each.iteration,
+        `${rule} had not fired within ${DECISION_WINDOW} iterations`,
+      );
+    const previous = decisions
+      .slice(0, i)
+      .findLast((other) => acts(other) && cited(other) === rule);
     if (
       acts(each) &&
       previous !== undefined &&
@@ -216,11 +292,22 @@ export function auditProcess<T extends TraineeTypes>(record: ProcessRecord<T>, w
       notExecuted(previous, record, watched) === null
     ) {
       if (
-        !violations.some((violation) => violation.kind === 'duplicate' && violation.rule === rule && violation.iteration === each.iteration)
+        !violations.some(
+          (violation) =>
+            violation.kind === 'duplicate' &&
+            violation.rule === rule &&
+            violation.iteration === each.iteration,
+        )
       ) {
         note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
       }
     }
   }
-  return { obligations, violations, undetermined, kept, distinctRules: new Set(obligations.map(({ rule }) => rule)).size };
+  return {
+    obligations,
+    violations,
+    undetermined,
+    kept,
+    distinctRules: new Set(obligations.map(({ rule }) => rule)).size,
+  };
 }

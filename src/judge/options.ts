@@ -18,13 +18,17 @@ export interface JudgeOptions {
   readonly headFiles?: readonly string[];
   /** The judge's own copy of a user's task. */
   readonly task?: string;
-  /** The judge's own copy of its check, where the task is data and its check is a file or runs one. */
+  /**
+   * The judge's own copy of its check, where the task is data and its check is a file or runs one.
+   */
   readonly check?: string;
   /** Accuracy that scores 1, in (0, 1]. */
   readonly target?: number;
   /** Which held-out evaluations are measured again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
-  /** Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25. */
+  /**
+   * Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25.
+   */
   readonly fresh?: number;
   /** Threads that judge replies at once; the report is the same with any number. */
   readonly verifierThreads?: number;
@@ -38,7 +42,10 @@ export interface JudgeOptions {
   readonly onFresh?: HeldOutRequest['onProgress'];
 }
 
-/** A key that came with the evidence proves nothing. @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+/**
+ * A key that came with the evidence proves nothing.
+ * @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING
+ */
 export function refuseKeyInside(folder: string, keyFile: string | undefined): void {
   if (keyFile === undefined) return;
   let key: string;
@@ -48,13 +55,25 @@ export function refuseKeyInside(folder: string, keyFile: string | undefined): vo
     throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${keyFile}`, { cause });
   }
   if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`))
-    throw new IsoproError('INVALID_ARGUMENT', 'the key lies in the run folder: take it from where its owner publishes it');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the key lies in the run folder: take it from where its owner publishes it',
+    );
 }
 
 /** @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
-export function checkOptions({ folder, keyFile, target = DEFAULT_TARGET, fresh = FRESH_PER_TIER }: JudgeOptions): void {
+export function checkOptions({
+  folder,
+  keyFile,
+  target = DEFAULT_TARGET,
+  fresh = FRESH_PER_TIER,
+}: JudgeOptions): void {
   if (!Number.isInteger(fresh) || fresh < 0 || fresh > MOST_FRESH)
-    throw new IsoproError('INVALID_ARGUMENT', `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${fresh}`);
-  if (!(target > 0 && target <= 1)) throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${fresh}`,
+    );
+  if (!(target > 0 && target <= 1))
+    throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
   refuseKeyInside(folder, keyFile);
 }

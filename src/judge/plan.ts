@@ -9,11 +9,15 @@ import { courseSettings, type IterationRollouts } from './course.js';
 import { HardFail } from './hard-fail.js';
 
 /**
- * Which problems an iteration had to draw: those of the seed, the settings, the task and the verdicts before it, by the same functions as
- * `run` itself.
+ * Which problems an iteration had to draw: those of the seed, the settings, the task and the
+ * verdicts before it, by the same functions as `run` itself.
  * @throws what the task throws
  */
-export async function planCheck(start: RunStart, task: OpenTask, model: Model): Promise<(of: IterationRollouts) => Promise<void>> {
+export async function planCheck(
+  start: RunStart,
+  task: OpenTask,
+  model: Model,
+): Promise<(of: IterationRollouts) => Promise<void>> {
   const { seed, sampling } = courseSettings(start);
   const { style, maxTokens } = start.evaluation;
   const { rollouts, samples, allocation, allocationFloor } = sampling;
@@ -26,8 +30,18 @@ export async function planCheck(start: RunStart, task: OpenTask, model: Model): 
       records: buffer.records(iteration),
       floor: allocation === 'uniform' ? 1 : allocationFloor,
     });
-    const plan = await planRollouts({ task, runSeed: BigInt(seed), iteration, counts, samples: 1, excluded });
-    const at = plan.findIndex(({ problem }, i) => problem.id !== problems[i]?.problemId || problem.tier !== problems[i]?.tier);
+    const plan = await planRollouts({
+      task,
+      runSeed: BigInt(seed),
+      iteration,
+      counts,
+      samples: 1,
+      excluded,
+    });
+    const at = plan.findIndex(
+      ({ problem }, i) =>
+        problem.id !== problems[i]?.problemId || problem.tier !== problems[i]?.tier,
+    );
     if (at >= 0 || plan.length !== problems.length)
       throw new HardFail(
         'course_verification',

@@ -1,11 +1,13 @@
 import { MAX_NONE_FRACTION, mcnemarExact } from '../statistics/index.js';
 
 /**
- * When the judge's own measurement refutes a claim. On a machine of the run's class every verdict repeats. On another one rounding changes
- * some replies, and so some verdicts: the model does not know which of the two machines is whose, so that of those that differ as many
- * change to its credit as to its loss, which is what McNemar's exact test asks. What is left beside chance is that one kind of kernel may
- * be a little better than another: so many problems in a hundred are forgiven, and no more. Which class the run was on is its own word,
- * which therefore buys it that much and nothing else.
+ * When the judge's own measurement refutes a claim. On a machine of the run's class every verdict
+ * repeats. On another one rounding changes some replies, and so some verdicts: the model does not
+ * know which of the two machines is whose, so that of those that differ as many change to its
+ * credit as to its loss, which is what McNemar's exact test asks. What is left beside chance is
+ * that one kind of kernel may be a little better than another: so many problems in a hundred are
+ * forgiven, and no more. Which class the run was on is its own word, which therefore buys it that
+ * much and nothing else.
  */
 
 /** A claim that is refuted at this level was not measured. */
@@ -30,5 +32,9 @@ export function claimP({ more, less }: Differences, of: number, sameMachine: boo
 export const isRefuted = (differences: Differences, of: number, sameMachine: boolean): boolean =>
   claimP(differences, of, sameMachine) < CLAIM_P;
 
-/** A run's verifier may have run out of time once, and on no more than a hundredth of the replies: more of it hides failures. */
-export const mostUndecided = (verdicts: number): number => Math.max(1, MAX_NONE_FRACTION * verdicts);
+/**
+ * A run's verifier may have run out of time once, and on no more than a hundredth of the replies:
+ * more of it hides failures.
+ */
+export const mostUndecided = (verdicts: number): number =>
+  Math.max(1, MAX_NONE_FRACTION * verdicts);

@@ -8,15 +8,18 @@ import { readRecord } from '../run-folder/record.js';
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 6: the trainee's structure from its first state and every executed change. What the run says of itself (later states, the
- * submission) and what the file's tensors say has to be that.
+ * Step 6: the trainee's structure from its first state and every executed change. What the run says
+ * of itself (later states, the submission) and what the file's tensors say has to be that.
  */
 
 const fail = (detail: string): never => {
   throw new HardFail('architecture_replay', detail);
 };
 
-/** The first difference between two structures, or null. @param exported found in an exported file */
+/**
+ * The first difference between two structures, or null.
+ * @param exported found in an exported file
+ */
 export function structureDifference<T extends TraineeTypes>(
   { structure: { difference } }: Trainee<T>,
   expected: Structure<T['module']>,
@@ -25,7 +28,8 @@ export function structureDifference<T extends TraineeTypes>(
 ): string | null {
   for (const module of [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort()) {
     const [a, b] = [valueOf(expected, module), valueOf(found, module)];
-    if (a === undefined || b === undefined) return `${module} is ${a === undefined ? 'there and should not be' : 'missing'}`;
+    if (a === undefined || b === undefined)
+      return `${module} is ${a === undefined ? 'there and should not be' : 'missing'}`;
     const other = difference(a, b, exported);
     if (other !== null) return `${module} ${other}`;
   }
@@ -37,22 +41,36 @@ export function structureDifference<T extends TraineeTypes>(
  * @returns the structure at the end; null where nothing was ever adapted
  * @throws HardFail
  */
-export function replayStructure<T extends TraineeTypes>(records: readonly LogRecord[], trainee: Trainee<T>): Structure<T['module']> | null {
-  const operations: Readonly<Record<string, OperationForm<T['operation'], T['module']>>> = trainee.operations;
+export function replayStructure<T extends TraineeTypes>(
+  records: readonly LogRecord[],
+  trainee: Trainee<T>,
+): Structure<T['module']> | null {
+  const operations: Readonly<Record<string, OperationForm<T['operation'], T['module']>>> =
+    trainee.operations;
   const stateForm = adapterState.extend({ targets: structureOf(trainee.structure.form) });
   const loggedEffect = effectForm(trainee);
   const states = new Map<string, Structure<T['module']>>();
   const stateOf = (digest: string, who: string): Structure<T['module']> =>
     states.get(digest) ?? fail(`${who} goes back to ${digest}, of which the log holds no state`);
   let current: Structure<T['module']> | null = null;
-  // steps are logged with their iteration's evaluation, after a gate may have gone back from what they trained
-  let latest: { readonly iteration: number; readonly targets: Structure<T['module']> } | null = null;
+  // steps are logged with their iteration's evaluation, after a gate may have gone back from what
+  // they trained
+  let latest: { readonly iteration: number; readonly targets: Structure<T['module']> } | null =
+    null;
   const names = (targets: object): string => Object.keys(targets).sort().join();
   /** What an executed operation makes of the structure. */
-  const apply = ({ operation, measured }: Effect<T['operation']>, structure: Structure<T['module']>, at: number) => {
-    const { consequence, restructure } = operations[operation.op] as OperationForm<T['operation'], T['module']>;
+  const apply = (
+    { operation, measured }: Effect<T['operation']>,
+    structure: Structure<T['module']>,
+    at: number,
+  ) => {
+    const { consequence, restructure } = operations[operation.op] as OperationForm<
+      T['operation'],
+      T['module']
+    >;
     const restores = consequence?.(operation).restores;
-    const before = restores === undefined ? structure : stateOf(restores, `record ${at}: ${operation.op}`);
+    const before =
+      restores === undefined ? structure : stateOf(restores, `record ${at}: ${operation.op}`);
     const after = restructure?.(operation, before, measured) ?? before;
     return typeof after === 'string' ? fail(`record ${at}: ${after}`) : after;
   };
@@ -60,18 +78,23 @@ export function replayStructure<T extends TraineeTypes>(records: readonly LogRec
     const { gseq, stream, payload } = record;
     if (stream === 'metrics' && payload.kind === 'adapter_state') {
       const state = readRecord(stateForm, record, fail);
-      const difference: string | null = current === null ? null : structureDifference(trainee, current, state.targets);
+      const difference: string | null =
+        current === null ? null : structureDifference(trainee, current, state.targets);
       if (difference !== null) fail(`the state in record ${gseq}: ${difference}`);
       current ??= state.targets;
       latest = { iteration: state.iteration, targets: current };
       states.set(state.digest, current);
     } else if (stream === 'metrics' && payload.kind === 'step') {
-      if (current === null) return fail(`the step in record ${gseq} comes before the first state of an adapter`);
+      if (current === null)
+        return fail(`the step in record ${gseq} comes before the first state of an adapter`);
       // a module that is no longer measured would look cured
-      const trained: Structure<T['module']> = latest?.iteration === payload.iteration ? latest!.targets : current;
-      if (names(payload.modules as object) !== names(trained)) fail(`the step in record ${gseq} measured other modules than are adapted`);
+      const trained: Structure<T['module']> =
+        latest?.iteration === payload.iteration ? latest!.targets : current;
+      if (names(payload.modules as object) !== names(trained))
+        fail(`the step in record ${gseq} measured other modules than are adapted`);
     } else if (stream === 'effects' && payload.kind === 'effect' && payload.executed === true) {
-      if (current === null) return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
+      if (current === null)
+        return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
       current = apply(readRecord(loggedEffect, record, fail), current, gseq);
     } else if (stream === 'effects' && payload.kind === 'gate') {
       current = stateOf(readRecord(gate, record, fail).restored, `record ${gseq}: the gate`);

@@ -5,18 +5,23 @@ import type { DevReply } from '../run-folder/evaluation-records.js';
 import type { ReferenceRecord } from '../run-folder/rollout-records.js';
 import { HardFail } from './hard-fail.js';
 
-/** A reply as it stands in the log: what its tokens say is its text, and how they end is its finish. */
+/**
+ * A reply as it stands in the log: what its tokens say is its text, and how they end is its finish.
+ */
 
 export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | 'turns'>;
 
 export const NOT_SAID = 'the text is not what the sampled tokens say';
 
 /**
- * Reads replies of at most so many tokens, which end before a stop string where they hold one; one that its tokens contradict is a hard
- * fail.
+ * Reads replies of at most so many tokens, which end before a stop string where they hold one; one
+ * that its tokens contradict is a hard fail.
  */
 export class ReplyReader {
-  readonly #model: Pick<Model, 'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'>;
+  readonly #model: Pick<
+    Model,
+    'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'
+  >;
   readonly #ends: ReadonlySet<number>;
   readonly #maxTokens: number;
   readonly #stop: readonly string[];
@@ -33,23 +38,48 @@ export class ReplyReader {
   }
 
   /** The texts of an episode's replies. @throws HardFail */
-  read(gseq: number, { tokenIds, finish, turns = [] }: Pick<LoggedReply, 'tokenIds' | 'finish' | 'turns'>): string[] {
+  read(
+    gseq: number,
+    { tokenIds, finish, turns = [] }: Pick<LoggedReply, 'tokenIds' | 'finish' | 'turns'>,
+  ): string[] {
     let at = 0;
     const earlier = turns.map(({ tokens, text }) => {
-      const said = this.#readOne(gseq, { tokenIds: tokenIds.slice(at, (at += tokens)), finish: 'stop' });
+      const said = this.#readOne(gseq, {
+        tokenIds: tokenIds.slice(at, (at += tokens)),
+        finish: 'stop',
+      });
       if (said !== text) throw new HardFail('rollout_verification', `record ${gseq}: ${NOT_SAID}`);
       return said;
     });
-    // where there is no room for another turn, the last reply ended by itself as those before it did
-    return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish: finish === 'context' ? 'stop' : finish })];
+    // where there is no room for another turn, the last reply ended by itself as those before it
+    // did
+    return [
+      ...earlier,
+      this.#readOne(gseq, {
+        tokenIds: tokenIds.slice(at),
+        finish: finish === 'context' ? 'stop' : finish,
+      }),
+    ];
   }
 
-  /** A task's own reply has the tokens that the model would have said it in, now or when the run was made. @throws HardFail */
-  checkReference(gseq: number, { text, tokenIds }: Pick<ReferenceRecord, 'text' | 'tokenIds'>): void {
+  /**
+   * A task's own reply has the tokens that the model would have said it in, now or when the run was
+   * made.
+   * @throws HardFail
+   */
+  checkReference(
+    gseq: number,
+    { text, tokenIds }: Pick<ReferenceRecord, 'text' | 'tokenIds'>,
+  ): void {
     const { endOfAnswer, formerEndOfAnswer } = this.#model;
-    const isSaid = [endOfAnswer, formerEndOfAnswer].some((end) => replyTokens(this.#model, text, end).join() === tokenIds.join());
+    const isSaid = [endOfAnswer, formerEndOfAnswer].some(
+      (end) => replyTokens(this.#model, text, end).join() === tokenIds.join(),
+    );
     if (tokenIds.length > this.#maxTokens || !isSaid)
-      throw new HardFail('rollout_verification', `record ${gseq}: the tokens of the reference are not those of its text`);
+      throw new HardFail(
+        'rollout_verification',
+        `record ${gseq}: the tokens of the reference are not those of its text`,
+      );
   }
 
   #readOne(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
@@ -60,7 +90,8 @@ export class ReplyReader {
     const last = tokenIds.length - 1;
     if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted')
       fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
-    if (finish === 'stop' && end !== -1 && end !== last) fail('a reply that ended by itself goes on after its end token');
+    if (finish === 'stop' && end !== -1 && end !== last)
+      fail('a reply that ended by itself goes on after its end token');
     if (finish === 'length' && end !== -1) fail('a reply that was cut off holds an end token');
     if (finish === 'length' && tokenIds.length !== this.#maxTokens)
       fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
@@ -68,7 +99,8 @@ export class ReplyReader {
       try {
         return this.#model.detokenize(ids);
       } catch (error) {
-        if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT') return fail(error.message);
+        if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT')
+          return fail(error.message);
         throw error;
       }
     };
@@ -76,8 +108,11 @@ export class ReplyReader {
       const text = said(tokenIds);
       const [stop] = this.#stopsIn(text);
       if (stop === undefined)
-        return fail(`a reply that ended by itself has no end token${this.#stop.length === 0 ? '' : ' and no stop string'}`);
-      if (this.#stopsIn(said(tokenIds.slice(0, last))).length > 0) fail('a reply goes on after its stop string');
+        return fail(
+          `a reply that ended by itself has no end token${this.#stop.length === 0 ? '' : ' and no stop string'}`,
+        );
+      if (this.#stopsIn(said(tokenIds.slice(0, last))).length > 0)
+        fail('a reply goes on after its stop string');
       return text.slice(0, stop);
     }
     // the token that ended the turn is no text, whatever its kind

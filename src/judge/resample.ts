@@ -5,22 +5,27 @@ import { inTurns, type LogReader } from '../log/read.js';
 import { Random } from '../random.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import type { RunStart } from '../run-folder/manifest.js';
-import { readRolloutsRecord, type ProblemRecord, type RolloutRecord } from '../run-folder/rollout-records.js';
+import {
+  readRolloutsRecord,
+  type ProblemRecord,
+  type RolloutRecord,
+} from '../run-folder/rollout-records.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 import { courseSettings } from './course.js';
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 15: a few rollouts are sampled again. The base model sampled those of the first iteration, and the judge has it; the adapters in
- * between are not kept. The nonce chooses which, so that a run that made its replies up is not told which of them are asked for.
+ * Step 15: a few rollouts are sampled again. The base model sampled those of the first iteration,
+ * and the judge has it; the adapters in between are not kept. The nonce chooses which, so that a
+ * run that made its replies up is not told which of them are asked for.
  */
 
 /** Rollouts that are sampled again. */
 export const RESAMPLED = 8;
 
 /**
- * On another class of machine a reply may come otherwise from some token on, where rounding moved a draw: so many first tokens tell a reply
- * that was sampled with this seed from one that was not.
+ * On another class of machine a reply may come otherwise from some token on, where rounding moved a
+ * draw: so many first tokens tell a reply that was sampled with this seed from one that was not.
  */
 const FIRST = 16;
 
@@ -44,15 +49,26 @@ export interface ResampleRequest {
 
 /** A seed of one's own from a nonce. */
 export const nonceSeed = (purpose: string, nonce: string): bigint =>
-  hash('sha256', Buffer.concat([Buffer.from(purpose, 'latin1'), Buffer.from(nonce, 'hex')]), 'buffer').readBigUInt64BE(0);
+  hash(
+    'sha256',
+    Buffer.concat([Buffer.from(purpose, 'latin1'), Buffer.from(nonce, 'hex')]),
+    'buffer',
+  ).readBigUInt64BE(0);
 
 interface Chosen {
   readonly problem: ProblemRecord;
   readonly rollout: RolloutRecord;
 }
 
-/** Some of the rollouts that the bare base sampled, each with the same chance (Vitter 1985, algorithm R). */
-async function choose(reader: LogReader, nonce: string, signal: AbortSignal | undefined): Promise<Chosen[]> {
+/**
+ * Some of the rollouts that the bare base sampled, each with the same chance (Vitter 1985,
+ * algorithm R).
+ */
+async function choose(
+  reader: LogReader,
+  nonce: string,
+  signal: AbortSignal | undefined,
+): Promise<Chosen[]> {
   const random = new Random(nonceSeed('isopro.resample.v1', nonce));
   const chosen: Chosen[] = [];
   let problem: ProblemRecord | null = null;
@@ -70,12 +86,24 @@ async function choose(reader: LogReader, nonce: string, signal: AbortSignal | un
   return chosen;
 }
 
-/** @throws HardFail where the base model does not say what the log has it say; what task and model throw */
-export async function resampleRollouts({ reader, start, task, model, nonce, exact, signal }: ResampleRequest): Promise<Resampled> {
+/**
+ * @throws HardFail where the base model does not say what the log has it say; what task and model
+ *   throw
+ */
+export async function resampleRollouts({
+  reader,
+  start,
+  task,
+  model,
+  nonce,
+  exact,
+  signal,
+}: ResampleRequest): Promise<Resampled> {
   const { sampling } = courseSettings(start);
   const chosen = await choose(reader, nonce, signal);
   const plan: { problem: Problem; seeds: bigint[] }[] = [];
-  for (const { problem, rollout } of chosen) plan.push({ problem: await task.readProblem(problem.problem), seeds: [BigInt(rollout.seed)] });
+  for (const { problem, rollout } of chosen)
+    plan.push({ problem: await task.readProblem(problem.problem), seeds: [BigInt(rollout.seed)] });
   const found: number[][] = [];
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { temperature, topP } = sampling;
@@ -88,7 +116,9 @@ export async function resampleRollouts({ reader, start, task, model, nonce, exac
       ...(signal === undefined ? {} : { signal }),
     },
     ({ earlier, rollout }) => {
-      found[rollout.promptIndex] = [...earlier.map(({ reply }) => reply), rollout].flatMap(({ tokenIds }) => [...tokenIds]);
+      found[rollout.promptIndex] = [...earlier.map(({ reply }) => reply), rollout].flatMap(
+        ({ tokenIds }) => [...tokenIds],
+      );
     },
   );
   const beginsAlike = (i: number, length: number): boolean => {

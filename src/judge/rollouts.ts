@@ -12,7 +12,11 @@ import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { problem as problemRecord, reference as referenceRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
+import {
+  problem as problemRecord,
+  reference as referenceRecord,
+  rollout as rolloutRecord,
+} from '../run-folder/rollout-records.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { FailureTally, reasonOf, whyOf, type Failures } from '../tasks/failures.js';
 import { problemId } from '../tasks/problem-id.js';
@@ -26,8 +30,9 @@ import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Step 13: every logged rollout answers the problem that it names, has the verdict that the task gives, and none is of a held-out problem;
- * the dev evaluations' replies have the verdicts that the rules and the gate read.
+ * Step 13: every logged rollout answers the problem that it names, has the verdict that the task
+ * gives, and none is of a held-out problem; the dev evaluations' replies have the verdicts that the
+ * rules and the gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });
@@ -51,7 +56,10 @@ const fail = (detail: string): never => {
 type LoggedRollout = z.infer<typeof rolloutForm> & { readonly texts: readonly string[] };
 
 /** A rollout whose texts are what its tokens say. */
-function readRollout(replies: ReplyReader, record: Pick<LogRecord, 'gseq' | 'payload'>): LoggedRollout {
+function readRollout(
+  replies: ReplyReader,
+  record: Pick<LogRecord, 'gseq' | 'payload'>,
+): LoggedRollout {
   const rollout = readRecord(rolloutForm, record, fail);
   const texts = replies.read(record.gseq, rollout);
   if (texts.at(-1) !== rollout.text) fail(`record ${record.gseq}: ${NOT_SAID}`);
@@ -59,8 +67,8 @@ function readRollout(replies: ReplyReader, record: Pick<LogRecord, 'gseq' | 'pay
 }
 
 /**
- * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a problem of an evaluation was sampled for
- * training
+ * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a
+ * problem of an evaluation was sampled for training
  */
 export async function checkIds(
   reader: LogReader,
@@ -74,7 +82,8 @@ export async function checkIds(
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
       fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
     if (payload.kind === 'rollout') readRollout(replies, record);
-    if (payload.kind === 'reference') replies.checkReference(gseq, readRecord(referenceRecord, record, fail));
+    if (payload.kind === 'reference')
+      replies.checkReference(gseq, readRecord(referenceRecord, record, fail));
   }
 }
 
@@ -85,14 +94,20 @@ export interface VerifyRequest {
   readonly model: Model;
   readonly replies: ReplyReader;
   readonly figures: CheckedFigures;
-  /** Verdicts that are asked for at once; default 1. What is found, and in which order, is the same with any number. */
+  /**
+   * Verdicts that are asked for at once; default 1. What is found, and in which order, is the same
+   * with any number.
+   */
   readonly atOnce?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface VerifiedRollouts {
   readonly rollouts: number;
-  /** Verdicts, on dev problems and of trivial policies too, that the run could not find and the judge could. */
+  /**
+   * Verdicts, on dev problems and of trivial policies too, that the run could not find and the
+   * judge could.
+   */
   readonly undecided: number;
   /** Those that the run logged and the judge could not find: its verifier ran out of time. */
   readonly unverified: number;
@@ -101,9 +116,9 @@ export interface VerifiedRollouts {
 }
 
 /**
- * Counts verdicts that only one side could find. A run's verifier may have run out of time once, and on no more than a hundredth of the
- * replies:
- * more hides failures. That the judge's own does says nothing of the run, and leaves so many of its verdicts unverified.
+ * Counts verdicts that only one side could find. A run's verifier may have run out of time once,
+ * and on no more than a hundredth of the replies: more hides failures. That the judge's own does
+ * says nothing of the run, and leaves so many of its verdicts unverified.
  */
 class Verdicts {
   #all = 0;
@@ -112,10 +127,17 @@ class Verdicts {
 
   /**
    * @param found the judge's own verdict
-   * @param again finds it once more where there is none, since what ran out of time once may not do so twice
+   * @param again finds it once more where there is none, since what ran out of time once may not do
+   *   so twice
    * @throws HardFail where both sides decided, and not alike
    */
-  async compare<T>(what: string, logged: string, found: T, again: () => Promise<T>, kindOf: (found: T) => string): Promise<T> {
+  async compare<T>(
+    what: string,
+    logged: string,
+    found: T,
+    again: () => Promise<T>,
+    kindOf: (found: T) => string,
+  ): Promise<T> {
     this.#all++;
     const own = kindOf(found) === 'none' && logged !== 'none' ? await again() : found;
     const kind = kindOf(own);
@@ -130,16 +152,23 @@ class Verdicts {
   /** @throws HardFail */
   settle(what: string): this {
     if (this.undecided > mostUndecided(this.#all))
-      fail(`${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`);
+      fail(
+        `${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`,
+      );
     return this;
   }
 }
 
 /** @throws HardFail where both sides decided, and say something else beside the kind */
-function sameFigures(what: string, logged: { readonly kind: string } & Figures, own: { readonly kind: string } & Figures): void {
+function sameFigures(
+  what: string,
+  logged: { readonly kind: string } & Figures,
+  own: { readonly kind: string } & Figures,
+): void {
   if (logged.kind === 'none' || own.kind === 'none') return;
   const [said, found] = [logged, own].map((verdict) => canonicalJson(asJson(figuresOf(verdict))));
-  if (said !== found) fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
+  if (said !== found)
+    fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
 }
 
 /** @throws HardFail, and what the judge's own copy of the task throws */
@@ -153,10 +182,17 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
 
   /** The problem as the task reads it. */
   const problemOf = async (gseq: number, record: z.infer<typeof problemForm>): Promise<Problem> => {
-    const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () => task.readProblem(record.problem));
-    if (problem.id !== record.problemId || problem.tier !== record.tier || problemId(problem) !== problem.id)
+    const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () =>
+      task.readProblem(record.problem),
+    );
+    if (
+      problem.id !== record.problemId ||
+      problem.tier !== record.tier ||
+      problemId(problem) !== problem.id
+    )
       fail(`record ${gseq}: the problem is not the one that its id names`);
-    if (trained.get(problem.tier) !== true) fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
+    if (trained.get(problem.tier) !== true)
+      fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
     const found = await heldOut.find(problem);
     if (found !== null)
       fail(
@@ -164,7 +200,10 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
           `training${found === 'prompt' ? '; its id is another, its prompt the same' : ''}`,
       );
     const { tokenIds } = model.renderChat(await task.prompt(problem, style));
-    if (tokenIds.length !== record.promptIds.length || record.promptIds.some((id, i) => id !== tokenIds[i]))
+    if (
+      tokenIds.length !== record.promptIds.length ||
+      record.promptIds.some((id, i) => id !== tokenIds[i])
+    )
       fail(`record ${gseq}: the prompt is not the one of its problem`);
     return problem;
   };
@@ -196,9 +235,11 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       } else if (payload.kind === 'reference') {
         const reference = readRecord(referenceRecord, record, fail);
         replies.checkReference(gseq, reference);
-        if (problem?.id !== reference.problemId) return fail(`record ${gseq}: the reference does not follow its problem`);
+        if (problem?.id !== reference.problemId)
+          return fail(`record ${gseq}: the reference does not follow its problem`);
         const { verdict } = await task.judge(problem, reference.text, 'stop', cancelling);
-        if (verdict.kind === 'fail') return fail(`record ${gseq}: the reference is trained on, and the verifier says fail`);
+        if (verdict.kind === 'fail')
+          return fail(`record ${gseq}: the reference is trained on, and the verifier says fail`);
       }
     }
   }
@@ -218,7 +259,8 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       logged.kind !== 'none' &&
       own.verdict.kind !== 'none' &&
       (form !== own.form ||
-        canonicalJson(logged.violations as Json) !== canonicalJson(own.verdict.violations.map(({ category }) => category)))
+        canonicalJson(logged.violations as Json) !==
+          canonicalJson(own.verdict.violations.map(({ category }) => category)))
     ) {
       fail(
         `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
@@ -226,24 +268,37 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       );
     }
     sameFigures(`record ${gseq}`, logged, own.verdict);
-    tally.take({ problemId: problem.id, tier: problem.tier, text, ...reasonOf(own, rollout.finish) });
+    tally.take({
+      problemId: problem.id,
+      tier: problem.tier,
+      text,
+      ...reasonOf(own, rollout.finish),
+    });
     if (readsReasoning(settings, rollout)) {
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
-        fail(`record ${gseq}: left out because its reasoning contradicts the problem, and it does not`);
+        fail(
+          `record ${gseq}: left out because its reasoning contradicts the problem, and it does not`,
+        );
       if (admission !== 'contradictory' && finding !== undefined)
-        fail(`record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`);
+        fail(
+          `record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`,
+        );
     }
     rollouts++;
   }
-  const parts = [verdicts.settle('verdicts on rollouts'), await checkDev({ reader, start, task, model, replies, atOnce, ...cancelling })];
+  const parts = [
+    verdicts.settle('verdicts on rollouts'),
+    await checkDev({ reader, start, task, model, replies, atOnce, ...cancelling }),
+  ];
   if (figures.policies !== null) {
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
       evaluationSet(task, 'test', start.sets.test.perTier),
     );
     parts.push(await checkPolicies(figures.policies, task, problems, atOnce, cancelling));
   }
-  const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
+  const sum = (of: 'undecided' | 'unverified'): number =>
+    parts.reduce((total, part) => total + part[of], 0);
   return {
     rollouts,
     undecided: sum('undecided'),
@@ -252,20 +307,28 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   };
 }
 
-const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 1 ? {} : { earlier: texts.slice(0, -1) });
+const earlierOf = (texts: readonly string[]): JudgeOptions =>
+  texts.length === 1 ? {} : { earlier: texts.slice(0, -1) };
 
 /**
- * What the model was told between its replies is what the task says there, in the tokens of the model's template; each prompt had room for
- * a reply, and the episode ended where the task ends it or where the next prompt has none. An attempt without a verdict is followed by
- * nothing, so that the run ends there where its verifier found none.
+ * What the model was told between its replies is what the task says there, in the tokens of the
+ * model's template; each prompt had room for a reply, and the episode ended where the task ends it
+ * or where the next prompt has none. An attempt without a verdict is followed by nothing, so that
+ * the run ends there where its verifier found none.
  * @param kind of the logged verdict
- * @returns how often that could not be told, since the judge's own verifier found none @throws HardFail
+ * @returns how often that could not be told, since the judge's own verifier found none @throws
+ *   HardFail
  */
 async function checkTurns(
   { model, task, start }: Pick<VerifyRequest, 'model' | 'task' | 'start'>,
   gseq: number,
   problem: Problem,
-  { turns = [], texts, tokenIds, finish }: Omit<LoggedReply, 'problemId'> & { readonly texts: readonly string[] },
+  {
+    turns = [],
+    texts,
+    tokenIds,
+    finish,
+  }: Omit<LoggedReply, 'problemId'> & { readonly texts: readonly string[] },
   kind: string,
 ): Promise<number> {
   if (task.turns === 1 && turns.length === 0 && finish !== 'context') return 0;
@@ -274,36 +337,52 @@ async function checkTurns(
   const messages = await task.prompt(problem, style);
   let tokens = model.renderChat(messages).tokenIds.length;
   let untold = 0;
-  const isUndecided = async (reply: string): Promise<boolean> => (await task.judge(problem, reply, 'stop')).verdict.kind === 'none';
+  const isUndecided = async (reply: string): Promise<boolean> =>
+    (await task.judge(problem, reply, 'stop')).verdict.kind === 'none';
   for (const [i, turn] of turns.entries()) {
     const told: ChatMessage = { role: 'user', content: turn.said };
     const own = await task.step(problem, texts.slice(0, i + 1));
     if (own === null && (await isUndecided(texts[i]!))) untold++;
-    else if (own !== turn.said) fail(`record ${gseq}: after reply ${i + 1} the model was told something else than the task says`);
+    else if (own !== turn.said)
+      fail(
+        `record ${gseq}: after reply ${i + 1} the model was told something else than the task says`,
+      );
     if (model.renderTurn(messages, told).join() !== turn.saidIds.join())
-      fail(`record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`);
+      fail(
+        `record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`,
+      );
     messages.push({ role: 'assistant', content: texts[i]! }, told);
     tokens += turn.tokens + turn.saidIds.length;
-    if (!hasRoom(tokens, maxTokens, context)) fail(`record ${gseq}: the context of ${context} tokens has no room for reply ${i + 2}`);
+    if (!hasRoom(tokens, maxTokens, context))
+      fail(`record ${gseq}: the context of ${context} tokens has no room for reply ${i + 2}`);
   }
   if (finish !== 'stop' && finish !== 'context') return untold;
   const content = await task.step(problem, texts);
   if (finish === 'stop') {
-    if (content !== null && kind !== 'none') fail(`record ${gseq}: the task would have gone on after the last reply`);
+    if (content !== null && kind !== 'none')
+      fail(`record ${gseq}: the task would have gone on after the last reply`);
     return untold;
   }
   if (content === null) {
     if (texts.length < task.turns && (await isUndecided(texts.at(-1)!))) return untold + 1;
-    return fail(`record ${gseq}: the episode ended for want of room, and the task has it end there`);
+    return fail(
+      `record ${gseq}: the episode ended for want of room, and the task has it end there`,
+    );
   }
   const last = tokenIds.length - turns.reduce((sum, turn) => sum + turn.tokens, 0);
   tokens += last + model.renderTurn(messages, { role: 'user', content }).length;
   if (hasRoom(tokens, maxTokens, context))
-    fail(`record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`);
+    fail(
+      `record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`,
+    );
   return untold;
 }
 
-/** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
+/**
+ * Of the adapters in between only their replies are left: each dev problem has one, and the verdict
+ * that it deserves.
+ * @throws HardFail
+ */
 async function checkDev({
   reader,
   start,
@@ -312,29 +391,52 @@ async function checkDev({
   replies,
   atOnce = 1,
   ...cancelling
-}: Pick<VerifyRequest, 'reader' | 'start' | 'task' | 'model' | 'replies' | 'atOnce' | 'signal'>): Promise<Verdicts> {
+}: Pick<
+  VerifyRequest,
+  'reader' | 'start' | 'task' | 'model' | 'replies' | 'atOnce' | 'signal'
+>): Promise<Verdicts> {
   const verdicts = new Verdicts();
-  const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
-  if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
+  const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
+    evaluationSet(task, 'dev', start.sets.dev.perTier),
+  );
+  if (set.sha256 !== start.sets.dev.sha256)
+    fail("the dev set that the run committed to is not the task's");
   let given: (LoggedReply & { readonly gseq: number })[] = [];
-  for await (const record of inTurns(reader.records({ stream: 'evaluations' }), cancelling.signal)) {
+  for await (const record of inTurns(
+    reader.records({ stream: 'evaluations' }),
+    cancelling.signal,
+  )) {
     const { gseq, payload } = record;
     if (payload.kind === 'dev_reply') given.push({ ...readRecord(devReply, record, fail), gseq });
     else if (payload.kind === 'held_out' && payload.set === 'dev') {
       const { outcomes, figures, formed, why } = readRecord(heldOut, record, fail);
       const same = (list: readonly string[]): boolean =>
         list.length === set.problems.length && set.problems.every(({ id }, i) => id === list[i]);
-      if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
+      if (
+        !same(outcomes.map(([id]) => id)) ||
+        set.problems.some(({ tier }, i) => tier !== outcomes[i]![1])
+      )
         fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
-      if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
-      const read = given.map(({ gseq: at, ...logged }) => ({ at, ...logged, texts: replies.read(at, logged) }));
+      if (!same(given.map(({ problemId: id }) => id)))
+        fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
+      const read = given.map(({ gseq: at, ...logged }) => ({
+        at,
+        ...logged,
+        texts: replies.read(at, logged),
+      }));
       const judge = ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
         const { texts, finish } = read[i]!;
         return task.judge(problem, texts.at(-1)!, finish, { ...earlierOf(texts), ...cancelling });
       };
       const judgeEpisode = async (each: readonly [number, Problem]): Promise<Judgement> => {
         const [i, problem] = each;
-        const untold = await checkTurns({ model, task, start }, read[i]!.at, problem, read[i]!, outcomes[i]![2]);
+        const untold = await checkTurns(
+          { model, task, start },
+          read[i]!.at,
+          problem,
+          read[i]!,
+          outcomes[i]![2],
+        );
         verdicts.unverified += untold;
         return judge(each);
       };
@@ -350,10 +452,19 @@ async function checkDev({
         );
         sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
         const said = why?.[i];
-        if (said !== undefined && kind !== 'none' && own.verdict.kind !== 'none' && said.join() !== whyOf(own.verdict).join())
-          fail(`${what}: the run says that its reply breaks ${said.join(', ')}, and the verifier finds ${whyOf(own.verdict).join(', ')}`);
+        if (
+          said !== undefined &&
+          kind !== 'none' &&
+          own.verdict.kind !== 'none' &&
+          said.join() !== whyOf(own.verdict).join()
+        )
+          fail(
+            `${what}: the run says that its reply breaks ${said.join(', ')}, and the verifier finds ${whyOf(own.verdict).join(', ')}`,
+          );
         if (formed !== undefined && own.verdict.kind !== 'none' && formed[i] !== isWellFormed(own))
-          fail(`${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`);
+          fail(
+            `${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`,
+          );
       }
       given = [];
     }
@@ -371,10 +482,12 @@ async function checkPolicies(
 ): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
     fail("the tiers that the log names are not the task's");
-  if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join()) fail("the trivial policies in the log are not the task's");
+  if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join())
+    fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();
   for (const policy of task.policies) {
-    const apply = ([, problem]: readonly [number, Problem]) => task.applyPolicy(policy, problem, cancelling);
+    const apply = ([, problem]: readonly [number, Problem]) =>
+      task.applyPolicy(policy, problem, cancelling);
     for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
       const [what, i] = [`the trivial policy ${policy} on test problem ${each[0]}`, each[0]];
       const logged = outcomes[policy]![i] ?? 'nothing';

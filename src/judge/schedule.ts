@@ -1,12 +1,19 @@
 import type { RunStart } from '../run-folder/manifest.js';
 
 /**
- * What the schedule multiplies the base learning rate by at an optimiser step (1 is the first), as the trainer does
- * (native/training/adamw.cpp).
+ * What the schedule multiplies the base learning rate by at an optimiser step (1 is the first), as
+ * the trainer does (native/training/adamw.cpp).
  */
-export function scheduleFactor({ schedule, warmupSteps, totalSteps, finalFactor }: RunStart['schedule'], step: number): number {
+export function scheduleFactor(
+  { schedule, warmupSteps, totalSteps, finalFactor }: RunStart['schedule'],
+  step: number,
+): number {
   if (step <= warmupSteps) return step / warmupSteps;
   if (schedule === 'constant' || totalSteps <= warmupSteps) return 1;
   const progress = Math.min(1, (step - warmupSteps) / (totalSteps - warmupSteps));
-  return finalFactor + (1 - finalFactor) * (schedule === 'linear' ? 1 - progress : (1 + Math.cos(progress * Math.PI)) / 2);
+  return (
+    finalFactor +
+    (1 - finalFactor) *
+      (schedule === 'linear' ? 1 - progress : (1 + Math.cos(progress * Math.PI)) / 2)
+  );
 }

@@ -13,7 +13,10 @@ export interface ProcessScore {
 }
 
 export interface Scores extends ProcessScore {
-  /** min(1, accuracy / target); null where accuracy was not evaluated. Never combined with the process score. */
+  /**
+   * min(1, accuracy / target); null where accuracy was not evaluated. Never combined with the
+   * process score.
+   */
   readonly accuracy_score: number | null;
   readonly hard_fail: boolean;
   /** Step that failed hard. */
@@ -51,12 +54,26 @@ const UNEXERCISED: ProcessScore = {
   process_lower_bound: null,
 };
 
-/** Of a run that failed at a step before its process was audited, or that has not ended (`failedStep` null): that one has no scores. */
-export const emitWithoutProcess = (failedStep: number | null): Scores => emitScores(UNEXERCISED, null, 1, failedStep);
+/**
+ * Of a run that failed at a step before its process was audited, or that has not ended
+ * (`failedStep` null): that one has no scores.
+ */
+export const emitWithoutProcess = (failedStep: number | null): Scores =>
+  emitScores(UNEXERCISED, null, 1, failedStep);
 
 /** A hard fail zeroes both scores and says where. */
-export function emitScores(process: ProcessScore, accuracy: number | null, target: number, failedStep: number | null): Scores {
+export function emitScores(
+  process: ProcessScore,
+  accuracy: number | null,
+  target: number,
+  failedStep: number | null,
+): Scores {
   return failedStep === null
-    ? { ...process, accuracy_score: scoreAccuracy(accuracy, target), hard_fail: false, failed_step: null }
+    ? {
+        ...process,
+        accuracy_score: scoreAccuracy(accuracy, target),
+        hard_fail: false,
+        failed_step: null,
+      }
     : { ...process, process_score: 0, accuracy_score: 0, hard_fail: true, failed_step: failedStep };
 }

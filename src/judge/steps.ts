@@ -10,7 +10,13 @@ import { verifyRun, type RunVerification } from '../log/local-trust.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { foreignThresholds } from '../monitor/rules.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
+import {
+  checkAdapter,
+  checkStart,
+  checkSubmission,
+  findDeliverables,
+  onFiles,
+} from './deliverables.js';
 import { weakened } from '../run-folder/course-records.js';
 import type { ForgettingComparison } from './forgetting.js';
 import { checkCourse } from './course.js';
@@ -18,7 +24,11 @@ import type { Fresh } from './fresh.js';
 import { HardFail } from './hard-fail.js';
 import { isModelCheck, openRunTask, type HeldOutResult } from './held-out.js';
 import { checkFigures } from './figures.js';
-import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
+import {
+  checkLiveDiagnostic,
+  OTHER_MACHINE_TOLERANCE,
+  SAME_MACHINE_TOLERANCE,
+} from './live-diagnostic.js';
 import { readProcess, readProcessRecords, refuseEndless, requireIntact } from './log-steps.js';
 import { auditProcess, type ProcessAudit, type ViolationKind } from './obligations.js';
 import { DEFAULT_TARGET, type JudgeOptions } from './options.js';
@@ -36,7 +46,14 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { LORA } from '../trainees/lora/trainee.js';
 
-const COVERAGE: readonly ViolationKind[] = ['missing', 'late', 'precedence', 'unresolved_deferral', 'spurious', 'duplicate'];
+const COVERAGE: readonly ViolationKind[] = [
+  'missing',
+  'late',
+  'precedence',
+  'unresolved_deferral',
+  'spurious',
+  'duplicate',
+];
 /** What the steps find out on the way. */
 export interface Findings {
   verification: RunVerification | null;
@@ -55,8 +72,15 @@ export interface Findings {
   scores: Scores | null;
 }
 
-/** Runs every step in order, and leaves in `findings` what was found until one of them failed. @throws HardFail, and as judgeRun */
-export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Findings): Promise<void> {
+/**
+ * Runs every step in order, and leaves in `findings` what was found until one of them failed.
+ * @throws HardFail, and as judgeRun
+ */
+export async function judgeSteps(
+  options: JudgeOptions,
+  trace: JudgeTrace,
+  findings: Findings,
+): Promise<void> {
   const { folder, keyFile, headFiles, home, signal, target = DEFAULT_TARGET } = options;
   const cancelling = signal === undefined ? {} : { signal };
 
@@ -103,11 +127,16 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
     const process = await trace.run('rule_recomputation', () => {
       refuseEndless(records);
       const value = readProcess(records, LORA);
-      const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: unknown } | undefined;
+      const start = records[0]?.payload.runConfig as
+        | { policy?: unknown; settings?: unknown }
+        | undefined;
       findings.policy = typeof start?.policy === 'string' ? start.policy : null;
       const foreign = foreignThresholds(value.config, readWrittenSettings(start?.settings).profile);
       findings.ruleSettings = foreign;
-      const own = foreign.length === 0 ? '' : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
+      const own =
+        foreign.length === 0
+          ? ''
+          : `; thresholds that are not the profile's: ${foreign.join(', ')}`;
       return {
         value,
         detail: `${plural(value.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
@@ -117,7 +146,11 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
 
     const figures = await trace.run('figure_recomputation', () =>
       onFiles('figure_recomputation', ['LOG_UNREADABLE'], async () => {
-        const value = await checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings, signal);
+        const value = await checkFigures(
+          reader,
+          (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings,
+          signal,
+        );
         return {
           value,
           detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read`,
@@ -136,7 +169,9 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
       };
     });
     const { submitted, nonce } = await trace.run('deliverables_as_submitted', async () => ({
-      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables, signal)),
+      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () =>
+        checkSubmission(reader, records, deliverables, signal),
+      ),
       detail: 'submitted before the nonce was told, and unchanged',
     }));
 
@@ -159,7 +194,9 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
           ? `the run's base model is ${deliverables.manifest.start.model.name}, by its manifest, and none was named`
           : `${options.model} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
               `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
-        { remedy: `Name the model that the run was on with --model; its manifest calls it ${deliverables.manifest.start.model.name}.` },
+        {
+          remedy: `Name the model that the run was on with --model; its manifest calls it ${deliverables.manifest.start.model.name}.`,
+        },
       );
     const cacheBytes = evaluation.contextTokens * model.info.kvBytesPerToken;
     if (cacheBytes > totalmem())
@@ -174,7 +211,9 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
       return {
         value,
         detail:
-          deliverables.adapter === null ? 'nothing to load' : `${plural(Object.keys(value.targets).length, 'module')}, all values finite`,
+          deliverables.adapter === null
+            ? 'nothing to load'
+            : `${plural(Object.keys(value.targets).length, 'module')}, all values finite`,
       };
     });
     const code = await codeVersion();
@@ -186,30 +225,46 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
       const detail = 'manifest and session start agree';
       return other.length === 0
         ? { value, detail }
-        : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
+        : {
+            value,
+            detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`,
+            status: 'findings' as const,
+          };
     });
 
     const here = { machine: machineClass(), addon: code.addon };
     const sameMachine =
       threads === evaluation.threads &&
-      canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
+      canonicalJson(here as Json) ===
+        canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
     findings.sameMachine = sameMachine;
     const byModel = isModelCheck(start);
     // other prompts than the run's say nothing of it
     const rerendered = rendererChange(evaluation.rendererId, model);
     const opened =
       rerendered !== null
-        ? { task: null, reason: `${rerendered}; the version of isopro-native that made the run can judge it` }
+        ? {
+            task: null,
+            reason: `${rerendered}; the version of isopro-native that made the run can judge it`,
+          }
         : await openRunTask(start, options.task, {
             sameKernels: sameMachine,
-            ...(options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads }),
+            ...(options.verifierThreads === undefined
+              ? {}
+              : { verifierThreads: options.verifierThreads }),
             ...(options.check === undefined ? {} : { check: options.check }),
           });
     await using task = opened.task;
-    const replies = new ReplyReader(model, start.evaluation.maxTokens, readWrittenSettings(start.settings).sampling.stop);
+    const replies = new ReplyReader(
+      model,
+      start.evaluation.maxTokens,
+      readWrittenSettings(start.settings).sampling.stop,
+    );
     await trace.run('rollout_verification', async () => {
       if (task === null) {
-        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies, signal));
+        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
+          checkIds(reader, figures, replies, signal),
+        );
         if (byModel) findings.unverified += figures.rollouts;
         findings.doubts.push(`rollouts and test problems were not judged again: ${opened.reason}`);
         return {
@@ -220,8 +275,20 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
           status: 'skipped' as const,
         };
       }
-      const { rollouts, undecided, unverified, failures } = await onFiles('rollout_verification', ['LOG_UNREADABLE'], () =>
-        verifyRollouts({ reader, start, task, model, replies, figures, atOnce: options.verifierThreads ?? 1, ...cancelling }),
+      const { rollouts, undecided, unverified, failures } = await onFiles(
+        'rollout_verification',
+        ['LOG_UNREADABLE'],
+        () =>
+          verifyRollouts({
+            reader,
+            start,
+            task,
+            model,
+            replies,
+            figures,
+            atOnce: options.verifierThreads ?? 1,
+            ...cancelling,
+          }),
       );
       findings.unverified += unverified;
       findings.failures = failures;
@@ -231,20 +298,43 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
         );
       const notes = [
         ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
-        ...(unverified === 0 ? [] : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),
+        ...(unverified === 0
+          ? []
+          : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),
       ];
-      const detail = [`${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`, ...notes].join('; ');
-      return { value: null, detail, status: notes.length === 0 ? ('pass' as const) : ('findings' as const) };
+      const detail = [
+        `${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`,
+        ...notes,
+      ].join('; ');
+      return {
+        value: null,
+        detail,
+        status: notes.length === 0 ? ('pass' as const) : ('findings' as const),
+      };
     });
 
     await trace.run('architecture_replay', () => {
       const replayed = replayStructure(records, LORA.trainee);
-      const expected = submitted.adapter === null ? {} : weakened(replayed ?? {}, submitted.restraint?.strength ?? 1);
+      const expected =
+        submitted.adapter === null
+          ? {}
+          : weakened(replayed ?? {}, submitted.restraint?.strength ?? 1);
       const claimed = structureDifference(LORA.trainee, expected, submitted.targets);
-      if (claimed !== null) throw new HardFail('architecture_replay', `the submission says otherwise than the replay: ${claimed}`);
+      if (claimed !== null)
+        throw new HardFail(
+          'architecture_replay',
+          `the submission says otherwise than the replay: ${claimed}`,
+        );
       const found = structureDifference(LORA.trainee, expected, targets, true);
-      if (found !== null) throw new HardFail('architecture_replay', `the file's tensors are not what the log leads to: ${found}`);
-      return { value: null, detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to` };
+      if (found !== null)
+        throw new HardFail(
+          'architecture_replay',
+          `the file's tensors are not what the log leads to: ${found}`,
+        );
+      return {
+        value: null,
+        detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to`,
+      };
     });
 
     await trace.run('live_diagnostic_sanity', async () => {
@@ -265,7 +355,11 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
     await trace.run('course_verification', () =>
       onFiles('course_verification', ['LOG_UNREADABLE'], async () => {
         if (submitted.adapter === null)
-          return { value: null, detail: 'the bare base is submitted: there is no course', status: 'skipped' as const };
+          return {
+            value: null,
+            detail: 'the bare base is submitted: there is no course',
+            status: 'skipped' as const,
+          };
         const { iterations, steps } = await checkCourse({
           reader,
           records,
@@ -284,10 +378,20 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
 
     await trace.run('rollout_resampling', () =>
       onFiles('rollout_resampling', ['LOG_UNREADABLE', 'PROBLEM_INVALID'], async () => {
-        if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
-        if (submitted.adapter === null) return { value: null, detail: 'nothing was trained on', status: 'skipped' as const };
+        if (task === null)
+          return { value: null, detail: opened.reason, status: 'skipped' as const };
+        if (submitted.adapter === null)
+          return { value: null, detail: 'nothing was trained on', status: 'skipped' as const };
         const exact = sameMachine && model.info.batchInvariant;
-        const { asked, same } = await resampleRollouts({ reader, start, task, model, nonce, exact, ...cancelling });
+        const { asked, same } = await resampleRollouts({
+          reader,
+          start,
+          task,
+          model,
+          nonce,
+          exact,
+          ...cancelling,
+        });
         return {
           value: null,
           detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, are as logged, token by token`,
@@ -296,12 +400,21 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
       }),
     );
 
-    const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) }, LORA);
+    const audit = auditProcess(
+      { ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) },
+      LORA,
+    );
     findings.audit = audit;
-    const found = (kinds: (kind: ViolationKind) => boolean): { value: null; detail: string; status?: 'findings' } => {
+    const found = (
+      kinds: (kind: ViolationKind) => boolean,
+    ): { value: null; detail: string; status?: 'findings' } => {
       const own = audit.violations.filter(({ kind }) => kinds(kind));
-      const counts = [...new Set(own.map(({ kind }) => kind))].map((kind) => `${own.filter((each) => each.kind === kind).length} ${kind}`);
-      return own.length === 0 ? { value: null, detail: 'no violation' } : { value: null, detail: counts.join(', '), status: 'findings' };
+      const counts = [...new Set(own.map(({ kind }) => kind))].map(
+        (kind) => `${own.filter((each) => each.kind === kind).length} ${kind}`,
+      );
+      return own.length === 0
+        ? { value: null, detail: 'no violation' }
+        : { value: null, detail: counts.join(', '), status: 'findings' };
     };
     await trace.run('rule_coverage_audit', () => {
       const result = found((kind) => COVERAGE.includes(kind));
@@ -312,11 +425,27 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
     });
     await trace.run('decision_defensibility', () => {
       const result = found((kind) => !COVERAGE.includes(kind));
-      return { ...result, detail: `${plural(process.decisions.length, 'decision')} read; ${result.detail}` };
+      return {
+        ...result,
+        detail: `${plural(process.decisions.length, 'decision')} read; ${result.detail}`,
+      };
     });
 
-    const { heldOut, fresh, forgetting, doubts, unverified } = await trace.run('test_set_evaluation', () =>
-      measureTestSet({ reader, start, figures, submitted, model, task: opened, loaded, nonce, sameMachine, options }),
+    const { heldOut, fresh, forgetting, doubts, unverified } = await trace.run(
+      'test_set_evaluation',
+      () =>
+        measureTestSet({
+          reader,
+          start,
+          figures,
+          submitted,
+          model,
+          task: opened,
+          loaded,
+          nonce,
+          sameMachine,
+          options,
+        }),
     );
     findings.heldOut = heldOut;
     findings.fresh = fresh;
@@ -326,7 +455,12 @@ export async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findi
 
     findings.scores = await trace.run('emit_two_scores', () => {
       const accuracy = fresh?.measured ?? heldOut?.after.measured;
-      const value = emitScores(scoreProcess(audit), accuracy?.valid === true ? accuracy.mean : null, target, null);
+      const value = emitScores(
+        scoreProcess(audit),
+        accuracy?.valid === true ? accuracy.mean : null,
+        target,
+        null,
+      );
       return {
         value,
         detail:

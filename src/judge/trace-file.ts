@@ -11,10 +11,15 @@ import type { JudgeReport } from './judge.js';
 export async function writeJudgeTrace(report: JudgeReport, file?: string): Promise<string | null> {
   const path = file ?? runPaths(report.folder).judgeTrace;
   try {
-    await writeFileAtomically(path, [Buffer.from(`${JSON.stringify(report, null, 2)}\n`)], file === undefined ? 'replace' : 'follow');
+    await writeFileAtomically(
+      path,
+      [Buffer.from(`${JSON.stringify(report, null, 2)}\n`)],
+      file === undefined ? 'replace' : 'follow',
+    );
     return path;
   } catch (error) {
-    if (file === undefined && error instanceof IsoproError && error.code === 'WRITE_FAILED') return null;
+    if (file === undefined && error instanceof IsoproError && error.code === 'WRITE_FAILED')
+      return null;
     throw error;
   }
 }

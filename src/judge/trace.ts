@@ -36,7 +36,14 @@ export class JudgeTrace {
     const { step, kind } = STEPS.find((each) => each.name === name)!;
     const started = performance.now();
     const note = (status: StepStatus, detail: string): void => {
-      const entry = { step, name, kind, status, durationMs: Math.round(performance.now() - started), detail };
+      const entry = {
+        step,
+        name,
+        kind,
+        status,
+        durationMs: Math.round(performance.now() - started),
+        detail,
+      };
       this.#done.push(entry);
       this.#onStep?.(entry);
     };
@@ -45,7 +52,8 @@ export class JudgeTrace {
       note(status, detail);
       return value;
     } catch (error) {
-      if (error instanceof HardFail) note(error instanceof NotEnded ? 'findings' : 'hard_fail', error.message);
+      if (error instanceof HardFail)
+        note(error instanceof NotEnded ? 'findings' : 'hard_fail', error.message);
       throw error;
     }
   }
@@ -54,7 +62,14 @@ export class JudgeTrace {
   get steps(): TraceStep[] {
     return STEPS.map(
       ({ step, name, kind }) =>
-        this.#done.find((entry) => entry.name === name) ?? { step, name, kind, status: 'skipped', durationMs: 0, detail: 'not reached' },
+        this.#done.find((entry) => entry.name === name) ?? {
+          step,
+          name,
+          kind,
+          status: 'skipped',
+          durationMs: 0,
+          detail: 'not reached',
+        },
     );
   }
 }

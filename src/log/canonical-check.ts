@@ -4,7 +4,10 @@ import { startThread } from '../thread.js';
 import { isCanonicalPayload } from './payload.js';
 import type { PageCheck } from './schema.js';
 
-/** What the thread is started with: the counter that it shares, and the file whose pages it checks first. */
+/**
+ * What the thread is started with: the counter that it shares, and the file whose pages it checks
+ * first.
+ */
 export interface CanonicalThreadData {
   readonly finished: Int32Array;
   readonly file: string | null;
@@ -20,17 +23,23 @@ export interface CanonicalThreadResult {
 const RECORDS_WORTH_A_THREAD = 20_000;
 const BATCH_RECORDS = 512;
 const BATCH_CHARACTERS = 1 << 18;
-/** Batches that may wait for the thread; beyond, the caller's own thread takes the next one. Bounds memory. */
+/**
+ * Batches that may wait for the thread; beyond, the caller's own thread takes the next one. Bounds
+ * memory.
+ */
 const WAITING = 8;
 
 /**
- * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no record's check needs another's: a
- * second thread does them, after SQLite's own check of the file's pages, while this one follows the chain. The thread gets the very texts
- * that were hashed.
+ * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no
+ * record's check needs another's: a second thread does them, after SQLite's own check of the file's
+ * pages, while this one follows the chain. The thread gets the very texts that were hashed.
  */
 export class CanonicalCheck {
   readonly #worker: Worker;
-  /** Batches that the thread has finished; shared, so that it can be read without a turn of the event loop. */
+  /**
+   * Batches that the thread has finished; shared, so that it can be read without a turn of the
+   * event loop.
+   */
   readonly #finished = new Int32Array(new SharedArrayBuffer(4));
   #sent = 0;
   #batch: string[] = [];
@@ -50,7 +59,9 @@ export class CanonicalCheck {
    * @param file whose pages are to be checked too
    */
   static for(records: number, file: string | null): CanonicalCheck | null {
-    return records >= RECORDS_WORTH_A_THREAD && availableParallelism() > 1 ? new CanonicalCheck(file) : null;
+    return records >= RECORDS_WORTH_A_THREAD && availableParallelism() > 1
+      ? new CanonicalCheck(file)
+      : null;
   }
 
   add(payload: string): void {

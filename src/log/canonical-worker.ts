@@ -3,7 +3,10 @@ import type { CanonicalThreadData, CanonicalThreadResult } from './canonical-che
 import { isCanonicalPayload } from './payload.js';
 import { checkPages, openLogFile } from './schema.js';
 
-/** The thread of CanonicalCheck: the file's pages, batches of payloads, then null, which is answered with what was found. */
+/**
+ * The thread of CanonicalCheck: the file's pages, batches of payloads, then null, which is answered
+ * with what was found.
+ */
 const { finished, file } = workerData as CanonicalThreadData;
 
 function pagesOf(path: string): CanonicalThreadResult['pages'] {

@@ -2,9 +2,10 @@ import { IsoproError } from '../errors.js';
 import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
 
 /**
- * A signed tree head as in https://c2sp.org/tlog-checkpoint: origin, size, root in base64, then extension lines of ours:
- * `final` on a run's last head, `revealed <size> <nonce in hex>` once the ticket's nonce is out, with the size of the head that was
- * signed before it was; of a log whose records say a state, `time <microseconds>` by the signer's clock and `state <SHA-256 in base64>`.
+ * A signed tree head as in https://c2sp.org/tlog-checkpoint: origin, size, root in base64, then
+ * extension lines of ours: `final` on a run's last head, `revealed <size> <nonce in hex>` once the
+ * ticket's nonce is out, with the size of the head that was signed before it was; of a log whose
+ * records say a state, `time <microseconds>` by the signer's clock and `state <SHA-256 in base64>`.
  */
 export interface Checkpoint {
   readonly runId: string;
@@ -14,8 +15,8 @@ export interface Checkpoint {
   readonly final: boolean;
   readonly revealed: { readonly size: number; readonly nonce: string } | null;
   /**
-   * When it was signed, in microseconds since 1970, and the digest (64 hex digits) of what the records up to here come to; absent where
-   * the log keeps no state.
+   * When it was signed, in microseconds since 1970, and the digest (64 hex digits) of what the
+   * records up to here come to; absent where the log keeps no state.
    */
   readonly stated?: { readonly timeUs: number; readonly state: string };
 }
@@ -35,12 +36,17 @@ export const isRunId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
 
 /** The text that is signed. */
 export function checkpointText(checkpoint: Checkpoint): string {
-  const lines = [originOf(checkpoint.runId), String(checkpoint.size), Buffer.from(checkpoint.root, 'hex').toString('base64')];
+  const lines = [
+    originOf(checkpoint.runId),
+    String(checkpoint.size),
+    Buffer.from(checkpoint.root, 'hex').toString('base64'),
+  ];
   if (checkpoint.stated !== undefined) {
     const { timeUs, state } = checkpoint.stated;
     lines.push(`time ${timeUs}`, `state ${Buffer.from(state, 'hex').toString('base64')}`);
   }
-  if (checkpoint.revealed !== null) lines.push(`revealed ${checkpoint.revealed.size} ${checkpoint.revealed.nonce}`);
+  if (checkpoint.revealed !== null)
+    lines.push(`revealed ${checkpoint.revealed.size} ${checkpoint.revealed.nonce}`);
   if (checkpoint.final) lines.push('final');
   return `${lines.join('\n')}\n`;
 }
@@ -53,7 +59,8 @@ function parseSize(text: string | undefined): number | null {
 
 /**
  * Reads a checkpoint; its signature is not checked here.
- * @throws IsoproError CHECKPOINT_INVALID for any other text, also one that says the same in another way
+ * @throws IsoproError CHECKPOINT_INVALID for any other text, also one that says the same in another
+ *   way
  */
 export function parseCheckpoint(text: string): SignedCheckpoint {
   const note = parseNote(text);
@@ -82,7 +89,10 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
     const match = /^revealed (\S+) ([0-9a-f]{64})$/.exec(line);
     if (line === 'final' && !final) final = true;
     else if (match !== null && revealed === null)
-      revealed = { size: parseSize(match[1]) ?? refuse('a revealed size is no size'), nonce: match[2] as string };
+      revealed = {
+        size: parseSize(match[1]) ?? refuse('a revealed size is no size'),
+        nonce: match[2] as string,
+      };
     else refuse('it has an unknown extension line');
   }
   const checkpoint = { runId, size, root: root.toString('hex'), final, revealed, ...stated };

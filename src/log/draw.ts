@@ -5,8 +5,9 @@ import { decodeBase64, isSignedBy, parseNote, type SignedNote } from './signed-n
 import { WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 
 /**
- * A random number that a log cannot choose: what stands in its records is under a signed head before the witness tells the nonce of that
- * head, and the witness tells the same one whenever it is asked.
+ * A random number that a log cannot choose: what stands in its records is under a signed head
+ * before the witness tells the nonce of that head, and the witness tells the same one whenever it
+ * is asked.
  */
 export interface Draw {
   readonly runId: string;
@@ -23,17 +24,33 @@ const FIRST_LINE = 'isopro-native/draw/v1';
 export const drawText = ({ runId, size, root, nonce }: Draw): string =>
   `${[FIRST_LINE, runId, size, Buffer.from(root, 'hex').toString('base64'), nonce].join('\n')}\n`;
 
-/** Reads the note of a draw; its signature is not checked here. @throws IsoproError CHECKPOINT_INVALID */
+/**
+ * Reads the note of a draw; its signature is not checked here.
+ * @throws IsoproError CHECKPOINT_INVALID
+ */
 export function parseDraw(text: string): Draw & { readonly note: SignedNote } {
   const note = parseNote(text);
   const [, runId = '', size = '', root = '', nonce = ''] = note.text.slice(0, -1).split('\n');
-  const draw = { runId, size: Number(size), root: decodeBase64(root)?.toString('hex') ?? '', nonce };
-  const wellFormed = isRunId(runId) && Number.isSafeInteger(draw.size) && /^[0-9a-f]{64}$/.test(nonce) && draw.root.length === 64;
-  if (!wellFormed || drawText(draw) !== note.text) throw new IsoproError('CHECKPOINT_INVALID', 'not a draw of a witness');
+  const draw = {
+    runId,
+    size: Number(size),
+    root: decodeBase64(root)?.toString('hex') ?? '',
+    nonce,
+  };
+  const wellFormed =
+    isRunId(runId) &&
+    Number.isSafeInteger(draw.size) &&
+    /^[0-9a-f]{64}$/.test(nonce) &&
+    draw.root.length === 64;
+  if (!wellFormed || drawText(draw) !== note.text)
+    throw new IsoproError('CHECKPOINT_INVALID', 'not a draw of a witness');
   return { ...draw, note };
 }
 
-/** SHA-256 of the signed head's text and the nonce that the witness told for it, 64 hex digits: what problems are drawn with. */
+/**
+ * SHA-256 of the signed head's text and the nonce that the witness told for it, 64 hex digits: what
+ * problems are drawn with.
+ */
 export const drawnSeed = (head: SignedCheckpoint, { nonce }: Draw): string =>
   hash('sha256', Buffer.concat([Buffer.from(head.note.text), Buffer.from(nonce, 'hex')]));
 

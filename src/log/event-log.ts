@@ -24,7 +24,10 @@ export interface CreateOptions<Name extends string = string> {
   readonly signer: LogSigner;
   /** The settings that determine the run; the judge compares them. */
   readonly runConfig: LogValue;
-  /** SHA-256 in hex of what the run depends on: configuration, playbook, addon, model, evaluation sets. */
+  /**
+   * SHA-256 in hex of what the run depends on: configuration, playbook, addon, model, evaluation
+   * sets.
+   */
   readonly digests: RunDigests;
 }
 
@@ -35,8 +38,8 @@ export interface ResumeOptions<Name extends string = string> {
   readonly runId?: string;
   readonly signer: LogSigner;
   /**
-   * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing was interrupted, no record is
-   * abandoned, and none is written to say so.
+   * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing
+   * was interrupted, no record is abandoned, and none is written to say so.
    */
   readonly fromIteration: number | null;
   readonly abandonedFrom: number | null;
@@ -65,8 +68,8 @@ class Clock {
 }
 
 /**
- * The one writer of a run's log. What `append` has returned is on disk. After a failed write the object is unusable and the file is
- * as it was before that write; resume it.
+ * The one writer of a run's log. What `append` has returned is on disk. After a failed write the
+ * object is unusable and the file is as it was before that write; resume it.
  */
 export class EventLog<Name extends string = string> {
   readonly path: string;
@@ -101,22 +104,41 @@ export class EventLog<Name extends string = string> {
     this.#lastLeaf = state?.lastLeaf ?? session.genesis;
     this.#streamSizes = new Map(state?.streamSizes ?? []);
     if (state?.ended === true) this.#state = 'ended';
-    this.#insert = db.prepare('INSERT INTO log (gseq, stream, sseq, ts_us, prev, payload, leaf, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
+    this.#insert = db.prepare(
+      'INSERT INTO log (gseq, stream, sseq, ts_us, prev, payload, leaf, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    );
     signer.tags?.begin(session.runId, this.#frontier.size);
   }
 
   /**
    * Starts a log: takes a ticket, writes the session start.
-   * @throws IsoproError LOG_TAMPERED where the run had one before, LOG_EXISTS, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, INVALID_ARGUMENT
+   * @throws IsoproError LOG_TAMPERED where the run had one before, LOG_EXISTS, LOG_WRITE_FAILED,
+   *   WITNESS_UNAVAILABLE, INVALID_ARGUMENT
    */
   static async create<Name extends string>(options: CreateOptions<Name>): Promise<EventLog<Name>> {
     const { path, streams, runId, signer, runConfig, digests } = options;
-    if (!isRunId(runId)) throw new IsoproError('INVALID_ARGUMENT', `a run id has 32 hex digits, not ${JSON.stringify(runId)}`);
+    if (!isRunId(runId))
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `a run id has 32 hex digits, not ${JSON.stringify(runId)}`,
+      );
     checkStreams(streams); // before a ticket is taken
     const signed = (await signer.heads(runId)).length;
-    if (signed > 0) throw new IsoproError('LOG_TAMPERED', `the run ${runId} has ${signed} signed heads, but ${path} is empty or gone`);
+    if (signed > 0)
+      throw new IsoproError(
+        'LOG_TAMPERED',
+        `the run ${runId} has ${signed} signed heads, but ${path} is empty or gone`,
+      );
     const ticket = await signer.ticket(runId);
-    const payload: LogPayload = { kind: 'session_start', format: 'isopro.log.v1', runId, signer: signer.kind, ticket, digests, runConfig };
+    const payload: LogPayload = {
+      kind: 'session_start',
+      format: 'isopro.log.v1',
+      runId,
+      signer: signer.kind,
+      ticket,
+      digests,
+      runConfig,
+    };
     const session = parseSessionStart(encodePayload(payload));
     const log = new EventLog(options, createLogFile(path, streams), session, null);
     log.#write([{ stream: 'control', payload }]);
@@ -124,17 +146,25 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores heads that the crash kept from the
-   * file, then writes a resume record. A log whose session had ended, with its final head signed or not, can only be finished.
-   * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND, LOG_UNREADABLE, LOG_BUSY
+   * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores
+   * heads that the crash kept from the file, then writes a resume record. A log whose session had
+   * ended, with its final head signed or not, can only be finished.
+   * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND,
+   *   LOG_UNREADABLE, LOG_BUSY
    */
   static async resume<Name extends string>(options: ResumeOptions<Name>): Promise<EventLog<Name>> {
     const { path, streams, signer } = options;
     const db = openLogFile(path, 'append');
     try {
-      const first = db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
+      const first = db
+        .prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0')
+        .pluck()
+        .get();
       if (typeof first !== 'string')
-        throw new IsoproError('LOG_UNREADABLE', `${path} holds no session start; nothing was acknowledged, so begin the run again`);
+        throw new IsoproError(
+          'LOG_UNREADABLE',
+          `${path} holds no session start; nothing was acknowledged, so begin the run again`,
+        );
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
       const key = await signer.key(runId);
@@ -146,9 +176,15 @@ export class EventLog<Name extends string = string> {
       });
       const { outcome, disagreement } = verification;
       if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null) {
-        throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
+        throw new IsoproError(
+          'LOG_TAMPERED',
+          `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`,
+        );
       }
-      const isFinished = outcome === 'ok' && db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !== undefined;
+      const isFinished =
+        outcome === 'ok' &&
+        db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !==
+          undefined;
       if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
       const log = new EventLog(options, db, state.session, state);
       for (const head of heads) log.#storeHead(head);
@@ -157,9 +193,14 @@ export class EventLog<Name extends string = string> {
         if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
           throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
         if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
-          throw new IsoproError('INVALID_ARGUMENT', `abandonedFrom lies between 1 and the ${log.size} records of the log`);
+          throw new IsoproError(
+            'INVALID_ARGUMENT',
+            `abandonedFrom lies between 1 and the ${log.size} records of the log`,
+          );
         }
-        log.#write([{ stream: 'control', payload: { kind: 'resume', fromIteration, abandonedFrom } }]);
+        log.#write([
+          { stream: 'control', payload: { kind: 'resume', fromIteration, abandonedFrom } },
+        ]);
       }
       return log;
     } catch (error) {
@@ -178,8 +219,10 @@ export class EventLog<Name extends string = string> {
   }
 
   #write(records: readonly NewRecord<Name | 'control'>[]): { first: number; count: number } {
-    if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
-    if (this.#state === 'ended') throw new IsoproError('LOG_FINISHED', `the session in ${this.path} has ended`);
+    if (this.#state === 'closed')
+      throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
+    if (this.#state === 'ended')
+      throw new IsoproError('LOG_FINISHED', `the session in ${this.path} has ended`);
     const texts = records.map(({ payload }) => encodePayload(payload));
     const first = this.size;
     const frontier = this.#frontier.clone();
@@ -194,14 +237,24 @@ export class EventLog<Name extends string = string> {
         const prev = leaf;
         leaf = this.#hasher.ofText(position, prev, texts[i] as string);
         const tag = this.#signer.tags?.tag(leaf) ?? null;
-        this.#insert.run(position.gseq, stream, sseq, position.timeUs, Buffer.from(prev, 'hex'), texts[i], Buffer.from(leaf, 'hex'), tag);
+        this.#insert.run(
+          position.gseq,
+          stream,
+          sseq,
+          position.timeUs,
+          Buffer.from(prev, 'hex'),
+          texts[i],
+          Buffer.from(leaf, 'hex'),
+          tag,
+        );
         frontier.append(leaf);
         streamSizes.set(stream, sseq + 1);
       }
       this.#db.exec('COMMIT');
     } catch (error) {
       this.#state = 'closed';
-      this.#db.close(); // rolls back; after a failed fsync nothing more may be trusted to this handle
+      // rolls back; after a failed fsync nothing more may be trusted to this handle
+      this.#db.close();
       throw asLogError(error, this.path);
     }
     this.#frontier = frontier;
@@ -213,13 +266,17 @@ export class EventLog<Name extends string = string> {
 
   /**
    * Appends records in the given order in one transaction. They are durable when this returns.
-   * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written, the log stays usable);
-   *   LOG_WRITE_FAILED, LOG_BUSY (the log must be resumed); LOG_FINISHED, OBJECT_DISPOSED
+   * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written,
+   *   the log stays usable); LOG_WRITE_FAILED, LOG_BUSY (the log must be resumed); LOG_FINISHED,
+   *   OBJECT_DISPOSED
    */
   append(records: readonly NewRecord<Name>[]): { readonly first: number; readonly count: number } {
     for (const { stream } of records) {
       if (!Object.hasOwn(this.#streams.codes, stream) || stream === 'control')
-        throw new IsoproError('INVALID_ARGUMENT', `there is no stream ${JSON.stringify(stream)} to append to`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `there is no stream ${JSON.stringify(stream)} to append to`,
+        );
     }
     return this.#write(records);
   }
@@ -227,7 +284,9 @@ export class EventLog<Name extends string = string> {
   #storeHead(note: string): SignedCheckpoint {
     const head = parseCheckpoint(note);
     try {
-      this.#db.prepare('INSERT INTO checkpoint (size, note) VALUES (?, ?) ON CONFLICT (size) DO NOTHING').run(head.size, note);
+      this.#db
+        .prepare('INSERT INTO checkpoint (size, note) VALUES (?, ?) ON CONFLICT (size) DO NOTHING')
+        .run(head.size, note);
     } catch (error) {
       throw asLogError(error, this.path);
     }
@@ -238,34 +297,51 @@ export class EventLog<Name extends string = string> {
   async #sign(final: boolean, stated: Pick<HeadRequest, 'state'> = {}): Promise<SignedCheckpoint> {
     const { size } = this;
     const old = this.#headFrontier;
-    const leaves = this.#db.prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq').pluck();
+    const leaves = this.#db
+      .prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq')
+      .pluck();
     const rangeRoot = (low: number, high: number): string => {
-      // what lies before the last head is a complete subtree of its tree (RFC 6962 §2.1.2), so only newer leaves are read
-      const known = old.subtrees.find(({ start, width }) => start === low && start + width === high);
+      // what lies before the last head is a complete subtree of its tree (RFC 6962 §2.1.2), so only
+      // newer leaves are read
+      const known = old.subtrees.find(
+        ({ start, width }) => start === low && start + width === high,
+      );
       if (known !== undefined) return known.digest;
       return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
     };
     const frontier = this.#frontier.clone();
     const proof = consistencyProof(old.size, size, rangeRoot);
-    const note = await this.#signer.signHead({ runId: this.session.runId, size, root: frontier.root(), proof, final, ...stated });
+    const note = await this.#signer.signHead({
+      runId: this.session.runId,
+      size,
+      root: frontier.root(),
+      proof,
+      final,
+      ...stated,
+    });
     this.#headFrontier = frontier;
     return this.#storeHead(note);
   }
 
   /**
    * Has the present head signed and stores it.
-   * @param state digest in hex of what the records come to, for a log that keeps a state; such a head also says when it was signed
+   * @param state digest in hex of what the records come to, for a log that keeps a state; such a
+   *   head also says when it was signed
    * @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE
    */
   async checkpoint(state?: string): Promise<SignedCheckpoint> {
     if (this.#state !== 'open')
-      throw new IsoproError(this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED', `the log ${this.path} is ${this.#state}`);
+      throw new IsoproError(
+        this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED',
+        `the log ${this.path} is ${this.#state}`,
+      );
     return this.#sign(false, state === undefined ? {} : { state });
   }
 
   /**
-   * Learns the ticket's nonce in hex. What must not depend on it (the submitted adapter above all) has to be appended before: this
-   * signs the present head first, and the witness notes its size beside the nonce.
+   * Learns the ticket's nonce in hex. What must not depend on it (the submitted adapter above all)
+   * has to be appended before: this signs the present head first, and the witness notes its size
+   * beside the nonce.
    */
   async reveal(): Promise<string> {
     const head = await this.checkpoint();
@@ -274,12 +350,18 @@ export class EventLog<Name extends string = string> {
     return nonce;
   }
 
-  /** The nonce that belongs to a signed head of so many records, as the witness's note. @throws IsoproError WITNESS_REFUSED */
+  /**
+   * The nonce that belongs to a signed head of so many records, as the witness's note.
+   * @throws IsoproError WITNESS_REFUSED
+   */
   draw(size: number): Promise<string> {
     return this.#signer.draw(this.session.runId, size);
   }
 
-  /** Ends the session, or completes an end that a crash cut short: last record, final head, one plain file without WAL. Closes the log. */
+  /**
+   * Ends the session, or completes an end that a crash cut short: last record, final head, one
+   * plain file without WAL. Closes the log.
+   */
   async finish(payload: { readonly [key: string]: LogValue } = {}): Promise<SignedCheckpoint> {
     if (this.#state === 'open') {
       // so that one taken out of the file is missed
@@ -287,7 +369,8 @@ export class EventLog<Name extends string = string> {
       this.#write([{ stream: 'control', payload: { ...payload, heads, kind: 'session_end' } }]);
       this.#state = 'ended';
     }
-    if (this.#state === 'closed') throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
+    if (this.#state === 'closed')
+      throw new IsoproError('OBJECT_DISPOSED', `the log ${this.path} is closed`);
     const head = await this.#sign(true);
     makePlain(this.#db, this.path);
     this.close();

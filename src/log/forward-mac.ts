@@ -2,14 +2,20 @@ import { createHmac, hash } from 'node:crypto';
 import { keyId, type NoteSignature } from './signed-note.js';
 
 /**
- * Forward-secure MAC of the single-process fallback (Bellare and Yee 1997; Schneier and Kelsey 1998): record i carries
- * HMAC-SHA-256(k_i, leaf_i), then k_{i+1} = SHA-256("evolve" ‖ k_i) and k_i is erased. Whoever takes over the process later cannot
- * forge earlier records without k_0; whoever reads the stored k_0 can forge everything.
+ * Forward-secure MAC of the single-process fallback (Bellare and Yee 1997; Schneier and Kelsey
+ * 1998): record i carries HMAC-SHA-256(k_i, leaf_i), then k_{i+1} = SHA-256("evolve" ‖ k_i) and k_i
+ * is erased. Whoever takes over the process later cannot forge earlier records without k_0; whoever
+ * reads the stored k_0 can forge everything.
  */
 const EVOLVE = Buffer.from('evolve', 'latin1');
 const HEAD = Buffer.from('isopro.head.v1', 'latin1');
-/** Algorithm byte 0xff and name, as https://c2sp.org/signed-note asks of kinds it does not define. */
-export const FORWARD_MAC_TYPE = Buffer.concat([Buffer.of(0xff), Buffer.from('isopro.forward-mac.v1', 'latin1')]);
+/**
+ * Algorithm byte 0xff and name, as https://c2sp.org/signed-note asks of kinds it does not define.
+ */
+export const FORWARD_MAC_TYPE = Buffer.concat([
+  Buffer.of(0xff),
+  Buffer.from('isopro.forward-mac.v1', 'latin1'),
+]);
 
 /** Key id of a run's MAC; it depends on k_0 only through a hash. */
 export function forwardMacKeyId(name: string, master: Buffer): Buffer {

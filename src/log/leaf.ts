@@ -29,10 +29,10 @@ function writeUint64(buffer: Buffer, value: number, at: number): void {
 
 /**
  * Hashes the records of one run. A leaf is
- * SHA-256(0x00 ‖ "isopro.log.v1" ‖ runId[16] ‖ u8 stream ‖ u64 gseq ‖ u64 sseq ‖ u64 timeUs ‖ prev[32] ‖ u32 length ‖ payload),
- * integers big-endian. All fields before the payload have a fixed width, so no two records share their bytes; the
- * leading 0x00 makes it the RFC 6962 leaf hash of the rest. Digests are 64 hex digits: a
- * string costs less than the Buffer object around 32 bytes.
+ * SHA-256(0x00 ‖ "isopro.log.v1" ‖ runId[16] ‖ u8 stream ‖ u64 gseq ‖ u64 sseq ‖ u64 timeUs ‖
+ * prev[32] ‖ u32 length ‖ payload), integers big-endian. All fields before the payload have a fixed
+ * width, so no two records share their bytes; the leading 0x00 makes it the RFC 6962 leaf hash of
+ * the rest. Digests are 64 hex digits: a string costs less than the Buffer object around 32 bytes.
  */
 export class LeafHasher {
   #scratch: Buffer;
@@ -76,13 +76,21 @@ export class LeafHasher {
   }
 }
 
-/** What a run commits to before its first record: file digests in hex by name (config, playbook, model, …). */
+/**
+ * What a run commits to before its first record: file digests in hex by name (config, playbook,
+ * model, …).
+ */
 export type RunDigests = { readonly [name: string]: string };
 
 /**
- * `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖ SHA-256(RFC 8785 of the digests)).
+ * `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖ SHA-256(RFC
+ * 8785 of the digests)).
  */
 export function genesis(runId: Buffer, nonceCommitment: Buffer, digests: RunDigests): string {
   const committed = hash('sha256', canonicalJson(digests as Json), 'buffer');
-  return hash('sha256', Buffer.concat([Buffer.from('isopro.genesis.v1', 'latin1'), runId, nonceCommitment, committed]), 'hex');
+  return hash(
+    'sha256',
+    Buffer.concat([Buffer.from('isopro.genesis.v1', 'latin1'), runId, nonceCommitment, committed]),
+    'hex',
+  );
 }

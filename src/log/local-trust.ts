@@ -14,7 +14,10 @@ import { readWitnessHeads, requireKept } from './witness-store.js';
 
 export interface RunVerification extends Verification {
   readonly path: string;
-  /** The key that the outcome is relative to, and whether it is this user's own, so that this user could have signed anything. */
+  /**
+   * The key that the outcome is relative to, and whether it is this user's own, so that this user
+   * could have signed anything.
+   */
   readonly key: { readonly text: string; readonly ownedByThisUser: boolean };
 }
 
@@ -29,7 +32,10 @@ export interface RunVerifyOptions extends Omit<VerifyOptions, 'key' | 'heads'> {
 interface Claim {
   readonly runId: string;
   readonly signer: string;
-  /** Ids of the witness keys that signed the ticket, by its own words, in hex; none where it cannot be read. */
+  /**
+   * Ids of the witness keys that signed the ticket, by its own words, in hex; none where it cannot
+   * be read.
+   */
   readonly witnesses: readonly string[];
 }
 
@@ -55,63 +61,88 @@ function claims(path: string, streams: LogStreams): Claim | null {
 function witnessesOf(ticket: unknown): string[] {
   try {
     const { signatures } = parseTicket(String(ticket)).note;
-    return signatures.flatMap(({ keyName, keyId }) => (keyName === WITNESS_KEY_NAME ? [keyId.toString('hex')] : []));
+    return signatures.flatMap(({ keyName, keyId }) =>
+      keyName === WITNESS_KEY_NAME ? [keyId.toString('hex')] : [],
+    );
   } catch {
     return []; // which the verification says
   }
 }
 
-/** What this machine's witness has signed of a run. @throws IsoproError WITNESS_UNAVAILABLE where its file is empty or gone */
+/**
+ * What this machine's witness has signed of a run.
+ * @throws IsoproError WITNESS_UNAVAILABLE where its file is empty or gone
+ */
 function keptHeads(home: string, runId: string): string[] {
   requireKept(home);
   return readWitnessHeads(witnessFile(home), runId);
 }
 
 /**
- * A run of another witness is not held against this one's key: that would call an honest one tampered. Where this witness knows the run, it
- * is its own, and another's signature a forgery.
+ * A run of another witness is not held against this one's key: that would call an honest one
+ * tampered. Where this witness knows the run, it is its own, and another's signature a forgery.
  */
 function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
-  if (witnesses.length === 0 || witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))) return;
+  if (
+    witnesses.length === 0 ||
+    witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))
+  )
+    return;
   if (keptHeads(home, runId).length > 0) return;
   throw new IsoproError(
     'WITNESS_KEY_MISSING',
     `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not the one of this machine ($ISOPRO_HOME)`,
-    { remedy: 'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME as it was for the run.' },
+    {
+      remedy:
+        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME as it was for the run.',
+    },
   );
 }
 
 async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
   if (claim?.signer === 'single-process') {
     if (!existsSync(singleProcessFile(home)))
-      throw new IsoproError('WITNESS_KEY_MISSING', 'the run had no witness, and its secret key is not on this machine');
+      throw new IsoproError(
+        'WITNESS_KEY_MISSING',
+        'the run had no witness, and its secret key is not on this machine',
+      );
     const signer = new SingleProcessSigner(home);
     try {
       return await signer.key(claim.runId);
     } catch (error) {
-      throw new IsoproError('WITNESS_KEY_MISSING', `this machine has no key of run ${claim.runId}`, { cause: error });
+      throw new IsoproError(
+        'WITNESS_KEY_MISSING',
+        `this machine has no key of run ${claim.runId}`,
+        { cause: error },
+      );
     } finally {
       await signer.close();
     }
   }
   const key = readTrustedKey(publicKeyFile(home));
-  if (claim?.signer === 'witness' && key.signer === 'witness') refuseStranger(claim, key.publicKey, home);
+  if (claim?.signer === 'witness' && key.signer === 'witness')
+    refuseStranger(claim, key.publicKey, home);
   return key;
 }
 
 /**
- * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this machine's witness keeps of the
- * run are compared too where the key is its key.
- * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, WITNESS_UNAVAILABLE where the witness's own file is gone,
- *   FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
+ * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this
+ * machine's witness keeps of the run are compared too where the key is its key.
+ * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, WITNESS_UNAVAILABLE
+ *   where the witness's own file is gone, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
-export async function verifyRun(target: string, options: RunVerifyOptions): Promise<RunVerification> {
+export async function verifyRun(
+  target: string,
+  options: RunVerifyOptions,
+): Promise<RunVerification> {
   const { keyFile, headFiles, home = isoproHome(), ...rest } = options;
   const path = logFileOf(target);
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
   const claim = claims(path, options.streams);
   const key = keyFile === undefined ? await ownKey(claim, home) : readTrustedKey(keyFile);
-  const own = existsSync(publicKeyFile(home)) ? formatTrustedKey(readTrustedKey(publicKeyFile(home))) : null;
+  const own = existsSync(publicKeyFile(home))
+    ? formatTrustedKey(readTrustedKey(publicKeyFile(home)))
+    : null;
   const ownedByThisUser = key.signer === 'single-process' || own === formatTrustedKey(key);
   const runId = options.runId ?? claim?.runId;
   const kept =
@@ -120,8 +151,19 @@ export async function verifyRun(target: string, options: RunVerifyOptions): Prom
         ? keptHeads(home, runId)
         : readWitnessHeads(singleProcessFile(home), runId)
       : [];
-  const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map((file) => readText(file))] });
+  const verification = await verifyLogFile(path, {
+    ...rest,
+    key,
+    heads: [...kept, ...(headFiles ?? []).map((file) => readText(file))],
+  });
   // a single-process key is a secret, so only its id is named
   const text = formatTrustedKey(key);
-  return { ...verification, path, key: { text: key.signer === 'witness' ? text : text.split('+').slice(0, 2).join('+'), ownedByThisUser } };
+  return {
+    ...verification,
+    path,
+    key: {
+      text: key.signer === 'witness' ? text : text.split('+').slice(0, 2).join('+'),
+      ownedByThisUser,
+    },
+  };
 }

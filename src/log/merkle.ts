@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
 
 /**
- * The Merkle tree of RFC 6962 §2.1 (proof checks after RFC 9162 §2.1.3.2 and §2.1.4.2): a leaf is SHA-256(0x00 ‖ data), a node
- * SHA-256(0x01 ‖ left ‖ right). Digests are 64 hex digits (see LeafHasher).
+ * The Merkle tree of RFC 6962 §2.1 (proof checks after RFC 9162 §2.1.3.2 and §2.1.4.2): a leaf is
+ * SHA-256(0x00 ‖ data), a node SHA-256(0x01 ‖ left ‖ right). Digests are 64 hex digits (see
+ * LeafHasher).
  */
 const EMPTY_ROOT = hash('sha256', Buffer.alloc(0), 'hex');
 const scratch = Buffer.alloc(65, 1);
@@ -28,7 +29,10 @@ export interface Subtree {
   readonly digest: string;
 }
 
-/** The tree's right edge: one complete subtree for each bit of the size. O(log n) memory, amortised one hash a leaf. */
+/**
+ * The tree's right edge: one complete subtree for each bit of the size. O(log n) memory, amortised
+ * one hash a leaf.
+ */
 export class MerkleFrontier {
   #subtrees: Subtree[] = [];
   #size = 0;
@@ -46,7 +50,11 @@ export class MerkleFrontier {
     let digest = leaf;
     let start = this.#size;
     let width = 1;
-    for (let last = this.#subtrees.at(-1); last !== undefined && last.width === width; last = this.#subtrees.at(-1)) {
+    for (
+      let last = this.#subtrees.at(-1);
+      last !== undefined && last.width === width;
+      last = this.#subtrees.at(-1)
+    ) {
       digest = nodeDigest(last.digest, digest);
       start = last.start;
       width *= 2;
@@ -88,12 +96,16 @@ export function inclusionProof(index: number, size: number, rangeRoot: RangeRoot
   const path = (low: number, high: number): string[] => {
     if (high - low === 1) return [];
     const middle = low + splitPoint(high - low);
-    return index < middle ? [...path(low, middle), rangeRoot(middle, high)] : [...path(middle, high), rangeRoot(low, middle)];
+    return index < middle
+      ? [...path(low, middle), rangeRoot(middle, high)]
+      : [...path(middle, high), rangeRoot(low, middle)];
   };
   return path(0, size);
 }
 
-/** PROOF(from, D[to]) of RFC 6962 §2.1.2. Empty where from is 0 or equals to. Needs 0 ≤ from ≤ to. */
+/**
+ * PROOF(from, D[to]) of RFC 6962 §2.1.2. Empty where from is 0 or equals to. Needs 0 ≤ from ≤ to.
+ */
 export function consistencyProof(from: number, to: number, rangeRoot: RangeRoot): string[] {
   if (from === 0 || from === to) return [];
   const subproof = (low: number, high: number, whole: boolean): string[] => {
@@ -109,8 +121,16 @@ export function consistencyProof(from: number, to: number, rangeRoot: RangeRoot)
 const isOdd = (n: number): boolean => n % 2 === 1;
 const half = (n: number): number => Math.floor(n / 2);
 
-/** True where `proof` shows `leaf` to be record `index` of the tree of `size` records with `root`. */
-export function verifyInclusion(leaf: string, index: number, size: number, root: string, proof: readonly string[]): boolean {
+/**
+ * True where `proof` shows `leaf` to be record `index` of the tree of `size` records with `root`.
+ */
+export function verifyInclusion(
+  leaf: string,
+  index: number,
+  size: number,
+  root: string,
+  proof: readonly string[],
+): boolean {
   if (!(index >= 0 && index < size)) return false;
   let node = index;
   let last = size - 1;
@@ -132,8 +152,17 @@ export function verifyInclusion(leaf: string, index: number, size: number, root:
   return last === 0 && digest === root;
 }
 
-/** True where `proof` shows the tree (to, toRoot) to begin with all records of the tree (from, fromRoot). */
-export function verifyConsistency(from: number, fromRoot: string, to: number, toRoot: string, proof: readonly string[]): boolean {
+/**
+ * True where `proof` shows the tree (to, toRoot) to begin with all records of the tree (from,
+ * fromRoot).
+ */
+export function verifyConsistency(
+  from: number,
+  fromRoot: string,
+  to: number,
+  toRoot: string,
+  proof: readonly string[],
+): boolean {
   if (!(from >= 0 && from <= to)) return false;
   if (from === to) return proof.length === 0 && fromRoot === toRoot;
   if (from === 0) return proof.length === 0 && fromRoot === EMPTY_ROOT;

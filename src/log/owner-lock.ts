@@ -9,12 +9,13 @@ const SETTLE_MS = 500;
 
 /** SQLite's binding is of one Node release line, and may not be there for this one. */
 const doesNotLoad = (cause: unknown): boolean =>
-  (cause as { code?: unknown }).code === 'ERR_DLOPEN_FAILED' || (cause as Error).message.startsWith('Could not locate the bindings file');
+  (cause as { code?: unknown }).code === 'ERR_DLOPEN_FAILED' ||
+  (cause as Error).message.startsWith('Could not locate the bindings file');
 
 /**
- * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be another process's by now; a transaction
- * belongs to the living one, stopped or not, and leaves nothing behind when that is killed. The file stays: removing it could make two
- * owners.
+ * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be
+ * another process's by now; a transaction belongs to the living one, stopped or not, and leaves
+ * nothing behind when that is killed. The file stays: removing it could make two owners.
  */
 export class OwnerLock {
   readonly #db: Database.Database;
@@ -34,10 +35,19 @@ export class OwnerLock {
     } catch (cause) {
       db?.close();
       if (sqliteCode(cause)?.startsWith('SQLITE_BUSY') === true) return null;
-      throw new IsoproError('WRITE_FAILED', `the lock ${file} cannot be taken: ${(cause as Error).message}`, {
-        cause,
-        ...(doesNotLoad(cause) ? { remedy: 'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.' } : {}),
-      });
+      throw new IsoproError(
+        'WRITE_FAILED',
+        `the lock ${file} cannot be taken: ${(cause as Error).message}`,
+        {
+          cause,
+          ...(doesNotLoad(cause)
+            ? {
+                remedy:
+                  'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.',
+              }
+            : {}),
+        },
+      );
     }
   }
 

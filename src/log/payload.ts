@@ -2,7 +2,14 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 
 /** What a record may carry: JSON, and also numbers that are not finite and integers above 2^53. */
-export type LogValue = null | boolean | number | bigint | string | readonly LogValue[] | { readonly [key: string]: LogValue };
+export type LogValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | readonly LogValue[]
+  | { readonly [key: string]: LogValue };
 
 /** A record's content: an object whose `kind` says what it is. */
 export interface LogPayload {
@@ -15,11 +22,12 @@ export const MAX_PAYLOAD_BYTES = 16 * 1024 * 1024;
 const MAX_DEPTH = 64;
 
 /**
- * `#` marks what JSON has no form for: `#NaN`, `#Infinity`, `#-Infinity`, and `#<decimal>` for a bigint. A string that
- * itself begins with `#` gets one more, so that the mark is never ambiguous.
+ * `#` marks what JSON has no form for: `#NaN`, `#Infinity`, `#-Infinity`, and `#<decimal>` for a
+ * bigint. A string that itself begins with `#` gets one more, so that the mark is never ambiguous.
  */
 function tag(value: LogValue, depth: number): Json {
-  if (depth > MAX_DEPTH) throw new IsoproError('INVALID_ARGUMENT', `a log payload may nest at most ${MAX_DEPTH} levels`);
+  if (depth > MAX_DEPTH)
+    throw new IsoproError('INVALID_ARGUMENT', `a log payload may nest at most ${MAX_DEPTH} levels`);
   switch (typeof value) {
     case 'number':
       return Number.isFinite(value) ? value : `#${value}`;
@@ -31,10 +39,14 @@ function tag(value: LogValue, depth: number): Json {
       return value;
     case 'object': {
       if (value === null) return null;
-      if (Array.isArray(value)) return Array.from(value as readonly LogValue[], (item) => tag(item, depth + 1));
+      if (Array.isArray(value))
+        return Array.from(value as readonly LogValue[], (item) => tag(item, depth + 1));
       const prototype = Object.getPrototypeOf(value) as object | null;
-      if (prototype !== null && Object.getPrototypeOf(prototype) !== null) break; // a class instance; plain objects of other realms pass
-      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, tag(item as LogValue, depth + 1)]));
+      // a class instance; plain objects of other realms pass
+      if (prototype !== null && Object.getPrototypeOf(prototype) !== null) break;
+      return Object.fromEntries(
+        Object.entries(value).map(([key, item]) => [key, tag(item as LogValue, depth + 1)]),
+      );
     }
   }
   throw new IsoproError(
@@ -44,7 +56,8 @@ function tag(value: LogValue, depth: number): Json {
 }
 
 function untag(value: Json, depth = 0): LogValue {
-  if (depth > MAX_DEPTH) throw new IsoproError('LOG_UNREADABLE', `a record nests more than ${MAX_DEPTH} levels`);
+  if (depth > MAX_DEPTH)
+    throw new IsoproError('LOG_UNREADABLE', `a record nests more than ${MAX_DEPTH} levels`);
   if (typeof value === 'string') {
     if (!value.startsWith('#')) return value;
     const rest = value.slice(1);
@@ -53,20 +66,29 @@ function untag(value: Json, depth = 0): LogValue {
     if (rest === 'Infinity') return Infinity;
     if (rest === '-Infinity') return -Infinity;
     if (/^(0|-?[1-9][0-9]*)$/.test(rest)) return BigInt(rest);
-    throw new IsoproError('LOG_UNREADABLE', `the string ${JSON.stringify(value.slice(0, 40))} carries an unknown mark`);
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `the string ${JSON.stringify(value.slice(0, 40))} carries an unknown mark`,
+    );
   }
   if (value === null || typeof value !== 'object') return value;
   if (Array.isArray(value)) return (value as readonly Json[]).map((item) => untag(item, depth + 1));
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, untag(item, depth + 1)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, untag(item, depth + 1)]),
+  );
 }
 
 /**
  * The stored text of a payload: RFC 8785 canonical JSON with tagged non-finite numbers and bigints.
- * @throws IsoproError INVALID_ARGUMENT for anything that has no such text, or one above MAX_PAYLOAD_BYTES
+ * @throws IsoproError INVALID_ARGUMENT for anything that has no such text, or one above
+ *   MAX_PAYLOAD_BYTES
  */
 export function encodePayload(payload: LogPayload): string {
   if (typeof payload !== 'object' || payload === null || typeof payload.kind !== 'string') {
-    throw new IsoproError('INVALID_ARGUMENT', 'a log payload is an object with a string member `kind`');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'a log payload is an object with a string member `kind`',
+    );
   }
   let text: string;
   try {
@@ -80,7 +102,10 @@ export function encodePayload(payload: LogPayload): string {
     );
   }
   if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
-    throw new IsoproError('INVALID_ARGUMENT', `a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`,
+    );
   }
   return text;
 }
@@ -93,13 +118,23 @@ export function decodePayload(text: string): LogPayload {
   } catch (error) {
     throw new IsoproError('LOG_UNREADABLE', 'a record is not JSON', { cause: error });
   }
-  if (typeof parsed !== 'object' || parsed === null || typeof (parsed as { kind?: unknown }).kind !== 'string') {
-    throw new IsoproError('LOG_UNREADABLE', 'a record is not an object with a string member `kind`');
+  if (
+    typeof parsed !== 'object' ||
+    parsed === null ||
+    typeof (parsed as { kind?: unknown }).kind !== 'string'
+  ) {
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      'a record is not an object with a string member `kind`',
+    );
   }
   return untag(parsed as Json) as LogPayload;
 }
 
-/** True where every object's keys ascend in UTF-16 code units. Integer-like keys are left to the slow path. */
+/**
+ * True where every object's keys ascend in UTF-16 code units. Integer-like keys are left to the
+ * slow path.
+ */
 function keysAscend(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) {
@@ -121,10 +156,16 @@ export function isCanonicalPayload(text: string): boolean {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
-    if (typeof parsed !== 'object' || parsed === null || typeof (parsed as { kind?: unknown }).kind !== 'string') return false;
-    // JSON.stringify already prints numbers and strings as RFC 8785 asks; only the order of keys, and lone surrogates
-    // (which it escapes, so that their text holds \ud), are left to check.
-    if (JSON.stringify(parsed) === text && keysAscend(parsed) && !text.includes('\\ud')) return true;
+    if (
+      typeof parsed !== 'object' ||
+      parsed === null ||
+      typeof (parsed as { kind?: unknown }).kind !== 'string'
+    )
+      return false;
+    // JSON.stringify already prints numbers and strings as RFC 8785 asks; only the order of keys,
+    // and lone surrogates (which it escapes, so that their text holds \ud), are left to check.
+    if (JSON.stringify(parsed) === text && keysAscend(parsed) && !text.includes('\\ud'))
+      return true;
     return canonicalJson(parsed as Json) === text;
   } catch {
     return false;

@@ -5,7 +5,13 @@ import { valueOf } from '../dictionary.js';
 import { abortError, IsoproError } from '../errors.js';
 import { isRunId, originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher } from './leaf.js';
-import { consistencyProof, inclusionProof, rootOf, verifyConsistency, verifyInclusion } from './merkle.js';
+import {
+  consistencyProof,
+  inclusionProof,
+  rootOf,
+  verifyConsistency,
+  verifyInclusion,
+} from './merkle.js';
 import { decodePayload, type LogPayload } from './payload.js';
 import { asLogError, hasExpectedSchema, openLogFile, type Db } from './schema.js';
 import { parseSessionStart } from './session.js';
@@ -30,7 +36,10 @@ export interface ReadOptions<Name extends string = string> {
   readonly abandoned?: boolean;
 }
 
-/** One record's proof: everything that a stranger with the witness's public key needs to check it. Digests in hex. */
+/**
+ * One record's proof: everything that a stranger with the witness's public key needs to check it.
+ * Digests in hex.
+ */
 export interface RecordProof {
   readonly runId: string;
   readonly record: {
@@ -55,12 +64,14 @@ export interface ExtensionProof {
 
 /** The log of a run folder, or a log file itself. */
 export function logFileOf(path: string): string {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? join(path, 'log.sqlite') : path;
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+    ? join(path, 'log.sqlite')
+    : path;
 }
 
 /**
- * Whether the writer of this log was killed before its first record: no tables, or empty ones. @throws IsoproError LOG_NOT_FOUND,
- * LOG_UNREADABLE
+ * Whether the writer of this log was killed before its first record: no tables, or empty ones.
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function isUnbegun(path: string, streams: LogStreams): boolean {
   const db = openLogFile(path, 'read');
@@ -89,8 +100,8 @@ interface Range {
 const TURN = 20;
 
 /**
- * The same records, with a turn of the event loop every few milliseconds: a log of a stranger's may be long, and whoever reads it hears
- * Ctrl-C. @throws IsoproError ABORTED
+ * The same records, with a turn of the event loop every few milliseconds: a log of a stranger's may
+ * be long, and whoever reads it hears Ctrl-C. @throws IsoproError ABORTED
  */
 export async function* inTurns<T>(records: Iterable<T>, signal?: AbortSignal): AsyncGenerator<T> {
   let since = performance.now();
@@ -140,28 +151,35 @@ export class LogReader<Name extends string = string> {
 
   /** Null where the file holds no session start. @throws IsoproError LOG_UNREADABLE */
   get runId(): string | null {
-    const text = this.#guard(() => this.#db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get());
+    const text = this.#guard(() =>
+      this.#db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get(),
+    );
     return typeof text === 'string' ? parseSessionStart(text).runId : null;
   }
 
   /** Records in order, one at a time. The reader can do nothing else while they are read. */
   *records(options: ReadOptions<Name> = {}): Generator<LogRecord<Name>, void> {
-    const filter = options.stream === undefined ? '' : `AND stream = ${this.#streams.codes[options.stream]}`;
+    const filter =
+      options.stream === undefined ? '' : `AND stream = ${this.#streams.codes[options.stream]}`;
     try {
       const abandoned = options.abandoned === true ? [] : this.#abandoned();
       const { control } = this.#streams.codes;
       let next = 0;
       const rows = this.#db
-        .prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM log WHERE gseq >= ? ${filter} ORDER BY gseq`)
+        .prepare(
+          `SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM log WHERE gseq >= ? ${filter} ORDER BY gseq`,
+        )
         .raw();
-      for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<
-        [number, number, number, number, string]
-      >) {
+      for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(
+        options.from ?? 0,
+      ) as IterableIterator<[number, number, number, number, string]>) {
         while (next < abandoned.length && abandoned[next]!.until <= gseq) next++;
         if (code !== control && next < abandoned.length && abandoned[next]!.from <= gseq) continue;
         const stream = this.#names.get(code);
-        if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
-        if (!Number.isSafeInteger(timeUs)) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
+        if (stream === undefined)
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
+        if (!Number.isSafeInteger(timeUs))
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
       }
     } catch (error) {
@@ -170,9 +188,10 @@ export class LogReader<Name extends string = string> {
   }
 
   /**
-   * What interrupted iterations left behind, ascending and apart: each resume record abandons what lies between the record that it names
-   * and itself, control records excepted. The view `live` says the same for whoever reads the file with SQL; its time grows with the
-   * number of resumes times that of the records, and both are a stranger's to choose.
+   * What interrupted iterations left behind, ascending and apart: each resume record abandons what
+   * lies between the record that it names and itself, control records excepted. The view `live`
+   * says the same for whoever reads the file with SQL; its time grows with the number of resumes
+   * times that of the records, and both are a stranger's to choose.
    */
   #abandoned(): Range[] {
     const rows = this.#db
@@ -184,7 +203,11 @@ export class LogReader<Name extends string = string> {
       const { kind, abandonedFrom: from } = decodePayload(payload);
       if (kind !== 'resume' || typeof from !== 'number' || !(from < gseq)) continue;
       let first = from;
-      for (let last = ranges.at(-1); last !== undefined && last.until >= first; last = ranges.at(-1)) {
+      for (
+        let last = ranges.at(-1);
+        last !== undefined && last.until >= first;
+        last = ranges.at(-1)
+      ) {
         first = Math.min(first, last.from);
         ranges.pop();
       }
@@ -199,11 +222,19 @@ export class LogReader<Name extends string = string> {
   }
 
   checkpointNotes(): string[] {
-    return this.#guard(() => this.#db.prepare('SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size').pluck().all() as string[]);
+    return this.#guard(
+      () =>
+        this.#db
+          .prepare('SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size')
+          .pluck()
+          .all() as string[],
+    );
   }
 
   #rangeRoot(low: number, high: number): string {
-    const leaves = this.#db.prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq').pluck();
+    const leaves = this.#db
+      .prepare('SELECT lower(hex(leaf)) FROM log WHERE gseq >= ? AND gseq < ? ORDER BY gseq')
+      .pluck();
     return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
   }
 
@@ -216,24 +247,40 @@ export class LogReader<Name extends string = string> {
         throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
       const head = parseCheckpoint(note);
       const row = this.#db
-        .prepare('SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?')
+        .prepare(
+          'SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?',
+        )
         .raw()
         .get(gseq) as [number, number, number, string, string] | undefined;
       const stream = row === undefined ? undefined : this.#names.get(row[0]);
-      if (row === undefined || stream === undefined) throw new IsoproError('INVALID_ARGUMENT', `there is no record ${gseq}`);
+      if (row === undefined || stream === undefined)
+        throw new IsoproError('INVALID_ARGUMENT', `there is no record ${gseq}`);
       const [, sseq, timeUs, prev, payload] = row;
       const path = inclusionProof(gseq, head.size, (low, high) => this.#rangeRoot(low, high));
-      return { runId: head.runId, record: { gseq, stream, sseq, timeUs, prev, payload }, path, checkpoint: note };
+      return {
+        runId: head.runId,
+        record: { gseq, stream, sseq, timeUs, prev, payload },
+        path,
+        checkpoint: note,
+      };
     });
   }
 
-  /** Between two stored heads. @throws IsoproError INVALID_ARGUMENT where there is no head of such a size */
+  /**
+   * Between two stored heads.
+   * @throws IsoproError INVALID_ARGUMENT where there is no head of such a size
+   */
   proveExtension(from: number, to: number): ExtensionProof {
     return this.#guard(() => {
-      const notes = new Map(this.checkpointNotes().map((each) => [parseCheckpoint(each).size, each]));
+      const notes = new Map(
+        this.checkpointNotes().map((each) => [parseCheckpoint(each).size, each]),
+      );
       const [fromNote, toNote] = [notes.get(from), notes.get(to)];
       if (fromNote === undefined || toNote === undefined || from > to) {
-        throw new IsoproError('INVALID_ARGUMENT', `there are signed heads of ${[...notes.keys()].join(', ') || 'no'} records only`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `there are signed heads of ${[...notes.keys()].join(', ') || 'no'} records only`,
+        );
       }
       const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
       return { runId: parseCheckpoint(toNote).runId, path, from: fromNote, to: toNote };
@@ -249,20 +296,38 @@ const isDigest = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 
 function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpoint | null {
   const head = parseCheckpoint(note);
-  return key.signer === 'witness' && head.runId === runId && isSignedBy(head.note, originOf(runId), key.publicKey) ? head : null;
+  return key.signer === 'witness' &&
+    head.runId === runId &&
+    isSignedBy(head.note, originOf(runId), key.publicKey)
+    ? head
+    : null;
 }
 
 /**
- * True where the proof shows the record to be in the log of which the key's owner signed a head. A run without a witness cannot prove
- * single records.
+ * True where the proof shows the record to be in the log of which the key's owner signed a head. A
+ * run without a witness cannot prove single records.
  */
-export function checkRecordProof(proof: RecordProof, key: TrustedKey, { codes }: LogStreams): boolean {
+export function checkRecordProof(
+  proof: RecordProof,
+  key: TrustedKey,
+  { codes }: LogStreams,
+): boolean {
   const code = valueOf(codes, proof.record.stream);
-  if (!isRunId(proof.runId) || !isDigest(proof.record.prev) || !proof.path.every(isDigest) || code === undefined) return false;
+  if (
+    !isRunId(proof.runId) ||
+    !isDigest(proof.record.prev) ||
+    !proof.path.every(isDigest) ||
+    code === undefined
+  )
+    return false;
   const head = signedHead(proof.checkpoint, proof.runId, key);
   if (head === null) return false;
   const { gseq, sseq, timeUs, prev, payload } = proof.record;
-  const leaf = new LeafHasher(Buffer.from(proof.runId, 'hex')).ofText({ stream: code, gseq, sseq, timeUs }, prev, payload);
+  const leaf = new LeafHasher(Buffer.from(proof.runId, 'hex')).ofText(
+    { stream: code, gseq, sseq, timeUs },
+    prev,
+    payload,
+  );
   return verifyInclusion(leaf, gseq, head.size, head.root, proof.path);
 }
 
@@ -271,5 +336,9 @@ export function checkExtensionProof(proof: ExtensionProof, key: TrustedKey): boo
   if (!isRunId(proof.runId) || !proof.path.every(isDigest)) return false;
   const from = signedHead(proof.from, proof.runId, key);
   const to = signedHead(proof.to, proof.runId, key);
-  return from !== null && to !== null && verifyConsistency(from.size, from.root, to.size, to.root, proof.path);
+  return (
+    from !== null &&
+    to !== null &&
+    verifyConsistency(from.size, from.root, to.size, to.root, proof.path)
+  );
 }

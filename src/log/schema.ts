@@ -8,9 +8,10 @@ import { checkStreams, type LogStreams } from './streams.js';
 export type Db = Database.Database;
 
 /**
- * The file. `log` is the evidence, `checkpoint` the signed heads. Triggers and the order check guard against accidents only: who can
- * write the file can drop them, and that is what the hashes and the witness are for. `live` leaves out what an interrupted
- * iteration left behind; the other views are those that the streams name.
+ * The file. `log` is the evidence, `checkpoint` the signed heads. Triggers and the order check
+ * guard against accidents only: who can write the file can drop them, and that is what the hashes
+ * and the witness are for. `live` leaves out what an interrupted iteration left behind; the other
+ * views are those that the streams name.
  */
 const envelope = (stream: number, control: number): string => `
   SELECT row_number() OVER (ORDER BY gseq) - 1 AS seq, ts_us, lower(hex(prev)) AS prev_hash, payload, lower(hex(leaf)) AS hash
@@ -47,19 +48,27 @@ CREATE VIEW live AS
     WHERE resume.stream = ${control} AND resume.gseq > record.gseq
       AND json_extract(resume.payload, '$.kind') = 'resume' AND json_extract(resume.payload, '$.abandonedFrom') <= record.gseq);
 ${Object.entries(views)
-  .map(([view, stream]) => `CREATE VIEW ${view} AS ${envelope(codes[stream] as number, control)};\n`)
+  .map(
+    ([view, stream]) => `CREATE VIEW ${view} AS ${envelope(codes[stream] as number, control)};\n`,
+  )
   .join('')}`;
 }
 
 /** Every object of the file with its SQL, in one text. */
 function describeSchema(db: Db): string {
-  const rows = db.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name').raw().all();
+  const rows = db
+    .prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name')
+    .raw()
+    .all();
   return JSON.stringify(rows);
 }
 
 const expectations = new WeakMap<LogStreams, string>();
 
-/** True where the file holds exactly the tables, triggers and views above. @throws IsoproError INVALID_ARGUMENT for what are no streams */
+/**
+ * True where the file holds exactly the tables, triggers and views above.
+ * @throws IsoproError INVALID_ARGUMENT for what are no streams
+ */
 export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
   let expected = expectations.get(streams);
   if (expected === undefined) {
@@ -83,16 +92,27 @@ export function asLogError(failure: unknown, path: string): unknown {
   const code = sqliteCode(failure);
   if (code === null) return failure;
   const error = failure as Error;
-  if (code.startsWith('SQLITE_FULL') || code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_READONLY')) {
+  if (
+    code.startsWith('SQLITE_FULL') ||
+    code.startsWith('SQLITE_IOERR') ||
+    code.startsWith('SQLITE_READONLY')
+  ) {
     return new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
   }
-  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED') || code.startsWith('SQLITE_CONSTRAINT')) {
+  if (
+    code.startsWith('SQLITE_BUSY') ||
+    code.startsWith('SQLITE_LOCKED') ||
+    code.startsWith('SQLITE_CONSTRAINT')
+  ) {
     return new IsoproError('LOG_BUSY', `${path}: ${error.message}`, { cause: error });
   }
   return new IsoproError('LOG_UNREADABLE', `${path}: ${error.message}`, { cause: error });
 }
 
-/** An append-only file for one writer: WAL, synchronous=FULL, and on macOS F_FULLFSYNC, without which fsync does not reach the disk. */
+/**
+ * An append-only file for one writer: WAL, synchronous=FULL, and on macOS F_FULLFSYNC, without
+ * which fsync does not reach the disk.
+ */
 function configure(db: Db): void {
   db.pragma('journal_mode = WAL');
   db.pragma('synchronous = FULL');
@@ -102,7 +122,10 @@ function configure(db: Db): void {
   db.pragma('trusted_schema = OFF');
 }
 
-/** Creates the file. @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, INVALID_ARGUMENT for what are no streams */
+/**
+ * Creates the file.
+ * @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, INVALID_ARGUMENT for what are no streams
+ */
 export function createLogFile(path: string, streams: LogStreams): Db {
   const schema = schemaOf(streams);
   if (path !== ':memory:' && lstatSync(path, { throwIfNoEntry: false }) !== undefined)
@@ -114,12 +137,16 @@ export function createLogFile(path: string, streams: LogStreams): Db {
     durable('log.created');
     return db;
   } catch (error) {
-    if (error instanceof TypeError) throw new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
+    if (error instanceof TypeError)
+      throw new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
     throw asLogError(error, path);
   }
 }
 
-/** Folds the WAL into the file. With a reader on it the WAL stays: what it holds is durable too. @throws IsoproError LOG_WRITE_FAILED */
+/**
+ * Folds the WAL into the file. With a reader on it the WAL stays: what it holds is durable too.
+ * @throws IsoproError LOG_WRITE_FAILED
+ */
 export function makePlain(db: Db, path: string): void {
   try {
     db.pragma('journal_mode = DELETE');
@@ -128,7 +155,9 @@ export function makePlain(db: Db, path: string): void {
   }
 }
 
-/** What a crash left out after the final head: `makePlain` on a log that nobody writes to any more. */
+/**
+ * What a crash left out after the final head: `makePlain` on a log that nobody writes to any more.
+ */
 export function settleLogFile(path: string): void {
   if (!existsSync(`${path}-wal`)) return;
   const db = openLogFile(path, 'append');
@@ -144,12 +173,14 @@ const BESIDE = ['-wal', '-shm', '-journal'] as const;
 
 /**
  * Opens a log. A reader changes nothing in it.
- * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link where SQLite would write
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link where SQLite would
+ *   write
  */
 export function openLogFile(path: string, mode: 'read' | 'append'): Db {
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
   // SQLite makes and writes those beside a log also where the log is only read
-  for (const file of [...(mode === 'append' ? [path] : []), ...BESIDE.map((end) => path + end)]) refuseLink(file);
+  for (const file of [...(mode === 'append' ? [path] : []), ...BESIDE.map((end) => path + end)])
+    refuseLink(file);
   try {
     const db = new Database(path, { readonly: mode === 'read', fileMustExist: true });
     if (mode === 'append') configure(db);
@@ -164,7 +195,10 @@ export function openLogFile(path: string, mode: 'read' | 'append'): Db {
   }
 }
 
-/** What SQLite finds wrong with the pages of a file, index and rows agreeing included; null where nothing is. */
+/**
+ * What SQLite finds wrong with the pages of a file, index and rows agreeing included; null where
+ * nothing is.
+ */
 export type PageCheck = string | null;
 
 export function checkPages(db: Db): PageCheck {

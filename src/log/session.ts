@@ -25,13 +25,25 @@ export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
 /** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
 export function parseSessionStart(text: string): SessionStart {
   const parsed = sessionStart.safeParse(decodePayload(text));
-  if (!parsed.success) throw new IsoproError('LOG_UNREADABLE', 'the first record is no session start');
+  if (!parsed.success)
+    throw new IsoproError('LOG_UNREADABLE', 'the first record is no session start');
   let ticket: SessionStart['ticket'];
   try {
     ticket = parseTicket(parsed.data.ticket);
   } catch (error) {
-    throw new IsoproError('LOG_UNREADABLE', 'the session start carries no ticket', { cause: error });
+    throw new IsoproError('LOG_UNREADABLE', 'the session start carries no ticket', {
+      cause: error,
+    });
   }
-  if (ticket.runId !== parsed.data.runId) throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
-  return { ...parsed.data, ticket, genesis: genesis(Buffer.from(parsed.data.runId, 'hex'), ticket.nonceCommitment, parsed.data.digests) };
+  if (ticket.runId !== parsed.data.runId)
+    throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
+  return {
+    ...parsed.data,
+    ticket,
+    genesis: genesis(
+      Buffer.from(parsed.data.runId, 'hex'),
+      ticket.nonceCommitment,
+      parsed.data.digests,
+    ),
+  };
 }

@@ -2,9 +2,9 @@ import { createPrivateKey, createPublicKey, hash, sign, verify, type KeyObject }
 import { IsoproError } from '../errors.js';
 
 /**
- * Signed notes as in https://c2sp.org/signed-note: a text that ends in a newline, an empty line, then one line
- * `— <key name> <base64(key id[4] ‖ signature)>` for each signature. Ed25519 has algorithm byte 1; other kinds use 0xff with a
- * name of their own.
+ * Signed notes as in https://c2sp.org/signed-note: a text that ends in a newline, an empty line,
+ * then one line `— <key name> <base64(key id[4] ‖ signature)>` for each signature. Ed25519 has
+ * algorithm byte 1; other kinds use 0xff with a name of their own.
  */
 export const ED25519 = 0x01;
 const MARK = '— ';
@@ -30,9 +30,15 @@ export function decodeBase64(text: string): Buffer | null {
   return bytes.toString('base64') === text ? bytes : null;
 }
 
-/** First four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the algorithm byte. */
+/**
+ * First four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the algorithm
+ * byte.
+ */
 export function keyId(name: string, material: Buffer): Buffer {
-  return hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), material]), 'buffer').subarray(0, 4);
+  return hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), material]), 'buffer').subarray(
+    0,
+    4,
+  );
 }
 
 /** @throws IsoproError CHECKPOINT_INVALID where the text is not a signed note */
@@ -60,7 +66,8 @@ export function parseNote(note: string): SignedNote {
 /** Appends one signature line to a text, or to a note that has some. */
 export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
   const lines = signatures.map(
-    ({ keyName, keyId: id, signature }) => `${MARK}${keyName} ${Buffer.concat([id, signature]).toString('base64')}\n`,
+    ({ keyName, keyId: id, signature }) =>
+      `${MARK}${keyName} ${Buffer.concat([id, signature]).toString('base64')}\n`,
   );
   return `${text}\n${lines.join('')}`;
 }
@@ -76,8 +83,15 @@ export interface Ed25519PublicKey {
 
 /** @throws IsoproError WITNESS_KEY_INVALID unless there are 32 bytes */
 export function ed25519PublicKey(bytes: Buffer): Ed25519PublicKey {
-  if (bytes.length !== 32) throw new IsoproError('WITNESS_KEY_INVALID', `an ed25519 public key has 32 bytes, not ${bytes.length}`);
-  return { bytes, key: createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' }) };
+  if (bytes.length !== 32)
+    throw new IsoproError(
+      'WITNESS_KEY_INVALID',
+      `an ed25519 public key has 32 bytes, not ${bytes.length}`,
+    );
+  return {
+    bytes,
+    key: createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes]), format: 'der', type: 'spki' }),
+  };
 }
 
 /** The signing side of a key whose 32-byte seed is given. */
@@ -86,15 +100,29 @@ export class Ed25519Signer {
   readonly #key: KeyObject;
 
   constructor(seed: Buffer) {
-    if (seed.length !== 32) throw new IsoproError('WITNESS_KEY_INVALID', `an ed25519 seed has 32 bytes, not ${seed.length}`);
-    this.#key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' });
+    if (seed.length !== 32)
+      throw new IsoproError(
+        'WITNESS_KEY_INVALID',
+        `an ed25519 seed has 32 bytes, not ${seed.length}`,
+      );
+    this.#key = createPrivateKey({
+      key: Buffer.concat([PKCS8_PREFIX, seed]),
+      format: 'der',
+      type: 'pkcs8',
+    });
     const spki = createPublicKey(this.#key).export({ format: 'der', type: 'spki' });
     this.publicKey = ed25519PublicKey(Buffer.from(spki.subarray(SPKI_PREFIX.length)));
   }
 
-  /** Signs under a key name; in a checkpoint that is its origin (https://c2sp.org/tlog-checkpoint). */
+  /**
+   * Signs under a key name; in a checkpoint that is its origin (https://c2sp.org/tlog-checkpoint).
+   */
   sign(text: string, keyName: string): NoteSignature {
-    return { keyName, keyId: ed25519KeyId(keyName, this.publicKey), signature: sign(null, Buffer.from(text), this.#key) };
+    return {
+      keyName,
+      keyId: ed25519KeyId(keyName, this.publicKey),
+      signature: sign(null, Buffer.from(text), this.#key),
+    };
   }
 }
 

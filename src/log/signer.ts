@@ -8,7 +8,9 @@ import { keyId, type NoteSignature } from './signed-note.js';
 import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
 import { WitnessStore, type HeadRequest } from './witness-store.js';
 
-/** Who vouches for a run's heads. The witness process is one; SingleProcessSigner is the fallback. */
+/**
+ * Who vouches for a run's heads. The witness process is one; SingleProcessSigner is the fallback.
+ */
 export interface LogSigner {
   readonly kind: SignerKind;
   /** The key that verifies what this signer signs for a run. */
@@ -19,7 +21,10 @@ export interface LogSigner {
   signHead(request: HeadRequest): Promise<string>;
   /** The nonce in hex, for the last signed head. @throws IsoproError WITNESS_REFUSED */
   reveal(runId: string, size: number): Promise<string>;
-  /** The note of the nonce that belongs to a signed head of so many records (draw.ts). @throws IsoproError WITNESS_REFUSED */
+  /**
+   * The note of the nonce that belongs to a signed head of so many records (draw.ts).
+   * @throws IsoproError WITNESS_REFUSED
+   */
   draw(runId: string, size: number): Promise<string>;
   /** Every head signed for the run, oldest first. */
   heads(runId: string): Promise<string[]>;
@@ -29,11 +34,13 @@ export interface LogSigner {
 }
 
 /** File of tickets, heads and keys of runs that had no witness. */
-export const singleProcessFile = (home = isoproHome()): string => join(witnessFolder(home), 'single-process.sqlite');
+export const singleProcessFile = (home = isoproHome()): string =>
+  join(witnessFolder(home), 'single-process.sqlite');
 
 /**
- * No second process: heads carry a forward-secure MAC whose k_0 lies in the user's own folder. It guards earlier records against a
- * process that is taken over later, not against the user. Reports say `single-process`.
+ * No second process: heads carry a forward-secure MAC whose k_0 lies in the user's own folder. It
+ * guards earlier records against a process that is taken over later, not against the user. Reports
+ * say `single-process`.
  */
 export class SingleProcessSigner implements LogSigner {
   readonly kind = 'single-process';
@@ -50,16 +57,23 @@ export class SingleProcessSigner implements LogSigner {
         { cause },
       );
     }
-    this.#store = new WitnessStore(singleProcessFile(home), (text, keyName, runId) => this.#sign(text, keyName, runId));
+    this.#store = new WitnessStore(singleProcessFile(home), (text, keyName, runId) =>
+      this.#sign(text, keyName, runId),
+    );
   }
 
   #sign(text: string, keyName: string, runId: string): NoteSignature {
     const master = this.#store.secret(runId);
     if (keyName === WITNESS_KEY_NAME) {
       // a ticket from oneself proves nothing; the line keeps the form of a note
-      return { keyName, keyId: keyId(keyName, FORWARD_MAC_TYPE), signature: hash('sha256', Buffer.from(text), 'buffer') };
+      return {
+        keyName,
+        keyId: keyId(keyName, FORWARD_MAC_TYPE),
+        signature: hash('sha256', Buffer.from(text), 'buffer'),
+      };
     }
-    if (this.#run?.runId !== runId) throw new IsoproError('WITNESS_REFUSED', `no log of run ${runId} is open`);
+    if (this.#run?.runId !== runId)
+      throw new IsoproError('WITNESS_REFUSED', `no log of run ${runId} is open`);
     return this.#run.mac.sign(text, keyName, master);
   }
 
@@ -85,7 +99,10 @@ export class SingleProcessSigner implements LogSigner {
 
   async signHead(request: HeadRequest): Promise<string> {
     if (this.#run?.mac.records !== request.size)
-      throw new IsoproError('WITNESS_REFUSED', `the MAC stands at another record than ${request.size}`);
+      throw new IsoproError(
+        'WITNESS_REFUSED',
+        `the MAC stands at another record than ${request.size}`,
+      );
     return this.#store.signHead(request);
   }
 

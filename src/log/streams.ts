@@ -1,8 +1,14 @@
-/** Which streams a kind of log has. The log itself knows one of them, `control`: its own start, resumptions, nonce and end. */
+/**
+ * Which streams a kind of log has. The log itself knows one of them, `control`: its own start,
+ * resumptions, nonce and end.
+ */
 import { valueOf } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 
-/** Given by whoever makes or reads a log; part of the file's form, so that it never changes for logs that are there. */
+/**
+ * Given by whoever makes or reads a log; part of the file's form, so that it never changes for logs
+ * that are there.
+ */
 export interface LogStreams<Name extends string = string> {
   /** Each stream's number inside the leaf hash, 1 to 255. */
   readonly codes: Readonly<Record<Name | 'control', number>>;
@@ -23,17 +29,22 @@ export function checkStreams(streams: LogStreams): void {
     throw new IsoproError('INVALID_ARGUMENT', `streams of a log: ${reason}`);
   };
   if (!Object.hasOwn(codes, 'control')) refuse('there is no control');
-  if (numbers.some((code) => !Number.isSafeInteger(code) || code < 1 || code > 255)) refuse('a number lies between 1 and 255');
+  if (numbers.some((code) => !Number.isSafeInteger(code) || code < 1 || code > 255))
+    refuse('a number lies between 1 and 255');
   if (new Set(numbers).size < numbers.length) refuse('two of them have one number');
   const wrong = [...Object.keys(codes), ...Object.keys(views)].find((name) => !NAME.test(name));
   if (wrong !== undefined) refuse(`${JSON.stringify(wrong)} is no name: small letters and _`);
   for (const [view, stream] of Object.entries(views)) {
-    if (TAKEN.some((name) => view === name || view.startsWith(`${name}_`))) refuse(`${view} is a name of the file's own`);
-    if (stream === 'control' || valueOf(codes, stream) === undefined) refuse(`the view ${view} shows no stream of theirs`);
+    if (TAKEN.some((name) => view === name || view.startsWith(`${name}_`)))
+      refuse(`${view} is a name of the file's own`);
+    if (stream === 'control' || valueOf(codes, stream) === undefined)
+      refuse(`the view ${view} shows no stream of theirs`);
   }
   checked.add(streams);
 }
 
 /** By number. */
-export const streamNames = <Name extends string>({ codes }: LogStreams<Name>): ReadonlyMap<number, Name | 'control'> =>
+export const streamNames = <Name extends string>({
+  codes,
+}: LogStreams<Name>): ReadonlyMap<number, Name | 'control'> =>
   new Map(Object.entries<number>(codes).map(([name, code]) => [code, name as Name | 'control']));

@@ -4,8 +4,9 @@ import { isRunId } from './checkpoint.js';
 import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
 
 /**
- * What a run must hold before it starts. Tickets are numbered and the witness keeps them all, so a run that was started and dropped
- * leaves a gap that the judge counts. The nonce behind the commitment is not told to the run before its adapter is under a signed head.
+ * What a run must hold before it starts. Tickets are numbered and the witness keeps them all, so a
+ * run that was started and dropped leaves a gap that the judge counts. The nonce behind the
+ * commitment is not told to the run before its adapter is under a signed head.
  */
 export interface Ticket {
   readonly runId: string;
@@ -19,7 +20,11 @@ export interface Ticket {
 const FIRST_LINE = 'isopro-native/ticket/v1';
 
 export function commitToNonce(runId: string, nonce: Buffer): Buffer {
-  return hash('sha256', Buffer.concat([Buffer.from('isopro.nonce.v1', 'latin1'), Buffer.from(runId, 'hex'), nonce]), 'buffer');
+  return hash(
+    'sha256',
+    Buffer.concat([Buffer.from('isopro.nonce.v1', 'latin1'), Buffer.from(runId, 'hex'), nonce]),
+    'buffer',
+  );
 }
 
 export function ticketText(ticket: Ticket): string {
@@ -31,11 +36,25 @@ export function parseTicket(text: string): Ticket & { readonly note: SignedNote 
   const note = parseNote(text);
   const [first, runId, number, unfinished, commitment] = note.text.slice(0, -1).split('\n');
   const nonceCommitment = decodeBase64(commitment ?? '');
-  if (first !== FIRST_LINE || runId === undefined || !isRunId(runId) || nonceCommitment?.length !== 32) {
+  if (
+    first !== FIRST_LINE ||
+    runId === undefined ||
+    !isRunId(runId) ||
+    nonceCommitment?.length !== 32
+  ) {
     throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
   }
-  const ticket = { runId, number: Number(number), unfinishedBefore: Number(unfinished), nonceCommitment };
-  if (!Number.isSafeInteger(ticket.number) || !Number.isSafeInteger(ticket.unfinishedBefore) || ticketText(ticket) !== note.text) {
+  const ticket = {
+    runId,
+    number: Number(number),
+    unfinishedBefore: Number(unfinished),
+    nonceCommitment,
+  };
+  if (
+    !Number.isSafeInteger(ticket.number) ||
+    !Number.isSafeInteger(ticket.unfinishedBefore) ||
+    ticketText(ticket) !== note.text
+  ) {
     throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
   }
   return { ...ticket, note };

@@ -1,8 +1,17 @@
 import { IsoproError } from '../errors.js';
 import { FORWARD_MAC_TYPE } from './forward-mac.js';
-import { ED25519, ed25519PublicKey, formatVerifierKey, parseVerifierKey, type Ed25519PublicKey } from './signed-note.js';
+import {
+  ED25519,
+  ed25519PublicKey,
+  formatVerifierKey,
+  parseVerifierKey,
+  type Ed25519PublicKey,
+} from './signed-note.js';
 
-/** The key relative to which a log is verified: a witness's public key, or k_0 of a run that had no witness. */
+/**
+ * The key relative to which a log is verified: a witness's public key, or k_0 of a run that had no
+ * witness.
+ */
 export type TrustedKey =
   | { readonly signer: 'witness'; readonly publicKey: Ed25519PublicKey }
   | { readonly signer: 'single-process'; readonly master: Buffer };
@@ -12,7 +21,9 @@ export type SignerKind = TrustedKey['signer'];
 export const WITNESS_KEY_NAME = 'isopro-native/witness';
 const SINGLE_PROCESS_KEY_NAME = 'isopro-native/single-process';
 
-/** One line, `name+keyid+base64`. A single-process key is a secret: who has it can forge the log. */
+/**
+ * One line, `name+keyid+base64`. A single-process key is a secret: who has it can forge the log.
+ */
 export function formatTrustedKey(key: TrustedKey): string {
   return key.signer === 'witness'
     ? formatVerifierKey(WITNESS_KEY_NAME, Buffer.concat([Buffer.of(ED25519), key.publicKey.bytes]))
@@ -22,9 +33,19 @@ export function formatTrustedKey(key: TrustedKey): string {
 /** @throws IsoproError WITNESS_KEY_INVALID */
 export function parseTrustedKey(text: string): TrustedKey {
   const { material } = parseVerifierKey(text);
-  if (material[0] === ED25519) return { signer: 'witness', publicKey: ed25519PublicKey(material.subarray(1)) };
-  if (material.subarray(0, FORWARD_MAC_TYPE.length).equals(FORWARD_MAC_TYPE) && material.length === FORWARD_MAC_TYPE.length + 32) {
-    return { signer: 'single-process', master: Buffer.from(material.subarray(FORWARD_MAC_TYPE.length)) };
+  if (material[0] === ED25519)
+    return { signer: 'witness', publicKey: ed25519PublicKey(material.subarray(1)) };
+  if (
+    material.subarray(0, FORWARD_MAC_TYPE.length).equals(FORWARD_MAC_TYPE) &&
+    material.length === FORWARD_MAC_TYPE.length + 32
+  ) {
+    return {
+      signer: 'single-process',
+      master: Buffer.from(material.subarray(FORWARD_MAC_TYPE.length)),
+    };
   }
-  throw new IsoproError('WITNESS_KEY_INVALID', 'the key is neither ed25519 nor a single-process key of this program');
+  throw new IsoproError(
+    'WITNESS_KEY_INVALID',
+    'the key is neither ed25519 nor a single-process key of this program',
+  );
 }

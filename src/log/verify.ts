@@ -6,7 +6,14 @@ import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
 import { LeafHasher } from './leaf.js';
 import { MerkleFrontier } from './merkle.js';
 import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
-import { asLogError, checkPages, hasExpectedSchema, openLogFile, type Db, type PageCheck } from './schema.js';
+import {
+  asLogError,
+  checkPages,
+  hasExpectedSchema,
+  openLogFile,
+  type Db,
+  type PageCheck,
+} from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import { isSignedBy } from './signed-note.js';
 import { streamNames, type LogStreams } from './streams.js';
@@ -14,13 +21,17 @@ import { commitToNonce } from './ticket.js';
 import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
 
 /**
- * `ok`: complete, and all of it under a final head of the trusted key. `unterminated`: nothing disagrees, but no final head is known
- * (a crash, or a file cut back to before every head that the verifier was shown). `truncated`: fewer records than a signed head
- * counts. `equivocation`: the key signed two different heads of one size. `tampered`: anything else that disagrees.
+ * `ok`: complete, and all of it under a final head of the trusted key. `unterminated`: nothing
+ * disagrees, but no final head is known (a crash, or a file cut back to before every head that the
+ * verifier was shown). `truncated`: fewer records than a signed head counts. `equivocation`: the
+ * key signed two different heads of one size. `tampered`: anything else that disagrees.
  */
 export type Outcome = 'ok' | 'tampered' | 'truncated' | 'unterminated' | 'equivocation';
 
-/** Where the file first disagrees with itself or with a head. `until` is given where only a range is known: [at, until). */
+/**
+ * Where the file first disagrees with itself or with a head. `until` is given where only a range is
+ * known: [at, until).
+ */
 export interface Disagreement {
   readonly table: 'file' | 'log' | 'checkpoint';
   readonly at: number;
@@ -35,7 +46,10 @@ export interface Verification {
   readonly signer: SignerKind | null;
   /** Records in the file. */
   readonly records: number;
-  /** Records that the largest head in agreement covers; later ones are chained but nobody has vouched for them. */
+  /**
+   * Records that the largest head in agreement covers; later ones are chained but nobody has
+   * vouched for them.
+   */
   readonly signedRecords: number;
   readonly heads: number;
   readonly resumes: number;
@@ -47,7 +61,10 @@ export interface VerifyOptions {
   /** Those of a log of its kind. */
   readonly streams: LogStreams;
   readonly key: TrustedKey;
-  /** Heads from elsewhere (the witness's own list, a mailed copy), as note texts. They must be this key's. */
+  /**
+   * Heads from elsewhere (the witness's own list, a mailed copy), as note texts. They must be this
+   * key's.
+   */
   readonly heads?: readonly string[];
   /** The run that this log has to be of. */
   readonly runId?: string;
@@ -76,14 +93,27 @@ class Disagrees extends Error {
   }
 }
 
-const tampered = (table: Disagreement['table'], at: number, reason: string, until?: number): Disagrees =>
+const tampered = (
+  table: Disagreement['table'],
+  at: number,
+  reason: string,
+  until?: number,
+): Disagrees =>
   new Disagrees('tampered', { table, at, reason, ...(until === undefined ? {} : { until }) });
 
 /** As the schema has it; in damaged pages any column may hold anything. */
-type Row = [gseq: number, stream: number, sseq: number, timeUs: number, link: string, tag: Buffer | null, payload: string | null];
+type Row = [
+  gseq: number,
+  stream: number,
+  sseq: number,
+  timeUs: number,
+  link: string,
+  tag: Buffer | null,
+  payload: string | null,
+];
 
-// Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do not decode to without loss is read again
-// as bytes.
+// Strings, because a Buffer object costs more than its content here. Text that SQLite's bytes do
+// not decode to without loss is read again as bytes.
 const ROWS = `SELECT gseq, stream, sseq, ts_us, lower(hex(prev) || '.' || hex(leaf)), tag,
   CASE WHEN octet_length(payload) <= ${MAX_PAYLOAD_BYTES} THEN payload END FROM log ORDER BY gseq`;
 const PAYLOAD_BYTES = 'SELECT CAST(payload AS BLOB) FROM log WHERE gseq = ?';
@@ -100,7 +130,10 @@ class Scan {
   resumes = 0;
   signedRecords = 0;
   heads: SignedCheckpoint[] = [];
-  /** Sizes of the heads in the file itself, and how many of them the end of the session counts before itself. */
+  /**
+   * Sizes of the heads in the file itself, and how many of them the end of the session counts
+   * before itself.
+   */
   readonly #stored: number[] = [];
   #headsBeforeEnd: number | null = null;
   readonly streamSizes = new Map<number, number>();
@@ -124,7 +157,10 @@ class Scan {
   begin(): void {
     const { key } = this.options;
     if (key.signer === 'single-process') this.#mac = new ForwardMac(key.master);
-    const text = this.db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get();
+    const text = this.db
+      .prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0')
+      .pluck()
+      .get();
     if (typeof text !== 'string') return;
     try {
       this.session = parseSessionStart(text);
@@ -134,8 +170,15 @@ class Scan {
     if (this.options.runId !== undefined && this.session.runId !== this.options.runId)
       throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
     if (this.session.signer !== key.signer)
-      throw tampered('log', 0, `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`);
-    if (key.signer === 'witness' && !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)) {
+      throw tampered(
+        'log',
+        0,
+        `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`,
+      );
+    if (
+      key.signer === 'witness' &&
+      !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)
+    ) {
       throw tampered('log', 0, 'the ticket is not signed by the trusted key');
     }
     this.lastLeaf = this.session.genesis;
@@ -167,22 +210,38 @@ class Scan {
   /** All heads, ascending. Two roots for one size end the matter. */
   readHeads(): void {
     const { key } = this.options;
-    const rows = this.db.prepare('SELECT size, note FROM checkpoint ORDER BY size').raw().iterate() as IterableIterator<[number, string]>;
+    const rows = this.db
+      .prepare('SELECT size, note FROM checkpoint ORDER BY size')
+      .raw()
+      .iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
-      if (typeof text !== 'string') throw tampered('checkpoint', size, 'a column of it does not have its type');
+      if (typeof text !== 'string')
+        throw tampered('checkpoint', size, 'a column of it does not have its type');
       const head = this.#admitHead(text, size);
-      if (head.size !== size) throw tampered('checkpoint', size, `the checkpoint stored for ${size} records counts ${head.size}`);
+      if (head.size !== size)
+        throw tampered(
+          'checkpoint',
+          size,
+          `the checkpoint stored for ${size} records counts ${head.size}`,
+        );
       this.heads.push(head);
       this.#stored.push(size);
     }
     const stored = new Set(this.heads.map((head) => head.text));
-    for (const text of this.options.heads ?? []) if (!stored.has(text)) this.heads.push(this.#admitHead(text, -1));
+    for (const text of this.options.heads ?? [])
+      if (!stored.has(text)) this.heads.push(this.#admitHead(text, -1));
     this.heads.sort((a, b) => a.size - b.size);
-    // a MAC can be checked only where its key is reached, so heads without a public key meet each other in #meetHeads
+    // a MAC can be checked only where its key is reached, so heads without a public key meet each
+    // other in #meetHeads
     if (key.signer === 'witness') this.#refuseEquivocation(this.heads);
     const final = this.heads.find((head) => head.final);
     const last = this.heads.at(-1);
-    if (key.signer === 'witness' && final !== undefined && last !== undefined && last.size > final.size) {
+    if (
+      key.signer === 'witness' &&
+      final !== undefined &&
+      last !== undefined &&
+      last.size > final.size
+    ) {
       throw new Disagrees('equivocation', {
         table: 'checkpoint',
         at: final.size,
@@ -239,33 +298,55 @@ class Scan {
     const [gseq, stream, sseq, timeUs, link, tag, payload] = row;
     const prev = this.lastLeaf;
     if (gseq !== expected)
-      throw tampered('log', expected, gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`);
-    if (this.session === null || this.#hasher === null) throw tampered('log', 0, 'the log does not begin with a session start');
+      throw tampered(
+        'log',
+        expected,
+        gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`,
+      );
+    if (this.session === null || this.#hasher === null)
+      throw tampered('log', 0, 'the log does not begin with a session start');
     if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
     if (!this.#streamNames.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
     if (sseq !== (this.streamSizes.get(stream) ?? 0))
-      throw tampered('log', gseq, `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`);
-    if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs) throw tampered('log', gseq, 'its time lies before the record before it');
-    if ((payload !== null && typeof payload !== 'string') || typeof link !== 'string' || (tag !== null && !Buffer.isBuffer(tag))) {
+      throw tampered(
+        'log',
+        gseq,
+        `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`,
+      );
+    if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs)
+      throw tampered('log', gseq, 'its time lies before the record before it');
+    if (
+      (payload !== null && typeof payload !== 'string') ||
+      typeof link !== 'string' ||
+      (tag !== null && !Buffer.isBuffer(tag))
+    ) {
       throw tampered('log', gseq, 'a column of it does not have its type');
     }
-    if (payload === null) throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
+    if (payload === null)
+      throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const bytes = exact ? null : this.#payloadBytes.get(gseq);
-    if (bytes !== null && !Buffer.isBuffer(bytes)) throw tampered('log', gseq, 'its payload is not found again by its number');
-    const digest = bytes === null ? this.#hasher.ofText(position, prev, payload) : this.#hasher.ofBytes(position, prev, bytes);
+    if (bytes !== null && !Buffer.isBuffer(bytes))
+      throw tampered('log', gseq, 'its payload is not found again by its number');
+    const digest =
+      bytes === null
+        ? this.#hasher.ofText(position, prev, payload)
+        : this.#hasher.ofBytes(position, prev, bytes);
     if (link !== `${prev}.${digest}`) {
       throw tampered(
         'log',
         gseq,
-        link.startsWith(`${prev}.`) ? 'its hash does not match its content' : 'its link to the record before it is wrong',
+        link.startsWith(`${prev}.`)
+          ? 'its hash does not match its content'
+          : 'its link to the record before it is wrong',
       );
     }
     // what a control record says is acted on at once
     const isControl = stream === this.options.streams.codes.control;
     if (this.canonical !== null && !isControl) this.canonical.add(payload);
-    else if (!isCanonicalPayload(payload)) throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
+    else if (!isCanonicalPayload(payload))
+      throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest)))
       throw tampered('log', gseq, 'its MAC is wrong');
     if (isControl) this.#control(gseq, payload);
@@ -278,8 +359,14 @@ class Scan {
 
   /** One start, any number of resumes, a nonce that fits its commitment, one end. */
   #control(gseq: number, text: string): void {
-    const payload = JSON.parse(text) as { kind: string; nonce?: unknown; abandonedFrom?: unknown; heads?: unknown };
-    if (payload.kind === 'session_start' && gseq !== 0) throw tampered('log', gseq, 'the session starts a second time');
+    const payload = JSON.parse(text) as {
+      kind: string;
+      nonce?: unknown;
+      abandonedFrom?: unknown;
+      heads?: unknown;
+    };
+    if (payload.kind === 'session_start' && gseq !== 0)
+      throw tampered('log', gseq, 'the session starts a second time');
     if (payload.kind === 'session_end') {
       this.ended = true;
       if (typeof payload.heads === 'number') this.#headsBeforeEnd = payload.heads;
@@ -291,7 +378,10 @@ class Scan {
         throw tampered('log', gseq, 'the resume record abandons records that are not there');
     }
     if (payload.kind === 'nonce') {
-      const nonce = typeof payload.nonce === 'string' && /^[0-9a-f]{64}$/.test(payload.nonce) ? Buffer.from(payload.nonce, 'hex') : null;
+      const nonce =
+        typeof payload.nonce === 'string' && /^[0-9a-f]{64}$/.test(payload.nonce)
+          ? Buffer.from(payload.nonce, 'hex')
+          : null;
       const { runId, ticket } = this.session as SessionStart;
       if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment))
         throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
@@ -305,7 +395,11 @@ class Scan {
       if (beyond.size < size) throw tampered('checkpoint', beyond.size, 'a head was not reached');
       if (this.#mac !== null) {
         if (beyond.size - size > 10_000_000)
-          throw tampered('checkpoint', beyond.size, 'the checkpoint counts more records than can be checked');
+          throw tampered(
+            'checkpoint',
+            beyond.size,
+            'the checkpoint counts more records than can be checked',
+          );
         this.#mac.skip(beyond.size - size);
         this.#checkMac(beyond, this.#mac);
       }
@@ -322,19 +416,26 @@ class Scan {
     const final = this.heads.find((head) => head.final);
     if (final === undefined) return { outcome: 'unterminated', disagreement: null };
     if (final.size < size) throw tampered('log', final.size, 'a record follows the final head');
-    if (!this.ended) throw tampered('log', size - 1, 'the final head does not cover an end of the session');
+    if (!this.ended)
+      throw tampered('log', size - 1, 'the final head does not cover an end of the session');
     const stored = this.#stored.filter((each) => each < size).length;
     const counted = this.#headsBeforeEnd;
     if (counted !== null && counted !== stored) {
-      throw tampered('checkpoint', size - 1, `${stored} heads lie before the end of the session, which counts ${counted}`);
+      throw tampered(
+        'checkpoint',
+        size - 1,
+        `${stored} heads lie before the end of the session, which counts ${counted}`,
+      );
     }
     return { outcome: 'ok', disagreement: null };
   }
 }
 
 /**
- * Verifies an open log against a key and the heads that are known. The whole log is read once; memory does not grow with it.
- * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not one of this key
+ * Verifies an open log against a key and the heads that are known. The whole log is read once;
+ * memory does not grow with it.
+ * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not
+ *   one of this key
  */
 export async function scanLog(db: Db, options: VerifyOptions): Promise<ScanResult> {
   return (await scanWithPages(db, options, null)).result;
@@ -345,8 +446,15 @@ interface ScanResult {
   readonly state: LogState;
 }
 
-/** @param file whose pages are checked on the side where a thread is worth it; they are checked here and now where it is not */
-async function scanWithPages(db: Db, options: VerifyOptions, file: string | null): Promise<{ result: ScanResult; pages: PageCheck }> {
+/**
+ * @param file whose pages are checked on the side where a thread is worth it; they are checked here
+ *   and now where it is not
+ */
+async function scanWithPages(
+  db: Db,
+  options: VerifyOptions,
+  file: string | null,
+): Promise<{ result: ScanResult; pages: PageCheck }> {
   const canonical = CanonicalCheck.for(countRecords(db), file);
   if (canonical === null) {
     const pages = file === null ? null : checkPages(db);
@@ -361,7 +469,10 @@ async function scanWithPages(db: Db, options: VerifyOptions, file: string | null
   }
   const found = await canonical.finish();
   // which record it was, and what had been found by then, is for a scan in order to say
-  return { result: found.canonical || found.pages !== null ? result : await runScan(db, options, null), pages: found.pages };
+  return {
+    result: found.canonical || found.pages !== null ? result : await runScan(db, options, null),
+    pages: found.pages,
+  };
 }
 
 /** 0 where that cannot be read. */
@@ -373,13 +484,20 @@ function countRecords(db: Db): number {
   }
 }
 
-async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck | null): Promise<ScanResult> {
+async function runScan(
+  db: Db,
+  options: VerifyOptions,
+  canonical: CanonicalCheck | null,
+): Promise<ScanResult> {
   const scan = new Scan(db, options, canonical);
   let verdict: { outcome: Outcome; disagreement: Disagreement | null };
   try {
-    if (!hasExpectedSchema(db, options.streams)) throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
+    if (!hasExpectedSchema(db, options.streams))
+      throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
     // nothing reads these two, so a change of them would be one that nobody made for a reason
-    const isMarked = ['user_version', 'application_id'].some((field) => db.pragma(field, { simple: true }) !== 0);
+    const isMarked = ['user_version', 'application_id'].some(
+      (field) => db.pragma(field, { simple: true }) !== 0,
+    );
     if (isMarked) throw tampered('file', 0, 'its header carries a mark that no log has');
     scan.begin();
     scan.readHeads();
@@ -389,16 +507,21 @@ async function runScan(db: Db, options: VerifyOptions, canonical: CanonicalCheck
       scan.record(row);
       if (scan.frontier.size % RECORDS_PER_TURN === 0) {
         await nextTurn();
-        if (options.signal?.aborted === true) throw abortError('verification was cancelled', options.signal);
+        if (options.signal?.aborted === true)
+          throw abortError('verification was cancelled', options.signal);
         options.onProgress?.({ done: scan.frontier.size, total });
       }
     }
     verdict = scan.outcome();
   } catch (error) {
     const known = error instanceof Disagrees ? error : asLogError(error, 'log');
-    if (known instanceof Disagrees) verdict = { outcome: known.outcome, disagreement: known.disagreement };
+    if (known instanceof Disagrees)
+      verdict = { outcome: known.outcome, disagreement: known.disagreement };
     else if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      verdict = { outcome: 'tampered', disagreement: { table: 'file', at: scan.frontier.size, reason: known.message } };
+      verdict = {
+        outcome: 'tampered',
+        disagreement: { table: 'file', at: scan.frontier.size, reason: known.message },
+      };
     } else throw known;
   }
   return {
@@ -427,7 +550,8 @@ const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = {
 };
 
 /**
- * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`, not an error.
+ * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`,
+ * not an error.
  * @throws IsoproError LOG_NOT_FOUND, ABORTED
  */
 export async function verifyLogFile(path: string, options: VerifyOptions): Promise<Verification> {
@@ -444,7 +568,11 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
   } catch (error) {
     const known = asLogError(error, path);
     if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      return { ...UNREADABLE, outcome: 'tampered', disagreement: { table: 'file', at: 0, reason: known.message } };
+      return {
+        ...UNREADABLE,
+        outcome: 'tampered',
+        disagreement: { table: 'file', at: 0, reason: known.message },
+      };
     }
     throw known;
   } finally {

@@ -11,19 +11,31 @@ import { isSignedBy, parseNote } from './signed-note.js';
 import type { LogSigner } from './signer.js';
 import { WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 import { publicKeyFile, readTrustedKey } from './witness-key.js';
-import { identityText, witnessAddress, witnessProcess, witnessReply, type WitnessRequest } from './witness-protocol.js';
+import {
+  identityText,
+  witnessAddress,
+  witnessProcess,
+  witnessReply,
+  type WitnessRequest,
+} from './witness-protocol.js';
 import { requireKept, type HeadRequest } from './witness-store.js';
 
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
 type Result = string | string[];
 
 const START_MS = 15_000;
-/** A witness answers within milliseconds. One that has not by then was stopped, or its disk hangs. */
+/**
+ * A witness answers within milliseconds. One that has not by then was stopped, or its disk hangs.
+ */
 const ANSWER_MS = 10_000;
 const ATTEMPTS = 3;
-/** Between two looks at another's process: a witness of an earlier home ends once nobody has connected for 250 ms. */
+/**
+ * Between two looks at another's process: a witness of an earlier home ends once nobody has
+ * connected for 250 ms.
+ */
 const STRANGER_MS = 500;
-const STOPPED = 'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
+const STOPPED =
+  'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
 /** What is under way when the run is cancelled may still be answered. */
 const CANCELLED_MS = 1000;
 
@@ -64,13 +76,18 @@ function identifies(answer: Result, challenge: string, key: TrustedKey): boolean
   if (typeof answer !== 'string' || key.signer !== 'witness') return false;
   try {
     const note = parseNote(answer);
-    return note.text === identityText(challenge) && isSignedBy(note, WITNESS_KEY_NAME, key.publicKey);
+    return (
+      note.text === identityText(challenge) && isSignedBy(note, WITNESS_KEY_NAME, key.publicKey)
+    );
   } catch {
     return false;
   }
 }
 
-/** Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only, and it ends by itself. */
+/**
+ * Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only,
+ * and it ends by itself.
+ */
 function startWitness(home: string): ChildProcess {
   const program = fileURLToPath(new URL('./witness-process.js', import.meta.url));
   const child = spawn(process.execPath, [program], {
@@ -86,14 +103,21 @@ function startWitness(home: string): ChildProcess {
 /** No witness can be reached, and why. */
 function unavailable(address: string, stranger: boolean): IsoproError {
   if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
-  return new IsoproError('WITNESS_UNAVAILABLE', `another process listens at ${address}: it does not hold the key of this home`, {
-    remedy:
-      'Find out which process listens there and end it: only your own witness may listen there. ' +
-      'Then run the same command again: it resumes.',
-  });
+  return new IsoproError(
+    'WITNESS_UNAVAILABLE',
+    `another process listens at ${address}: it does not hold the key of this home`,
+    {
+      remedy:
+        'Find out which process listens there and end it: only your own witness may listen there. ' +
+        'Then run the same command again: it resumes.',
+    },
+  );
 }
 
-/** No answer came: the witness says nothing, or the connection to it is gone. The same question may be asked again. */
+/**
+ * No answer came: the witness says nothing, or the connection to it is gone. The same question may
+ * be asked again.
+ */
 class Unanswered extends IsoproError {
   constructor(
     readonly why: 'silence' | 'loss',
@@ -120,7 +144,10 @@ export class WitnessClient implements LogSigner {
   #connecting: Promise<Connection> | null = null;
   #nextId = 1;
   #received = '';
-  readonly #waiting = new Map<number, { resolve: (result: Result) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (result: Result) => void; reject: (error: Error) => void }
+  >();
 
   private constructor(home: string, options: WitnessClientOptions) {
     this.#home = home;
@@ -129,10 +156,14 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * Connects to this home's witness and starts one if there is none. Nothing is told to a process that does not hold the key of the home.
+   * Connects to this home's witness and starts one if there is none. Nothing is told to a process
+   * that does not hold the key of the home.
    * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, LOG_UNREADABLE, ABORTED
    */
-  static async open(home = isoproHome(), options: WitnessClientOptions = {}): Promise<WitnessClient> {
+  static async open(
+    home = isoproHome(),
+    options: WitnessClientOptions = {},
+  ): Promise<WitnessClient> {
     const client = new WitnessClient(home, options);
     await client.#repeated(() => client.#connection());
     return client;
@@ -173,18 +204,26 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * The connection over a socket, once who listens there has shown that it holds the home's key; null where it does not: another process
-   * has taken the address, or the witness of a home that was here before has not ended yet.
+   * The connection over a socket, once who listens there has shown that it holds the home's key;
+   * null where it does not: another process has taken the address, or the witness of a home that
+   * was here before has not ended yet.
    */
   async #identified(socket: Socket): Promise<Connection | null> {
     const key = keyOf(this.#home);
     const challenge = randomBytes(32).toString('hex');
     this.#use(socket);
     if (key !== null) {
-      const answer = await this.#exchange(socket, { do: 'identify', challenge }).catch((error: unknown) => {
-        if (error instanceof Unanswered ? error.why === 'silence' : (error as IsoproError).code === 'ABORTED') throw error;
-        return ''; // it does not know the question, or it is ending
-      });
+      const answer = await this.#exchange(socket, { do: 'identify', challenge }).catch(
+        (error: unknown) => {
+          if (
+            error instanceof Unanswered
+              ? error.why === 'silence'
+              : (error as IsoproError).code === 'ABORTED'
+          )
+            throw error;
+          return ''; // it does not know the question, or it is ending
+        },
+      );
       if (identifies(answer, challenge, key)) return { socket, key };
     }
     if (this.#socket === socket) this.#socket = null;
@@ -197,7 +236,8 @@ export class WitnessClient implements LogSigner {
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => this.#receive(String(chunk)));
     const lose = (): void => {
-      if (this.#socket === socket) this.#lose(); // one that was given up may close when the next is in use
+      // one that was given up may close when the next is in use
+      if (this.#socket === socket) this.#lose();
     };
     socket.on('error', lose);
     socket.on('close', lose);
@@ -223,7 +263,12 @@ export class WitnessClient implements LogSigner {
       if ('result' in reply.data) waiting?.resolve(reply.data.result);
       else {
         const { code, message } = reply.data.error;
-        waiting?.reject(new IsoproError(Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'WITNESS_REFUSED', message));
+        waiting?.reject(
+          new IsoproError(
+            Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'WITNESS_REFUSED',
+            message,
+          ),
+        );
       }
     }
   }
@@ -233,22 +278,32 @@ export class WitnessClient implements LogSigner {
     this.#socket = null;
     this.#connecting = null;
     this.#received = '';
-    for (const { reject } of this.#waiting.values()) reject(new Unanswered('loss', 'the connection to the witness was lost'));
+    for (const { reject } of this.#waiting.values())
+      reject(new Unanswered('loss', 'the connection to the witness was lost'));
     this.#waiting.clear();
   }
 
-  /** One question, one answer in time. @throws IsoproError WITNESS_UNAVAILABLE, ABORTED, and what the witness refuses */
+  /**
+   * One question, one answer in time.
+   * @throws IsoproError WITNESS_UNAVAILABLE, ABORTED, and what the witness refuses
+   */
   async #exchange(socket: Socket, request: Unnumbered<WitnessRequest>): Promise<Result> {
     const id = this.#nextId++;
     const { signal } = this.#options;
     const giveUp = (): void => {
-      const unanswered = new Unanswered('silence', `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`);
+      const unanswered = new Unanswered(
+        'silence',
+        `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`,
+      );
       this.#waiting.get(id)?.reject(signal?.aborted === true ? cancelled(signal) : unanswered);
       this.#waiting.delete(id);
       this.#endStarted();
       this.#lose();
     };
-    let timer = setTimeout(giveUp, signal?.aborted === true ? Math.min(CANCELLED_MS, this.#answerMs) : this.#answerMs);
+    let timer = setTimeout(
+      giveUp,
+      signal?.aborted === true ? Math.min(CANCELLED_MS, this.#answerMs) : this.#answerMs,
+    );
     const hurry = (): void => {
       clearTimeout(timer);
       timer = setTimeout(giveUp, Math.min(CANCELLED_MS, this.#answerMs));
@@ -265,14 +320,19 @@ export class WitnessClient implements LogSigner {
     }
   }
 
-  /** Every request may be repeated: the witness answers the same again, also one that was started in the place of another. */
+  /**
+   * Every request may be repeated: the witness answers the same again, also one that was started in
+   * the place of another.
+   */
   async #repeated<T>(request: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await request();
       } catch (error) {
         if (attempt === ATTEMPTS || !(error instanceof Unanswered)) throw error;
-        this.#options.onNotice?.(`${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
+        this.#options.onNotice?.(
+          `${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`,
+        );
       }
     }
   }
@@ -281,7 +341,10 @@ export class WitnessClient implements LogSigner {
     return this.#repeated(async () => this.#exchange((await this.#connection()).socket, request));
   }
 
-  /** A witness of this run's own that does not answer would outlive it, stopped. Everything that it has signed is on the disk. */
+  /**
+   * A witness of this run's own that does not answer would outlive it, stopped. Everything that it
+   * has signed is on the disk.
+   */
   #endStarted(): void {
     for (const child of this.#started.splice(0)) child.kill('SIGKILL');
   }
@@ -294,7 +357,11 @@ export class WitnessClient implements LogSigner {
 
   async #askText(request: Unnumbered<WitnessRequest>): Promise<string> {
     const result = await this.#ask(request);
-    if (typeof result !== 'string') throw new IsoproError('WITNESS_UNAVAILABLE', 'the witness gave an answer to another question');
+    if (typeof result !== 'string')
+      throw new IsoproError(
+        'WITNESS_UNAVAILABLE',
+        'the witness gave an answer to another question',
+      );
     return result;
   }
 

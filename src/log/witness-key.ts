@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
@@ -12,7 +22,8 @@ const secretFile = (home: string): string => join(witnessFolder(home), 'key.secr
 /** Public; what `--key` takes. */
 export const publicKeyFile = (home = isoproHome()): string => join(witnessFolder(home), 'key.pub');
 /** Tickets and heads. */
-export const witnessFile = (home = isoproHome()): string => join(witnessFolder(home), 'witness.sqlite');
+export const witnessFile = (home = isoproHome()): string =>
+  join(witnessFolder(home), 'witness.sqlite');
 
 /** Writes a file that is complete or absent, and leaves one that is there. */
 function createOnce(path: string, text: string, mode: number): void {
@@ -45,15 +56,24 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     chmodSync(witnessFolder(home), 0o700);
     createOnce(secretFile(home), `${randomBytes(32).toString('hex')}\n`, 0o600);
     const text = readFileSync(secretFile(home), 'utf8').trim();
-    if (!/^[0-9a-f]{64}$/.test(text)) throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} holds no key`);
+    if (!/^[0-9a-f]{64}$/.test(text))
+      throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} holds no key`);
     const signer = new Ed25519Signer(Buffer.from(text, 'hex'));
-    createOnce(publicKeyFile(home), `${formatTrustedKey({ signer: 'witness', publicKey: signer.publicKey })}\n`, 0o644);
+    createOnce(
+      publicKeyFile(home),
+      `${formatTrustedKey({ signer: 'witness', publicKey: signer.publicKey })}\n`,
+      0o644,
+    );
     return signer;
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    throw new IsoproError('WITNESS_UNAVAILABLE', `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new IsoproError(
+      'WITNESS_UNAVAILABLE',
+      `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

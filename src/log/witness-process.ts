@@ -1,4 +1,7 @@
-/** The witness as a process of its own, which a run starts: this module and what it imports, none of the command line. */
+/**
+ * The witness as a process of its own, which a run starts: this module and what it imports, none of
+ * the command line.
+ */
 import { runWitness } from './witness-server.js';
 
 const stop = new AbortController();

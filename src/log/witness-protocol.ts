@@ -7,7 +7,10 @@ import { IsoproError } from '../errors.js';
 import { isRunId } from './checkpoint.js';
 import { witnessFolder } from './home.js';
 
-/** One JSON object a line each way. A request line may have this many bytes; a proof needs 64 digests of 64 hex digits. */
+/**
+ * One JSON object a line each way. A request line may have this many bytes; a proof needs 64
+ * digests of 64 hex digits.
+ */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 const runId = z.string().refine(isRunId);
@@ -36,14 +39,18 @@ export type WitnessRequest = z.infer<typeof witnessRequest>;
 /** Answer to the request with the same id. */
 export const witnessReply = z.union([
   z.object({ id: z.number(), result: z.union([z.string(), z.array(z.string())]) }),
-  z.object({ id: z.number().nullable(), error: z.object({ code: z.string(), message: z.string() }) }),
+  z.object({
+    id: z.number().nullable(),
+    error: z.object({ code: z.string(), message: z.string() }),
+  }),
 ]);
 
 /**
- * What the witness signs, under its key name, to show a run that it holds the key of the home: the run draws the challenge. Its first line
- * is that of no ticket, draw or head.
+ * What the witness signs, under its key name, to show a run that it holds the key of the home: the
+ * run draws the challenge. Its first line is that of no ticket, draw or head.
  */
-export const identityText = (challenge: string): string => `isopro-native/witness-identity/v1\n${challenge}\n`;
+export const identityText = (challenge: string): string =>
+  `isopro-native/witness-identity/v1\n${challenge}\n`;
 
 /** A socket's path may have 104 bytes on macOS, with the zero at its end. */
 const LONGEST_SOCKET = 100;
@@ -59,7 +66,11 @@ function userFolder(): string {
     mkdirSync(folder, 0o700);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST')
-      throw new IsoproError('WITNESS_UNAVAILABLE', `the folder ${folder} cannot be made: ${(cause as Error).message}`, { cause });
+      throw new IsoproError(
+        'WITNESS_UNAVAILABLE',
+        `the folder ${folder} cannot be made: ${(cause as Error).message}`,
+        { cause },
+      );
   }
   const status = lstatSync(folder); // of a link, the link's own: it may lead into another's folder
   if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
@@ -67,15 +78,16 @@ function userFolder(): string {
       'WITNESS_UNAVAILABLE',
       `${folder} is not a folder that only you can use, so the witness's socket cannot be put there`,
       {
-        remedy: 'Set ISOPRO_HOME to a shorter path, or TMPDIR to a folder of your own. Then run the same command again.',
+        remedy:
+          'Set ISOPRO_HOME to a shorter path, or TMPDIR to a folder of your own. Then run the same command again.',
       },
     );
   return folder;
 }
 
 /**
- * Address of a home's witness: a socket in its folder, or, where that path is too long for a socket, in the user's folder of the
- * temporary folder, which is made. On Windows, a pipe.
+ * Address of a home's witness: a socket in its folder, or, where that path is too long for a
+ * socket, in the user's folder of the temporary folder, which is made. On Windows, a pipe.
  * @throws IsoproError WITNESS_UNAVAILABLE
  */
 export function witnessAddress(home: string): string {
@@ -85,7 +97,10 @@ export function witnessAddress(home: string): string {
   return Buffer.byteLength(path) < LONGEST_SOCKET ? path : join(userFolder(), `witness-${name}`);
 }
 
-/** Where the witness that has the home's lock says which process it is. For people, never acted on: the number may be another's by now. */
+/**
+ * Where the witness that has the home's lock says which process it is. For people, never acted on:
+ * the number may be another's by now.
+ */
 export const witnessProcessFile = (home: string): string => join(witnessFolder(home), 'process');
 
 export function witnessProcess(home: string): number | null {

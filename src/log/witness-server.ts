@@ -25,11 +25,22 @@ export interface WitnessOptions {
   readonly onListening?: (address: string) => void;
 }
 
-function headRequest({ runId, size, root, proof, final, state }: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
+function headRequest({
+  runId,
+  size,
+  root,
+  proof,
+  final,
+  state,
+}: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
   return { runId, size, root, proof, final, ...(state === undefined ? {} : { state }) };
 }
 
-function answer(store: WitnessStore, signer: Ed25519Signer, request: WitnessRequest): string | string[] {
+function answer(
+  store: WitnessStore,
+  signer: Ed25519Signer,
+  request: WitnessRequest,
+): string | string[] {
   switch (request.do) {
     case 'identify': {
       const text = identityText(request.challenge);
@@ -48,7 +59,10 @@ function answer(store: WitnessStore, signer: Ed25519Signer, request: WitnessRequ
   }
 }
 
-/** Reads lines from a socket and answers each; a line that is no request gets an error, an endless one ends the connection. */
+/**
+ * Reads lines from a socket and answers each; a line that is no request gets an error, an endless
+ * one ends the connection.
+ */
 function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void {
   let pending = '';
   socket.setEncoding('utf8');
@@ -62,11 +76,15 @@ function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void
       let reply: unknown;
       try {
         const parsed = witnessRequest.safeParse(JSON.parse(line));
-        if (!parsed.success) throw new IsoproError('INVALID_ARGUMENT', 'not a request to a witness');
+        if (!parsed.success)
+          throw new IsoproError('INVALID_ARGUMENT', 'not a request to a witness');
         id = parsed.data.id;
         reply = { id, result: answer(store, signer, parsed.data) };
       } catch (error) {
-        const failure = error instanceof IsoproError ? error : new IsoproError('INVALID_ARGUMENT', (error as Error).message);
+        const failure =
+          error instanceof IsoproError
+            ? error
+            : new IsoproError('INVALID_ARGUMENT', (error as Error).message);
         reply = { id, error: { code: failure.code, message: failure.message } };
       }
       socket.write(`${JSON.stringify(reply)}\n`);
@@ -78,8 +96,11 @@ function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void
 function openStore(home: string, signer: Ed25519Signer, lock: OwnerLock): WitnessStore {
   try {
     requireKept(home);
-    const store = new WitnessStore(witnessFile(home), (text, keyName) => signer.sign(text, keyName));
-    writeFileSync(witnessProcessFile(home), `${process.pid}\n`); // after the tables: it says that they were there
+    const store = new WitnessStore(witnessFile(home), (text, keyName) =>
+      signer.sign(text, keyName),
+    );
+    // after the tables: it says that they were there
+    writeFileSync(witnessProcessFile(home), `${process.pid}\n`);
     return store;
   } catch (error) {
     lock.release();
@@ -88,14 +109,18 @@ function openStore(home: string, signer: Ed25519Signer, lock: OwnerLock): Witnes
 }
 
 /**
- * Runs the witness until its last run has gone. Resolves `busy` at once where this home has one already.
+ * Runs the witness until its last run has gone. Resolves `busy` at once where this home has one
+ * already.
  * @throws IsoproError WITNESS_UNAVAILABLE
  */
-export async function runWitness(options: WitnessOptions = {}): Promise<'idle' | 'busy' | 'stopped'> {
+export async function runWitness(
+  options: WitnessOptions = {},
+): Promise<'idle' | 'busy' | 'stopped'> {
   const home = options.home ?? isoproHome();
   const idleMs = options.idleMs ?? 5000;
   const signer = openWitnessKey(home);
-  const lock = OwnerLock.take(join(witnessFolder(home), 'lock.sqlite')); // the only witness of a home
+  // the only witness of a home
+  const lock = OwnerLock.take(join(witnessFolder(home), 'lock.sqlite'));
   if (lock === null) return 'busy';
   const store = openStore(home, signer, lock);
   const address = witnessAddress(home);
@@ -120,7 +145,13 @@ export async function runWitness(options: WitnessOptions = {}): Promise<'idle' |
         serve(socket, store, signer);
       });
       server.on('error', (error) =>
-        reject(new IsoproError('WITNESS_UNAVAILABLE', `no witness can listen at ${address}: ${error.message}`, { cause: error })),
+        reject(
+          new IsoproError(
+            'WITNESS_UNAVAILABLE',
+            `no witness can listen at ${address}: ${error.message}`,
+            { cause: error },
+          ),
+        ),
       );
       server.listen(address, () => options.onListening?.(address));
       options.signal?.addEventListener('abort', () => resolve('stopped'), { once: true });

@@ -58,7 +58,9 @@ function isBegun(path: string): boolean {
   let db: Db | null = null;
   try {
     db = new Database(path, { readonly: true, fileMustExist: true });
-    return db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'ticket'").pluck().get() === 1;
+    return (
+      db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'ticket'").pluck().get() === 1
+    );
   } catch (error) {
     throw asLogError(error, path);
   } finally {
@@ -67,9 +69,11 @@ function isBegun(path: string): boolean {
 }
 
 /**
- * A witness that begins anew numbers its tickets from 1 and signs a second history of a run: what it signed before has to be there. Its
- * process file is written after its tables, so that where that file is, they were.
- * @throws IsoproError WITNESS_UNAVAILABLE where the file of a home's witness is empty or gone, LOG_UNREADABLE where it is none of SQLite's
+ * A witness that begins anew numbers its tickets from 1 and signs a second history of a run: what
+ * it signed before has to be there. Its process file is written after its tables, so that where
+ * that file is, they were.
+ * @throws IsoproError WITNESS_UNAVAILABLE where the file of a home's witness is empty or gone,
+ *   LOG_UNREADABLE where it is none of SQLite's
  */
 export function requireKept(home: string): void {
   const file = witnessFile(home);
@@ -90,7 +94,10 @@ export function readWitnessHeads(path: string, runId: string): string[] {
   let db: Db | null = null;
   try {
     db = new Database(path, { readonly: true, fileMustExist: true });
-    return db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id').pluck().all(runId) as string[];
+    return db
+      .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id')
+      .pluck()
+      .all(runId) as string[];
   } catch (error) {
     if (sqliteCode(error)?.startsWith('SQLITE_CANTOPEN') === true) return [];
     throw asLogError(error, path);
@@ -100,8 +107,9 @@ export function readWitnessHeads(path: string, runId: string): string[] {
 }
 
 /**
- * The rules of the witness, apart from how it is reached: numbered tickets, one growing line of heads for each run, a nonce that
- * is told only for the head signed last, nothing after the final head. Every answer is on disk before it is given.
+ * The rules of the witness, apart from how it is reached: numbered tickets, one growing line of
+ * heads for each run, a nonce that is told only for the head signed last, nothing after the final
+ * head. Every answer is on disk before it is given.
  */
 export class WitnessStore {
   readonly #db: Db;
@@ -121,8 +129,11 @@ export class WitnessStore {
   }
 
   #ticket(runId: string): TicketRow {
-    const row = this.#db.prepare('SELECT note, nonce, revealed_size FROM ticket WHERE run_id = ?').get(runId) as TicketRow | undefined;
-    if (row === undefined) throw new IsoproError('WITNESS_REFUSED', `the witness has issued no ticket for run ${runId}`);
+    const row = this.#db
+      .prepare('SELECT note, nonce, revealed_size FROM ticket WHERE run_id = ?')
+      .get(runId) as TicketRow | undefined;
+    if (row === undefined)
+      throw new IsoproError('WITNESS_REFUSED', `the witness has issued no ticket for run ${runId}`);
     return row;
   }
 
@@ -130,15 +141,31 @@ export class WitnessStore {
   issueTicket(runId: string): string {
     const ticket = this.#db
       .transaction((): string => {
-        const existing = this.#db.prepare('SELECT note FROM ticket WHERE run_id = ?').pluck().get(runId) as string | undefined;
+        const existing = this.#db
+          .prepare('SELECT note FROM ticket WHERE run_id = ?')
+          .pluck()
+          .get(runId) as string | undefined;
         if (existing !== undefined) return existing;
         const nonce = randomBytes(32);
-        const number = this.#db.prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket').pluck().get() as number;
-        const unfinishedBefore = this.#db.prepare('SELECT count(*) FROM ticket WHERE finished = 0').pluck().get() as number;
+        const number = this.#db
+          .prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket')
+          .pluck()
+          .get() as number;
+        const unfinishedBefore = this.#db
+          .prepare('SELECT count(*) FROM ticket WHERE finished = 0')
+          .pluck()
+          .get() as number;
         // k_0 of the single-process fallback; a witness that signs has no use for it
-        const insert = this.#db.prepare("INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)");
+        const insert = this.#db.prepare(
+          "INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)",
+        );
         insert.run(number, runId, nonce.toString('hex'), randomBytes(32));
-        const text = ticketText({ runId, number, unfinishedBefore, nonceCommitment: commitToNonce(runId, nonce) });
+        const text = ticketText({
+          runId,
+          number,
+          unfinishedBefore,
+          nonceCommitment: commitToNonce(runId, nonce),
+        });
         const note = formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
         this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
         return note;
@@ -151,11 +178,17 @@ export class WitnessStore {
   /** A secret of the run's own, made with its ticket. */
   secret(runId: string): Buffer {
     this.#ticket(runId);
-    return this.#db.prepare('SELECT secret FROM ticket WHERE run_id = ?').pluck().get(runId) as Buffer;
+    return this.#db
+      .prepare('SELECT secret FROM ticket WHERE run_id = ?')
+      .pluck()
+      .get(runId) as Buffer;
   }
 
   heads(runId: string): string[] {
-    return this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id').pluck().all(runId) as string[];
+    return this.#db
+      .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id')
+      .pluck()
+      .all(runId) as string[];
   }
 
   /**
@@ -167,33 +200,55 @@ export class WitnessStore {
       .transaction((): string => {
         const ticket = this.#ticket(request.runId);
         let lastTimeUs = 0;
-        const lastNote = this.#db.prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(request.runId) as
-          | string
-          | undefined;
+        const lastNote = this.#db
+          .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1')
+          .pluck()
+          .get(request.runId) as string | undefined;
         if (lastNote !== undefined) {
           const last = parseCheckpoint(lastNote);
           lastTimeUs = last.stated?.timeUs ?? 0;
           const same = last.size === request.size && last.root === request.root;
           if (same && last.final === request.final) {
             if (request.state !== undefined && request.state !== last.stated?.state)
-              throw new IsoproError('WITNESS_REFUSED', `the head of ${last.size} records is signed with another state`);
+              throw new IsoproError(
+                'WITNESS_REFUSED',
+                `the head of ${last.size} records is signed with another state`,
+              );
             return lastNote;
           }
           if (last.final)
-            throw new IsoproError('WITNESS_REFUSED', `run ${request.runId} is closed: its final head of ${last.size} records is signed`);
-          if (!same && !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)) {
-            throw new IsoproError('WITNESS_REFUSED', `the head of ${request.size} records does not extend the signed one of ${last.size}`);
+            throw new IsoproError(
+              'WITNESS_REFUSED',
+              `run ${request.runId} is closed: its final head of ${last.size} records is signed`,
+            );
+          if (
+            !same &&
+            !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)
+          ) {
+            throw new IsoproError(
+              'WITNESS_REFUSED',
+              `the head of ${request.size} records does not extend the signed one of ${last.size}`,
+            );
           }
         }
-        const revealed = ticket.revealed_size === null ? null : { size: ticket.revealed_size, nonce: ticket.nonce };
+        const revealed =
+          ticket.revealed_size === null
+            ? null
+            : { size: ticket.revealed_size, nonce: ticket.nonce };
         const { runId, size, root, final, state } = request;
         // times of one log never go back, whatever is done to the clock
-        const stated = state === undefined ? {} : { stated: { timeUs: Math.max(lastTimeUs, Date.now() * 1000), state } };
+        const stated =
+          state === undefined
+            ? {}
+            : { stated: { timeUs: Math.max(lastTimeUs, Date.now() * 1000), state } };
         const checkpoint: Checkpoint = { runId, size, root, final, revealed, ...stated };
         const text = checkpointText(checkpoint);
         const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
-        this.#db.prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)').run(request.runId, request.size, note);
-        if (request.final) this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
+        this.#db
+          .prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)')
+          .run(request.runId, request.size, note);
+        if (request.final)
+          this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
         return note;
       })
       .immediate();
@@ -210,9 +265,10 @@ export class WitnessStore {
       .transaction((): string => {
         const ticket = this.#ticket(runId);
         if (ticket.revealed_size !== null) return ticket.nonce;
-        const last = this.#db.prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1').pluck().get(runId) as
-          | number
-          | undefined;
+        const last = this.#db
+          .prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1')
+          .pluck()
+          .get(runId) as number | undefined;
         if (last !== size)
           throw new IsoproError(
             'WITNESS_REFUSED',
@@ -227,18 +283,26 @@ export class WitnessStore {
   }
 
   /**
-   * The note of a nonce that belongs to one signed head: the same on every call, and not to be known before that head is signed.
+   * The note of a nonce that belongs to one signed head: the same on every call, and not to be
+   * known before that head is signed.
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): string {
     const secret = this.secret(runId);
-    const head = this.#db.prepare('SELECT note FROM head WHERE run_id = ? AND size = ? ORDER BY id LIMIT 1').pluck().get(runId, size) as
-      | string
-      | undefined;
+    const head = this.#db
+      .prepare('SELECT note FROM head WHERE run_id = ? AND size = ? ORDER BY id LIMIT 1')
+      .pluck()
+      .get(runId, size) as string | undefined;
     if (head === undefined)
-      throw new IsoproError('WITNESS_REFUSED', `no head of ${size} records is signed for run ${runId}, so nothing is drawn for it`);
+      throw new IsoproError(
+        'WITNESS_REFUSED',
+        `no head of ${size} records is signed for run ${runId}, so nothing is drawn for it`,
+      );
     const { root, note } = parseCheckpoint(head);
-    const nonce = createHmac('sha256', secret).update('isopro.draw.v1\n').update(note.text).digest('hex');
+    const nonce = createHmac('sha256', secret)
+      .update('isopro.draw.v1\n')
+      .update(note.text)
+      .digest('hex');
     const text = drawText({ runId, size, root, nonce });
     return formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
   }

@@ -1,11 +1,17 @@
-/** The rules of the class `capacity`: is there too little of it (R4), or does part of it lie dormant (R5)? */
+/**
+ * The rules of the class `capacity`: is there too little of it (R4), or does part of it lie dormant
+ * (R5)?
+ */
 import { begunSteps, moduleMeans, NOTHING, readingOf, type Finding, type Rule } from './finding.js';
 import type { Iteration } from './measurements.js';
 import type { RuleSet } from './rule-set.js';
 import type { RuleConfig } from './rules.js';
 import { Ema, mean, Persistence } from './smoothing.js';
 
-/** R4: the objective has stopped rising below its target, and capacity is used up. The caller adds that R5 to R7 are silent. */
+/**
+ * R4: the objective has stopped rising below its target, and capacity is used up. The caller adds
+ * that R5 to R7 are silent.
+ */
 export class Capacity implements Rule {
   #objectives: number[] = [];
   readonly #flat: Persistence;
@@ -26,7 +32,8 @@ export class Capacity implements Rule {
     const bound = slopeUpperBound(this.#objectives.slice(-window));
     const flat = this.#flat.update(bound < saturationGap);
     const { capacity } = this.signals;
-    const use = capacity === null ? new Map<string, number>() : moduleMeans(iteration.steps, capacity);
+    const use =
+      capacity === null ? new Map<string, number>() : moduleMeans(iteration.steps, capacity);
     const full = [...use].filter(([, value]) => value >= rankUse).map(([name]) => name);
     const usedUp = capacity === null || (use.size > 0 && full.length * 2 >= use.size);
     const saturated = flat && objective.value < this.config.objectiveTarget && usedUp;
@@ -53,7 +60,10 @@ export function slopeUpperBound(y: readonly number[]): number {
   const average = mean(y);
   const spread = y.reduce((sum, _, i) => sum + (i - center) ** 2, 0);
   const slope = y.reduce((sum, value, i) => sum + (i - center) * (value - average), 0) / spread;
-  const residual = y.reduce((sum, value, i) => sum + (value - average - slope * (i - center)) ** 2, 0);
+  const residual = y.reduce(
+    (sum, value, i) => sum + (value - average - slope * (i - center)) ** 2,
+    0,
+  );
   return slope + (n > 2 ? Math.sqrt(residual / (n - 2) / spread) : 0);
 }
 
@@ -77,8 +87,10 @@ export class Dormancy implements Rule {
     const last = trained.at(-1);
     const warm = this.#steps >= this.config.r5.minSteps;
     const { dormancy, begun } = this.signals;
-    // what is younger than the warm-up looks dormant without being it, so its readings do not enter the average either
-    if (dormancy === null || !informative || last === undefined || !warm) return { ...NOTHING, warm };
+    // what is younger than the warm-up looks dormant without being it, so its readings do not enter
+    // the average either
+    if (dormancy === null || !informative || last === undefined || !warm)
+      return { ...NOTHING, warm };
     const limit = this.config.r5.dormantFraction;
     const fractions = Object.entries(last.modules)
       .filter(([, module]) => begun === null || readingOf(module, begun) > 0)
@@ -91,7 +103,10 @@ export class Dormancy implements Rule {
       side,
       value,
       threshold: limit,
-      modules: side === 'high' ? fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name) : [],
+      modules:
+        side === 'high'
+          ? fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name)
+          : [],
       reading: true,
       warm,
     };

@@ -3,9 +3,10 @@ import { RULES, type RuleId } from './rules.js';
 import { smooth } from './smoothing.js';
 
 /**
- * The original system's evaluator, number for number (its rule table, arithmetic EMA, three in a row; see docs/monitor.md). It is here so
- * that its published runs can be checked; runs of this program use `evaluateRules`. Known faults are kept: one NaN silences a smoothed rule
- * for good, and R6 needs 67 epochs to notice gradients that vanish.
+ * The original system's evaluator, number for number (its rule table, arithmetic EMA, three in a
+ * row; see docs/monitor.md). It is here so that its published runs can be checked; runs of this
+ * program use `evaluateRules`. Known faults are kept: one NaN silences a smoothed rule for good,
+ * and R6 needs 67 epochs to notice gradients that vanish.
  */
 export const compatibilityConfig = z.strictObject({
   alpha: z.number().gt(0).max(1).default(0.1),
@@ -44,7 +45,8 @@ export function evaluateCompatibility(
   history: readonly CompatibilityEpoch[],
   config: CompatibilityConfig = compatibilityConfig.parse({}),
 ): Record<RuleId, boolean> {
-  const signal = (key: Signal): number[] => history.flatMap((epoch) => (epoch[key] === undefined ? [] : [epoch[key]]));
+  const signal = (key: Signal): number[] =>
+    history.flatMap((epoch) => (epoch[key] === undefined ? [] : [epoch[key]]));
   const n = config.consecutiveEpochs;
   const lastSmoothed = (key: Signal, holds: (value: number) => boolean): boolean => {
     const values = signal(key);
@@ -54,21 +56,30 @@ export function evaluateCompatibility(
   const trainAcc = signal('train_acc');
 
   const patience = config.plateauPatience;
-  const plateau = valLoss.length > patience && valLoss.slice(-patience).every((loss) => loss >= (valLoss.at(-patience - 1) as number));
+  const plateau =
+    valLoss.length > patience &&
+    valLoss.slice(-patience).every((loss) => loss >= (valLoss.at(-patience - 1) as number));
   const stopPatience = config.earlyStopPatience;
   const best = Math.min(...valLoss.slice(0, -stopPatience));
-  const stop = valLoss.length > stopPatience && valLoss.slice(-stopPatience).every((loss) => loss >= best - config.earlyStopMinDelta);
+  const stop =
+    valLoss.length > stopPatience &&
+    valLoss.slice(-stopPatience).every((loss) => loss >= best - config.earlyStopMinDelta);
   const steps = trainAcc.slice(1).map((accuracy, i) => accuracy - (trainAcc[i] as number));
-  const saturated = trainAcc.length > n && steps.slice(-n).every((step) => Math.abs(step) < config.saturationGap);
+  const saturated =
+    trainAcc.length > n && steps.slice(-n).every((step) => Math.abs(step) < config.saturationGap);
   const newest = history.at(-1);
-  const broken = (value: number | undefined): boolean => value !== undefined && !Number.isFinite(value);
+  const broken = (value: number | undefined): boolean =>
+    value !== undefined && !Number.isFinite(value);
 
   const fired: Record<RuleId, boolean> = {
     R1:
       lastSmoothed('update_to_param_ratio', (ratio) => ratio > config.updateRatioHigh) ||
       lastSmoothed('update_to_param_ratio', (ratio) => ratio < config.updateRatioLow) ||
       plateau,
-    R2: lastSmoothed('grad_noise_scale', (scale) => scale < config.gradNoiseScaleLow || scale > config.gradNoiseScaleHigh),
+    R2: lastSmoothed(
+      'grad_noise_scale',
+      (scale) => scale < config.gradNoiseScaleLow || scale > config.gradNoiseScaleHigh,
+    ),
     R3: stop,
     R4: saturated,
     R5: lastSmoothed('dead_relu_fraction', (fraction) => fraction > config.deadReluFraction),

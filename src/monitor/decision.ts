@@ -3,7 +3,14 @@ import { IsoproError } from '../errors.js';
 import type { Evaluation } from './evaluate-rules.js';
 import { expectedDirection, type RuleSet, type Watched } from './rule-set.js';
 import { RULES, type RuleId } from './rules.js';
-import { EVENT_TYPES, type EventType, type Operation, type OperationForm, type Trainee, type TraineeTypes } from './trainee.js';
+import {
+  EVENT_TYPES,
+  type EventType,
+  type Operation,
+  type OperationForm,
+  type Trainee,
+  type TraineeTypes,
+} from './trainee.js';
 
 /** Iterations after a rule fired in which a decision on it is in time (E, E+1, E+2). */
 export const DECISION_WINDOW = 2;
@@ -33,20 +40,30 @@ const text = (longest: number): z.ZodString =>
     .refine((given) => given.isWellFormed(), 'holds half of a surrogate pair');
 
 /** An operation of a trainee, with its parameters. */
-export function operationForm<T extends TraineeTypes>({ operations }: Trainee<T>): z.ZodType<T['operation']> {
+export function operationForm<T extends TraineeTypes>({
+  operations,
+}: Trainee<T>): z.ZodType<T['operation']> {
   const forms = Object.entries<OperationForm>(operations).map(([op, { parameters }]) =>
     z.strictObject({ op: z.literal(op), ...parameters }),
   );
-  return z.discriminatedUnion('op', forms as [(typeof forms)[number]]) as unknown as z.ZodType<T['operation']>;
+  return z.discriminatedUnion('op', forms as [(typeof forms)[number]]) as unknown as z.ZodType<
+    T['operation']
+  >;
 }
 
-const directionsOf = ({ answers }: RuleSet): string[] => [...new Set(RULES.flatMap((rule) => Object.values(answers[rule].directions)))];
+const directionsOf = ({ answers }: RuleSet): string[] => [
+  ...new Set(RULES.flatMap((rule) => Object.values(answers[rule].directions))),
+];
 
 /**
- * `iteration` and the other members of a record are set by the monitor when it is logged; a policy cannot.
+ * `iteration` and the other members of a record are set by the monitor when it is logged; a policy
+ * cannot.
  * @param members that a record has besides
  */
-export const decisionSchema = <T extends TraineeTypes>({ trainee, ruleSet }: Watched<T>, members: z.ZodRawShape = {}) =>
+export const decisionSchema = <T extends TraineeTypes>(
+  { trainee, ruleSet }: Watched<T>,
+  members: z.ZodRawShape = {},
+) =>
   z.strictObject({
     event_type: z.enum(EVENT_TYPES),
     cites: z.tuple([z.enum(RULES)]),
@@ -62,9 +79,11 @@ const refuse = (reason: string): never => {
 };
 
 /**
- * Checks a decision's form and that it answers a rule that fired at this iteration or in the window before it: one cite, the right class of
- * event, the direction for the side that was breached, operations that serve it, a bounded deferral.
- * @param recent evaluations of the window, oldest first; the last one is the decision's own iteration
+ * Checks a decision's form and that it answers a rule that fired at this iteration or in the window
+ * before it: one cite, the right class of event, the direction for the side that was breached,
+ * operations that serve it, a bounded deferral.
+ * @param recent evaluations of the window, oldest first; the last one is the decision's own
+ *   iteration
  * @returns a copy that nobody else holds
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
  */
@@ -78,20 +97,27 @@ export function checkDecision<T extends TraineeTypes>(
   try {
     data = structuredClone(value);
   } catch (cause) {
-    throw new IsoproError('DECISION_INVALID', 'not a decision: it is not data that can be copied', { cause });
+    throw new IsoproError('DECISION_INVALID', 'not a decision: it is not data that can be copied', {
+      cause,
+    });
   }
   const parsed = decisionSchema(watched).safeParse(data);
   if (!parsed.success) return refuse(`not a decision: ${z.prettifyError(parsed.error)}`);
   const decision = parsed.data as Decision<T['operation']>;
   const [rule] = decision.cites;
   const now = recent.at(-1)?.iteration ?? refuse('nothing was evaluated yet');
-  const cited = recent.filter(({ iteration, rules }) => iteration >= now - DECISION_WINDOW && rules[rule].fired).at(-1);
-  if (cited === undefined) return refuse(`${rule} did not fire within the last ${DECISION_WINDOW} iterations`);
-  if (!ruleSet.answers[rule].events.includes(decision.event_type)) refuse(`a ${decision.event_type} does not answer ${rule}`);
+  const cited = recent
+    .filter(({ iteration, rules }) => iteration >= now - DECISION_WINDOW && rules[rule].fired)
+    .at(-1);
+  if (cited === undefined)
+    return refuse(`${rule} did not fire within the last ${DECISION_WINDOW} iterations`);
+  if (!ruleSet.answers[rule].events.includes(decision.event_type))
+    refuse(`a ${decision.event_type} does not answer ${rule}`);
   if (!acts(decision)) {
     if (decision.edit.length > 0 || decision.remedy_direction !== 'none')
       refuse('a decision without action has no direction and no operation');
-    if (decision.deferral === null) return refuse('a decision without action says until when its rule is deferred');
+    if (decision.deferral === null)
+      return refuse('a decision without action says until when its rule is deferred');
     if (decision.deferral.until <= now || decision.deferral.until > now + MAX_DEFERRAL)
       refuse(`a deferral ends 1 to ${MAX_DEFERRAL} iterations later`);
     return decision;
@@ -99,13 +125,16 @@ export function checkDecision<T extends TraineeTypes>(
   if (decision.deferral !== null) refuse('a decision that acts defers nothing');
   const expected = expectedDirection(ruleSet, rule, cited.rules[rule].side);
   if (decision.remedy_direction !== expected)
-    refuse(`${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`);
+    refuse(
+      `${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`,
+    );
   if (decision.edit.length === 0) refuse('a decision that acts names its operations');
   const forms: Readonly<Record<string, OperationForm>> = trainee.operations;
   for (const operation of decision.edit) {
     const form = forms[operation.op] as OperationForm;
     if (form.event !== decision.event_type) refuse(`${operation.op} is no ${decision.event_type}`);
-    if (!form.directions.includes(decision.remedy_direction)) refuse(`${operation.op} does not ${decision.remedy_direction}`);
+    if (!form.directions.includes(decision.remedy_direction))
+      refuse(`${operation.op} does not ${decision.remedy_direction}`);
     const objection = form.objection?.(operation, decision.remedy_direction) ?? null;
     if (objection !== null) refuse(objection);
   }
@@ -118,13 +147,15 @@ export interface LoggedDecision<O extends Operation = Operation> {
   readonly decision: Decision<O>;
 }
 
-export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean => event_type !== 'rule_triggered_no_action';
+export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean =>
+  event_type !== 'rule_triggered_no_action';
 
 /** While a rule keeps firing it is owed a new answer every so many iterations. */
 export const REOPEN_AFTER = DECISION_WINDOW + 1;
 
 /**
- * The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a rule that fires at the last evaluation.
+ * The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a
+ * rule that fires at the last evaluation.
  */
 export function openedAt(evaluations: readonly Evaluation[], rule: RuleId): number {
   const clear = evaluations.findLastIndex(({ rules }) => !rules[rule].fired);

@@ -6,9 +6,9 @@ import type { HeldOutMeasurement, Iteration } from './measurements.js';
 import type { RuleConfig } from './rules.js';
 
 /**
- * The last evaluations speak against an improvement. Each is compared with the best one before all of them on the same problems, so
- * that what counts is how many problems changed sides and not how far a rate may stray; a few problems that show nothing either way end no
- * run.
+ * The last evaluations speak against an improvement. Each is compared with the best one before all
+ * of them on the same problems, so that what counts is how many problems changed sides and not how
+ * far a rate may stray; a few problems that show nothing either way end no run.
  */
 export class EarlyStop implements Rule {
   #evaluations: HeldOutMeasurement[] = [];
@@ -27,15 +27,31 @@ export class EarlyStop implements Rule {
       if (earlier.length === 0) return { ...NOTHING, reading: true, value: heldOut.loss };
       const bar = Math.min(...earlier) - minDelta;
       const best = Math.min(...this.#losses.slice(-patience));
-      return { side: best >= bar ? 'plateau' : 'none', value: best, threshold: bar, reading: true, warm: true };
+      return {
+        side: best >= bar ? 'plateau' : 'none',
+        value: best,
+        threshold: bar,
+        reading: true,
+        warm: true,
+      };
     }
-    if (iteration.steps.length === 0) return NOTHING; // an adapter that no step has changed is no evidence
+    // an adapter that no step has changed is no evidence
+    if (iteration.steps.length === 0) return NOTHING;
     this.#evaluations.push(heldOut);
     const recent = this.#evaluations.slice(-patience);
-    const changes = recent.map(({ verdicts }) => compared(recent[0]!.best, verdicts, iteration.iteration));
+    const changes = recent.map(({ verdicts }) =>
+      compared(recent[0]!.best, verdicts, iteration.iteration),
+    );
     const value = Math.max(...changes.map(({ gain, loss }) => gain - loss));
-    const against = recent.length === patience && changes.every((change) => gainScore(change, minGain) < -z);
-    return { side: against ? 'plateau' : 'none', value, threshold: minGain, reading: true, warm: recent.length === patience };
+    const against =
+      recent.length === patience && changes.every((change) => gainScore(change, minGain) < -z);
+    return {
+      side: against ? 'plateau' : 'none',
+      value,
+      threshold: minGain,
+      reading: true,
+      warm: recent.length === patience,
+    };
   }
 
   reseed(): void {
@@ -44,12 +60,20 @@ export class EarlyStop implements Rule {
   }
 }
 
-function compared(before: HeldOutMeasurement['best'], after: HeldOutMeasurement['verdicts'], iteration: number): PairedChange {
+function compared(
+  before: HeldOutMeasurement['best'],
+  after: HeldOutMeasurement['verdicts'],
+  iteration: number,
+): PairedChange {
   try {
     return pairedChange(before, after);
   } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `the held-out evaluations up to iteration ${iteration} are not of the same problems`, {
-      cause,
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the held-out evaluations up to iteration ${iteration} are not of the same problems`,
+      {
+        cause,
+      },
+    );
   }
 }

@@ -36,20 +36,29 @@ export interface Evaluation {
 }
 
 /**
- * The seven rules at the newest iteration of a history. Pure: the same history and configuration give the same answer, so a judge can
- * repeat it from the metrics stream. Readings that are not finite reach no smoother; iterations without signal give R1, R2, R5 and R6
- * no reading.
+ * The seven rules at the newest iteration of a history. Pure: the same history and configuration
+ * give the same answer, so a judge can repeat it from the metrics stream. Readings that are not
+ * finite reach no smoother; iterations without signal give R1, R2, R5 and R6 no reading.
  * @throws IsoproError INVALID_ARGUMENT for an empty history or iterations that do not ascend
  */
-export function evaluateRules(history: readonly Iteration[], config: RuleConfig, ruleSet: RuleSet): Evaluation {
+export function evaluateRules(
+  history: readonly Iteration[],
+  config: RuleConfig,
+  ruleSet: RuleSet,
+): Evaluation {
   const evaluations = evaluateHistory(history, config, ruleSet);
   const newest = evaluations.at(-1);
-  if (newest === undefined) throw new IsoproError('INVALID_ARGUMENT', 'rules are evaluated over at least one iteration');
+  if (newest === undefined)
+    throw new IsoproError('INVALID_ARGUMENT', 'rules are evaluated over at least one iteration');
   return newest;
 }
 
 /** The same for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
-export function evaluateHistory(history: readonly Iteration[], config: RuleConfig, { signals }: RuleSet): Evaluation[] {
+export function evaluateHistory(
+  history: readonly Iteration[],
+  config: RuleConfig,
+  { signals }: RuleSet,
+): Evaluation[] {
   const learningRate = new LearningRate(config, signals);
   const rules: Record<RuleId, Rule> = {
     R1: learningRate,
@@ -65,10 +74,13 @@ export function evaluateHistory(history: readonly Iteration[], config: RuleConfi
   let last = -Infinity;
   return history.map((iteration) => {
     const now = iteration.iteration;
-    if (!Number.isSafeInteger(now) || now <= last) throw new IsoproError('INVALID_ARGUMENT', `iteration ${now} does not follow ${last}`);
+    if (!Number.isSafeInteger(now) || now <= last)
+      throw new IsoproError('INVALID_ARGUMENT', `iteration ${now} does not follow ${last}`);
     last = now;
     const informative = iteration.informativeGroupFraction > 0;
-    const findings = Object.fromEntries(RULES.map((rule) => [rule, rules[rule].read(iteration, informative)])) as Record<RuleId, Finding>;
+    const findings = Object.fromEntries(
+      RULES.map((rule) => [rule, rules[rule].read(iteration, informative)]),
+    ) as Record<RuleId, Finding>;
     const conclude = (rule: RuleId, finding: Finding): RuleEvaluation => {
       const executed = executedAt.get(rule);
       const since = executed === undefined ? Infinity : now - executed;
@@ -86,12 +98,24 @@ export function evaluateHistory(history: readonly Iteration[], config: RuleConfi
         recurrence: fired && since <= config.recurrenceWindow,
       };
     };
-    const concluded = Object.fromEntries(RULES.map((rule) => [rule, conclude(rule, findings[rule])])) as Record<RuleId, RuleEvaluation>;
+    const concluded = Object.fromEntries(
+      RULES.map((rule) => [rule, conclude(rule, findings[rule])]),
+    ) as Record<RuleId, RuleEvaluation>;
     // growing is no answer to sick gradients or a wrong rate
     const ratio = learningRate.ratio;
-    const inBand = ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
-    if (concluded.R4.fired && (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)) {
-      concluded.R4 = { ...concluded.R4, fired: false, side: 'none', modules: [], recurrence: false };
+    const inBand =
+      ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
+    if (
+      concluded.R4.fired &&
+      (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)
+    ) {
+      concluded.R4 = {
+        ...concluded.R4,
+        fired: false,
+        side: 'none',
+        modules: [],
+        recurrence: false,
+      };
     }
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);

@@ -21,7 +21,13 @@ export interface Rule {
   reseed(): void;
 }
 
-export const NOTHING: Finding = { side: 'none', value: null, threshold: null, reading: false, warm: true };
+export const NOTHING: Finding = {
+  side: 'none',
+  value: null,
+  threshold: null,
+  reading: false,
+  warm: true,
+};
 export const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
 /** NaN where the module has no such number. */
@@ -46,5 +52,12 @@ export function moduleMeans(steps: readonly Step[], signal: string): Map<string,
 }
 
 /** Steps in which some module has begun to contribute. */
-export const begunSteps = (steps: readonly Step[], { begun }: RuleSet['signals']): readonly Step[] =>
-  begun === null ? steps : steps.filter((step) => Object.values(step.modules).some((module) => readingOf(module, begun) > 0));
+export const begunSteps = (
+  steps: readonly Step[],
+  { begun }: RuleSet['signals'],
+): readonly Step[] =>
+  begun === null
+    ? steps
+    : steps.filter((step) =>
+        Object.values(step.modules).some((module) => readingOf(module, begun) > 0),
+      );

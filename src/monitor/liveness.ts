@@ -1,6 +1,7 @@
 /**
- * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as persist. How long that takes together is found
- * by trying: histories that are healthy up to some iteration and as sick as can be from it on, given to the evaluator itself.
+ * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as
+ * persist. How long that takes together is found by trying: histories that are healthy up to some
+ * iteration and as sick as can be from it on, given to the evaluator itself.
  */
 import { evaluateHistory } from './evaluate-rules.js';
 import type { HeldOutMeasurement, Iteration, Step } from './measurements.js';
@@ -17,16 +18,27 @@ export interface Liveness {
 const MODULES = ['a', 'b', 'c', 'd'];
 const PROBLEMS = 40;
 
-function step(at: number, stepNumber: number, { r1 }: RuleConfig, { signals }: RuleSet, sick: Sickness): Step {
-  // a rate in the upper half of R1's band, gradients that differ a little, a noise scale of about the batch
+function step(
+  at: number,
+  stepNumber: number,
+  { r1 }: RuleConfig,
+  { signals }: RuleSet,
+  sick: Sickness,
+): Step {
+  // a rate in the upper half of R1's band, gradients that differ a little, a noise scale of about
+  // the batch
   const change = r1.updateRatioLow ** 0.25 * r1.updateRatioHigh ** 0.75;
   const healthy: ModuleReadings = { change, gradient: 1, dormancy: 0, capacity: 0.5, begun: 0.5 };
   const moduleOf = (readings: ModuleReadings): Step['modules'][string] =>
     Object.fromEntries(
-      Object.entries(signals).flatMap(([kind, signal]) => (signal === null ? [] : [[signal, readings[kind as keyof ModuleReadings]]])),
+      Object.entries(signals).flatMap(([kind, signal]) =>
+        signal === null ? [] : [[signal, readings[kind as keyof ModuleReadings]]],
+      ),
     );
   const all = { ...healthy, ...sick.module };
-  const modules = Object.fromEntries(MODULES.map((name, i) => [name, moduleOf(i === 0 ? { ...all, ...sick.oneModule } : all)]));
+  const modules = Object.fromEntries(
+    MODULES.map((name, i) => [name, moduleOf(i === 0 ? { ...all, ...sick.oneModule } : all)]),
+  );
   return {
     step: stepNumber,
     learningRate: 1e-4,
@@ -42,7 +54,10 @@ function step(at: number, stepNumber: number, { r1 }: RuleConfig, { signals }: R
   };
 }
 
-/** What a module's signals say, by what the rules read them as. One signal may be read as several: the last one counts. */
+/**
+ * What a module's signals say, by what the rules read them as. One signal may be read as several:
+ * the last one counts.
+ */
 type ModuleReadings = Readonly<Record<keyof RuleSet['signals'], number>>;
 
 interface Sickness {
@@ -52,33 +67,104 @@ interface Sickness {
   readonly iteration?: Partial<Iteration>;
 }
 
-const verdicts = (kind: 'p' | 'f'): HeldOutMeasurement['verdicts'] => [{ weight: 1, verdicts: kind.repeat(PROBLEMS) }];
-const lost: HeldOutMeasurement = { passRate: 0, n: PROBLEMS, verdicts: verdicts('f'), best: verdicts('p') };
+const verdicts = (kind: 'p' | 'f'): HeldOutMeasurement['verdicts'] => [
+  { weight: 1, verdicts: kind.repeat(PROBLEMS) },
+];
+const lost: HeldOutMeasurement = {
+  passRate: 0,
+  n: PROBLEMS,
+  verdicts: verdicts('f'),
+  best: verdicts('p'),
+};
 const still = { objective: { value: 0, standardError: 0 } };
 
-const CRITERIA: readonly { readonly rule: RuleId; readonly criterion: string; readonly side: BreachSide; readonly sick: Sickness }[] = [
-  { rule: 'R1', criterion: 'update ratio too high', side: 'high', sick: { module: { change: 1e6 } } },
-  { rule: 'R1', criterion: 'update ratio too low', side: 'low', sick: { module: { change: 1e-30 } } },
+const CRITERIA: readonly {
+  readonly rule: RuleId;
+  readonly criterion: string;
+  readonly side: BreachSide;
+  readonly sick: Sickness;
+}[] = [
+  {
+    rule: 'R1',
+    criterion: 'update ratio too high',
+    side: 'high',
+    sick: { module: { change: 1e6 } },
+  },
+  {
+    rule: 'R1',
+    criterion: 'update ratio too low',
+    side: 'low',
+    sick: { module: { change: 1e-30 } },
+  },
   { rule: 'R1', criterion: 'KL', side: 'high', sick: { iteration: { kl: 1e6 } } },
   { rule: 'R1', criterion: 'plateau', side: 'plateau', sick: { iteration: still } },
-  { rule: 'R2', criterion: 'noise scale too high', side: 'high', sick: { step: { gradNorm: 1e-6, microBatchNorms: [1e3, 1e3] } } },
-  { rule: 'R2', criterion: 'noise scale too low', side: 'low', sick: { step: { gradNorm: 1e3, microBatchNorms: [1e3, 1e3] } } },
+  {
+    rule: 'R2',
+    criterion: 'noise scale too high',
+    side: 'high',
+    sick: { step: { gradNorm: 1e-6, microBatchNorms: [1e3, 1e3] } },
+  },
+  {
+    rule: 'R2',
+    criterion: 'noise scale too low',
+    side: 'low',
+    sick: { step: { gradNorm: 1e3, microBatchNorms: [1e3, 1e3] } },
+  },
   { rule: 'R3', criterion: 'no gain', side: 'plateau', sick: { iteration: { heldOut: lost } } },
-  { rule: 'R4', criterion: 'full and flat', side: 'plateau', sick: { module: { capacity: 1, begun: 1 }, iteration: still } },
-  { rule: 'R5', criterion: 'dormant directions', side: 'high', sick: { oneModule: { dormancy: 1 } } },
-  { rule: 'R6', criterion: 'vanishing gradient', side: 'low', sick: { oneModule: { gradient: 1e-30 } } },
-  { rule: 'R7', criterion: 'not finite', side: 'nonfinite', sick: { step: { loss: NaN, nonFinite: ['loss'], applied: false } } },
-  { rule: 'R7', criterion: 'gradient over its median', side: 'high', sick: { module: { gradient: 1e9 } } },
-  { rule: 'R7', criterion: 'gradient outside its past', side: 'high', sick: { step: { gradNorm: 1e9, microBatchNorms: [2e9, 2e9] } } },
+  {
+    rule: 'R4',
+    criterion: 'full and flat',
+    side: 'plateau',
+    sick: { module: { capacity: 1, begun: 1 }, iteration: still },
+  },
+  {
+    rule: 'R5',
+    criterion: 'dormant directions',
+    side: 'high',
+    sick: { oneModule: { dormancy: 1 } },
+  },
+  {
+    rule: 'R6',
+    criterion: 'vanishing gradient',
+    side: 'low',
+    sick: { oneModule: { gradient: 1e-30 } },
+  },
+  {
+    rule: 'R7',
+    criterion: 'not finite',
+    side: 'nonfinite',
+    sick: { step: { loss: NaN, nonFinite: ['loss'], applied: false } },
+  },
+  {
+    rule: 'R7',
+    criterion: 'gradient over its median',
+    side: 'high',
+    sick: { module: { gradient: 1e9 } },
+  },
+  {
+    rule: 'R7',
+    criterion: 'gradient outside its past',
+    side: 'high',
+    sick: { step: { gradNorm: 1e9, microBatchNorms: [2e9, 2e9] } },
+  },
   { rule: 'R7', criterion: 'clipping', side: 'high', sick: { step: { clipped: true } } },
 ];
 
-function history(config: RuleConfig, ruleSet: RuleSet, length: number, steps: number, onset: number, sick: Sickness): Iteration[] {
+function history(
+  config: RuleConfig,
+  ruleSet: RuleSet,
+  length: number,
+  steps: number,
+  onset: number,
+  sick: Sickness,
+): Iteration[] {
   return Array.from({ length }, (_, i): Iteration => {
     const change = i + 1 < onset ? {} : sick;
     return {
       iteration: i + 1,
-      steps: Array.from({ length: steps }, (__, k) => step(k, i * steps + k + 1, config, ruleSet, change)),
+      steps: Array.from({ length: steps }, (__, k) =>
+        step(k, i * steps + k + 1, config, ruleSet, change),
+      ),
       informativeGroupFraction: 1,
       heldOut: null,
       kl: null,
@@ -91,14 +177,24 @@ function history(config: RuleConfig, ruleSet: RuleSet, length: number, steps: nu
 }
 
 /** @param within iterations that are looked at */
-export function liveness(config: RuleConfig, ruleSet: RuleSet, stepsPerIteration: number, within = 40): Liveness[] {
+export function liveness(
+  config: RuleConfig,
+  ruleSet: RuleSet,
+  stepsPerIteration: number,
+  within = 40,
+): Liveness[] {
   return CRITERIA.map(({ rule, criterion, side, sick }) => {
     let from: number | null = null;
     // a later onset never fires earlier than the iteration before it
     for (let onset = 1; onset <= (from ?? within); onset++) {
-      const evaluations = evaluateHistory(history(config, ruleSet, from ?? within, stepsPerIteration, onset, sick), config, ruleSet);
+      const evaluations = evaluateHistory(
+        history(config, ruleSet, from ?? within, stepsPerIteration, onset, sick),
+        config,
+        ruleSet,
+      );
       const fired = evaluations.find(
-        ({ iteration, rules }) => iteration >= onset && rules[rule].fired && rules[rule].side === side,
+        ({ iteration, rules }) =>
+          iteration >= onset && rules[rule].fired && rules[rule].side === side,
       )?.iteration;
       if (fired !== undefined && (from === null || fired < from)) from = fired;
     }

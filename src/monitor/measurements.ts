@@ -1,7 +1,10 @@
 import type { TierVerdicts } from '../statistics/index.js';
 import type { RuleId } from './rules.js';
 
-/** Signals of one module, by the names that its trainee describes. A member that is missing, or not finite, is no reading. */
+/**
+ * Signals of one module, by the names that its trainee describes. A member that is missing, or not
+ * finite, is no reading.
+ */
 export type ModuleSignals = { readonly [signal: string]: number | readonly number[] };
 
 /** An optimiser step as the rules see it. Measured before clipping. */
@@ -16,7 +19,9 @@ export interface Step {
   readonly applied: boolean;
   /** Names of what was not finite. */
   readonly nonFinite: readonly string[];
-  /** Norm of each micro-batch's mean gradient, for the noise scale, and the sizes of those batches. */
+  /**
+   * Norm of each micro-batch's mean gradient, for the noise scale, and the sizes of those batches.
+   */
   readonly microBatchNorms: readonly number[];
   readonly microBatchTokens: readonly number[];
   readonly modules: { readonly [module: string]: ModuleSignals };
@@ -28,15 +33,23 @@ export interface HeldOutMeasurement {
   readonly passRate: number;
   readonly n: number;
   readonly verdicts: readonly TierVerdicts[];
-  /** The same problems under the best state before this iteration; the untrained model counts as one. */
+  /**
+   * The same problems under the best state before this iteration; the untrained model counts as
+   * one.
+   */
   readonly best: readonly TierVerdicts[];
 }
 
-/** One iteration as the rules see it: data, K optimiser steps, an evaluation. All of it stands in the metrics stream. */
+/**
+ * One iteration as the rules see it: data, K optimiser steps, an evaluation. All of it stands in
+ * the metrics stream.
+ */
 export interface Iteration<S extends Step = Step> {
   readonly iteration: number;
   readonly steps: readonly S[];
-  /** Part of the groups of training data that carry a gradient; 0 makes this a no-signal iteration. */
+  /**
+   * Part of the groups of training data that carry a gradient; 0 makes this a no-signal iteration.
+   */
   readonly informativeGroupFraction: number;
   /** Train objective in [0, 1], higher is better, with its standard error. */
   readonly objective: { readonly value: number; readonly standardError: number } | null;

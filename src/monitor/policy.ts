@@ -1,7 +1,17 @@
-/** Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing or does not hold. */
+/**
+ * Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing
+ * or does not hold.
+ */
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
-import { acts, checkDecision, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision } from './decision.js';
+import {
+  acts,
+  checkDecision,
+  MAX_DEFERRAL,
+  openedAt,
+  type Decision,
+  type LoggedDecision,
+} from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { Iteration, Measurement } from './measurements.js';
 import type { Watched } from './rule-set.js';
@@ -10,7 +20,10 @@ import type { TraineeTypes } from './trainee.js';
 
 /** Everything that a policy is told, frozen through and through. */
 export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
-  /** The rule to act on: the first of those that fired, or the next one where nothing is left to do about the first. */
+  /**
+   * The rule to act on: the first of those that fired, or the next one where nothing is left to do
+   * about the first.
+   */
   readonly rule: RuleId;
   /** Evaluations so far, oldest first; the last one is the present iteration. */
   readonly evaluations: readonly Evaluation[];
@@ -19,7 +32,9 @@ export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
   readonly snapshots: Readonly<Record<string, string>>;
   /** What the present iteration measured. */
   readonly measurements: Measurement<T['step']>;
-  /** The iterations before, oldest first, each with the rules whose remedy was executed after it. */
+  /**
+   * The iterations before, oldest first, each with the rules whose remedy was executed after it.
+   */
   readonly history: readonly Iteration<T['step']>[];
   /** What was decided in them. */
   readonly decisions: readonly LoggedDecision<T['operation']>[];
@@ -28,23 +43,36 @@ export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
 }
 
 export interface DecideOptions {
-  /** Aborted when the run is cancelled, and when time is up: nobody waits for the answer any more. */
+  /**
+   * Aborted when the run is cancelled, and when time is up: nobody waits for the answer any more.
+   */
   readonly signal: AbortSignal;
   /** Milliseconds until then. */
   readonly timeout: number;
 }
 
-/** Decides on one fired rule. Anything may stand behind it: the answer is data, and checked like any other. */
+/**
+ * Decides on one fired rule. Anything may stand behind it: the answer is data, and checked like any
+ * other.
+ */
 export interface Policy<T extends TraineeTypes = TraineeTypes> {
   readonly name: string;
-  decide(context: DecisionContext<T>, options: DecideOptions): Decision<T['operation']> | Promise<Decision<T['operation']>>;
+  decide(
+    context: DecisionContext<T>,
+    options: DecideOptions,
+  ): Decision<T['operation']> | Promise<Decision<T['operation']>>;
 }
 
 /** Milliseconds. */
 export const DEFAULT_POLICY_TIMEOUT = 60_000;
 
 /** Changes nothing: the rule has to be clear by then. */
-export function defer(rule: RuleId, iteration: number, reason: string, until = iteration + MAX_DEFERRAL): Decision<never> {
+export function defer(
+  rule: RuleId,
+  iteration: number,
+  reason: string,
+  until = iteration + MAX_DEFERRAL,
+): Decision<never> {
   return {
     event_type: 'rule_triggered_no_action',
     cites: [rule],
@@ -59,7 +87,11 @@ export function defer(rule: RuleId, iteration: number, reason: string, until = i
 export const observe = {
   name: 'observe',
   decide: ({ rule, evaluations }: Pick<DecisionContext, 'rule' | 'evaluations'>): Decision<never> =>
-    defer(rule, (evaluations.at(-1) as Evaluation).iteration, 'observed only: this run changes nothing by itself'),
+    defer(
+      rule,
+      (evaluations.at(-1) as Evaluation).iteration,
+      'observed only: this run changes nothing by itself',
+    ),
 };
 
 /** Why a rule was left without an answer. */
@@ -93,7 +125,8 @@ function wordsOf(thrown: unknown): string {
   }
 }
 
-const cancelled = (signal: AbortSignal | undefined): IsoproError => abortError('the run was cancelled while its policy decided', signal);
+const cancelled = (signal: AbortSignal | undefined): IsoproError =>
+  abortError('the run was cancelled while its policy decided', signal);
 
 /** @throws IsoproError ABORTED, POLICY_FAILED, POLICY_TIMEOUT */
 async function answerOf<T extends TraineeTypes>(
@@ -102,7 +135,11 @@ async function answerOf<T extends TraineeTypes>(
   { signal, timeout = DEFAULT_POLICY_TIMEOUT }: Omit<DecidingOptions<T>, 'watched'>,
 ): Promise<unknown> {
   if (signal?.aborted === true) throw cancelled(signal);
-  const late = (): IsoproError => new IsoproError('POLICY_TIMEOUT', `the policy ${policy.name} gave no answer within ${timeout} ms`);
+  const late = (): IsoproError =>
+    new IsoproError(
+      'POLICY_TIMEOUT',
+      `the policy ${policy.name} gave no answer within ${timeout} ms`,
+    );
   const over = new AbortController();
   const asked = performance.now();
   let timer: NodeJS.Timeout | undefined;
@@ -114,9 +151,15 @@ async function answerOf<T extends TraineeTypes>(
   });
   try {
     const answer: unknown = await Promise.race([
-      (async () => policy.decide(context, { signal: over.signal, timeout }))().catch((cause: unknown) => {
-        throw new IsoproError('POLICY_FAILED', `the policy ${policy.name} threw: ${wordsOf(cause)}`, { cause });
-      }),
+      (async () => policy.decide(context, { signal: over.signal, timeout }))().catch(
+        (cause: unknown) => {
+          throw new IsoproError(
+            'POLICY_FAILED',
+            `the policy ${policy.name} threw: ${wordsOf(cause)}`,
+            { cause },
+          );
+        },
+      ),
       ending,
     ]);
     // one that held the event loop kept its own time from being over
@@ -130,12 +173,13 @@ async function answerOf<T extends TraineeTypes>(
 }
 
 /**
- * Decisions on the rules that fired. The policy is asked about the first of them, and where it only defers that one, about the next; once
- * it acts, the others are deferred to that. An obligation gets one deferral and one action at most, so that what was answered before is not
- * answered again.
+ * Decisions on the rules that fired. The policy is asked about the first of them, and where it only
+ * defers that one, about the next; once it acts, the others are deferred to that. An obligation
+ * gets one deferral and one action at most, so that what was answered before is not answered again.
  *
- * Where it throws, is late or answers what does not hold, nothing is done in its place: the rule is left without an answer, nobody is asked
- * further in this iteration, and while the rule fires it is asked again in the next one.
+ * Where it throws, is late or answers what does not hold, nothing is done in its place: the rule is
+ * left without an answer, nobody is asked further in this iteration, and while the rule fires it is
+ * asked again in the next one.
  * @param situation all of the context but what depends on the rule; frozen
  * @throws IsoproError ABORTED
  */
@@ -152,18 +196,28 @@ export async function decide<T extends TraineeTypes>(
   let acting: RuleId | null = null;
   for (const rule of evaluation.fired) {
     const opened = openedAt(evaluations, rule);
-    const answers = earlier.filter(({ iteration, decision }) => decision.cites[0] === rule && iteration >= opened);
+    const answers = earlier.filter(
+      ({ iteration, decision }) => decision.cites[0] === rule && iteration >= opened,
+    );
     if (answers.some(({ decision }) => acts(decision))) continue;
     if (acting !== null) {
-      if (answers.length === 0) decisions.push(defer(rule, evaluation.iteration, `deferred_to_${acting}`));
+      if (answers.length === 0)
+        decisions.push(defer(rule, evaluation.iteration, `deferred_to_${acting}`));
       continue;
     }
     let answer: Decision<T['operation']>;
     try {
-      answer = checkDecision(await answerOf(policy, Object.freeze({ ...situation, rule, snapshots }), limits), evaluations, watched);
+      answer = checkDecision(
+        await answerOf(policy, Object.freeze({ ...situation, rule, snapshots }), limits),
+        evaluations,
+        watched,
+      );
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
-      return { decisions, refused: { rule, code: error.code as Refusal['code'], reason: wordsOf(error) } };
+      return {
+        decisions,
+        refused: { rule, code: error.code as Refusal['code'], reason: wordsOf(error) },
+      };
     }
     if (acts(answer)) acting = answer.cites[0];
     else if (answers.length > 0) continue;

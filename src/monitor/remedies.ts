@@ -2,7 +2,10 @@ import { acts, type Decision } from './decision.js';
 import type { RuleId } from './rules.js';
 import type { Measured, Operation } from './trainee.js';
 
-/** What an operation did, as measured on the trainee; the judge compares it with the next iteration's records. */
+/**
+ * What an operation did, as measured on the trainee; the judge compares it with the next
+ * iteration's records.
+ */
 export interface Effect<O extends Operation = Operation> {
   readonly kind: 'effect';
   readonly iteration: number;
@@ -15,12 +18,18 @@ export interface Effect<O extends Operation = Operation> {
   readonly failure?: string;
 }
 
-/** The side of a running trainee that remedies need. A call takes effect before the next step, or throws with the state as it was. */
+/**
+ * The side of a running trainee that remedies need. A call takes effect before the next step, or
+ * throws with the state as it was.
+ */
 export interface RemedyExecutor<O extends Operation = Operation> {
   execute(operation: O): Promise<Measured>;
 }
 
-/** Executes a decision's operations in order. One that fails ends the decision; its effect record says so. */
+/**
+ * Executes a decision's operations in order. One that fails ends the decision; its effect record
+ * says so.
+ */
 export async function executeDecision<O extends Operation>(
   decision: Decision<O>,
   iteration: number,
@@ -49,7 +58,10 @@ export async function executeDecision<O extends Operation>(
 }
 
 /** Rules whose remedy was executed as a whole; they go into the iteration's `executed`. */
-export function executedRules(decisions: readonly Decision[], effects: readonly Effect[]): RuleId[] {
+export function executedRules(
+  decisions: readonly Decision[],
+  effects: readonly Effect[],
+): RuleId[] {
   return decisions
     .filter((decision) => acts(decision) && decision.edit.length > 0)
     .map(({ cites: [rule] }) => rule)

@@ -1,4 +1,7 @@
-/** The seven rules as one kind of trainee is watched by them: what they read of it, and what answers them. */
+/**
+ * The seven rules as one kind of trainee is watched by them: what they read of it, and what answers
+ * them.
+ */
 import { createHash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { BreachSide, RuleConfig, RuleId } from './rules.js';
@@ -12,20 +15,31 @@ export interface RuleSet {
     readonly change: string;
     /** R6, R7: norm of a module's gradient before clipping. */
     readonly gradient: string;
-    /** R5: part of a module that contributes next to nothing; without it the rule has no reading. */
+    /**
+     * R5: part of a module that contributes next to nothing; without it the rule has no reading.
+     */
     readonly dormancy: string | null;
     /** R4: part of its capacity that a module uses; without it a flat objective alone decides. */
     readonly capacity: string | null;
-    /** R5, R6: above 0 where a module has begun to contribute, before which it is neither dormant nor vanishing. */
+    /**
+     * R5, R6: above 0 where a module has begun to contribute, before which it is neither dormant
+     * nor vanishing.
+     */
     readonly begun: string | null;
   };
   /** Which classes of event answer a rule, and which direction cures a breach on a side. */
   readonly answers: Readonly<
-    Record<RuleId, { readonly events: readonly EventType[]; readonly directions: Readonly<Partial<Record<BreachSide, string>>> }>
+    Record<
+      RuleId,
+      {
+        readonly events: readonly EventType[];
+        readonly directions: Readonly<Partial<Record<BreachSide, string>>>;
+      }
+    >
   >;
   /**
-   * The contract between monitor and policy as one Markdown text, its thresholds filled in. Its hash is part of a run's genesis, and every
-   * policy gets it.
+   * The contract between monitor and policy as one Markdown text, its thresholds filled in. Its
+   * hash is part of a run's genesis, and every policy gets it.
    */
   playbook(config: RuleConfig): string;
 }
@@ -36,13 +50,24 @@ export interface Watched<T extends TraineeTypes = TraineeTypes> {
   readonly ruleSet: RuleSet;
 }
 
-/** The direction that cures a breach on a side; null where that side does not exist for the rule. */
-export const expectedDirection = ({ answers }: RuleSet, rule: RuleId, side: BreachSide): string | null =>
-  answers[rule].directions[side] ?? null;
+/**
+ * The direction that cures a breach on a side; null where that side does not exist for the rule.
+ */
+export const expectedDirection = (
+  { answers }: RuleSet,
+  rule: RuleId,
+  side: BreachSide,
+): string | null => answers[rule].directions[side] ?? null;
 
 const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
 
 /** What a run commits to in its genesis. */
-export function monitorDigests(ruleSet: RuleSet, config: RuleConfig): { readonly playbook: string; readonly rules: string } {
-  return { playbook: sha256(ruleSet.playbook(config)), rules: sha256(canonicalJson(config as unknown as Json)) };
+export function monitorDigests(
+  ruleSet: RuleSet,
+  config: RuleConfig,
+): { readonly playbook: string; readonly rules: string } {
+  return {
+    playbook: sha256(ruleSet.playbook(config)),
+    rules: sha256(canonicalJson(config as unknown as Json)),
+  };
 }

@@ -5,28 +5,31 @@ export const RULES = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7'] as const;
 export type RuleId = (typeof RULES)[number];
 
 /**
- * Who goes first where several fire: non-finite and exploding, vanishing, dormant (recycle before growing), capacity, rate, batch, stop.
+ * Who goes first where several fire: non-finite and exploding, vanishing, dormant (recycle before
+ * growing), capacity, rate, batch, stop.
  */
 export const PRECEDENCE: readonly RuleId[] = ['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'];
 
-export const RULE_CLASS: Readonly<Record<RuleId, 'stability' | 'capacity' | 'tuning' | 'process'>> = {
-  R1: 'tuning',
-  R2: 'tuning',
-  R3: 'process',
-  R4: 'capacity',
-  R5: 'capacity',
-  R6: 'stability',
-  R7: 'stability',
-};
+export const RULE_CLASS: Readonly<Record<RuleId, 'stability' | 'capacity' | 'tuning' | 'process'>> =
+  {
+    R1: 'tuning',
+    R2: 'tuning',
+    R3: 'process',
+    R4: 'capacity',
+    R5: 'capacity',
+    R6: 'stability',
+    R7: 'stability',
+  };
 
 /** On which side of its band a rule fired. */
 export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 
 /**
- * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018 (noise scale), Sokar et al. 2023 (dormancy),
- * ZClip (arXiv 2504.02507), Tango 1998 (R3's score). `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny
- * runs decided on the last and say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation (docs/monitor.md). The digest
- * of the whole object is part of a run's genesis.
+ * Thresholds and their units. Sources: env_rl (patience, gap, .40, 10), McCandlish et al. 2018
+ * (noise scale), Sokar et al. 2023 (dormancy), ZClip (arXiv 2504.02507), Tango 1998 (R3's score).
+ * `rankUse`, `relativeGradientLow` and `objectiveTarget` are our own judgement; tiny runs decided
+ * on the last and say nothing of the other two; `minGain` and `z` of R3 are chosen by simulation
+ * (docs/monitor.md). The digest of the whole object is part of a run's genesis.
  */
 export const ruleConfig = z.strictObject({
   /** Smoothing factor per iteration; scale-like signals are smoothed as log10. */
@@ -59,7 +62,10 @@ export const ruleConfig = z.strictObject({
     .strictObject({
       /** Evaluations without improvement. */
       patience: z.number().int().min(1).default(5),
-      /** For verdicts: the gain in the mean over tiers that a run has to be able to show against the best before it, */
+      /**
+       * For verdicts: the gain in the mean over tiers that a run has to be able to show against the
+       * best before it,
+       */
       minGain: z.number().gt(0).lt(1).default(0.05),
       /** and the score below which the pairs speak against so much. */
       z: z.number().min(0).default(1.645),
@@ -114,17 +120,26 @@ export const PROFILE_PATIENCE = { downloaded: 2, embedded: 3 } as const;
 export const profileRules = (profile: keyof typeof PROFILE_PATIENCE): RuleConfig =>
   ruleConfig.parse({ r3: { patience: PROFILE_PATIENCE[profile] } });
 
-/** Thresholds that are not those of a run's profile, each with the profile's own behind it: `r3.patience 9 (2)`. */
+/**
+ * Thresholds that are not those of a run's profile, each with the profile's own behind it:
+ * `r3.patience 9 (2)`.
+ */
 export function foreignThresholds(rules: RuleConfig, profile: unknown): string[] {
-  const own = Object.entries(thresholds(profileRules(profile === 'embedded' ? 'embedded' : 'downloaded')));
+  const own = Object.entries(
+    thresholds(profileRules(profile === 'embedded' ? 'embedded' : 'downloaded')),
+  );
   const given = thresholds(rules);
-  return own.filter(([name, value]) => given[name] !== value).map(([name, value]) => `${name} ${given[name]} (${value})`);
+  return own
+    .filter(([name, value]) => given[name] !== value)
+    .map(([name, value]) => `${name} ${given[name]} (${value})`);
 }
 
 const thresholds = (rules: object, path = ''): Record<string, number> =>
   Object.assign(
     {},
     ...Object.entries(rules).map(([name, value]) =>
-      typeof value === 'object' ? thresholds(value as object, `${path}${name}.`) : { [path + name]: value as number },
+      typeof value === 'object'
+        ? thresholds(value as object, `${path}${name}.`)
+        : { [path + name]: value as number },
     ),
   ) as Record<string, number>;

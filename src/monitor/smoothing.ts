@@ -1,13 +1,19 @@
 import { IsoproError } from '../errors.js';
 import type { RuleConfig } from './rules.js';
 
-/** Exponential moving average, seeded with its first value: v₀ = x₀, v_t = α·x_t + (1−α)·v_{t−1}. */
+/**
+ * Exponential moving average, seeded with its first value: v₀ = x₀, v_t = α·x_t + (1−α)·v_{t−1}.
+ */
 export class Ema {
   #value: number | null = null;
 
   /** @throws IsoproError INVALID_ARGUMENT unless 0 < alpha ≤ 1 */
   constructor(readonly alpha: number) {
-    if (!(alpha > 0 && alpha <= 1)) throw new IsoproError('INVALID_ARGUMENT', `a smoothing factor lies in (0, 1], not at ${alpha}`);
+    if (!(alpha > 0 && alpha <= 1))
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `a smoothing factor lies in (0, 1], not at ${alpha}`,
+      );
   }
 
   /** Null before the first value. */
@@ -38,7 +44,8 @@ export class Persistence {
 
   /** @throws IsoproError INVALID_ARGUMENT unless n is a whole number from 1 */
   constructor(readonly n: number) {
-    if (!Number.isSafeInteger(n) || n < 1) throw new IsoproError('INVALID_ARGUMENT', `persistence is a whole number from 1, not ${n}`);
+    if (!Number.isSafeInteger(n) || n < 1)
+      throw new IsoproError('INVALID_ARGUMENT', `persistence is a whole number from 1, not ${n}`);
   }
 
   update(condition: boolean): boolean {
@@ -71,7 +78,11 @@ export class LogBand {
     const value = 10 ** this.#ema.update(Math.log10(x));
     const high = this.#high.update(this.high !== null && value > this.high);
     const low = this.#low.update(this.low !== null && value < this.low);
-    return { side: high ? 'high' : low ? 'low' : 'none', value, threshold: high ? this.high : low ? this.low : (this.high ?? this.low) };
+    return {
+      side: high ? 'high' : low ? 'low' : 'none',
+      value,
+      threshold: high ? this.high : low ? this.low : (this.high ?? this.low),
+    };
   }
 
   get value(): number | null {
@@ -89,7 +100,9 @@ export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   if (sorted.length === 0) return NaN;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
 }
 
 export function mean(values: readonly number[]): number {

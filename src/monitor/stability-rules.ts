@@ -26,20 +26,37 @@ export class Vanishing implements Rule {
     const warm = this.#steps >= this.config.r6.minSteps;
     const limit = this.config.r6.relativeGradientLow;
     if (!informative || !warm) return { ...NOTHING, warm };
-    const norms = [...moduleMeans(trained, this.signals.gradient)].map(([name, norm]): [string, number] => [
-      name,
-      norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
-    ]);
+    const norms = [...moduleMeans(trained, this.signals.gradient)].map(
+      ([name, norm]): [string, number] => [
+        name,
+        norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
+      ],
+    );
     const middle = median(norms.map(([, norm]) => norm));
     if (norms.length === 0 || !positive(middle)) return { ...NOTHING, warm };
     const smallest = Math.min(...norms.map(([, norm]) => norm));
-    const below = (): string[] => norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
+    const below = (): string[] =>
+      norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
     const zero = this.#zero.update(smallest === 0);
     if (smallest === 0)
       // log 0 is no reading of the average
-      return { side: zero ? 'low' : 'none', value: 0, threshold: limit, modules: zero ? below() : [], reading: true, warm };
+      return {
+        side: zero ? 'low' : 'none',
+        value: 0,
+        threshold: limit,
+        modules: zero ? below() : [],
+        reading: true,
+        warm,
+      };
     const { side, value } = this.#band.update(smallest / middle);
-    return { side, value, threshold: limit, modules: side === 'low' ? below() : [], reading: true, warm };
+    return {
+      side,
+      value,
+      threshold: limit,
+      modules: side === 'low' ? below() : [],
+      reading: true,
+      warm,
+    };
   }
 
   reseed(): void {
@@ -68,7 +85,10 @@ export class Exploding implements Rule {
     this.#clipped = new Persistence(config.persistence);
   }
 
-  /** z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so that a spike does not hide the next. */
+  /**
+   * z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so
+   * that a spike does not hide the next.
+   */
   #score({ gradNorm, clipped }: Step): number {
     const { zHigh, zDecay, zWarmupSteps } = this.config.r7;
     const x = Math.log(gradNorm);
@@ -91,21 +111,30 @@ export class Exploding implements Rule {
     const { steps } = iteration;
     const { ratioHigh, zHigh, clipFraction } = this.config.r7;
     if (steps.length === 0) return NOTHING;
-    const broken = steps.filter((step) => step.nonFinite.length > 0 || !Number.isFinite(step.loss) || !Number.isFinite(step.gradNorm));
+    const broken = steps.filter(
+      (step) =>
+        step.nonFinite.length > 0 || !Number.isFinite(step.loss) || !Number.isFinite(step.gradNorm),
+    );
     const sound = steps.filter((step) => !broken.includes(step) && step.gradNorm > 0);
     const largest = moduleMeans(sound, this.signals.gradient);
-    const top = [...largest].reduce<[string, number] | null>((best, each) => (best === null || each[1] > best[1] ? each : best), null);
+    const top = [...largest].reduce<[string, number] | null>(
+      (best, each) => (best === null || each[1] > best[1] ? each : best),
+      null,
+    );
     const usual = median(this.#baseline);
-    const ratio = top === null || this.#baseline.length < this.config.persistence ? null : top[1] / usual;
+    const ratio =
+      top === null || this.#baseline.length < this.config.persistence ? null : top[1] / usual;
     const exceeds = ratio !== null && ratio > ratioHigh;
     if (top !== null && !exceeds && top[1] > 0) this.#baseline.push(top[1]);
     const ratioFired = this.#ratio.update(exceeds);
     const scores = sound.map((step) => this.#score(step));
     const unusual = this.#unusual.update(scores.filter((z) => z > zHigh).length * 2 > steps.length);
     const part = steps.filter((step) => step.clipped).length / steps.length;
-    // a bound within the healthy gradient's range clips from the first steps on; that is a setting, and only of a bound above it clipping
-    // is news
-    const bounded = this.#warmup.length >= this.config.r7.zWarmupSteps && this.#warmupClipped * 4 <= this.#warmup.length;
+    // a bound within the healthy gradient's range clips from the first steps on; that is a setting,
+    // and only of a bound above it clipping is news
+    const bounded =
+      this.#warmup.length >= this.config.r7.zWarmupSteps &&
+      this.#warmupClipped * 4 <= this.#warmup.length;
     const clipped = this.#clipped.update(bounded && part > clipFraction);
     if (broken.length > 0)
       return {
@@ -116,10 +145,22 @@ export class Exploding implements Rule {
         reading: true,
         warm: true,
       };
-    const modules = [...largest].filter(([, norm]) => norm > ratioHigh * usual).map(([name]) => name);
-    if (ratioFired) return { side: 'high', value: ratio, threshold: ratioHigh, modules, reading: true, warm: true };
-    if (unusual) return { side: 'high', value: median(scores), threshold: zHigh, reading: true, warm: true };
-    if (clipped) return { side: 'high', value: part, threshold: clipFraction, reading: true, warm: true };
+    const modules = [...largest]
+      .filter(([, norm]) => norm > ratioHigh * usual)
+      .map(([name]) => name);
+    if (ratioFired)
+      return {
+        side: 'high',
+        value: ratio,
+        threshold: ratioHigh,
+        modules,
+        reading: true,
+        warm: true,
+      };
+    if (unusual)
+      return { side: 'high', value: median(scores), threshold: zHigh, reading: true, warm: true };
+    if (clipped)
+      return { side: 'high', value: part, threshold: clipFraction, reading: true, warm: true };
     return { side: 'none', value: ratio, threshold: ratioHigh, reading: true, warm: true };
   }
 

@@ -6,10 +6,11 @@ import type { RuleConfig } from './rules.js';
 import { Ema, LogBand, mean, median, Persistence } from './smoothing.js';
 
 /**
- * Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective that stands still asks for neither less
- * of it nor for capacity.
+ * Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective
+ * that stands still asks for neither less of it nor for capacity.
  */
-export const bandMiddle = ({ r1 }: RuleConfig): number => Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
+export const bandMiddle = ({ r1 }: RuleConfig): number =>
+  Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
 
 /** R1: how far a step moves the modules, KL, plateau of the train objective. */
 export class LearningRate implements Rule {
@@ -52,16 +53,34 @@ export class LearningRate implements Rule {
     if (ratio !== null && ratio.side !== 'none') return { ...ratio, reading, warm };
     if (klBreach) return { side: 'high', value: kl, threshold: klHigh, reading, warm };
     // a plateau wants a smaller rate, which is no cure where the weights hardly move
-    const recent = (this.ratio ?? Infinity) < bandMiddle(this.config) ? [] : this.#objectives.slice(-patience);
+    const recent =
+      (this.ratio ?? Infinity) < bandMiddle(this.config) ? [] : this.#objectives.slice(-patience);
     const earlier = this.#objectives.slice(0, -patience);
     const newest = recent.at(-1);
-    if (objective !== null && newest !== undefined && earlier.length > 0 && newest.value < this.config.objectiveTarget) {
+    if (
+      objective !== null &&
+      newest !== undefined &&
+      earlier.length > 0 &&
+      newest.value < this.config.objectiveTarget
+    ) {
       const best = earlier.reduce((a, b) => (b.value > a.value ? b : a));
       const bar = best.value + best.standardError;
       if (recent.length === patience && recent.every(({ value }) => value <= bar))
-        return { side: 'plateau', value: Math.max(...recent.map(({ value }) => value)), threshold: bar, reading, warm };
+        return {
+          side: 'plateau',
+          value: Math.max(...recent.map(({ value }) => value)),
+          threshold: bar,
+          reading,
+          warm,
+        };
     }
-    return { side: 'none', value: ratio?.value ?? this.#band.value, threshold: ratio?.threshold ?? null, reading, warm };
+    return {
+      side: 'none',
+      value: ratio?.value ?? this.#band.value,
+      threshold: ratio?.threshold ?? null,
+      reading,
+      warm,
+    };
   }
 
   reseed(): void {
@@ -71,7 +90,10 @@ export class LearningRate implements Rule {
   }
 }
 
-/** R2: McCandlish's simple noise scale over the batch, from micro-batches of unequal size by their means. */
+/**
+ * R2: McCandlish's simple noise scale over the batch, from micro-batches of unequal size by their
+ * means.
+ */
 export class BatchSize implements Rule {
   readonly #noise: Ema;
   readonly #signal: Ema;
@@ -94,12 +116,17 @@ export class BatchSize implements Rule {
       const tokens = step.microBatchTokens;
       if (tokens.length !== parts) return [];
       const big = tokens.reduce((sum, x) => sum + x, 0);
-      const small = parts / tokens.reduce((sum, x) => sum + 1 / x, 0); // harmonic mean: E‖g_b‖² = |G|² + S·E[1/b]
+      // harmonic mean: E‖g_b‖² = |G|² + S·E[1/b]
+      const small = parts / tokens.reduce((sum, x) => sum + 1 / x, 0);
       if (!(small > 0 && small < big)) return [];
       const bigSquare = step.gradNorm ** 2;
       const smallSquare = mean(norms.map((x) => x * x));
       return [
-        { signal: (big * bigSquare - small * smallSquare) / (big - small), noise: (smallSquare - bigSquare) / (1 / small - 1 / big), big },
+        {
+          signal: (big * bigSquare - small * smallSquare) / (big - small),
+          noise: (smallSquare - bigSquare) / (1 / small - 1 / big),
+          big,
+        },
       ];
     });
     if (estimates.length === 0) return NOTHING;

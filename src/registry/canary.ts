@@ -1,6 +1,7 @@
 /**
- * A version on probation: part of the keys get it, the same ones each time; trials of it and of the version before, on the same problems,
- * are posted as they come in, and put the version before back as soon as they show that it has become worse.
+ * A version on probation: part of the keys get it, the same ones each time; trials of it and of the
+ * version before, on the same problems, are posted as they come in, and put the version before back
+ * as soon as they show that it has become worse.
  */
 import { hash } from 'node:crypto';
 import { asJson, canonicalJson } from '../canonical-json.js';
@@ -8,11 +9,23 @@ import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import type { GateEvidence, RollbackDecision } from '../gate/index.js';
-import { probation as probationForm, type EventOf, type Probation, type ProbationInput, type RegistryEvent } from './events.js';
+import {
+  probation as probationForm,
+  type EventOf,
+  type Probation,
+  type ProbationInput,
+  type RegistryEvent,
+} from './events.js';
 import { judgeRollback, keepTrials } from './gates.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
-import { observedAgainst, policyOf, requireLevel, type AliasState, type RegistryState } from './state.js';
+import {
+  observedAgainst,
+  policyOf,
+  requireLevel,
+  type AliasState,
+  type RegistryState,
+} from './state.js';
 
 /** Where a key lies in [0, 1), for one version under one name: SHA-256, its first 52 bits. */
 function placeOf({ slot, alias, current }: AliasState, key: string): number {
@@ -24,34 +37,55 @@ export interface Arm {
   /** Null: the base without an adapter. */
   readonly id: string | null;
   readonly arm: 'current' | 'previous';
-  /** What answers the same in the shadow, where somebody wants to compare; undefined where there is no other version. */
+  /**
+   * What answers the same in the shadow, where somebody wants to compare; undefined where there is
+   * no other version.
+   */
   readonly other: string | null | undefined;
 }
 
 /**
- * Which version a key gets: what the name stands for, or, where that is on probation and the key is not of its share, the version before.
- * The same key gets the same one until the name is moved; a larger share takes nobody out. Without a key: what the name stands for.
+ * Which version a key gets: what the name stands for, or, where that is on probation and the key is
+ * not of its share, the version before. The same key gets the same one until the name is moved; a
+ * larger share takes nobody out. Without a key: what the name stands for.
  */
 export function armOf(state: RegistryState, named: AliasState, key?: string): Arm {
   const { slot, alias, current, probation } = named;
   const previous = state.before(slot, alias);
-  if (previous === undefined || probation === null || key === undefined || placeOf(named, key) < probation.share)
+  if (
+    previous === undefined ||
+    probation === null ||
+    key === undefined ||
+    placeOf(named, key) < probation.share
+  )
     return { id: current, arm: 'current', other: previous };
   return { id: previous, arm: 'previous', other: current };
 }
 
 /** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
-function requireNamed(state: RegistryState, { slot, alias = CHAMPION }: AliasName): AliasState & { readonly current: string } {
-  const place = { slot: checked(slotForm, slot, 'slot'), alias: checked(aliasForm, alias, 'alias') };
+function requireNamed(
+  state: RegistryState,
+  { slot, alias = CHAMPION }: AliasName,
+): AliasState & { readonly current: string } {
+  const place = {
+    slot: checked(slotForm, slot, 'slot'),
+    alias: checked(aliasForm, alias, 'alias'),
+  };
   const found = state.alias(place.slot, place.alias);
   if (found === null || found.current === null)
-    throw new IsoproError('REGISTRY_REFUSED', `${aliasText(place.slot, place.alias)} names no adapter that could be watched`);
+    throw new IsoproError(
+      'REGISTRY_REFUSED',
+      `${aliasText(place.slot, place.alias)} names no adapter that could be watched`,
+    );
   return { ...found, current: found.current };
 }
 
 type Trials = GateEvidence['trials'];
 
-/** Of the version that a name stands for, since it was moved there. @throws IsoproError REGISTRY_INVALID where kept trials are gone */
+/**
+ * Of the version that a name stands for, since it was moved there.
+ * @throws IsoproError REGISTRY_INVALID where kept trials are gone
+ */
 export function trialsOf({ paths }: Registry, evidence: readonly string[]): Trials {
   return evidence.flatMap((sha256) => {
     const file = paths.trials(sha256);
@@ -59,7 +93,9 @@ export function trialsOf({ paths }: Registry, evidence: readonly string[]): Tria
     try {
       kept = readJson(file) as { trials: Trials };
     } catch (cause) {
-      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, { cause });
+      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, {
+        cause,
+      });
     }
     if (hash('sha256', trialsText(kept.trials)) === sha256) return kept.trials;
     throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`);
@@ -77,16 +113,24 @@ export interface Observation {
 }
 
 export interface ObserveRequest extends AliasName {
-  /** Whole pairs of the version in use and the one before, in the order of time; no problem a second time. */
+  /**
+   * Whole pairs of the version in use and the one before, in the order of time; no problem a second
+   * time.
+   */
   readonly trials: Trials;
 }
 
 /**
- * Takes trials in, together with all that were posted since the name was moved: puts the version before back where they show that it was
- * better, and ends the probation where enough problems have passed. Trials that contradict themselves or earlier ones are not taken in.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing to compare, GATE_EVIDENCE_INVALID, ADAPTER_CORRUPT
+ * Takes trials in, together with all that were posted since the name was moved: puts the version
+ * before back where they show that it was better, and ends the probation where enough problems have
+ * passed. Trials that contradict themselves or earlier ones are not taken in.
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing to compare, GATE_EVIDENCE_INVALID,
+ *   ADAPTER_CORRUPT
  */
-export async function observe(registry: Registry, { trials, ...name }: ObserveRequest): Promise<Observation> {
+export async function observe(
+  registry: Registry,
+  { trials, ...name }: ObserveRequest,
+): Promise<Observation> {
   return registry.write(async ({ reading: { state }, write }) => {
     const named = requireNamed(state, name);
     const { slot, alias, current, probation } = named;
@@ -109,10 +153,30 @@ export async function observe(registry: Registry, { trials, ...name }: ObserveRe
     };
     const events: RegistryEvent[] = [observed];
     const hasPassed = !isWorse && probation !== null && decision.blocks >= probation.problems;
-    if (hasPassed) events.push({ kind: 'probation', slot, alias, id: current, terms: null, reason: `${decision.blocks} problems passed` });
+    if (hasPassed)
+      events.push({
+        kind: 'probation',
+        slot,
+        alias,
+        id: current,
+        terms: null,
+        reason: `${decision.blocks} problems passed`,
+      });
     if (isWorse) {
-      const whole = await keepTrials(registry, `${canonicalJson(asJson({ trials: all, policy }))}\n`);
-      events.push(rollbackOf(slot, alias, current, against, decision.reasons.join('; ').slice(0, 2000), whole));
+      const whole = await keepTrials(
+        registry,
+        `${canonicalJson(asJson({ trials: all, policy }))}\n`,
+      );
+      events.push(
+        rollbackOf(
+          slot,
+          alias,
+          current,
+          against,
+          decision.reasons.join('; ').slice(0, 2000),
+          whole,
+        ),
+      );
     }
     await write(events);
     const moved = isWorse ? { alias: aliasText(slot, alias), from: current, to: against } : null;
@@ -127,10 +191,14 @@ export interface ProbationRequest extends AliasName {
 }
 
 /**
- * Alpha and margin of the first look at a version hold for as long as it is in use, whatever became of its probation.
+ * Alpha and margin of the first look at a version hold for as long as it is in use, whatever became
+ * of its probation.
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT
  */
-export async function setProbation(registry: Registry, { terms, reason = '', ...name }: ProbationRequest): Promise<Probation | null> {
+export async function setProbation(
+  registry: Registry,
+  { terms, reason = '', ...name }: ProbationRequest,
+): Promise<Probation | null> {
   const valid = terms === null ? null : checked(probationForm, terms, 'terms');
   return registry.write(async ({ reading: { state }, write }) => {
     const named = requireNamed(state, name);

@@ -1,4 +1,7 @@
-/** How the evidence of each gate, and of each version that was watched, grew from problem to problem: from the trials that were kept. */
+/**
+ * How the evidence of each gate, and of each version that was watched, grew from problem to
+ * problem: from the trials that were kept.
+ */
 import { existsSync } from 'node:fs';
 import { readJson } from '../files.js';
 import type { GateEvidence } from '../gate/index.js';
@@ -29,7 +32,10 @@ type Trials = GateEvidence['trials'];
 /** Points of a course: enough for a line. */
 const POINTS = 60;
 
-/** The trials of the first so many problems, each time a few more, in the order in which the problems came. */
+/**
+ * The trials of the first so many problems, each time a few more, in the order in which the
+ * problems came.
+ */
 function* prefixes(trials: Trials): Generator<readonly [problems: number, trials: Trials]> {
   const order = new Map<string, number>();
   for (const { task, problem } of trials) {
@@ -39,11 +45,17 @@ function* prefixes(trials: Trials): Generator<readonly [problems: number, trials
   const step = Math.max(1, Math.ceil(order.size / POINTS));
   for (let count = step; count < order.size + step; count += step) {
     const problems = Math.min(count, order.size);
-    yield [problems, trials.filter(({ task, problem }) => order.get(JSON.stringify([task, problem]))! < problems)];
+    yield [
+      problems,
+      trials.filter(({ task, problem }) => order.get(JSON.stringify([task, problem]))! < problems),
+    ];
   }
 }
 
-/** Of the gates by e-process that were decided, and of the versions that were watched; what is no longer kept is left out. */
+/**
+ * Of the gates by e-process that were decided, and of the versions that were watched; what is no
+ * longer kept is left out.
+ */
 export function evidenceCourses(registry: Registry, { state, events }: Reading): Course[] {
   const courses: Course[] = [];
   for (const gate of state.gates) {

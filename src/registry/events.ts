@@ -1,4 +1,7 @@
-/** What can happen in a registry, as its log holds it. What each event changes, and which may follow which, says state.ts. */
+/**
+ * What can happen in a registry, as its log holds it. What each event changes, and which may follow
+ * which, says state.ts.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { gatePolicy, rollbackPolicy } from '../gate/index.js';
@@ -65,14 +68,31 @@ export const registryEvent = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('gate_decided'),
     gate: gateNumber,
-    decision: z.enum(['accepted', 'rejected', 'inconclusive', 'invalid', 'needs-more-trials', 'infrastructure-error']),
+    decision: z.enum([
+      'accepted',
+      'rejected',
+      'inconclusive',
+      'invalid',
+      'needs-more-trials',
+      'infrastructure-error',
+    ]),
     reasons: z.array(note).max(1000),
     /** SHA-256 of the file of trials that is kept beside the log. */
     evidence: sha256,
   }),
   /** Begins, changes or (null) ends the probation of what a name stands for. */
-  z.strictObject({ kind: z.literal('probation'), slot, alias, id: sha256, terms: probation.nullable(), reason: note }),
-  /** Trials of what a name stands for and of the version before, and what all of them since its move say together. */
+  z.strictObject({
+    kind: z.literal('probation'),
+    slot,
+    alias,
+    id: sha256,
+    terms: probation.nullable(),
+    reason: note,
+  }),
+  /**
+   * Trials of what a name stands for and of the version before, and what all of them since its move
+   * say together.
+   */
   z.strictObject({
     kind: z.literal('observed'),
     slot,
@@ -89,8 +109,16 @@ export const registryEvent = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('withdrawn'), id: sha256, reason: note }),
   /** The bytes of these are gone; what is known of them stays. */
   z.strictObject({ kind: z.literal('collected'), ids: z.array(sha256).min(1).max(100_000) }),
-  z.strictObject({ kind: z.literal('fell_back'), slot, alias, reason: note, to: sha256.nullable() }),
-  /** Nothing but the time: the head that covers it says that everything before it was so by then. */
+  z.strictObject({
+    kind: z.literal('fell_back'),
+    slot,
+    alias,
+    reason: note,
+    to: sha256.nullable(),
+  }),
+  /**
+   * Nothing but the time: the head that covers it says that everything before it was so by then.
+   */
   z.strictObject({ kind: z.literal('witnessed') }),
 ]);
 export type RegistryEvent = z.output<typeof registryEvent>;
@@ -100,5 +128,8 @@ export type EventOf<Kind extends RegistryEvent['kind']> = Extract<RegistryEvent,
 export function readEvent(payload: LogPayload, gseq: number): RegistryEvent {
   const parsed = registryEvent.safeParse(payload);
   if (parsed.success) return parsed.data;
-  throw new IsoproError('REGISTRY_INVALID', `record ${gseq} is no event of a registry: ${z.prettifyError(parsed.error).slice(0, 300)}`);
+  throw new IsoproError(
+    'REGISTRY_INVALID',
+    `record ${gseq} is no event of a registry: ${z.prettifyError(parsed.error).slice(0, 300)}`,
+  );
 }

@@ -30,7 +30,9 @@ export interface RegistryPaths {
 export const defaultRegistry = (home = isoproHome()): string => join(home, 'registry');
 
 export function registryPaths(folder: string): RegistryPaths {
-  const [adapters, evidence, servers] = ['adapters', 'evidence', 'servers'].map((name) => join(folder, name)) as [string, string, string];
+  const [adapters, evidence, servers] = ['adapters', 'evidence', 'servers'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string];
   return {
     folder,
     log: join(folder, 'log.sqlite'),
@@ -46,7 +48,10 @@ export function registryPaths(folder: string): RegistryPaths {
 
 const filesIn = (folder: string): string[] => (isFolder(folder) ? readdirSync(folder) : []);
 
-/** What only a registry with a log can have left: a kept adapter, evidence, the pointer; null: nothing. */
+/**
+ * What only a registry with a log can have left: a kept adapter, evidence, the pointer; null:
+ * nothing.
+ */
 export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths): string | null {
   for (const each of [adapters, evidence]) {
     const [file] = filesIn(each);
@@ -73,9 +78,13 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   let lock = OwnerLock.take(file);
   while (lock === null) {
     if (performance.now() > deadline)
-      throw new IsoproError('CONFLICT', `another process has been writing to ${file} for ${PATIENCE_MS / 1000} s`, {
-        remedy: 'Let it finish or end it, then run the same command again.',
-      });
+      throw new IsoproError(
+        'CONFLICT',
+        `another process has been writing to ${file} for ${PATIENCE_MS / 1000} s`,
+        {
+          remedy: 'Let it finish or end it, then run the same command again.',
+        },
+      );
     await delay(20);
     lock = OwnerLock.take(file);
   }
@@ -93,7 +102,8 @@ async function* bytesOf(file: string): AsyncGenerator<Uint8Array> {
 
 /**
  * Keeps a file under the SHA-256 of its bytes.
- * @throws IsoproError ADAPTER_CORRUPT where the bytes are not those that were examined; WRITE_FAILED, SYSTEM_LIMIT
+ * @throws IsoproError ADAPTER_CORRUPT where the bytes are not those that were examined;
+ *   WRITE_FAILED, SYSTEM_LIMIT
  */
 export async function keepBytes(source: string, sha256: string, target: string): Promise<void> {
   if (existsSync(target) && (await hashFile(target)) === sha256) return;
@@ -105,7 +115,11 @@ export async function keepBytes(source: string, sha256: string, target: string):
 }
 
 const POINTER_FORMAT = 'isopro.aliases.v1';
-const pointer = z.object({ format: z.literal(POINTER_FORMAT), records: z.number(), aliases: z.record(z.string(), z.string().nullable()) });
+const pointer = z.object({
+  format: z.literal(POINTER_FORMAT),
+  records: z.number(),
+  aliases: z.record(z.string(), z.string().nullable()),
+});
 
 const pointerText = (records: number, map: AliasMap): string =>
   `${JSON.stringify({ format: POINTER_FORMAT, records, aliases: Object.fromEntries(map) }, null, 2)}\n`;
@@ -118,7 +132,10 @@ export const writePointer = (file: string, records: number, map: AliasMap): Prom
 export function pointerAgrees(file: string, map: AliasMap): boolean {
   try {
     const parsed = pointer.parse(JSON.parse(readFileSync(file, 'utf8')));
-    return pointerText(parsed.records, map) === pointerText(parsed.records, Object.entries(parsed.aliases));
+    return (
+      pointerText(parsed.records, map) ===
+      pointerText(parsed.records, Object.entries(parsed.aliases))
+    );
   } catch {
     return false;
   }

@@ -1,4 +1,7 @@
-/** A gate on record: what is asked, and that it is asked, stands under a signed head before anybody can know the problems. */
+/**
+ * A gate on record: what is asked, and that it is asked, stands under a signed head before anybody
+ * can know the problems.
+ */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { asJson, canonicalJson } from '../canonical-json.js';
@@ -35,8 +38,9 @@ export interface GateRequest extends AliasName {
   readonly challenger: string;
   readonly policy?: GatePolicyInput;
   /**
-   * `foreign` refuses a challenger that was trained on answers of its own line: of itself, of the incumbent, or of what either was trained
-   * on from. Default `any`: a loop on its own answers is what a run is.
+   * `foreign` refuses a challenger that was trained on answers of its own line: of itself, of the
+   * incumbent, or of what either was trained on from. Default `any`: a loop on its own answers is
+   * what a run is.
    */
   readonly lineage?: 'any' | 'foreign';
 }
@@ -89,7 +93,10 @@ export async function openGate(registry: Registry, request: GateRequest): Promis
   });
 }
 
-/** The seed of a gate whose opening a crash cut short: the same one that it would have had. @throws IsoproError REGISTRY_REFUSED */
+/**
+ * The seed of a gate whose opening a crash cut short: the same one that it would have had.
+ * @throws IsoproError REGISTRY_REFUSED
+ */
 export async function drawGate(registry: Registry, gate: number): Promise<string> {
   return registry.write(async (ledger) => {
     const { state, events, heads } = ledger.reading;
@@ -97,11 +104,18 @@ export async function drawGate(registry: Registry, gate: number): Promise<string
     if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
     if (found.seed !== null) return found.seed;
     const opened = events.find(({ event }) => event.kind === 'gate_opened' && event.gate === gate)!;
-    return draw(ledger, gate, heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([])));
+    return draw(
+      ledger,
+      gate,
+      heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([])),
+    );
   });
 }
 
-/** What `decide` says of a gate's trials; nothing is written. @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED */
+/**
+ * What `decide` says of a gate's trials; nothing is written.
+ * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
+ */
 export function judgeGate(
   { gate, challenger, incumbent, attempt, policy, seed }: GateState,
   { seed: of, trials, guards }: GateTrials,
@@ -127,11 +141,16 @@ export async function keepTrials(registry: Registry, text: string): Promise<stri
 }
 
 /**
- * Decides a gate from its trials and writes that down; they are kept. More trials may follow after `needs-more-trials` and
- * `infrastructure-error`: all of them together, those of earlier looks unchanged but for trials that failed.
+ * Decides a gate from its trials and writes that down; they are kept. More trials may follow after
+ * `needs-more-trials` and `infrastructure-error`: all of them together, those of earlier looks
+ * unchanged but for trials that failed.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
-export async function decideGate(registry: Registry, gate: number, given: GateTrials): Promise<GateDecision> {
+export async function decideGate(
+  registry: Registry,
+  gate: number,
+  given: GateTrials,
+): Promise<GateDecision> {
   return registry.write(async ({ reading: { state, events }, write }) => {
     const found = state.gates[gate - 1];
     if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
@@ -150,18 +169,23 @@ export interface RollbackRequest extends AliasName {
   readonly policy?: RollbackPolicyInput;
 }
 
-/** What `decideRollback` says of the version that a name stands for and the one that a rollback would put back. */
+/**
+ * What `decideRollback` says of the version that a name stands for and the one that a rollback
+ * would put back.
+ */
 export const judgeRollback = (
   from: string | null,
   to: string | null,
   { trials, policy }: Pick<RollbackRequest, 'trials' | 'policy'>,
-): RollbackDecision => decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
+): RollbackDecision =>
+  decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
 
 /**
- * Puts back what a name stood for before, where the trials show that what it stands for has become worse; they are kept. Where the version
- * was watched, alpha and margin are those of its first look.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another level; GATE_EVIDENCE_INVALID,
- *   GATE_POLICY_INVALID
+ * Puts back what a name stood for before, where the trials show that what it stands for has become
+ * worse; they are kept. Where the version was watched, alpha and margin are those of its first
+ * look.
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another
+ *   level; GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
  */
 export async function rollbackByEvidence(
   registry: Registry,
@@ -178,7 +202,9 @@ export async function rollbackByEvidence(
     if (decision.decision !== 'rollback') return { decision, moved: null };
     await registry.requireBytesOf(state, to);
     const evidence = await keepTrials(registry, `${canonicalJson(asJson({ trials, policy }))}\n`);
-    await write([rollbackOf(slot, alias, from, to, decision.reasons.join('; ').slice(0, 2000), evidence)]);
+    await write([
+      rollbackOf(slot, alias, from, to, decision.reasons.join('; ').slice(0, 2000), evidence),
+    ]);
     return { decision, moved: { alias: aliasText(slot, alias), from, to } };
   });
 }

@@ -1,4 +1,7 @@
-/** What was in use on a day, and the proof of it for somebody who has nothing but the witness's public key. */
+/**
+ * What was in use on a day, and the proof of it for somebody who has nothing but the witness's
+ * public key.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -59,8 +62,13 @@ const historyProof = z.strictObject({
   runId: z.string().refine(isRunId),
   /** Microseconds since 1970. */
   atUs: z.int().min(0),
-  /** The last signed head not after the date, what the aliases named then; null where the date lies before the first. */
-  before: z.strictObject({ head: z.string(), aliases: z.array(z.tuple([z.string(), digest.nullable()])) }).nullable(),
+  /**
+   * The last signed head not after the date, what the aliases named then; null where the date lies
+   * before the first.
+   */
+  before: z
+    .strictObject({ head: z.string(), aliases: z.array(z.tuple([z.string(), digest.nullable()])) })
+    .nullable(),
   /** The first signed head after the date. */
   after: z.string(),
   /** That it continues the one before; null where there is none. */
@@ -71,46 +79,65 @@ const historyProof = z.strictObject({
 export type HistoryProof = z.output<typeof historyProof>;
 
 export interface ProvenHistory {
-  /** The witness's own times of the two heads; `notBeforeUs` is null where the date lies before the first. */
+  /**
+   * The witness's own times of the two heads; `notBeforeUs` is null where the date lies before the
+   * first.
+   */
   readonly notBeforeUs: number | null;
   readonly notAfterUs: number;
   /** At the first of the two. */
   readonly aliases: AliasMap;
-  /** Between the two, by the registry's own clock; where there is none, the aliases named this all the time between the two. */
+  /**
+   * Between the two, by the registry's own clock; where there is none, the aliases named this all
+   * the time between the two.
+   */
   readonly moves: readonly Move[];
 }
 
 const timeOf = ({ stated }: SignedCheckpoint): number => stated?.timeUs ?? -1;
 
 /**
- * The proof of what was in use at a moment. A moment after the last signed head has a head signed now.
+ * The proof of what was in use at a moment. A moment after the last signed head has a head signed
+ * now.
  * @throws IsoproError INVALID_ARGUMENT for a date to come, or a registry without a witness
  */
 export async function proveAt(registry: Registry, timeUs: number): Promise<HistoryProof> {
-  if (!(timeUs >= 0 && timeUs <= Date.now() * 1000)) throw new IsoproError('INVALID_ARGUMENT', 'nothing can be proved of a time to come');
+  if (!(timeUs >= 0 && timeUs <= Date.now() * 1000))
+    throw new IsoproError('INVALID_ARGUMENT', 'nothing can be proved of a time to come');
   const isAfter = (head: SignedCheckpoint): boolean => timeOf(head) > timeUs;
   let { heads } = await registry.read();
   if (!heads.some(isAfter)) {
-    while (Date.now() * 1000 <= timeUs) await delay(1); // the head is signed after the date, not with it
+    // the head is signed after the date, not with it
+    while (Date.now() * 1000 <= timeUs) await delay(1);
     await registry.write(async ({ write }) => void (await write([{ kind: 'witnessed' }])));
     ({ heads } = await registry.read());
   }
   const after = heads.find(isAfter);
   if (after === undefined)
-    throw new IsoproError('REGISTRY_CLOCK', `the witness signed the last head at ${new Date(timeOf(heads.at(-1)!) / 1000).toISOString()}`);
+    throw new IsoproError(
+      'REGISTRY_CLOCK',
+      `the witness signed the last head at ${new Date(timeOf(heads.at(-1)!) / 1000).toISOString()}`,
+    );
   const before = heads.findLast((head) => head.size < after.size) ?? null;
   const reader = new LogReader(registry.paths.log, REGISTRY_STREAMS);
   try {
-    if (reader.checkpoints().length === 0) throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
+    if (reader.checkpoints().length === 0)
+      throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
     const { events } = await registry.read();
     const state = new RegistryState();
-    for (const { event, gseq, timeUs: at } of events) if (gseq < (before?.size ?? 0)) state.apply(event, at);
-    const records = Array.from({ length: after.size - (before?.size ?? 0) }, (_, i) => reader.proveRecord((before?.size ?? 0) + i));
+    for (const { event, gseq, timeUs: at } of events)
+      if (gseq < (before?.size ?? 0)) state.apply(event, at);
+    const records = Array.from({ length: after.size - (before?.size ?? 0) }, (_, i) =>
+      reader.proveRecord((before?.size ?? 0) + i),
+    );
     return {
       format: 'isopro.history.v1',
       runId: after.runId,
       atUs: timeUs,
-      before: before === null ? null : { head: before.text, aliases: state.map().map(([alias, id]) => [alias, id]) },
+      before:
+        before === null
+          ? null
+          : { head: before.text, aliases: state.map().map(([alias, id]) => [alias, id]) },
       after: after.text,
       extension: before === null ? null : [...reader.proveExtension(before.size, after.size).path],
       records: records.map((proof) => ({ ...proof, path: [...proof.path] })),
@@ -121,8 +148,8 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
 }
 
 /**
- * What a proof shows, by the key alone: two signed heads around the date, each with the root of the map of aliases; every record between
- * them; and that these lead from the one map to the other.
+ * What a proof shows, by the key alone: two signed heads around the date, each with the root of the
+ * map of aliases; every record between them; and that these lead from the one map to the other.
  * @throws IsoproError INVALID_ARGUMENT saying what does not hold
  */
 export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
@@ -133,7 +160,8 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   };
   const parsed = historyProof.safeParse(given);
   if (!parsed.success) return refuse(z.prettifyError(parsed.error).slice(0, 300));
-  if (key.signer !== 'witness') return refuse('a registry without a witness proves nothing to others');
+  if (key.signer !== 'witness')
+    return refuse('a registry without a witness proves nothing to others');
   const { runId, atUs, before, after: afterText, extension, records } = parsed.data;
   const headOf = (text: string, which: string): SignedCheckpoint => {
     const head = parseCheckpoint(text);
@@ -144,29 +172,43 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   };
   const first = before === null ? null : headOf(before.head, 'before');
   const last = headOf(afterText, 'after');
-  if ((first !== null && timeOf(first) > atUs) || timeOf(last) <= atUs) refuse('the two heads do not lie around the date');
+  if ((first !== null && timeOf(first) > atUs) || timeOf(last) <= atUs)
+    refuse('the two heads do not lie around the date');
   const start = first?.size ?? 0;
   if (first !== null) {
-    if (extension === null || !checkExtensionProof({ runId, path: extension, from: first.text, to: last.text }, key))
+    if (
+      extension === null ||
+      !checkExtensionProof({ runId, path: extension, from: first.text, to: last.text }, key)
+    )
       refuse('the later head does not continue the earlier one');
-    if (rootOfAliases(before!.aliases) !== first.stated?.state) refuse('the aliases are not those that the earlier head was signed for');
+    if (rootOfAliases(before!.aliases) !== first.stated?.state)
+      refuse('the aliases are not those that the earlier head was signed for');
   }
-  if (records.length !== last.size - start) refuse(`${last.size - start} records lie between the heads, and ${records.length} are shown`);
+  if (records.length !== last.size - start)
+    refuse(`${last.size - start} records lie between the heads, and ${records.length} are shown`);
   const aliases = new Map(before?.aliases ?? []);
   const moves: Move[] = [];
   records.forEach((proof, i) => {
     const { record, checkpoint } = proof as RecordProof;
     if (record.gseq !== start + i) refuse(`record ${start + i} is not shown`);
-    if (checkpoint !== last.text || !checkRecordProof(proof, key, REGISTRY_STREAMS)) refuse(`record ${record.gseq} is not in the log`);
+    if (checkpoint !== last.text || !checkRecordProof(proof, key, REGISTRY_STREAMS))
+      refuse(`record ${record.gseq} is not in the log`);
     if (record.stream !== 'registry') return;
     const event = readEvent(decodePayload(record.payload), record.gseq);
     for (const move of moveOf({ event, timeUs: record.timeUs })) {
-      if ((aliases.get(move.alias) ?? null) !== move.from) refuse(`record ${record.gseq} moves ${move.alias} from what it did not name`);
+      if ((aliases.get(move.alias) ?? null) !== move.from)
+        refuse(`record ${record.gseq} moves ${move.alias} from what it did not name`);
       aliases.set(move.alias, move.to);
       moves.push(move);
     }
   });
   const result = [...aliases].sort(([a], [b]) => (a < b ? -1 : 1));
-  if (rootOfAliases(result) !== last.stated?.state) refuse('the moves do not lead to what the later head was signed for');
-  return { notBeforeUs: first === null ? null : timeOf(first), notAfterUs: timeOf(last), aliases: before?.aliases ?? [], moves };
+  if (rootOfAliases(result) !== last.stated?.state)
+    refuse('the moves do not lead to what the later head was signed for');
+  return {
+    notBeforeUs: first === null ? null : timeOf(first),
+    notAfterUs: timeOf(last),
+    aliases: before?.aliases ?? [],
+    moves,
+  };
 }

@@ -1,4 +1,6 @@
-/** The registry's log: read with everything checked that can be, written by one process at a time. */
+/**
+ * The registry's log: read with everything checked that can be, written by one process at a time.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
@@ -14,7 +16,13 @@ import { verifyLogFile, type Verification } from '../log/verify.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { readEvent, REGISTRY_STREAMS, type RegistryEvent } from './events.js';
-import { makeRegistryFolder, tracesOf, withLock, writePointer, type RegistryPaths } from './folder.js';
+import {
+  makeRegistryFolder,
+  tracesOf,
+  withLock,
+  writePointer,
+  type RegistryPaths,
+} from './folder.js';
 import { RegistryState } from './state.js';
 
 export interface LedgerOptions {
@@ -70,7 +78,11 @@ function fold(path: string, records = Infinity): Reading {
         try {
           state.apply(event, timeUs);
         } catch (cause) {
-          throw new IsoproError('REGISTRY_INVALID', `record ${gseq} cannot have happened: ${(cause as Error).message}`, { cause });
+          throw new IsoproError(
+            'REGISTRY_INVALID',
+            `record ${gseq} cannot have happened: ${(cause as Error).message}`,
+            { cause },
+          );
         }
         events.push({ event, gseq, timeUs });
       }
@@ -78,7 +90,10 @@ function fold(path: string, records = Infinity): Reading {
       lastTimeUs = timeUs;
       const claimed = stated.get(read);
       if (claimed !== undefined && claimed !== state.root())
-        throw new IsoproError('REGISTRY_INVALID', `the head of ${read} records was signed for other aliases than the records come to`);
+        throw new IsoproError(
+          'REGISTRY_INVALID',
+          `the head of ${read} records was signed for other aliases than the records come to`,
+        );
     }
     return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
   } finally {
@@ -88,7 +103,10 @@ function fold(path: string, records = Infinity): Reading {
 
 function requireSound({ outcome, disagreement }: Verification, path: string): void {
   if (outcome === 'ok' || outcome === 'unterminated') return;
-  throw new IsoproError('LOG_TAMPERED', `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`);
+  throw new IsoproError(
+    'LOG_TAMPERED',
+    `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`,
+  );
 }
 
 /** What to do about a log is another thing for a registry than for a run. */
@@ -96,39 +114,65 @@ async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof IsoproError) || !['LOG_TAMPERED', 'LOG_UNREADABLE'].includes(error.code)) throw error;
+    if (!(error instanceof IsoproError) || !['LOG_TAMPERED', 'LOG_UNREADABLE'].includes(error.code))
+      throw error;
     throw new IsoproError(error.code, error.message, {
       cause: error,
-      remedy: 'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
+      remedy:
+        'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
     });
   }
 }
 
-/** Whether a log was begun in the folder. @throws IsoproError LOG_TAMPERED where one was, and is empty or gone */
+/**
+ * Whether a log was begun in the folder.
+ * @throws IsoproError LOG_TAMPERED where one was, and is empty or gone
+ */
 export function isThere(paths: RegistryPaths): boolean {
   if (existsSync(paths.log) && !isUnbegun(paths.log, REGISTRY_STREAMS)) return true;
   const traces = tracesOf(paths);
   if (traces === null) return false;
-  throw new IsoproError('LOG_TAMPERED', `${paths.log} is empty or gone, but ${traces} next to it belongs to what it recorded`);
+  throw new IsoproError(
+    'LOG_TAMPERED',
+    `${paths.log} is empty or gone, but ${traces} next to it belongs to what it recorded`,
+  );
 }
 
 /** @throws IsoproError REGISTRY_NOT_FOUND */
 export function requireThere(paths: RegistryPaths): void {
-  if (!isThere(paths)) throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
+  if (!isThere(paths))
+    throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
 }
 
-/** The key that a registry is held against. @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID */
-export async function keyOf(runId: string, { home = isoproHome(), signer, keyFile }: LedgerOptions): Promise<TrustedKey | null> {
+/**
+ * The key that a registry is held against.
+ * @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID
+ */
+export async function keyOf(
+  runId: string,
+  { home = isoproHome(), signer, keyFile }: LedgerOptions,
+): Promise<TrustedKey | null> {
   if (signer !== undefined) return signer.key(runId);
   const file = keyFile ?? publicKeyFile(home);
   return existsSync(file) ? readTrustedKey(file) : null;
 }
 
-/** Verifies the whole log. @throws IsoproError REGISTRY_NOT_FOUND, WITNESS_KEY_MISSING, LOG_UNREADABLE */
-export async function verifyLedger(paths: RegistryPaths, { home = isoproHome(), signer, keyFile }: LedgerOptions): Promise<Verification> {
+/**
+ * Verifies the whole log.
+ * @throws IsoproError REGISTRY_NOT_FOUND, WITNESS_KEY_MISSING, LOG_UNREADABLE
+ */
+export async function verifyLedger(
+  paths: RegistryPaths,
+  { home = isoproHome(), signer, keyFile }: LedgerOptions,
+): Promise<Verification> {
   requireThere(paths);
   const options = { streams: REGISTRY_STREAMS };
-  if (signer === undefined) return verifyRun(paths.log, { ...options, home, ...(keyFile === undefined ? {} : { keyFile }) });
+  if (signer === undefined)
+    return verifyRun(paths.log, {
+      ...options,
+      home,
+      ...(keyFile === undefined ? {} : { keyFile }),
+    });
   const reader = new LogReader(paths.log, REGISTRY_STREAMS);
   let runId: string;
   try {
@@ -141,8 +185,10 @@ export async function verifyLedger(paths: RegistryPaths, { home = isoproHome(), 
 }
 
 /**
- * What a signed head vouches for; what a crash has left behind it counts once somebody writes again.
- * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE, WITNESS_KEY_MISSING
+ * What a signed head vouches for; what a crash has left behind it counts once somebody writes
+ * again.
+ * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE,
+ *   WITNESS_KEY_MISSING
  */
 export async function readLedger(paths: RegistryPaths, options: LedgerOptions): Promise<Reading> {
   return ofRegistry(async () => {
@@ -156,11 +202,17 @@ export async function readLedger(paths: RegistryPaths, options: LedgerOptions): 
 export interface Ledger {
   readonly reading: Reading;
   readonly log: EventLog<'registry'>;
-  /** Makes events durable, with a signed head over them. @throws IsoproError what state.ts refuses, before anything is written */
+  /**
+   * Makes events durable, with a signed head over them.
+   * @throws IsoproError what state.ts refuses, before anything is written
+   */
   write(events: readonly RegistryEvent[]): Promise<SignedCheckpoint>;
 }
 
-async function signerOf({ signer, home = isoproHome(), witness = true }: LedgerOptions, paths: RegistryPaths): Promise<LogSigner> {
+async function signerOf(
+  { signer, home = isoproHome(), witness = true }: LedgerOptions,
+  paths: RegistryPaths,
+): Promise<LogSigner> {
   if (signer !== undefined) return { ...borrowed(signer), close: async () => undefined };
   let kind = witness ? 'witness' : 'single-process';
   if (isThere(paths)) {
@@ -191,15 +243,23 @@ const borrowed = (signer: LogSigner): LogSigner => ({
 
 async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLog<'registry'>> {
   const common = { path: paths.log, streams: REGISTRY_STREAMS, signer };
-  if (isThere(paths)) return EventLog.resume({ ...common, fromIteration: null, abandonedFrom: null });
-  for (const ending of ['', '-wal', '-shm', '-journal']) rmSync(paths.log + ending, { force: true }); // nothing was acknowledged
-  return EventLog.create({ ...common, runId: randomBytes(16).toString('hex'), runConfig: { kind: 'registry' }, digests: {} });
+  if (isThere(paths))
+    return EventLog.resume({ ...common, fromIteration: null, abandonedFrom: null });
+  for (const ending of ['', '-wal', '-shm', '-journal'])
+    rmSync(paths.log + ending, { force: true }); // nothing was acknowledged
+  return EventLog.create({
+    ...common,
+    runId: randomBytes(16).toString('hex'),
+    runConfig: { kind: 'registry' },
+    digests: {},
+  });
 }
 
 /**
  * Does one piece of work as the only writer, on what the whole log says.
  * @param create whether a registry that is not there is begun
- * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, and as readLedger
+ * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED,
+ *   WITNESS_UNAVAILABLE, and as readLedger
  */
 export async function writeLedger<T>(
   paths: RegistryPaths,
@@ -225,7 +285,11 @@ export async function writeLedger<T>(
   return ofRegistry(() => withLock(paths.lock, alone));
 }
 
-function ledgerOf(log: EventLog<'registry'>, paths: RegistryPaths, { acceptClock = false }: LedgerOptions): Ledger {
+function ledgerOf(
+  log: EventLog<'registry'>,
+  paths: RegistryPaths,
+  { acceptClock = false }: LedgerOptions,
+): Ledger {
   const reading = fold(paths.log);
   const { state, lastTimeUs } = reading;
   return {
@@ -235,12 +299,19 @@ function ledgerOf(log: EventLog<'registry'>, paths: RegistryPaths, { acceptClock
       const nowUs = Date.now() * 1000;
       if (!acceptClock && nowUs < lastTimeUs - CLOCK_SLACK_US) {
         const [now, last] = [nowUs, lastTimeUs].map((us) => new Date(us / 1000).toISOString());
-        throw new IsoproError('REGISTRY_CLOCK', `the clock says ${now}, and the last event was at ${last}`);
+        throw new IsoproError(
+          'REGISTRY_CLOCK',
+          `the clock says ${now}, and the last event was at ${last}`,
+        );
       }
       for (const event of events) state.apply(event, Math.max(nowUs, lastTimeUs));
-      if (events.length > 0) log.append(events.map((event) => ({ stream: 'registry', payload: event as unknown as LogPayload })));
+      if (events.length > 0)
+        log.append(
+          events.map((event) => ({ stream: 'registry', payload: event as unknown as LogPayload })),
+        );
       const head = await log.checkpoint(state.root());
-      // it has happened by now: other programs may read an older pointer until `repair` writes it again, but nobody is told that it has not
+      // it has happened by now: other programs may read an older pointer until `repair` writes it
+      // again, but nobody is told that it has not
       await writePointer(paths.pointer, log.size, state.map()).catch((error: unknown) => {
         if (!(error instanceof IsoproError)) throw error;
       });

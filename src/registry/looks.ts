@@ -1,6 +1,6 @@
 /**
- * Looks at a gate: each holds every trial of those before it. Trials that could be left out, or changed, once it is known how they came
- * out would make any challenger win.
+ * Looks at a gate: each holds every trial of those before it. Trials that could be left out, or
+ * changed, once it is known how they came out would make any challenger win.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,9 @@ const SHOWN = 3;
 
 /** The kept trials of a gate by their SHA-256, one a look, oldest first. */
 export const looksAt = (gate: number, events: Reading['events']): readonly string[] =>
-  events.flatMap(({ event }) => (event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : []));
+  events.flatMap(({ event }) =>
+    event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : [],
+  );
 
 /** Null where they are gone or changed. */
 export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Look | null {
@@ -30,8 +32,10 @@ export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Lo
 }
 
 /** What makes a trial this one: no look has two of it. */
-const placeOf = (guard: string | null, { task, problem, sample = 0, version }: TrialInput): string =>
-  JSON.stringify([guard, task, problem, sample, version]);
+const placeOf = (
+  guard: string | null,
+  { task, problem, sample = 0, version }: TrialInput,
+): string => JSON.stringify([guard, task, problem, sample, version]);
 
 interface Seen {
   readonly trial: TrialInput;
@@ -42,12 +46,18 @@ interface Seen {
 export class Looks {
   readonly #seen = new Map<string, Seen>();
 
-  /** As they were last seen, in the order in which they were first. @param guard null: of the target */
+  /**
+   * As they were last seen, in the order in which they were first.
+   * @param guard null: of the target
+   */
   trials(guard: string | null): TrialInput[] {
     return [...this.#seen.values()].flatMap((seen) => (seen.guard === guard ? [seen.trial] : []));
   }
 
-  /** @returns of an earlier look, what this one leaves out or changes, a few of them and how many more; empty where nothing */
+  /**
+   * @returns of an earlier look, what this one leaves out or changes, a few of them and how many
+   *   more; empty where nothing
+   */
   take({ trials, guards = {} }: Look): readonly string[] {
     const given = new Map<string, Seen>();
     for (const [guard, of] of [[null, trials] as const, ...Object.entries(guards)])
@@ -59,10 +69,14 @@ export class Looks {
       if (what === null) continue;
       const { problem, version, sample = 0 } = trial;
       const where = guard === null ? '' : `guard ${guard}, `;
-      broken.push(`${where}problem ${problem.slice(0, 60)}, sample ${sample}, version ${version.slice(0, 12)} is ${what}`);
+      broken.push(
+        `${where}problem ${problem.slice(0, 60)}, sample ${sample}, version ${version.slice(0, 12)} is ${what}`,
+      );
     }
     for (const [place, trial] of given) this.#seen.set(place, trial);
-    return broken.length > SHOWN ? [...broken.slice(0, SHOWN), `and ${broken.length - SHOWN} more`] : broken;
+    return broken.length > SHOWN
+      ? [...broken.slice(0, SHOWN), `and ${broken.length - SHOWN} more`]
+      : broken;
   }
 }
 
@@ -78,24 +92,42 @@ function isUnchanged(before: TrialInput, now: TrialInput): boolean {
  * What was seen of a gate before.
  * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are gone or changed
  */
-export function earlierLooks(registry: Pick<Registry, 'paths'>, gate: number, events: Reading['events']): Looks {
+export function earlierLooks(
+  registry: Pick<Registry, 'paths'>,
+  gate: number,
+  events: Reading['events'],
+): Looks {
   const looks = new Looks();
   for (const sha256 of looksAt(gate, events)) {
     const look = keptLook(registry, sha256);
     if (look === null)
-      throw new IsoproError('REGISTRY_INVALID', `gate ${gate}: the trials ${registry.paths.trials(sha256)} are gone or changed`);
+      throw new IsoproError(
+        'REGISTRY_INVALID',
+        `gate ${gate}: the trials ${registry.paths.trials(sha256)} are gone or changed`,
+      );
     looks.take(look);
   }
   return looks;
 }
 
-/** @throws IsoproError GATE_EVIDENCE_INVALID where a look lacks trials of those before it; REGISTRY_INVALID */
-export function requireWhole(registry: Pick<Registry, 'paths'>, gate: number, events: Reading['events'], look: Look): void {
+/**
+ * @throws IsoproError GATE_EVIDENCE_INVALID where a look lacks trials of those before it;
+ *   REGISTRY_INVALID
+ */
+export function requireWhole(
+  registry: Pick<Registry, 'paths'>,
+  gate: number,
+  events: Reading['events'],
+  look: Look,
+): void {
   const broken = earlierLooks(registry, gate, events).take(look);
   if (broken.length === 0) return;
   throw new IsoproError(
     'GATE_EVIDENCE_INVALID',
     `gate ${gate} was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
-    { remedy: 'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.' },
+    {
+      remedy:
+        'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',
+    },
   );
 }

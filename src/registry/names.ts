@@ -1,4 +1,6 @@
-/** How adapters are named: `base#hash`, which never means another one, and aliases, which are moved. */
+/**
+ * How adapters are named: `base#hash`, which never means another one, and aliases, which are moved.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 
@@ -14,12 +16,26 @@ export const DEFAULT_PART = 'default';
 /** Moved only by a gate that accepted, or by force, which is on record. */
 export const CHAMPION = 'champion';
 
-const part = z.string().regex(/^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_])?$/, 'has letters, digits, _, . and - only');
-export const slot = z.strictObject({ scenario: part, role: part.default(DEFAULT_PART), environment: part.default(DEFAULT_PART) });
+const part = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_])?$/,
+    'has letters, digits, _, . and - only',
+  );
+export const slot = z.strictObject({
+  scenario: part,
+  role: part.default(DEFAULT_PART),
+  environment: part.default(DEFAULT_PART),
+});
 export type SlotInput = z.input<typeof slot>;
-export const alias = z.string().regex(/^[a-z][a-z0-9-]{0,49}$/, 'has small letters, digits and - only');
+export const alias = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,49}$/, 'has small letters, digits and - only');
 
-/** `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the end. */
+/**
+ * `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the
+ * end.
+ */
 export function aliasText({ scenario, role, environment }: Slot, name: string): string {
   const parts = [scenario, role, environment];
   while (parts.length > 1 && parts.at(-1) === DEFAULT_PART) parts.pop();
@@ -40,7 +56,8 @@ export function parseReference(text: string): Reference | null {
   if (place !== undefined && name !== undefined && more.length === 0) {
     const [scenario, role, environment, ...rest] = place.split('/');
     const given = slot.safeParse({ scenario, role, environment });
-    if (given.success && rest.length === 0 && alias.safeParse(name).success) return { kind: 'alias', slot: given.data, alias: name };
+    if (given.success && rest.length === 0 && alias.safeParse(name).success)
+      return { kind: 'alias', slot: given.data, alias: name };
   }
   const id = new RegExp(`^(?:([^#/\\\\]+)#)?([0-9a-f]{${FEWEST_DIGITS},64})$`).exec(text);
   return id === null ? null : { kind: 'id', base: id[1] ?? null, prefix: id[2]! };
@@ -53,9 +70,11 @@ export function requireAlias(text: string): Extract<Reference, { kind: 'alias' }
   const champion = parseReference(`${text}@${CHAMPION}`); // the scenario alone
   if (!text.includes('@') && champion?.kind === 'alias') return champion;
   throw new IsoproError('INVALID_ARGUMENT', `${JSON.stringify(text.slice(0, 100))} is no alias`, {
-    remedy: 'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
+    remedy:
+      'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
   });
 }
 
 /** The base's part of a name: its file without the ending. */
-export const baseSlug = (base: string): string => base.replace(/^.*[/\\]/, '').replace(/\.gguf$/i, '');
+export const baseSlug = (base: string): string =>
+  base.replace(/^.*[/\\]/, '').replace(/\.gguf$/i, '');

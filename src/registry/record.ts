@@ -1,4 +1,7 @@
-/** What the registry knows of an adapter, for ever: which bytes on which base, asked in which way, trained how, on what, by whom. */
+/**
+ * What the registry knows of an adapter, for ever: which bytes on which base, asked in which way,
+ * trained how, on what, by whom.
+ */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
@@ -8,14 +11,30 @@ export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is no SHA-256 in hexad
 const text = z.string().min(1).max(1000);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  z.union([
+    z.null(),
+    z.boolean(),
+    z.number(),
+    z.string(),
+    z.array(json),
+    z.record(z.string(), json),
+  ]),
 );
 
 export const adapterRecord = z.strictObject({
   format: z.literal('isopro.adapter.v1'),
-  adapter: z.strictObject({ sha256, bytes: count, rank: count, targets: z.array(text).max(1000), layers: z.array(count).max(10_000) }),
+  adapter: z.strictObject({
+    sha256,
+    bytes: count,
+    rank: count,
+    targets: z.array(text).max(1000),
+    layers: z.array(count).max(10_000),
+  }),
   base: z.strictObject({ name: text, sha256, architecture: z.string().max(100) }),
-  /** Identifies the chat template and its renderer; null where nobody said how prompts were rendered. */
+  /**
+   * Identifies the chat template and its renderer; null where nobody said how prompts were
+   * rendered.
+   */
   rendererId: sha256.nullable(),
   /** Whatever else makes the adapter what it is: of a run its settings. */
   settings: z.record(z.string(), json),
@@ -24,7 +43,10 @@ export const adapterRecord = z.strictObject({
       description: text,
       sha256: sha256.nullable(),
       rows: count.nullable(),
-      /** Whose answers it was trained on, as `producedBy` names them, or `adapter:ID`; none where they are nobody's here. */
+      /**
+       * Whose answers it was trained on, as `producedBy` names them, or `adapter:ID`; none where
+       * they are nobody's here.
+       */
       answersOf: z.array(text).max(1000).default([]),
     })
     .nullable(),
@@ -39,11 +61,21 @@ export const adapterRecord = z.strictObject({
 export type AdapterRecord = z.output<typeof adapterRecord>;
 
 /**
- * SHA-256 of the bytes, the base, the renderer and the settings: the same adapter in another file is the same one, another adapter in the
- * same file is another. 64 hex digits.
+ * SHA-256 of the bytes, the base, the renderer and the settings: the same adapter in another file
+ * is the same one, another adapter in the same file is another. 64 hex digits.
  */
 export const recordId = ({ format, adapter, base, rendererId, settings }: AdapterRecord): string =>
-  hash('sha256', canonicalJson({ format, adapter: adapter.sha256, base: base.sha256, renderer: rendererId, settings }));
+  hash(
+    'sha256',
+    canonicalJson({
+      format,
+      adapter: adapter.sha256,
+      base: base.sha256,
+      renderer: rendererId,
+      settings,
+    }),
+  );
 
 /** `base#hash`, with 12 digits of the id. */
-export const nameOf = (record: AdapterRecord, id = recordId(record)): string => `${baseSlug(record.base.name)}#${id.slice(0, 12)}`;
+export const nameOf = (record: AdapterRecord, id = recordId(record)): string =>
+  `${baseSlug(record.base.name)}#${id.slice(0, 12)}`;

@@ -1,4 +1,7 @@
-/** Adapters that are published, moved under names and put back. Each call stands alone: nothing is held between two of them. */
+/**
+ * Adapters that are published, moved under names and put back. Each call stands alone: nothing is
+ * held between two of them.
+ */
 import { z } from 'zod';
 import { inspectAdapter } from '../engine/adapter-files.js';
 import { checked } from '../engine/checked.js';
@@ -7,8 +10,21 @@ import { statSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { probation, type EventOf, type ProbationInput, type RegistryEvent } from './events.js';
 import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
-import { readLedger, writeLedger, type Ledger, type LedgerOptions, type Reading } from './ledger.js';
-import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm, type Slot, type SlotInput } from './names.js';
+import {
+  readLedger,
+  writeLedger,
+  type Ledger,
+  type LedgerOptions,
+  type Reading,
+} from './ledger.js';
+import {
+  alias as aliasForm,
+  aliasText,
+  CHAMPION,
+  slot as slotForm,
+  type Slot,
+  type SlotInput,
+} from './names.js';
 import { Questions, serversOf } from './servers.js';
 import type { RegistryState } from './state.js';
 import { adapterRecord, nameOf, recordId, sha256, type AdapterRecord } from './record.js';
@@ -133,22 +149,28 @@ export class Registry {
     return readLedger(this.paths, this.options);
   }
 
-  /** One piece of work as the only writer. @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED */
+  /**
+   * One piece of work as the only writer.
+   * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED
+   */
   write<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
     return writeLedger(this.paths, this.options, work, false);
   }
 
   /**
-   * Puts an adapter in for good: its bytes are copied, its record is never changed. Publishing it again changes nothing.
-   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH where the adapter names another base; REGISTRY_REFUSED where its
-   *   parent is not published; WRITE_FAILED, LOG_WRITE_FAILED
+   * Puts an adapter in for good: its bytes are copied, its record is never changed. Publishing it
+   * again changes nothing.
+   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH where the adapter names
+   *   another base; REGISTRY_REFUSED where its parent is not published; WRITE_FAILED,
+   *   LOG_WRITE_FAILED
    */
   async publish(given: PublishRequest): Promise<Published> {
     const { file, base, ...rest } = checked(request, given, 'request');
     const found = await inspectAdapter(file);
     if (found.format !== 'gguf')
       throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT's format`, {
-        remedy: 'Make a GGUF of it first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
+        remedy:
+          'Make a GGUF of it first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
       });
     if (found.base.sha256 !== null && found.base.sha256 !== base.sha256)
       throw new IsoproError(
@@ -161,10 +183,16 @@ export class Registry {
         sha256: found.sha256,
         bytes: statSync(file).size,
         rank: Math.max(0, ...found.modules.map(({ rank }) => rank)),
-        targets: [...new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, '')))].sort(),
+        targets: [
+          ...new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, ''))),
+        ].sort(),
         layers: [...found.layers].sort((a, b) => a - b),
       },
-      base: { name: base.name, sha256: base.sha256, architecture: base.architecture ?? found.architecture },
+      base: {
+        name: base.name,
+        sha256: base.sha256,
+        architecture: base.architecture ?? found.architecture,
+      },
       ...rest,
     });
     const id = recordId(record);
@@ -179,20 +207,36 @@ export class Registry {
   }
 
   /**
-   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other without. Servers that run (`serveAdapters`)
-   * have loaded it by then; where none does, there is nothing to wait for.
-   * @throws IsoproError CONFLICT where somebody else has moved it since the call began; REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes
-   *   are not those that were published; SERVER_NOT_READY where a running server does not load it, or not in time
+   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other
+   * without. Servers that run (`serveAdapters`) have loaded it by then; where none does, there is
+   * nothing to wait for.
+   * @throws IsoproError CONFLICT where somebody else has moved it since the call began;
+   *   REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes are not those that were published;
+   *   SERVER_NOT_READY where a running server does not load it, or not in time
    */
   async move(given: MoveRequest): Promise<Moved> {
-    const { slot, alias, id, gate, force, reason, expected, transaction, probation: terms, patienceMs } = checked(move, given, 'request');
+    const {
+      slot,
+      alias,
+      id,
+      gate,
+      force,
+      reason,
+      expected,
+      transaction,
+      probation: terms,
+      patienceMs,
+    } = checked(move, given, 'request');
     const text = aliasText(slot, alias);
     const { state: seen } = await this.read();
     const done = (state: RegistryState): Moved | null => {
       const before = transaction === undefined ? null : state.transaction(transaction);
       if (before === null) return null;
       if (aliasText(before.slot, before.alias) !== text || before.to !== id)
-        throw new IsoproError('CONFLICT', `the transaction ${transaction} moved ${aliasText(before.slot, before.alias)} to ${before.to}`);
+        throw new IsoproError(
+          'CONFLICT',
+          `the transaction ${transaction} moved ${aliasText(before.slot, before.alias)} to ${before.to}`,
+        );
       return { alias: text, from: before.from, to: before.to };
     };
     const early = done(seen);
@@ -213,7 +257,8 @@ export class Registry {
     const events: RegistryEvent[] = [moved];
     if (terms !== undefined) events.push({ kind: 'probation', slot, alias, id, terms, reason });
     await this.requireBytesOf(seen, id);
-    for (const event of events) seen.apply(event, 0); // what is refused is refused before a server is asked
+    // what is refused is refused before a server is asked
+    for (const event of events) seen.apply(event, 0);
     const base = seen.entries.get(id)!.record.base.sha256;
     const questions = new Questions(this.paths, { id, alias: text, patienceMs });
     try {
@@ -223,7 +268,8 @@ export class Registry {
           const before = done(state);
           if (before !== null) return before;
           await this.requireBytesOf(state, id);
-          if (!questions.covers(serversOf(this.paths, text, base))) return null; // one began meanwhile
+          // one began meanwhile
+          if (!questions.covers(serversOf(this.paths, text, base))) return null;
           await write(events);
           return { alias: text, from: moved.from, to: id };
         });
@@ -234,7 +280,10 @@ export class Registry {
     }
   }
 
-  /** Puts back what the alias named before, in one call and without a gate. @throws IsoproError REGISTRY_REFUSED, CONFLICT */
+  /**
+   * Puts back what the alias named before, in one call and without a gate.
+   * @throws IsoproError REGISTRY_REFUSED, CONFLICT
+   */
   async rollback({
     slot: place,
     alias: name = CHAMPION,
@@ -242,7 +291,10 @@ export class Registry {
     expected,
   }: AliasName & Pick<MoveRequest, 'reason' | 'expected'>): Promise<Moved> {
     const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
-    const seen = expected === undefined ? ((await this.read()).state.alias(slot, alias)?.current ?? null) : expected;
+    const seen =
+      expected === undefined
+        ? ((await this.read()).state.alias(slot, alias)?.current ?? null)
+        : expected;
     return this.write(async ({ reading: { state }, write }) => {
       const to = state.rollbackTarget(slot, alias);
       await this.requireBytesOf(state, to);
@@ -251,25 +303,39 @@ export class Registry {
     });
   }
 
-  /** Says of an adapter that nobody may use it any more. @throws IsoproError REGISTRY_REFUSED where an alias names it */
+  /**
+   * Says of an adapter that nobody may use it any more.
+   * @throws IsoproError REGISTRY_REFUSED where an alias names it
+   */
   async withdraw(id: string, reason: string): Promise<void> {
-    await this.write(async ({ write }) => void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])));
+    await this.write(
+      async ({ write }) =>
+        void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])),
+    );
   }
 
-  /** Of what is about to be put in use; the base without an adapter has none. @throws IsoproError ADAPTER_CORRUPT */
+  /**
+   * Of what is about to be put in use; the base without an adapter has none.
+   * @throws IsoproError ADAPTER_CORRUPT
+   */
   async requireBytesOf(state: RegistryState, id: string | null): Promise<void> {
     const entry = id === null ? undefined : state.entries.get(id);
     if (entry !== undefined) await this.requireBytes(entry.record);
   }
 
   /** Where an adapter's bytes are, and whether they are those that were published. */
-  async bytesOf({ adapter: { sha256: expected } }: AdapterRecord): Promise<{ readonly file: string; readonly bytes: KeptBytes }> {
+  async bytesOf({
+    adapter: { sha256: expected },
+  }: AdapterRecord): Promise<{ readonly file: string; readonly bytes: KeptBytes }> {
     const file = this.paths.adapter(expected);
-    if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return { file, bytes: 'missing' };
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+      return { file, bytes: 'missing' };
     return { file, bytes: (await hashFile(file)) === expected ? 'sound' : 'changed' };
   }
 
-  /** @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record */
+  /**
+   * @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record
+   */
   async requireBytes(record: AdapterRecord): Promise<string> {
     const { file, bytes } = await this.bytesOf(record);
     if (bytes === 'sound') return file;

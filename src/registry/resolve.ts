@@ -1,4 +1,7 @@
-/** From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing else in its place unless asked for. */
+/**
+ * From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing
+ * else in its place unless asked for.
+ */
 import { rendererChange } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { describeBytes, type Registry } from './registry.js';
@@ -47,7 +50,10 @@ export interface NotResolved {
 export interface Serving {
   readonly baseSha256?: string;
   readonly rendererId?: string;
-  /** The id that the model's template had before the renderer was corrected; null where it has that one still. */
+  /**
+   * The id that the model's template had before the renderer was corrected; null where it has that
+   * one still.
+   */
   readonly formerRendererId?: string | null;
 }
 
@@ -57,44 +63,65 @@ export async function servingOf(model: {
   readonly rendererId: string;
   readonly formerRendererId: string | null;
 }): Promise<Serving> {
-  return { baseSha256: await model.hash(), rendererId: model.rendererId, formerRendererId: model.formerRendererId };
+  return {
+    baseSha256: await model.hash(),
+    rendererId: model.rendererId,
+    formerRendererId: model.formerRendererId,
+  };
 }
 
 export interface ResolveOptions extends Serving {
-  /** `base`, or a name to use instead; each use is written to the registry's log. Absent: there is none. */
+  /**
+   * `base`, or a name to use instead; each use is written to the registry's log. Absent: there is
+   * none.
+   */
   readonly fallback?: string;
 }
 
 const not = (reason: Unresolved, message: string): NotResolved => ({ ok: false, reason, message });
 
 /** The one entry whose id, and base where that was given, begins so. */
-function entryOf(state: RegistryState, { base, prefix }: Extract<Reference, { kind: 'id' }>, text: string): Entry | NotResolved {
+function entryOf(
+  state: RegistryState,
+  { base, prefix }: Extract<Reference, { kind: 'id' }>,
+  text: string,
+): Entry | NotResolved {
   const found = [...state.entries.values()].filter(
-    ({ id, record }) => id.startsWith(prefix) && (base === null || nameOf(record, id).startsWith(`${base}#`)),
+    ({ id, record }) =>
+      id.startsWith(prefix) && (base === null || nameOf(record, id).startsWith(`${base}#`)),
   );
   if (found.length > 1)
-    return not('ambiguous-id', `${text} is the beginning of ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`);
+    return not(
+      'ambiguous-id',
+      `${text} is the beginning of ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`,
+    );
   return found[0] ?? not('unknown-id', `nothing is published as ${text}`);
 }
 
 /** What a name means, without a look at any file. */
 export function lookUp(state: RegistryState, text: string): Entry | NotResolved {
   const reference = parseReference(text);
-  if (reference === null) return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is no name of an adapter`);
+  if (reference === null)
+    return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is no name of an adapter`);
   if (reference.kind === 'id') return entryOf(state, reference, text);
   const found = state.alias(reference.slot, reference.alias);
   const full = aliasText(reference.slot, reference.alias);
   if (found === null) return not('unknown-alias', `nothing was ever promoted to ${full}`);
-  if (found.current === null) return not('base-model', `${full} was rolled back to the base without an adapter`);
+  if (found.current === null)
+    return not('base-model', `${full} was rolled back to the base without an adapter`);
   return state.entries.get(found.current)!;
 }
 
-const TRAIN_AGAIN = 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.';
+const TRAIN_AGAIN =
+  'Train the adapter again with this version, or use it with the version of isopro-native that trained it.';
 
 /** Why an adapter may not answer here; null where it may. */
 export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
-    return not('foreign-base', `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`);
+    return not(
+      'foreign-base',
+      `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`,
+    );
   if (serving.rendererId === undefined || rendererId === null) return null;
   const { formerRendererId = null } = serving;
   const change = rendererChange(rendererId, { rendererId: serving.rendererId, formerRendererId });
@@ -105,16 +132,27 @@ export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): N
   };
 }
 
-async function resolveOne(registry: Registry, state: RegistryState, text: string, serving: Serving): Promise<Resolved | NotResolved> {
+async function resolveOne(
+  registry: Registry,
+  state: RegistryState,
+  text: string,
+  serving: Serving,
+): Promise<Resolved | NotResolved> {
   const entry = lookUp(state, text);
   return 'ok' in entry ? entry : resolveEntry(registry, entry, serving);
 }
 
 /** Hashes the bytes of what is published. */
-export async function resolveEntry(registry: Registry, entry: Entry, serving: Serving): Promise<Resolved | NotResolved> {
+export async function resolveEntry(
+  registry: Registry,
+  entry: Entry,
+  serving: Serving,
+): Promise<Resolved | NotResolved> {
   const { id, record } = entry;
-  if (entry.withdrawn !== null) return not('withdrawn', `${nameOf(record, id)} was withdrawn: ${entry.withdrawn}`);
-  if (entry.collected) return not('bytes-missing', `the bytes of ${nameOf(record, id)} were deleted by gc`);
+  if (entry.withdrawn !== null)
+    return not('withdrawn', `${nameOf(record, id)} was withdrawn: ${entry.withdrawn}`);
+  if (entry.collected)
+    return not('bytes-missing', `the bytes of ${nameOf(record, id)} were deleted by gc`);
   const unfit = misfit(record, serving);
   if (unfit !== null) return unfit;
   const { file, bytes } = await registry.bytesOf(record);
@@ -123,10 +161,17 @@ export async function resolveEntry(registry: Registry, entry: Entry, serving: Se
 }
 
 /** Writes down that something else was used than what was asked for. */
-export async function noteFallback(registry: Registry, text: string, { reason, message }: NotResolved, to: string | null): Promise<void> {
+export async function noteFallback(
+  registry: Registry,
+  text: string,
+  { reason, message }: NotResolved,
+  to: string | null,
+): Promise<void> {
   const reference = parseReference(text);
   const place =
-    reference?.kind === 'alias' ? reference : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
+    reference?.kind === 'alias'
+      ? reference
+      : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
   const event = {
     kind: 'fell_back',
     slot: place.slot,
@@ -139,7 +184,8 @@ export async function noteFallback(registry: Registry, text: string, { reason, m
 
 /**
  * Finds what a name stands for now and hashes its bytes.
- * @param text `sql@champion`, `sql/solver/staging@shadow`, `qwen2.5-3b#3f2a9c`, or the beginning of an id
+ * @param text `sql@champion`, `sql/solver/staging@shadow`, `qwen2.5-3b#3f2a9c`, or the beginning of
+ *   an id
  * @throws IsoproError as Registry.read; what does not fit is no error here
  */
 export async function resolveAdapter(
@@ -152,9 +198,12 @@ export async function resolveAdapter(
   const found = await resolveOne(registry, state, text, serving);
   if (found.ok || fallback === undefined) return found;
   const instead = fallback === 'base' ? null : await resolveOne(registry, state, fallback, serving);
-  if (instead?.ok === false) return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
+  if (instead?.ok === false)
+    return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
   await noteFallback(registry, text, found, instead?.id ?? null);
-  return instead === null ? { ok: true, id: null, fallback: found.reason } : { ...instead, fallback: found.reason };
+  return instead === null
+    ? { ok: true, id: null, fallback: found.reason }
+    : { ...instead, fallback: found.reason };
 }
 
 /** A typed reason as what a command throws. */

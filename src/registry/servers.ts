@@ -1,7 +1,8 @@
 /**
- * Processes that serve from a registry, and how a promotion asks them: each has a file that says what it serves and a lock that the kernel
- * takes back when it ends. Who wants to move a name leaves a question beside it and waits for the answer; the name is moved when every
- * living server has the version loaded.
+ * Processes that serve from a registry, and how a promotion asks them: each has a file that says
+ * what it serves and a lock that the kernel takes back when it ends. Who wants to move a name
+ * leaves a question beside it and waits for the answer; the name is moved when every living server
+ * has the version loaded.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -35,7 +36,10 @@ const SERVER = /^([0-9a-f]{16})\.json$/;
 const QUESTION = /^([0-9a-f]{16})\.([0-9a-f]{16})\.ask$/;
 const nonce = (): string => randomBytes(8).toString('hex');
 
-/** What is no whole file of the form is not there: another process is writing or has just removed it. */
+/**
+ * What is no whole file of the form is not there: another process is writing or has just removed
+ * it.
+ */
 function read<T>(file: string, form: z.ZodType<T>): T | null {
   try {
     const parsed = form.safeParse(JSON.parse(readFileSync(file, 'utf8')));
@@ -45,7 +49,8 @@ function read<T>(file: string, form: z.ZodType<T>): T | null {
   }
 }
 
-const write = (file: string, value: unknown): Promise<void> => writeFileAtomically(file, [Buffer.from(`${JSON.stringify(value)}\n`)]);
+const write = (file: string, value: unknown): Promise<void> =>
+  writeFileAtomically(file, [Buffer.from(`${JSON.stringify(value)}\n`)]);
 
 /** Between two looks at what others wrote. */
 const LOOK_MS = 50;
@@ -70,12 +75,16 @@ export class Registration {
     this.#lock = lock;
   }
 
-  /** To be called under the registry's lock, so that no name moves before the first reading. @throws IsoproError WRITE_FAILED */
+  /**
+   * To be called under the registry's lock, so that no name moves before the first reading.
+   * @throws IsoproError WRITE_FAILED
+   */
   static async take({ servers }: RegistryPaths, said: Presence): Promise<Registration> {
     makeFolder(servers);
     const name = nonce();
     const lock = OwnerLock.take(join(servers, `${name}.lock`));
-    if (lock === null) throw new IsoproError('WRITE_FAILED', `the lock ${name} in ${servers} is another's`);
+    if (lock === null)
+      throw new IsoproError('WRITE_FAILED', `the lock ${name} in ${servers} is another's`);
     const registration = new Registration(servers, name, lock);
     try {
       await write(join(servers, `${name}.json`), said);
@@ -100,7 +109,8 @@ export class Registration {
 
   /** Takes a question away that its asker has left behind. */
   drop(asked: string): void {
-    for (const kind of ['ask', 'answer']) rmSync(join(this.#folder, `${this.#name}.${asked}.${kind}`), { force: true });
+    for (const kind of ['ask', 'answer'])
+      rmSync(join(this.#folder, `${this.#name}.${asked}.${kind}`), { force: true });
   }
 
   async answer(asked: string, given: Answer): Promise<void> {
@@ -113,7 +123,10 @@ export class Registration {
   }
 }
 
-/** Takes away what a server left that has ended. Names are random: none comes a second time. What another holds open stays for the next. */
+/**
+ * Takes away what a server left that has ended. Names are random: none comes a second time. What
+ * another holds open stays for the next.
+ */
 function sweep(folder: string, server: string): void {
   for (const name of namesIn(folder)) {
     if (!name.startsWith(`${server}.`)) continue;
@@ -136,7 +149,8 @@ export function serversOf({ servers }: RegistryPaths, alias: string, baseSha256:
     }
     const said = read(join(servers, name), presence);
     if (said === null) return [];
-    const serves = said.names?.includes(alias) ?? (said.baseSha256 === null || said.baseSha256 === baseSha256);
+    const serves =
+      said.names?.includes(alias) ?? (said.baseSha256 === null || said.baseSha256 === baseSha256);
     return serves ? [server] : [];
   });
 }
@@ -161,16 +175,20 @@ export class Questions {
   }
 
   /**
-   * Asks the servers that were not asked before, and waits until each has loaded the version or ended.
+   * Asks the servers that were not asked before, and waits until each has loaded the version or
+   * ended.
    * @throws IsoproError SERVER_NOT_READY where one refuses, or has not answered in time
    */
   async ask(servers: readonly string[]): Promise<void> {
-    const asked = servers.filter((server) => !this.#asked.has(server)).map((server) => [server, nonce()] as const);
+    const asked = servers
+      .filter((server) => !this.#asked.has(server))
+      .map((server) => [server, nonce()] as const);
     for (const [server, name] of asked) {
       this.#asked.set(server, name);
       await write(this.#file(server, name, 'ask'), this.#question);
     }
-    for (const [server, name] of asked) await this.#await(server, this.#file(server, name, 'answer'));
+    for (const [server, name] of asked)
+      await this.#await(server, this.#file(server, name, 'answer'));
   }
 
   async #await(server: string, file: string): Promise<void> {
@@ -179,19 +197,29 @@ export class Questions {
       const given = read(file, answer);
       if (given?.ok === true) return;
       if (given !== null)
-        throw new IsoproError('SERVER_NOT_READY', `a running server does not load ${id} for ${alias}: ${given.reason}: ${given.message}`);
-      const lock = existsSync(join(this.#folder, `${server}.json`)) ? OwnerLock.take(join(this.#folder, `${server}.lock`), 0) : null;
+        throw new IsoproError(
+          'SERVER_NOT_READY',
+          `a running server does not load ${id} for ${alias}: ${given.reason}: ${given.message}`,
+        );
+      const lock = existsSync(join(this.#folder, `${server}.json`))
+        ? OwnerLock.take(join(this.#folder, `${server}.lock`), 0)
+        : null;
       lock?.release();
-      if (lock !== null || !existsSync(join(this.#folder, `${server}.json`))) return; // it has ended, and serves nobody
+      // it has ended, and serves nobody
+      if (lock !== null || !existsSync(join(this.#folder, `${server}.json`))) return;
       if (performance.now() >= this.#deadline)
-        throw new IsoproError('SERVER_NOT_READY', `a running server has not loaded ${id} for ${alias} within ${patienceMs / 1000} s`);
+        throw new IsoproError(
+          'SERVER_NOT_READY',
+          `a running server has not loaded ${id} for ${alias} within ${patienceMs / 1000} s`,
+        );
       await delay(LOOK_MS);
     }
   }
 
   withdraw(): void {
     for (const [server, name] of this.#asked)
-      for (const kind of ['ask', 'answer'] as const) rmSync(this.#file(server, name, kind), { force: true });
+      for (const kind of ['ask', 'answer'] as const)
+        rmSync(this.#file(server, name, kind), { force: true });
   }
 
   #file(server: string, name: string, kind: 'ask' | 'answer'): string {

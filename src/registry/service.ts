@@ -1,6 +1,7 @@
 /**
- * What a process that serves needs of a registry: names resolved from memory, adapters whose bytes were hashed before they were loaded, and
- * a promotion that waits until they are. What is in use follows the log; whoever asks reads no file.
+ * What a process that serves needs of a registry: names resolved from memory, adapters whose bytes
+ * were hashed before they were loaded, and a promotion that waits until they are. What is in use
+ * follows the log; whoever asks reads no file.
  */
 import { statSync } from 'node:fs';
 import { checked } from '../engine/checked.js';
@@ -35,11 +36,20 @@ export interface ServiceOptions<T extends LoadedVersion> extends Serving {
   readonly load: (version: Resolved) => Promise<T>;
   /** Called when nobody holds it and no name stands for it any more. */
   readonly unload: (loaded: T) => Promise<void> | void;
-  /** Aliases that are loaded at once and kept ready; default: whatever stands for an adapter of `baseSha256`. */
+  /**
+   * Aliases that are loaded at once and kept ready; default: whatever stands for an adapter of
+   * `baseSha256`.
+   */
   readonly names?: readonly string[];
-  /** `base`, or a name to use instead of one that cannot be served; each is written to the registry's log. Absent: there is none. */
+  /**
+   * `base`, or a name to use instead of one that cannot be served; each is written to the
+   * registry's log. Absent: there is none.
+   */
   readonly fallback?: string;
-  /** What went wrong while nobody asked: a name that cannot be loaded, a log that was changed. What is loaded goes on being served. */
+  /**
+   * What went wrong while nobody asked: a name that cannot be loaded, a log that was changed. What
+   * is loaded goes on being served.
+   */
   readonly onError?: (error: IsoproError) => void;
   /** A name stands for something else by now, and that is loaded. */
   readonly onMoved?: (alias: string, id: string | null) => void;
@@ -53,7 +63,10 @@ export interface ServedVersion<T> extends Omit<Arm, 'other'> {
   readonly name: string | null;
   /** Null: the base without an adapter. */
   readonly adapter: T | null;
-  /** What answers the same in the shadow for a comparison: a name to `resolve`, `base` for none, null where there is no other version. */
+  /**
+   * What answers the same in the shadow for a comparison: a name to `resolve`, `base` for none,
+   * null where there is no other version.
+   */
   readonly shadow: string | null;
   /** Why it is not what was asked for; null where it is. */
   readonly fallback: Unresolved | null;
@@ -92,13 +105,20 @@ export class AdapterService<T extends LoadedVersion> {
   #closed = false;
 
   /** @internal Use serveAdapters. */
-  constructor(registry: Registry, options: ServiceOptions<T>, registration: Registration, reading: Reading, seen: string) {
+  constructor(
+    registry: Registry,
+    options: ServiceOptions<T>,
+    registration: Registration,
+    reading: Reading,
+    seen: string,
+  ) {
     this.#registry = registry;
     this.#options = options;
     this.#registration = registration;
     this.#reading = reading;
     this.#seen = seen;
-    for (const { slot, alias, current } of reading.state.aliases) this.#stood.set(aliasText(slot, alias), current);
+    for (const { slot, alias, current } of reading.state.aliases)
+      this.#stood.set(aliasText(slot, alias), current);
     const lookMs = checked(lookForm, options.lookMs, 'lookMs');
     const look = (): void => {
       this.#looking = this.#looking
@@ -121,9 +141,11 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   /**
-   * The version that a name stands for: for a key that is always the same one, such as a user's or a conversation's, always the same one
-   * while the name is not moved, also where only a share of the keys get what is new.
-   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH where it cannot be served and no fallback was configured
+   * The version that a name stands for: for a key that is always the same one, such as a user's or
+   * a conversation's, always the same one while the name is not moved, also where only a share of
+   * the keys get what is new.
+   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH where it cannot be
+   *   served and no fallback was configured
    */
   async resolve(name: string, key?: string): Promise<ServedVersion<T>> {
     if (this.#closed) throw new IsoproError('OBJECT_DISPOSED', 'the service has been closed');
@@ -131,11 +153,17 @@ export class AdapterService<T extends LoadedVersion> {
     const found = await this.#find(name, key);
     if (!('reason' in found)) return found;
     if (fallback === undefined) throw unresolvedError(found);
-    const instead = fallback === 'base' ? this.#base('current', null) : await this.#find(fallback, key);
-    if ('reason' in instead) throw unresolvedError({ ...instead, message: `${found.message}; and the fallback: ${instead.message}` });
+    const instead =
+      fallback === 'base' ? this.#base('current', null) : await this.#find(fallback, key);
+    if ('reason' in instead)
+      throw unresolvedError({
+        ...instead,
+        message: `${found.message}; and the fallback: ${instead.message}`,
+      });
     const note = `${name} ${found.reason} ${instead.id}`;
     if (!this.#fellBack.has(note)) {
-      this.#fellBack.add(note); // once a process: a name that is gone may be asked for a thousand times a second
+      // once a process: a name that is gone may be asked for a thousand times a second
+      this.#fellBack.add(note);
       await noteFallback(this.#registry, name, found, instead.id).catch((error: unknown) => {
         this.#fellBack.delete(note);
         instead.release();
@@ -172,13 +200,25 @@ export class AdapterService<T extends LoadedVersion> {
     const { state } = this.#reading;
     return state.aliases.filter(({ slot, alias, current }) => {
       if (names !== undefined) return names.includes(aliasText(slot, alias));
-      return current !== null && (baseSha256 === undefined || state.entries.get(current)!.record.base.sha256 === baseSha256);
+      return (
+        current !== null &&
+        (baseSha256 === undefined || state.entries.get(current)!.record.base.sha256 === baseSha256)
+      );
     });
   }
 
   #base(arm: Arm['arm'], shadow: string | null): ServedVersion<T> {
     const release = (): void => {};
-    return { id: null, name: null, adapter: null, arm, shadow, fallback: null, release, [Symbol.dispose]: release };
+    return {
+      id: null,
+      name: null,
+      adapter: null,
+      arm,
+      shadow,
+      fallback: null,
+      release,
+      [Symbol.dispose]: release,
+    };
   }
 
   async #find(name: string, key?: string): Promise<ServedVersion<T> | NotResolved> {
@@ -186,7 +226,11 @@ export class AdapterService<T extends LoadedVersion> {
     const reference = parseReference(name);
     const named = reference?.kind === 'alias' ? state.alias(reference.slot, reference.alias) : null;
     const shadowOf = (other: string | null | undefined): string | null =>
-      other === undefined ? null : other === null ? 'base' : nameOf(state.entries.get(other)!.record, other);
+      other === undefined
+        ? null
+        : other === null
+          ? 'base'
+          : nameOf(state.entries.get(other)!.record, other);
     if (named === null || named.current === null) {
       const entry = lookUp(state, name);
       return 'ok' in entry ? entry : this.#hold(entry.id, 'current', null);
@@ -195,13 +239,18 @@ export class AdapterService<T extends LoadedVersion> {
     return id === null ? this.#base(arm, shadowOf(other)) : this.#hold(id, arm, shadowOf(other));
   }
 
-  async #hold(id: string, arm: Arm['arm'], shadow: string | null): Promise<ServedVersion<T> | NotResolved> {
+  async #hold(
+    id: string,
+    arm: Arm['arm'],
+    shadow: string | null,
+  ): Promise<ServedVersion<T> | NotResolved> {
     let held = this.#held.get(id);
     if (held === undefined) {
       const found = this.#load(id);
       held = { loaded: found, holders: 0 };
       this.#held.set(id, held);
-      found.catch(() => this.#held.delete(id)); // what did not load is tried again by the next who asks
+      // what did not load is tried again by the next who asks
+      found.catch(() => this.#held.delete(id));
     }
     held.holders++;
     let isHeld = true;
@@ -214,7 +263,16 @@ export class AdapterService<T extends LoadedVersion> {
     try {
       const adapter = await held.loaded;
       const { record } = this.#reading.state.entries.get(id)!;
-      return { id, name: nameOf(record, id), adapter, arm, shadow, fallback: null, release, [Symbol.dispose]: release };
+      return {
+        id,
+        name: nameOf(record, id),
+        adapter,
+        arm,
+        shadow,
+        fallback: null,
+        release,
+        [Symbol.dispose]: release,
+      };
     } catch (error) {
       release();
       if (error instanceof Refused) return error.why;
@@ -231,20 +289,32 @@ export class AdapterService<T extends LoadedVersion> {
       ...(formerRendererId === undefined ? {} : { formerRendererId }),
     };
     const entry = this.#reading.state.entries.get(id);
-    if (entry === undefined) throw new Refused({ ok: false, reason: 'unknown-id', message: `nothing is published as ${id}` });
+    if (entry === undefined)
+      throw new Refused({
+        ok: false,
+        reason: 'unknown-id',
+        message: `nothing is published as ${id}`,
+      });
     const found = await resolveEntry(this.#registry, entry, serving);
     if (!found.ok) throw new Refused(found);
     const loaded = await load(found);
     if (loaded.id === found.record.adapter.sha256) return loaded;
     await unload(loaded);
-    throw new Refused({ ok: false, reason: 'bytes-changed', message: `${found.file} changed while it was loaded` });
+    throw new Refused({
+      ok: false,
+      reason: 'bytes-changed',
+      message: `${found.file} changed while it was loaded`,
+    });
   }
 
   /** Lets go of what nobody holds and nothing stands for. */
   #let(): void {
-    const wanted = new Set<string | null | undefined>([...this.#asked.values()].map(({ id }) => id));
+    const wanted = new Set<string | null | undefined>(
+      [...this.#asked.values()].map(({ id }) => id),
+    );
     if (!this.#closed)
-      for (const { slot, alias, current } of this.#served()) wanted.add(current).add(this.#reading.state.before(slot, alias));
+      for (const { slot, alias, current } of this.#served())
+        wanted.add(current).add(this.#reading.state.before(slot, alias));
     for (const [id, { loaded, holders }] of this.#held) {
       if (holders > 0 || wanted.has(id)) continue;
       this.#held.delete(id);
@@ -260,7 +330,8 @@ export class AdapterService<T extends LoadedVersion> {
     const { onError } = this.#options;
     if (error instanceof Refused) onError?.(unresolvedError(error.why));
     else if (error instanceof IsoproError) onError?.(error);
-    else onError?.(new IsoproError('REGISTRY_UNRESOLVED', (error as Error).message, { cause: error }));
+    else
+      onError?.(new IsoproError('REGISTRY_UNRESOLVED', (error as Error).message, { cause: error }));
   }
 
   async #look(): Promise<void> {
@@ -281,7 +352,10 @@ export class AdapterService<T extends LoadedVersion> {
     }
   }
 
-  /** What names stand for now, and what a rollback would put back: that has to be at hand before the log says so. */
+  /**
+   * What names stand for now, and what a rollback would put back: that has to be at hand before the
+   * log says so.
+   */
   async #makeReady(): Promise<void> {
     for (const { slot, alias, current } of this.#served()) {
       const text = aliasText(slot, alias);
@@ -331,7 +405,12 @@ export class AdapterService<T extends LoadedVersion> {
       if ('reason' in found) throw new Refused(found);
       found.release();
     } catch (error) {
-      const reason = error instanceof Refused ? error.why.reason : error instanceof IsoproError ? error.code : 'error';
+      const reason =
+        error instanceof Refused
+          ? error.why.reason
+          : error instanceof IsoproError
+            ? error.code
+            : 'error';
       said = { ok: false, reason, message: (error as Error).message.slice(0, 1000) };
     }
     await this.#registration.answer(asked, said);
@@ -356,17 +435,30 @@ function signature({ paths }: Registry): string {
 }
 
 /**
- * Begins to serve from a registry: this process is one that a promotion waits for from now on, until `close`.
+ * Begins to serve from a registry: this process is one that a promotion waits for from now on,
+ * until `close`.
  * @throws IsoproError as Registry.read
  */
-export async function serveAdapters<T extends LoadedVersion>(registry: Registry, options: ServiceOptions<T>): Promise<AdapterService<T>> {
+export async function serveAdapters<T extends LoadedVersion>(
+  registry: Registry,
+  options: ServiceOptions<T>,
+): Promise<AdapterService<T>> {
   const { paths } = registry;
   requireThere(paths);
-  const said = { names: options.names === undefined ? null : [...options.names], baseSha256: options.baseSha256 ?? null };
+  const said = {
+    names: options.names === undefined ? null : [...options.names],
+    baseSha256: options.baseSha256 ?? null,
+  };
   const registration = await withLock(paths.lock, () => Registration.take(paths, said));
   try {
     const seen = signature(registry);
-    const service = new AdapterService(registry, options, registration, await registry.read(), seen);
+    const service = new AdapterService(
+      registry,
+      options,
+      registration,
+      await registry.read(),
+      seen,
+    );
     await service.look();
     return service;
   } catch (error) {

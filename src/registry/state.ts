@@ -1,11 +1,17 @@
 /**
- * What a registry holds: a fold over its events and nothing else. The one state machine: what it refuses is never written, and a log that
- * holds it all the same is not read.
+ * What a registry holds: a fold over its events and nothing else. The one state machine: what it
+ * refuses is never written, and a log that holds it all the same is not read.
  */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { alphaOf, rollbackPolicy, type Decision, type GatePolicy, type RollbackPolicy } from '../gate/index.js';
+import {
+  alphaOf,
+  rollbackPolicy,
+  type Decision,
+  type GatePolicy,
+  type RollbackPolicy,
+} from '../gate/index.js';
 import { rootOf } from '../log/merkle.js';
 import type { EventOf, Probation, RegistryEvent } from './events.js';
 import { aliasText, CHAMPION, type Slot } from './names.js';
@@ -23,7 +29,10 @@ export interface Entry {
 }
 
 export interface Observed {
-  /** Of the first look at the version, whatever it was held against: it stays for as long as the version is in use. */
+  /**
+   * Of the first look at the version, whatever it was held against: it stays for as long as the
+   * version is in use.
+   */
   readonly policy: RollbackPolicy;
   /** The version before; null: the base without an adapter. */
   readonly against: string | null;
@@ -78,20 +87,33 @@ const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
 const policyNow = ({ probation }: Pick<AliasState, 'probation'>): RollbackPolicy =>
   probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
 
-/** What trials of the version in use are held against: an e-process whose level is chosen after a look promises nothing. */
-export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): RollbackPolicy => named.observed?.policy ?? policyNow(named);
+/**
+ * What trials of the version in use are held against: an e-process whose level is chosen after a
+ * look promises nothing.
+ */
+export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): RollbackPolicy =>
+  named.observed?.policy ?? policyNow(named);
 
 const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
 
-/** @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level than these were held against */
+/**
+ * @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level
+ *   than these were held against
+ */
 export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
   const seen = named.observed?.policy;
-  if (seen !== undefined && fixed(terms) !== fixed(seen)) refuse(`trials were already held against ${fixed(seen)}, which stays`);
+  if (seen !== undefined && fixed(terms) !== fixed(seen))
+    refuse(`trials were already held against ${fixed(seen)}, which stays`);
 }
 
-/** Where the version before was withdrawn, another one is before it, and what was seen against the first says nothing of that. */
-export const observedAgainst = ({ observed }: AliasState, against: string | null): Observed | null =>
-  observed?.against === against ? observed : null;
+/**
+ * Where the version before was withdrawn, another one is before it, and what was seen against the
+ * first says nothing of that.
+ */
+export const observedAgainst = (
+  { observed }: AliasState,
+  against: string | null,
+): Observed | null => (observed?.against === against ? observed : null);
 
 /** What no later gate of an alias may change: how alpha is spent. */
 function spendingOf(policy: GatePolicy): Json {
@@ -115,7 +137,11 @@ export type AliasMap = readonly (readonly [alias: string, id: string | null])[];
 
 /** Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
 export const rootOfAliases = (map: AliasMap): string =>
-  rootOf(map.map((entry) => hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(canonicalJson(entry))]), 'hex')));
+  rootOf(
+    map.map((entry) =>
+      hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(canonicalJson(entry))]), 'hex'),
+    ),
+  );
 
 export class RegistryState {
   readonly #entries = new Map<string, Entry>();
@@ -151,7 +177,9 @@ export class RegistryState {
   }
 
   map(): AliasMap {
-    return [...this.#aliases].map(([text, { current }]) => [text, current] as const).sort(([a], [b]) => (a < b ? -1 : 1));
+    return [...this.#aliases]
+      .map(([text, { current }]) => [text, current] as const)
+      .sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
   /** What every signed head carries. */
@@ -161,7 +189,11 @@ export class RegistryState {
 
   /** Ids that may not lose their bytes: what an alias names, and what a rollback would put back. */
   inUse(): ReadonlySet<string> {
-    return new Set(this.aliases.flatMap(({ current, previous }) => [current, ...previous]).filter((id) => id !== null));
+    return new Set(
+      this.aliases
+        .flatMap(({ current, previous }) => [current, ...previous])
+        .filter((id) => id !== null),
+    );
   }
 
   /** How many gates on a name were begun. */
@@ -170,23 +202,38 @@ export class RegistryState {
     return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
   }
 
-  /** The last gate of an adapter for a name, where it may move it yet: open, or accepted and not used, against what the name stands for. */
+  /**
+   * The last gate of an adapter for a name, where it may move it yet: open, or accepted and not
+   * used, against what the name stands for.
+   */
   pendingGate(slot: Slot, alias: string, challenger: string): GateState | null {
     const text = aliasText(slot, alias);
-    const last = this.#gates.findLast((gate) => gate.challenger === challenger && aliasText(gate.slot, gate.alias) === text);
-    if (last === undefined || last.seed === null || last.used || last.incumbent !== (this.alias(slot, alias)?.current ?? null)) return null;
+    const last = this.#gates.findLast(
+      (gate) => gate.challenger === challenger && aliasText(gate.slot, gate.alias) === text,
+    );
+    if (
+      last === undefined ||
+      last.seed === null ||
+      last.used ||
+      last.incumbent !== (this.alias(slot, alias)?.current ?? null)
+    )
+      return null;
     return last.decision === 'accepted' || isOpen(last) ? last : null;
   }
 
   /** What a rollback would put back; undefined where there is nothing. */
   before(slot: Slot, alias: string): string | null | undefined {
-    return this.#aliases.get(aliasText(slot, alias))?.previous.findLast((id) => id === null || this.#usable(id));
+    return this.#aliases
+      .get(aliasText(slot, alias))
+      ?.previous.findLast((id) => id === null || this.#usable(id));
   }
 
   /** What a rollback would put back. @throws IsoproError REGISTRY_REFUSED where there is nothing */
   rollbackTarget(slot: Slot, alias: string): string | null {
     const found = this.before(slot, alias);
-    return found === undefined ? refuse(`${aliasText(slot, alias)} has nothing before it that could be put back`) : found;
+    return found === undefined
+      ? refuse(`${aliasText(slot, alias)} has nothing before it that could be put back`)
+      : found;
   }
 
   #usable(id: string): boolean {
@@ -233,16 +280,20 @@ export class RegistryState {
       }
       case 'gate_decided': {
         const gate = this.#gate(event.gate);
-        if (gate.seed === null) refuse(`gate ${event.gate} has no seed yet, so nothing can have been measured for it`);
+        if (gate.seed === null)
+          refuse(`gate ${event.gate} has no seed yet, so nothing can have been measured for it`);
         if (!isOpen(gate)) refuse(`gate ${event.gate} was decided: ${gate.decision}`);
         this.#replaceGate({ ...gate, decision: event.decision, evidence: event.evidence });
         break;
       }
       case 'probation': {
         const known = this.#named(event);
-        if (event.terms === null && known.probation === null) refuse(`${aliasText(known.slot, known.alias)} is not on probation`);
-        // older logs hold terms with the level of the probation before them: they are read, and change no level
-        if (event.terms !== null && fixed(event.terms) !== fixed(policyNow(known))) requireLevel(known, event.terms);
+        if (event.terms === null && known.probation === null)
+          refuse(`${aliasText(known.slot, known.alias)} is not on probation`);
+        // older logs hold terms with the level of the probation before them: they are read, and
+        // change no level
+        if (event.terms !== null && fixed(event.terms) !== fixed(policyNow(known)))
+          requireLevel(known, event.terms);
         this.rollbackTarget(event.slot, event.alias);
         this.#aliases.set(aliasText(event.slot, event.alias), { ...known, probation: event.terms });
         break;
@@ -250,16 +301,25 @@ export class RegistryState {
       case 'observed': {
         const known = this.#named(event);
         const { slot, alias, against, blocks, evidence } = event;
-        if (against !== this.rollbackTarget(slot, alias)) refuse('the trials are of another version before');
+        if (against !== this.rollbackTarget(slot, alias))
+          refuse('the trials are of another version before');
         const earlier = observedAgainst(known, against);
-        if (blocks < (earlier?.blocks ?? 0)) refuse(`${earlier?.blocks} problems were seen already`);
-        const observed = { policy: policyOf(known), against, blocks, evidence: [...(earlier?.evidence ?? []), evidence] };
+        if (blocks < (earlier?.blocks ?? 0))
+          refuse(`${earlier?.blocks} problems were seen already`);
+        const observed = {
+          policy: policyOf(known),
+          against,
+          blocks,
+          evidence: [...(earlier?.evidence ?? []), evidence],
+        };
         this.#aliases.set(aliasText(slot, alias), { ...known, observed });
         break;
       }
       case 'withdrawn': {
         const entry = this.#requireUsable(event.id);
-        const named = this.aliases.filter(({ current }) => current === event.id).map(({ slot, alias }) => aliasText(slot, alias));
+        const named = this.aliases
+          .filter(({ current }) => current === event.id)
+          .map(({ slot, alias }) => aliasText(slot, alias));
         if (named.length > 0) refuse(`${event.id} is in use as ${named.join(', ')}`);
         this.#entries.set(event.id, { ...entry, withdrawn: event.reason });
         break;
@@ -286,10 +346,13 @@ export class RegistryState {
     if (known !== undefined && !known.collected) refuse(`${id} is published already`);
     const { parent } = record.lineage;
     // so that no lineage comes back to itself
-    if (parent !== null && !this.#entries.has(parent)) refuse(`its parent ${parent} is not published`);
+    if (parent !== null && !this.#entries.has(parent))
+      refuse(`its parent ${parent} is not published`);
     this.#entries.set(
       id,
-      known === undefined ? { id, record, publishedUs: timeUs, withdrawn: null, collected: false } : { ...known, collected: false },
+      known === undefined
+        ? { id, record, publishedUs: timeUs, withdrawn: null, collected: false }
+        : { ...known, collected: false },
     );
   }
 
@@ -298,7 +361,10 @@ export class RegistryState {
     const text = aliasText(slot, alias);
     const known = this.#aliases.get(text);
     if (known?.current === id) return known;
-    throw new IsoproError('CONFLICT', `${text} names ${known?.current ?? 'nothing'} by now, not ${id}`);
+    throw new IsoproError(
+      'CONFLICT',
+      `${text} names ${known?.current ?? 'nothing'} by now, not ${id}`,
+    );
   }
 
   #move(event: EventOf<'moved'>, timeUs: number): void {
@@ -306,12 +372,19 @@ export class RegistryState {
     const text = aliasText(slot, alias);
     const known = this.#aliases.get(text);
     const current = known?.current ?? null;
-    if (transaction !== null && this.#transactions.has(transaction)) refuse(`the transaction ${transaction} is done already`);
-    if (from !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`);
-    if (event.evidence !== null && cause !== 'rollback') refuse(`trials of a ${cause} belong to its gate`);
+    if (transaction !== null && this.#transactions.has(transaction))
+      refuse(`the transaction ${transaction} is done already`);
+    if (from !== current)
+      throw new IsoproError(
+        'CONFLICT',
+        `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`,
+      );
+    if (event.evidence !== null && cause !== 'rollback')
+      refuse(`trials of a ${cause} belong to its gate`);
     let previous = [...(known?.previous ?? [])];
     if (cause === 'rollback') {
-      if (to !== this.rollbackTarget(slot, alias)) refuse(`a rollback of ${text} goes to what it named before`);
+      if (to !== this.rollbackTarget(slot, alias))
+        refuse(`a rollback of ${text} goes to what it named before`);
       previous = previous.slice(
         0,
         previous.findLastIndex((id) => id === to),
@@ -322,21 +395,41 @@ export class RegistryState {
       if (to === current) refuse(`${text} names ${to} already`);
       if ((cause === 'promotion') !== (alias === CHAMPION))
         refuse(`${text} is moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
-      if (cause === 'promotion' && forced !== (number === null)) refuse(`${text} takes a gate that accepted, or force`);
+      if (cause === 'promotion' && forced !== (number === null))
+        refuse(`${text} takes a gate that accepted, or force`);
       previous.push(current);
     }
     if (number !== null) {
       const gate = this.#gate(number);
-      if (cause !== 'promotion' || aliasText(gate.slot, gate.alias) !== text || gate.challenger !== to)
+      if (
+        cause !== 'promotion' ||
+        aliasText(gate.slot, gate.alias) !== text ||
+        gate.challenger !== to
+      )
         refuse(`gate ${number} is about another move`);
       if (gate.used) refuse(`gate ${number} has moved ${text} before`);
-      if (gate.decision !== 'accepted') refuse(`gate ${number} has not accepted ${gate.challenger}: ${gate.decision ?? 'undecided'}`);
+      if (gate.decision !== 'accepted')
+        refuse(
+          `gate ${number} has not accepted ${gate.challenger}: ${gate.decision ?? 'undecided'}`,
+        );
       if (gate.incumbent !== current)
-        throw new IsoproError('CONFLICT', `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`);
+        throw new IsoproError(
+          'CONFLICT',
+          `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`,
+        );
       this.#replaceGate({ ...gate, used: true });
     }
     const moves = (known?.moves ?? 0) + 1;
-    this.#aliases.set(text, { slot, alias, current: to, previous, moves, movedUs: timeUs, probation: null, observed: null });
+    this.#aliases.set(text, {
+      slot,
+      alias,
+      current: to,
+      previous,
+      moves,
+      movedUs: timeUs,
+      probation: null,
+      observed: null,
+    });
     if (transaction !== null) this.#transactions.set(transaction, event);
   }
 
@@ -358,16 +451,31 @@ export class RegistryState {
     if (alias !== CHAMPION) refuse(`${text} takes no gate: only ${CHAMPION} is moved by one`);
     if (gate !== this.#gates.length + 1) refuse(`the next gate is ${this.#gates.length + 1}`);
     this.#requireUsable(challenger);
-    if (incumbent !== current) throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
+    if (incumbent !== current)
+      throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
     if (challenger === current) refuse(`${challenger} is what ${text} names already`);
-    const line = new Set(event.lineage === 'any' ? [] : [...this.#line(challenger), ...this.#line(incumbent)]);
-    const own = this.#entries.get(challenger)!.record.dataset?.answersOf.filter((name) => line.has(name)) ?? [];
-    if (own.length > 0) refuse(`${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not take`);
-    if (attempt !== this.attempts(slot, alias) + 1) refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
-    if (alpha !== alphaOf(policy, attempt)) refuse(`attempt ${attempt} on ${text} has ${alphaOf(policy, attempt)} to spend`);
+    const line = new Set(
+      event.lineage === 'any' ? [] : [...this.#line(challenger), ...this.#line(incumbent)],
+    );
+    const own =
+      this.#entries.get(challenger)!.record.dataset?.answersOf.filter((name) => line.has(name)) ??
+      [];
+    if (own.length > 0)
+      refuse(
+        `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not take`,
+      );
+    if (attempt !== this.attempts(slot, alias) + 1)
+      refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
+    if (alpha !== alphaOf(policy, attempt))
+      refuse(`attempt ${attempt} on ${text} has ${alphaOf(policy, attempt)} to spend`);
     const first = this.#gates.find((each) => aliasText(each.slot, each.alias) === text);
-    if (first !== undefined && canonicalJson(spendingOf(first.policy)) !== canonicalJson(spendingOf(policy)))
-      refuse(`the first gate on ${text} settled how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`);
+    if (
+      first !== undefined &&
+      canonicalJson(spendingOf(first.policy)) !== canonicalJson(spendingOf(policy))
+    )
+      refuse(
+        `the first gate on ${text} settled how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`,
+      );
     this.#gates.push({ ...event, seed: null, decision: null, evidence: null, used: false });
   }
 }

@@ -1,4 +1,7 @@
-/** Whether everything in a registry is as its log says, what can be put right, and what may be thrown away. */
+/**
+ * Whether everything in a registry is as its log says, what can be put right, and what may be
+ * thrown away.
+ */
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
@@ -9,7 +12,13 @@ import { parseCheckpoint } from '../log/checkpoint.js';
 import type { Verification } from '../log/verify.js';
 import { pointerAgrees, writePointer } from './folder.js';
 import { trialsOf } from './canary.js';
-import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
+import {
+  drawGate,
+  judgeGate,
+  judgeRollback,
+  type GateTrials,
+  type RollbackRequest,
+} from './gates.js';
 import { Looks } from './looks.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
@@ -32,11 +41,20 @@ export interface Validation {
 }
 
 /** What a log that was changed or damaged is refused with. */
-const DAMAGE: readonly string[] = ['LOG_TAMPERED', 'LOG_UNREADABLE', 'REGISTRY_INVALID', 'CHECKPOINT_INVALID'] satisfies ErrorCode[];
+const DAMAGE: readonly string[] = [
+  'LOG_TAMPERED',
+  'LOG_UNREADABLE',
+  'REGISTRY_INVALID',
+  'CHECKPOINT_INVALID',
+] satisfies ErrorCode[];
 
-const digestOf = async (file: string): Promise<string | null> => (existsSync(file) ? hashFile(file) : null);
+const digestOf = async (file: string): Promise<string | null> =>
+  existsSync(file) ? hashFile(file) : null;
 
-/** Everything that can be checked: log, heads, bytes, evidence, and each gate's seed and decision again. */
+/**
+ * Everything that can be checked: log, heads, bytes, evidence, and each gate's seed and decision
+ * again.
+ */
 export async function validateRegistry(registry: Registry): Promise<Validation> {
   const { paths, options } = registry;
   const nothing = { records: 0, adapters: 0, aliases: 0, gates: 0 };
@@ -48,7 +66,11 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   } catch (error) {
     const isDamage = error instanceof IsoproError && DAMAGE.includes(error.code);
     if (!isDamage) throw error;
-    return { ...nothing, records: verification?.records ?? 0, defects: [{ kind: 'log', message: error.message, repairable: false }] };
+    return {
+      ...nothing,
+      records: verification?.records ?? 0,
+      defects: [{ kind: 'log', message: error.message, repairable: false }],
+    };
   }
   const { state, records } = reading;
   const defects: Defect[] = [];
@@ -65,16 +87,36 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   }
   defects.push(...(await gateDefects(registry, reading)), ...observationDefects(registry, reading));
   if (!pointerAgrees(paths.pointer, state.map()))
-    defects.push({ kind: 'pointer', message: `${path.basename(paths.pointer)} does not say what the log says`, repairable: true });
-  return { records, adapters: state.entries.size, aliases: state.aliases.length, gates: state.gates.length, defects };
+    defects.push({
+      kind: 'pointer',
+      message: `${path.basename(paths.pointer)} does not say what the log says`,
+      repairable: true,
+    });
+  return {
+    records,
+    adapters: state.entries.size,
+    aliases: state.aliases.length,
+    gates: state.gates.length,
+    defects,
+  };
 }
 
-/** Each gate again: its seed from the head and the witness's word, its decision from the trials that were kept. */
-async function gateDefects({ paths, options }: Registry, { runId, state, events, heads }: Reading): Promise<Defect[]> {
+/**
+ * Each gate again: its seed from the head and the witness's word, its decision from the trials that
+ * were kept.
+ */
+async function gateDefects(
+  { paths, options }: Registry,
+  { runId, state, events, heads }: Reading,
+): Promise<Defect[]> {
   const key = await keyOf(runId, options);
   const defects: Defect[] = [];
-  const fail = (gate: number, message: string, kind: Defect['kind'] = 'gate', repairable = false): void =>
-    void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
+  const fail = (
+    gate: number,
+    message: string,
+    kind: Defect['kind'] = 'gate',
+    repairable = false,
+  ): void => void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
   const drawn = new Set<number>();
   const looks = new Map<number, Looks>();
   const opened = new Map<number, number>();
@@ -84,8 +126,16 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
       drawn.add(event.gate);
       const [head, draw] = [parseCheckpoint(event.head), parseDraw(event.draw)];
       const covering = heads.find(({ size }) => size > opened.get(event.gate)!);
-      if (covering?.text !== head.text || !isDrawOf(draw, head) || !isDrawnBy(draw, key) || drawnSeed(head, draw) !== event.seed)
-        fail(event.gate, 'its seed is not the one that the witness drew for the first head over its opening');
+      if (
+        covering?.text !== head.text ||
+        !isDrawOf(draw, head) ||
+        !isDrawnBy(draw, key) ||
+        drawnSeed(head, draw) !== event.seed
+      )
+        fail(
+          event.gate,
+          'its seed is not the one that the witness drew for the first head over its opening',
+        );
     }
     if (event.kind === 'gate_decided') {
       const gate = state.gates[event.gate - 1]!;
@@ -99,16 +149,24 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
       looks.set(event.gate, earlier);
       const broken = earlier.take(given);
       if (broken.length > 0)
-        fail(event.gate, `the look in record ${gseq} does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`);
+        fail(
+          event.gate,
+          `the look in record ${gseq} does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+        );
       const again = judgeGate(gate, given).decision;
-      if (again !== event.decision) fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
+      if (again !== event.decision)
+        fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
     }
   }
   for (const { event, gseq } of events) {
     if (event.kind !== 'moved' || event.evidence === null) continue;
     const file = paths.trials(event.evidence);
     const isKept = (await digestOf(file)) === event.evidence;
-    if (isKept && judgeRollback(event.from, event.to, readJson(file) as RollbackRequest).decision === 'rollback') continue;
+    if (
+      isKept &&
+      judgeRollback(event.from, event.to, readJson(file) as RollbackRequest).decision === 'rollback'
+    )
+      continue;
     const what = isKept ? 'do not show what it says' : 'are gone or changed';
     defects.push({
       kind: 'evidence',
@@ -116,11 +174,15 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
       repairable: false,
     });
   }
-  for (const gate of opened.keys()) if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
+  for (const gate of opened.keys())
+    if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
   return defects;
 }
 
-/** What was posted of versions in use, once more: what it said of them, with all that had been posted before. */
+/**
+ * What was posted of versions in use, once more: what it said of them, with all that had been
+ * posted before.
+ */
 function observationDefects(registry: Registry, { events }: Reading): Defect[] {
   const state = new RegistryState();
   const defects: Defect[] = [];
@@ -130,12 +192,21 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
     if (event.kind !== 'observed') continue;
     const { id, against, evidence } = event;
     const fail = (message: string): void =>
-      void defects.push({ kind: 'evidence', message: `record ${gseq}: ${message}`, repairable: false });
+      void defects.push({
+        kind: 'evidence',
+        message: `record ${gseq}: ${message}`,
+        repairable: false,
+      });
     try {
-      const trials = trialsOf(registry, [...(observedAgainst(named!, against)?.evidence ?? []), evidence]);
+      const trials = trialsOf(registry, [
+        ...(observedAgainst(named!, against)?.evidence ?? []),
+        evidence,
+      ]);
       const { decision, blocks } = judgeRollback(id, against, { trials, policy: policyOf(named!) });
       if (decision !== event.decision || blocks !== event.blocks)
-        fail(`its trials say ${decision} after ${blocks} problems, and the log says ${event.decision} after ${event.blocks}`);
+        fail(
+          `its trials say ${decision} after ${blocks} problems, and the log says ${event.decision} after ${event.blocks}`,
+        );
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       fail(error.message);
@@ -145,8 +216,8 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
 }
 
 /**
- * Signs what a crash left unsigned, draws the seeds that it left undrawn and writes the pointer again. What was changed by hand stays as
- * it is. @returns what was put right
+ * Signs what a crash left unsigned, draws the seeds that it left undrawn and writes the pointer
+ * again. What was changed by hand stays as it is. @returns what was put right
  */
 export async function repairRegistry(registry: Registry): Promise<readonly Defect[]> {
   const { defects } = await validateRegistry(registry);
@@ -172,14 +243,21 @@ export interface Collected {
 }
 
 /**
- * Deletes files that no record knows, and with `unused` the bytes of adapters that no alias names and no rollback would put back. What is
- * known of them stays.
+ * Deletes files that no record knows, and with `unused` the bytes of adapters that no alias names
+ * and no rollback would put back. What is known of them stays.
  */
-export async function collectGarbage(registry: Registry, { unused = false, dryRun = false } = {}): Promise<Collected> {
+export async function collectGarbage(
+  registry: Registry,
+  { unused = false, dryRun = false } = {},
+): Promise<Collected> {
   const { paths } = registry;
   return registry.write(async ({ reading: { state, events }, write }) => {
     const inUse = state.inUse();
-    const ids = unused ? [...state.entries.values()].filter(({ id, collected }) => !collected && !inUse.has(id)).map(({ id }) => id) : [];
+    const ids = unused
+      ? [...state.entries.values()]
+          .filter(({ id, collected }) => !collected && !inUse.has(id))
+          .map(({ id }) => id)
+      : [];
     if (ids.length > 0 && !dryRun) await write([{ kind: 'collected', ids }]);
     const gone = new Set(ids);
     const kept = new Set([
@@ -187,10 +265,14 @@ export async function collectGarbage(registry: Registry, { unused = false, dryRu
         .filter(({ id, collected }) => !collected && !gone.has(id))
         .map(({ record }) => path.basename(paths.adapter(record.adapter.sha256))),
       ...events.flatMap(({ event }) =>
-        'evidence' in event && event.evidence !== null ? [path.basename(paths.trials(event.evidence))] : [],
+        'evidence' in event && event.evidence !== null
+          ? [path.basename(paths.trials(event.evidence))]
+          : [],
       ),
     ]);
-    const collectable = new Set(ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))));
+    const collectable = new Set(
+      ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))),
+    );
     const files: string[] = [];
     let bytes = 0;
     for (const folder of [paths.adapters, paths.evidence]) {

@@ -7,7 +7,9 @@ import type { Setup } from '../truth-seeking/analysis/scored-run.js';
 import { decimal, pValue } from './figures.js';
 import { setupText, specText } from './setup-text.js';
 
-export type AnalysisResult = { readonly [Id in AnalyzerId]: z.output<(typeof ANALYZERS)[Id]['result']> }[AnalyzerId];
+export type AnalysisResult = {
+  readonly [Id in AnalyzerId]: z.output<(typeof ANALYZERS)[Id]['result']>;
+}[AnalyzerId];
 
 export interface AnalysisTable {
   readonly title: string;
@@ -45,11 +47,19 @@ export const signed = (value: number | null): string =>
   decimal(value)
     .replace(/^-(?=0\.000$)/, '')
     .replace('-', '−');
-export const signedBounds = (of: { readonly low: number | null; readonly high: number | null } | null): string =>
-  of === null || of.low === null || of.high === null ? '–' : `${signed(of.low)} to ${signed(of.high)}`;
+export const signedBounds = (
+  of: { readonly low: number | null; readonly high: number | null } | null,
+): string =>
+  of === null || of.low === null || of.high === null
+    ? '–'
+    : `${signed(of.low)} to ${signed(of.high)}`;
 /** Where a side without a bound is one. */
-export const openBounds = (of: { readonly low: number | null; readonly high: number | null } | null): string =>
-  of === null ? '–' : `${of.low === null ? '−∞' : signed(of.low)} to ${of.high === null ? '∞' : signed(of.high)}`;
+export const openBounds = (
+  of: { readonly low: number | null; readonly high: number | null } | null,
+): string =>
+  of === null
+    ? '–'
+    : `${of.low === null ? '−∞' : signed(of.low)} to ${of.high === null ? '∞' : signed(of.high)}`;
 const p = (value: number | null): string => (value === null ? '–' : pValue(value));
 
 const scoreText = ({ config }: Setup): string => specText(config);
@@ -59,7 +69,10 @@ const memberText = (setup: Setup, member: (typeof MEMBERS)[number]): string =>
   member === 'config' ? scoreText(setup) : member === 'mode' ? specText(setup.mode) : setup[member];
 
 /** What tells the setups of a table apart; the score where nothing does. */
-function told(setups: readonly Setup[]): { readonly nameOf: (setup: Setup) => string; readonly common: string } {
+function told(setups: readonly Setup[]): {
+  readonly nameOf: (setup: Setup) => string;
+  readonly common: string;
+} {
   const [differing, alike] = [true, false].map((differ) =>
     MEMBERS.filter((member) => new Set(setups.map((setup) => setup[member])).size > 1 === differ),
   );
@@ -69,9 +82,13 @@ function told(setups: readonly Setup[]): { readonly nameOf: (setup: Setup) => st
       .map((member) => memberText(setup, member))
       .filter((part) => part !== '')
       .join(' · ');
-  return { nameOf: (setup) => text(setup, shown), common: setups[0] === undefined ? '' : text(setups[0], alike!) };
+  return {
+    nameOf: (setup) => text(setup, shown),
+    common: setups[0] === undefined ? '' : text(setups[0], alike!),
+  };
 }
-const withCommon = (title: string, common: string): string => (common === '' ? title : `${title} (${common})`);
+const withCommon = (title: string, common: string): string =>
+  common === '' ? title : `${title} (${common})`;
 
 const ESTIMATE_HEADS = ['difference', '95 %', 'p', 'adjusted', 'claim'];
 const estimateCells = (estimate: Estimate, claim: string): string[] => [
@@ -136,8 +153,16 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
                       ['all', ...correlationCells(outside.correlation)],
                       ...(outside.withoutOutliers === null
                         ? []
-                        : [[`without ${outside.outliers.join(', ')}`, ...correlationCells(outside.withoutOutliers)]]),
-                      ...Object.entries(outside.byGroup).map(([group, of]) => [group, ...correlationCells(of)]),
+                        : [
+                            [
+                              `without ${outside.outliers.join(', ')}`,
+                              ...correlationCells(outside.withoutOutliers),
+                            ],
+                          ]),
+                      ...Object.entries(outside.byGroup).map(([group, of]) => [
+                        group,
+                        ...correlationCells(of),
+                      ]),
                     ],
                   },
                 ]),
@@ -171,12 +196,17 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
         }),
       };
     case 'evaluation-relationship': {
-      const { nameOf, common } = told(result.relations.flatMap(({ setups }) => setups.map((setup) => ({ ...setup, config: '' }))));
+      const { nameOf, common } = told(
+        result.relations.flatMap(({ setups }) => setups.map((setup) => ({ ...setup, config: '' }))),
+      );
       return {
         notes,
         tables: [
           {
-            title: withCommon('scores of one strategy against those of another, by trajectory: associations', common),
+            title: withCommon(
+              'scores of one strategy against those of another, by trajectory: associations',
+              common,
+            ),
             heads: [
               'strategies',
               'setup',
@@ -185,17 +215,21 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
               'within problems',
               ...CORRELATION_HEADS.slice(4),
             ],
-            rows: result.relations.map(({ setups: [a, b], correlation, adjusted, withinProblems }) => {
-              const cells = correlationCells(correlation);
-              return [
-                `${scoreText(a)} ~ ${scoreText(b)}`,
-                nameOf({ ...a, config: '' }),
-                ...cells.slice(0, 4),
-                p(adjusted),
-                withinProblems === null ? '–' : `${signed(withinProblems.value)} (${signedBounds(withinProblems)})`,
-                ...cells.slice(4),
-              ];
-            }),
+            rows: result.relations.map(
+              ({ setups: [a, b], correlation, adjusted, withinProblems }) => {
+                const cells = correlationCells(correlation);
+                return [
+                  `${scoreText(a)} ~ ${scoreText(b)}`,
+                  nameOf({ ...a, config: '' }),
+                  ...cells.slice(0, 4),
+                  p(adjusted),
+                  withinProblems === null
+                    ? '–'
+                    : `${signed(withinProblems.value)} (${signedBounds(withinProblems)})`,
+                  ...cells.slice(4),
+                ];
+              },
+            ),
           },
         ],
         plots: result.relations.map(({ setups: [a, b], points, correlation }) => ({
@@ -208,19 +242,32 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
       };
     }
     case 'causal-attribution': {
-      const nameOf = ({ feature, level }: { readonly feature: string; readonly level: string | null }): string =>
-        level === null ? `${feature}, one more` : `${feature} ${specText(level)}, not ${specText(result.references[feature]!)}`;
+      const nameOf = ({
+        feature,
+        level,
+      }: {
+        readonly feature: string;
+        readonly level: string | null;
+      }): string =>
+        level === null
+          ? `${feature}, one more`
+          : `${feature} ${specText(level)}, not ${specText(result.references[feature]!)}`;
       return {
         notes: [
           ...notes,
           `${result.trajectories} trajectories of ${result.problems} problems, errors clustered by problem; R² ${decimal(result.rSquared)}`,
-          ...Object.entries(result.leftOut).map(([feature, why]) => `left out: ${feature}, since ${why}`),
+          ...Object.entries(result.leftOut).map(
+            ([feature, why]) => `left out: ${feature}, since ${why}`,
+          ),
         ],
         tables: [
           {
             title: `what ${specText(result.strategy)} goes with`,
             heads: ['feature', ...ESTIMATE_HEADS],
-            rows: result.coefficients.map((each) => [nameOf(each), ...estimateCells(each.estimate, each.claim)]),
+            rows: result.coefficients.map((each) => [
+              nameOf(each),
+              ...estimateCells(each.estimate, each.claim),
+            ]),
           },
           ...(result.logistic === null
             ? []
@@ -240,25 +287,33 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
               ]),
         ],
         plots: [
-          { kind: 'forest', title: result.strategy, rows: result.coefficients.map((each) => ({ name: nameOf(each), ...each.estimate })) },
+          {
+            kind: 'forest',
+            title: result.strategy,
+            rows: result.coefficients.map((each) => ({ name: nameOf(each), ...each.estimate })),
+          },
         ],
       };
     }
     case 'cross-setup-agreement': {
       const unscored = (setup: Setup): Setup => ({ ...setup, config: '' });
-      const { nameOf, common } = told(result.agreements.flatMap(({ setups }) => setups.map(unscored)));
+      const { nameOf, common } = told(
+        result.agreements.flatMap(({ setups }) => setups.map(unscored)),
+      );
       return {
         notes,
         tables: [
           {
             title: withCommon('the same policy under two setups, by problem', common),
             heads: ['setups', ...ESTIMATE_HEADS, 'Pearson', 'single differences'],
-            rows: result.agreements.map(({ setups: [a, b], correlation, difference, limits, claim }) => [
-              `${scoreText(a)}: ${nameOf(unscored(a))} − ${nameOf(unscored(b))}`,
-              ...estimateCells(difference, claim),
-              signed(correlation.pearson?.value ?? null),
-              signedBounds(limits),
-            ]),
+            rows: result.agreements.map(
+              ({ setups: [a, b], correlation, difference, limits, claim }) => [
+                `${scoreText(a)}: ${nameOf(unscored(a))} − ${nameOf(unscored(b))}`,
+                ...estimateCells(difference, claim),
+                signed(correlation.pearson?.value ?? null),
+                signedBounds(limits),
+              ],
+            ),
           },
         ],
         plots: result.agreements.map(({ setups: [a, b], points, correlation }) => ({
@@ -277,19 +332,35 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
         tables: [
           {
             title: withCommon('after less before, by problem', common),
-            heads: ['score', 'before', 'after', ...ESTIMATE_HEADS, 'seeds', 'over seeds', 'problems'],
-            rows: result.changes.map(({ setup, before, after, trained, problems, overProblems, overSeeds, claim }) => [
-              ...[nameOf(setup), signed(before), signed(after)],
-              ...estimateCells({ ...overProblems, adjusted: overProblems.adjusted ?? overSeeds.adjusted }, claim),
-              ...[String(trained.length), signedBounds(overSeeds), String(problems)],
-            ]),
+            heads: [
+              'score',
+              'before',
+              'after',
+              ...ESTIMATE_HEADS,
+              'seeds',
+              'over seeds',
+              'problems',
+            ],
+            rows: result.changes.map(
+              ({ setup, before, after, trained, problems, overProblems, overSeeds, claim }) => [
+                ...[nameOf(setup), signed(before), signed(after)],
+                ...estimateCells(
+                  { ...overProblems, adjusted: overProblems.adjusted ?? overSeeds.adjusted },
+                  claim,
+                ),
+                ...[String(trained.length), signedBounds(overSeeds), String(problems)],
+              ],
+            ),
           },
         ],
         plots: [
           {
             kind: 'forest',
             title: 'after less before',
-            rows: result.changes.map(({ setup, overProblems }) => ({ name: nameOf(setup), ...overProblems })),
+            rows: result.changes.map(({ setup, overProblems }) => ({
+              name: nameOf(setup),
+              ...overProblems,
+            })),
           },
         ],
       };
@@ -312,7 +383,9 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
       };
     case 'token-level-evidence':
       return {
-        notes: [`belief in option 0: ${decimal(result.before)} before, ${decimal(result.after)} after`],
+        notes: [
+          `belief in option 0: ${decimal(result.before)} before, ${decimal(result.after)} after`,
+        ],
         plots: [],
         tables: [
           {

@@ -1,6 +1,11 @@
 /** One HTML file of what an analyzer found; it opens offline. */
 import { thinned } from './charts.js';
-import { analysisFigures, type AnalysisPlot, type AnalysisResult, type AnalysisTable } from './analysis-figures.js';
+import {
+  analysisFigures,
+  type AnalysisPlot,
+  type AnalysisResult,
+  type AnalysisTable,
+} from './analysis-figures.js';
 import { html, label, type Html } from './hostile-text.js';
 import { cells, figure, heads, more, ROWS, section } from './markup.js';
 import { page } from './page.js';
@@ -39,7 +44,9 @@ function forest(id: string, given: Extract<AnalysisPlot, { kind: 'forest' }>['ro
           type: 'custom',
           silent: true,
           // the zero line where there is one to be seen
-          data: rows.flatMap(({ low, high }, i) => (low === null || high === null ? [] : [[low, i, high]])),
+          data: rows.flatMap(({ low, high }, i) =>
+            low === null || high === null ? [] : [[low, i, high]],
+          ),
           encode: { x: [0, 2], y: 1 },
           renderItem: (_: unknown, api: CustomApi) => {
             const [x1, y1] = api.coord([api.value(0), api.value(1)]);
@@ -70,7 +77,10 @@ function forest(id: string, given: Extract<AnalysisPlot, { kind: 'forest' }>['ro
   );
 }
 
-function scatter(id: string, { points, band, axes }: Extract<AnalysisPlot, { kind: 'scatter' }>): Html | null {
+function scatter(
+  id: string,
+  { points, band, axes }: Extract<AnalysisPlot, { kind: 'scatter' }>,
+): Html | null {
   if (points.length === 0) return null;
   const axis = (name: string): object => ({
     type: 'value',
@@ -122,7 +132,12 @@ ${more(ROWS, rows.length, 'rows')}`;
 function drawn(plot: AnalysisPlot, id: string): Html | null {
   const title = label(plot.title, 120);
   return plot.kind === 'forest'
-    ? figure(forest(id, plot.rows), title, `${title}: estimates with their intervals`, 'Estimates with their 95 % intervals, not adjusted.')
+    ? figure(
+        forest(id, plot.rows),
+        title,
+        `${title}: estimates with their intervals`,
+        'Estimates with their 95 % intervals, not adjusted.',
+      )
     : figure(
         scatter(id, plot),
         title,
@@ -135,9 +150,13 @@ function drawn(plot: AnalysisPlot, id: string): Html | null {
 export function analysisHtml(results: readonly AnalysisResult[]): string {
   const all = results.map(analysisFigures);
   const plots = all.flatMap((each) => each.plots).slice(0, CHARTS);
-  const notes = [...new Set(all.flatMap((each) => each.notes))].map((note) => html`<p class="note muted">${label(note, 400)}</p>`);
+  const notes = [...new Set(all.flatMap((each) => each.notes))].map(
+    (note) => html`<p class="note muted">${label(note, 400)}</p>`,
+  );
   const title = results[0]?.analyzer ?? 'nothing';
-  const charts = plots.map((plot, i) => drawn(plot, `${plot.kind}${i}`)).filter((each) => each !== null);
+  const charts = plots
+    .map((plot, i) => drawn(plot, `${plot.kind}${i}`))
+    .filter((each) => each !== null);
   return page(title, [
     html`<header><h1>${title}</h1></header>`,
     section('tables', 'Tables', all.flatMap((each) => each.tables).map(tableOf), notes),

@@ -1,11 +1,28 @@
-/** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
+/**
+ * The charts of a report, from what a run's folder holds. Each is null where the run has nothing of
+ * the kind.
+ */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
 import type { Html } from './hostile-text.js';
 import { severalOf } from './markup.js';
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
-import { ACCENT, axisStyle, BAD, chartLabel, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
+import {
+  ACCENT,
+  axisStyle,
+  BAD,
+  chartLabel,
+  FONT,
+  INK,
+  MUTED,
+  RULE,
+  SERIES,
+  svgChart,
+} from './svg-chart.js';
 
-/** Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations (evenly chosen), steps, layers. */
+/**
+ * Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations
+ * (evenly chosen), steps, layers.
+ */
 const TIERS = 24;
 const ITERATIONS = 60;
 const STEPS = 400;
@@ -16,16 +33,22 @@ const WIDTH = 920;
 /** At most `limit` of the items, evenly, the first and the last among them. */
 export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
   if (items.length <= limit) return items;
-  return Array.from({ length: limit }, (_, i) => items[Math.round((i * (items.length - 1)) / (limit - 1))]!);
+  return Array.from(
+    { length: limit },
+    (_, i) => items[Math.round((i * (items.length - 1)) / (limit - 1))]!,
+  );
 }
 
 const last = <T>(items: readonly T[], key: (item: T) => number): T[] =>
   [...new Map(items.map((item) => [key(item), item])).values()].sort((a, b) => key(a) - key(b));
-const kept = (buffer: Readonly<Record<string, number>>, tier: string): number => (Object.hasOwn(buffer, tier) ? buffer[tier]! : 0);
+const kept = (buffer: Readonly<Record<string, number>>, tier: string): number =>
+  Object.hasOwn(buffer, tier) ? buffer[tier]! : 0;
 const percent = (fraction: number): number => 100 * fraction;
-const titleOf = ({ tiers }: Pick<RunRecord, 'tiers'>, key: string): string => tiers.find(({ id }) => id === key)?.title ?? '';
+const titleOf = ({ tiers }: Pick<RunRecord, 'tiers'>, key: string): string =>
+  tiers.find(({ id }) => id === key)?.title ?? '';
 /** A tier's id and what it is called. */
-const called = (run: Pick<RunRecord, 'tiers'>, key: string): string => `${key} ${titleOf(run, key)}`.trim();
+const called = (run: Pick<RunRecord, 'tiers'>, key: string): string =>
+  `${key} ${titleOf(run, key)}`.trim();
 export const title = (text: string, left: number, top: number, below = ''): object => ({
   text,
   subtext: below,
@@ -36,7 +59,14 @@ export const title = (text: string, left: number, top: number, below = ''): obje
   padding: 0,
   textStyle: { color: INK, fontSize: 13, fontWeight: 600, fontFamily: 'inherit' },
 });
-const share = { type: 'value', min: 0, max: 100, interval: 50, ...axisStyle, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
+const share = {
+  type: 'value',
+  min: 0,
+  max: 100,
+  interval: 50,
+  ...axisStyle,
+  axisLabel: { ...FONT, formatter: '{value} %' },
+} as const;
 const iterationAxis = (iterations: readonly number[]): object => ({
   type: 'category',
   data: iterations.map(String),
@@ -52,7 +82,11 @@ interface CustomApi {
 }
 
 /** Vertical bars from low to high: [index, low, high]. */
-export const whiskers = (data: readonly (readonly number[])[], color: string, axis: number): object => ({
+export const whiskers = (
+  data: readonly (readonly number[])[],
+  color: string,
+  axis: number,
+): object => ({
   type: 'custom',
   xAxisIndex: axis,
   yAxisIndex: axis,
@@ -93,11 +127,17 @@ export function accuracyChart(run: RunRecord): Html | null {
   const iterations = evaluations.map(({ iteration }) => iteration);
   const of = (
     read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined,
-  ): readonly ((Interval & { readonly mean: number | null }) | null)[] => evaluations.map(({ summary }) => read(summary) ?? null);
+  ): readonly ((Interval & { readonly mean: number | null }) | null)[] =>
+    evaluations.map(({ summary }) => read(summary) ?? null);
   const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
-    { name: keys.length === 1 ? 'dev problems' : 'mean of all tiers', below: '', points: of((summary) => summary), color: ACCENT },
+    {
+      name: keys.length === 1 ? 'dev problems' : 'mean of all tiers',
+      below: '',
+      points: of((summary) => summary),
+      color: ACCENT,
+    },
     ...severalOf(keys).map((key) => ({
       name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`,
       below: titleOf(run, key) === '' ? '' : chartLabel(titleOf(run, key), 34),
@@ -116,13 +156,24 @@ export function accuracyChart(run: RunRecord): Html | null {
     'accuracy',
     { width: WIDTH, height: rows * cellHeight },
     {
-      title: panels.map(({ name, below }, i) => title(name, place(i).left + 44, place(i).top + 4, below)),
-      grid: panels.map((_, i) => ({ left: place(i).left + 44, top: place(i).top + 42, width: cellWidth - 60, height: cellHeight - 70 })),
+      title: panels.map(({ name, below }, i) =>
+        title(name, place(i).left + 44, place(i).top + 4, below),
+      ),
+      grid: panels.map((_, i) => ({
+        left: place(i).left + 44,
+        top: place(i).top + 42,
+        width: cellWidth - 60,
+        height: cellHeight - 70,
+      })),
       xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
       yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
       series: panels.flatMap(({ points, color }, axis) => [
         whiskers(
-          points.flatMap((point, i) => (point === null || point.mean === null ? [] : [[i, percent(point.low), percent(point.high)]])),
+          points.flatMap((point, i) =>
+            point === null || point.mean === null
+              ? []
+              : [[i, percent(point.low), percent(point.high)]],
+          ),
           color,
           axis,
         ),
@@ -136,7 +187,9 @@ export function accuracyChart(run: RunRecord): Html | null {
   );
 }
 
-/** Rollouts that passed, with Wilson intervals, and loss by step with the mean of each iteration. */
+/**
+ * Rollouts that passed, with Wilson intervals, and loss by step with the mean of each iteration.
+ */
 export function hitRateAndLossChart(run: RunRecord): Html | null {
   const iterations = thinned(
     [...run.rollouts.keys()].sort((a, b) => a - b),
@@ -148,21 +201,33 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
       ([p, f], tier) => [p + tier.passed, f + tier.failed],
       [0, 0],
     );
-    return { ...wilsonInterval(passed, passed + failed), mean: passed + failed === 0 ? null : passed / (passed + failed) };
+    return {
+      ...wilsonInterval(passed, passed + failed),
+      mean: passed + failed === 0 ? null : passed / (passed + failed),
+    };
   });
   const steps = thinned(
-    run.steps.flatMap(({ loss, iteration }, i) => (Number.isFinite(loss) ? [{ at: i + 1, loss, iteration }] : [])),
+    run.steps.flatMap(({ loss, iteration }, i) =>
+      Number.isFinite(loss) ? [{ at: i + 1, loss, iteration }] : [],
+    ),
     STEPS,
   );
   const half = WIDTH / 2;
-  const grid = (left: number): object => ({ left: left + 52, top: 34, width: half - 76, height: 150 });
+  const grid = (left: number): object => ({
+    left: left + 52,
+    top: 34,
+    width: half - 76,
+    height: 150,
+  });
   return svgChart(
     'learning',
     { width: WIDTH, height: 220 },
     {
       title: [
         title('rollouts that passed, by iteration', 52, 4),
-        ...(steps.length === 0 ? [] : [title('loss by optimiser step, nats a token', half + 52, 4)]),
+        ...(steps.length === 0
+          ? []
+          : [title('loss by optimiser step, nats a token', half + 52, 4)]),
       ],
       grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
       xAxis: [
@@ -184,11 +249,15 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
       ],
       yAxis: [
         { gridIndex: 0, ...share, interval: 25 },
-        ...(steps.length === 0 ? [] : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }]),
+        ...(steps.length === 0
+          ? []
+          : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }]),
       ],
       series: [
         whiskers(
-          rates.flatMap(({ mean, low, high }, i) => (mean === null ? [] : [[i, percent(low), percent(high)]])),
+          rates.flatMap(({ mean, low, high }, i) =>
+            mean === null ? [] : [[i, percent(low), percent(high)]],
+          ),
           SERIES[0]!,
           0,
         ),
@@ -215,7 +284,10 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
   );
 }
 
-/** Accepted rollouts that are kept, by tier, in number and in share: the curriculum that selection alone makes. */
+/**
+ * Accepted rollouts that are kept, by tier, in number and in share: the curriculum that selection
+ * alone makes.
+ */
 export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | null {
   const iterations = thinned(
     last(reports, ({ iteration }) => iteration),
@@ -247,7 +319,10 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
     'buffer',
     { width: WIDTH, height: top + height + 28 },
     {
-      title: [title('in the buffer', 52, top - 22), ...(shares ? [title('share of each tier', half + 52, top - 22)] : [])],
+      title: [
+        title('in the buffer', 52, top - 22),
+        ...(shares ? [title('share of each tier', half + 52, top - 22)] : []),
+      ],
       legend: {
         top: 0,
         left: 48,
@@ -270,13 +345,20 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
       ],
       series: [
         ...bars(0, (at, id) => kept(iterations[at]!.buffer, id)),
-        ...(shares ? bars(1, (at, id) => (totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!))) : []),
+        ...(shares
+          ? bars(1, (at, id) =>
+              totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!),
+            )
+          : []),
       ],
     },
   );
 }
 
-/** Part of the rollouts that passed, by tier and iteration; framed where a tier's first rollout was accepted. */
+/**
+ * Part of the rollouts that passed, by tier and iteration; framed where a tier's first rollout was
+ * accepted.
+ */
 export function emergenceChart(run: RunRecord): Html | null {
   const iterations = thinned(
     [...run.rollouts.keys()].sort((a, b) => a - b),
@@ -289,12 +371,15 @@ export function emergenceChart(run: RunRecord): Html | null {
   if (ids.length === 0) return null;
   const first = new Map<string, number>();
   for (const [iteration, tiers] of [...run.rollouts].sort(([a], [b]) => a - b))
-    for (const [id, { admitted }] of tiers) if (admitted > 0 && !first.has(id)) first.set(id, iteration);
+    for (const [id, { admitted }] of tiers)
+      if (admitted > 0 && !first.has(id)) first.set(id, iteration);
   const cells = ids.flatMap((id, row) =>
     iterations.flatMap((iteration, column) => {
       const counts = run.rollouts.get(iteration)!.get(id);
       const decided = counts === undefined ? 0 : counts.passed + counts.failed;
-      return decided === 0 ? [] : [[column, row, counts!.passed / decided, first.get(id) === iteration ? 1 : 0]];
+      return decided === 0
+        ? []
+        : [[column, row, counts!.passed / decided, first.get(id) === iteration ? 1 : 0]];
     }),
   );
   const room = iterations.length <= 20;
@@ -320,7 +405,12 @@ export function emergenceChart(run: RunRecord): Html | null {
           silent: true,
           data: cells,
           renderItem: (_: unknown, api: CustomApi) => {
-            const [column, row, rate, emerged] = [0, 1, 2, 3].map((i) => api.value(i)) as [number, number, number, number];
+            const [column, row, rate, emerged] = [0, 1, 2, 3].map((i) => api.value(i)) as [
+              number,
+              number,
+              number,
+              number,
+            ];
             const [x, y] = api.coord([column, row]);
             const [width, height] = api.size([1, 1]);
             const shape = {
@@ -378,7 +468,9 @@ export function emergenceChart(run: RunRecord): Html | null {
 /** What the layer choice measured; the trained ones are filled. Null where nothing was measured. */
 export function layerChart({ layers }: RunRecord): Html | null {
   if (layers === null || layers.scores === null || layers.scores.length === 0) return null;
-  const scores = layers.scores.slice(0, LAYERS).map((score) => (Number.isFinite(score) ? score : null));
+  const scores = layers.scores
+    .slice(0, LAYERS)
+    .map((score) => (Number.isFinite(score) ? score : null));
   const chosen = new Set(layers.layers);
   return svgChart(
     'layers',
@@ -398,7 +490,10 @@ export function layerChart({ layers }: RunRecord): Html | null {
           type: 'bar',
           silent: true,
           barMaxWidth: 40,
-          data: scores.map((value, layer) => ({ value, itemStyle: { color: chosen.has(layer) ? ACCENT : RULE } })),
+          data: scores.map((value, layer) => ({
+            value,
+            itemStyle: { color: chosen.has(layer) ? ACCENT : RULE },
+          })),
         },
       ],
     },
@@ -420,14 +515,25 @@ export function timelineChart(run: RunRecord): Html | null {
     ITERATIONS,
   );
   const fired = run.ruleEvaluations.flatMap(({ iteration, rules }) =>
-    Object.entries(rules).flatMap(([rule, evaluation]) => (evaluation.fired ? [{ iteration, rule }] : [])),
+    Object.entries(rules).flatMap(([rule, evaluation]) =>
+      evaluation.fired ? [{ iteration, rule }] : [],
+    ),
   );
   if (iterations.length === 0) return null;
-  const at = (points: readonly { readonly iteration: number; readonly rule: string }[]): (string | number)[][] =>
+  const at = (
+    points: readonly { readonly iteration: number; readonly rule: string }[],
+  ): (string | number)[][] =>
     points.flatMap(({ iteration, rule }) =>
-      iterations.includes(iteration) && TIMELINE_ROWS.includes(rule) ? [[iterations.indexOf(iteration), TIMELINE_ROWS.indexOf(rule)]] : [],
+      iterations.includes(iteration) && TIMELINE_ROWS.includes(rule)
+        ? [[iterations.indexOf(iteration), TIMELINE_ROWS.indexOf(rule)]]
+        : [],
     );
-  const marks = (data: readonly unknown[], symbol: string, symbolSize: number, itemStyle: object): object => ({
+  const marks = (
+    data: readonly unknown[],
+    symbol: string,
+    symbolSize: number,
+    itemStyle: object,
+  ): object => ({
     type: 'scatter',
     silent: true,
     data,
@@ -452,10 +558,16 @@ export function timelineChart(run: RunRecord): Html | null {
         axisLabel: { ...FONT, color: INK },
       },
       series: [
-        marks(at(fired), 'circle', 15, { color: 'transparent', borderColor: ACCENT, borderWidth: 2 }),
+        marks(at(fired), 'circle', 15, {
+          color: 'transparent',
+          borderColor: ACCENT,
+          borderWidth: 2,
+        }),
         marks(at(run.effects.filter(({ executed }) => executed)), 'circle', 8, { color: ACCENT }),
         marks(at(run.effects.filter(({ executed }) => !executed)), 'diamond', 8, { color: BAD }),
-        marks(at(run.gates.map(({ iteration }) => ({ iteration, rule: 'gate' }))), 'triangle', 13, { color: MUTED }),
+        marks(at(run.gates.map(({ iteration }) => ({ iteration, rule: 'gate' }))), 'triangle', 13, {
+          color: MUTED,
+        }),
       ],
     },
   );

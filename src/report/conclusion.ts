@@ -8,16 +8,26 @@ import { label } from './hostile-text.js';
 const NO_RESULT = 'No result';
 
 /** The program without a model that solves most of the test problems; null where there is none. */
-export function bestPolicy({ policies }: Pick<RunRecord, 'policies'>): readonly [name: string, Summary] | null {
-  const [best] = Object.entries(policies).sort(([, one], [, other]) => (other.mean ?? -1) - (one.mean ?? -1));
+export function bestPolicy({
+  policies,
+}: Pick<RunRecord, 'policies'>): readonly [name: string, Summary] | null {
+  const [best] = Object.entries(policies).sort(
+    ([, one], [, other]) => (other.mean ?? -1) - (one.mean ?? -1),
+  );
   return best === undefined || best[1].mean === null ? null : best;
 }
 
 /** Rollouts that training took, over all iterations. */
 const accepted = ({ rollouts }: RunRecord): number =>
-  [...rollouts.values()].reduce((sum, tiers) => [...tiers.values()].reduce((of, { admitted }) => of + admitted, sum), 0);
+  [...rollouts.values()].reduce(
+    (sum, tiers) => [...tiers.values()].reduce((of, { admitted }) => of + admitted, sum),
+    0,
+  );
 
-/** What is wrong with a run as a whole; null where it has ended with a result and an adapter that was trained and taken. */
+/**
+ * What is wrong with a run as a whole; null where it has ended with a result and an adapter that
+ * was trained and taken.
+ */
 export function shortcoming(run: RunRecord): string | null {
   const evaluations = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   if (evaluations.some((each) => each?.summary.valid === false))
@@ -25,18 +35,26 @@ export function shortcoming(run: RunRecord): string | null {
   if (run.defects.length > 0) return 'Parts of this run are missing or damaged';
   if (run.end === null) return 'The run has not ended';
   if (accepted(run) === 0) return 'Nothing was trained: no iteration had a rollout to train on';
-  if (run.end.adapterIteration === 0) return 'The adapter changes nothing: no iteration was better than the base model on the dev problems';
+  if (run.end.adapterIteration === 0)
+    return 'The adapter changes nothing: no iteration was better than the base model on the dev problems';
   if (evaluations.includes(null)) return 'The test problems were not answered before and after';
   return null;
 }
 
 /** Without a subject; null until the test problems were answered. */
 function tested(run: RunRecord): string | null {
-  const [before, after] = [testEvaluation(run, 'before')?.summary, testEvaluation(run, 'after')?.summary];
+  const [before, after] = [
+    testEvaluation(run, 'before')?.summary,
+    testEvaluation(run, 'after')?.summary,
+  ];
   if (before === undefined || before.mean === null) return null;
-  const [was, over] = [percent(before.mean), Object.keys(before.byTier).length > 1 ? ' (mean over tiers)' : ''];
+  const [was, over] = [
+    percent(before.mean),
+    Object.keys(before.byTier).length > 1 ? ' (mean over tiers)' : '',
+  ];
   const comparison = testComparison(run);
-  if (after === undefined || after.mean === null || comparison === null) return `solves ${was} % of the test problems${over} before`;
+  if (after === undefined || after.mean === null || comparison === null)
+    return `solves ${was} % of the test problems${over} before`;
   const { p, gained, lost } = comparison;
   const now = `solves ${percent(after.mean)} % of the test problems${over}`;
   if (gained === 0 && lost === 0) return `${now}, as before`;
@@ -48,7 +66,10 @@ function tested(run: RunRecord): string | null {
 /** Whether the mean over tiers fell, and that is no chance. */
 export const gotWorse = (run: RunRecord): boolean => testFinding(run) === 'worse';
 
-/** How the conclusion is shown: good where a gain is claimed and nothing is lacking, bad where the model got worse. */
+/**
+ * How the conclusion is shown: good where a gain is claimed and nothing is lacking, bad where the
+ * model got worse.
+ */
 export function toneOfConclusion(run: RunRecord): 'good' | 'fair' | 'bad' {
   if (shortcoming(run) !== null) return 'fair';
   const finding = testFinding(run);
@@ -58,8 +79,12 @@ export function toneOfConclusion(run: RunRecord): 'good' | 'fair' | 'bad' {
 /** For the end of a run, the list of what it did, and the top of its report. */
 export function conclusion(run: RunRecord): string {
   const [lacking, figures, best] = [shortcoming(run), tested(run), bestPolicy(run)];
-  if (figures === null || lacking?.startsWith(NO_RESULT) === true) return `${lacking ?? NO_RESULT}.`;
-  const program = best === null ? '' : `; a program without a model (${label(best[0], 60)}) solves ${percent(best[1].mean)} %`;
+  if (figures === null || lacking?.startsWith(NO_RESULT) === true)
+    return `${lacking ?? NO_RESULT}.`;
+  const program =
+    best === null
+      ? ''
+      : `; a program without a model (${label(best[0], 60)}) solves ${percent(best[1].mean)} %`;
   if (lacking !== null) return `${lacking}; the model ${figures}${program}.`;
   return gotWorse(run) ? `Got worse: ${figures}${program}.` : `S${figures.slice(1)}${program}.`;
 }

@@ -1,18 +1,47 @@
-/** What happened between before and after: learning, other methods, the adapter, rules and remedies. Null where there is nothing to say. */
+/**
+ * What happened between before and after: learning, other methods, the adapter, rules and remedies.
+ * Null where there is nothing to say.
+ */
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
-import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerChart, timelineChart } from './charts.js';
+import {
+  accuracyChart,
+  bufferChart,
+  emergenceChart,
+  hitRateAndLossChart,
+  layerChart,
+  timelineChart,
+} from './charts.js';
 import { bounds, percent, whole } from './figures.js';
 import { nothingAccepted } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
-import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, severalOf, tierHeads, type Section } from './markup.js';
+import {
+  cells,
+  COLUMNS,
+  figure,
+  figureOf,
+  heads,
+  list,
+  more,
+  name,
+  ROWS,
+  section,
+  severalOf,
+  tierHeads,
+  type Section,
+} from './markup.js';
 
 const code = (text: string): Html => html`<code>${text}</code>`;
 
 export function learningSection(run: RunRecord): Section {
   const untrained =
-    run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
+    run.end !== null &&
+    [...run.rollouts.values()].every((tiers) =>
+      [...tiers.values()].every(({ admitted }) => admitted === 0),
+    );
   const several = run.tiers.length > 1;
-  const [by, mix] = several ? [', by tier', '; the mix of tiers changes from one iteration to the next'] : ['', ''];
+  const [by, mix] = several
+    ? [', by tier', '; the mix of tiers changes from one iteration to the next']
+    : ['', ''];
   const figures = [
     figure(
       accuracyChart(run),
@@ -25,7 +54,8 @@ export function learningSection(run: RunRecord): Section {
       hitRateAndLossChart(run),
       'Rollouts that passed, and loss',
       'hit rate and loss over the run',
-      `Left: sampled replies that the verifier passed, of those it decided${mix}. ` + 'Right: training loss per labelled token.',
+      `Left: sampled replies that the verifier passed, of those it decided${mix}. ` +
+        'Right: training loss per labelled token.',
     ),
     several
       ? figure(
@@ -52,7 +82,9 @@ export function learningSection(run: RunRecord): Section {
     untrained &&
       html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.
 ${label(nothingAccepted(run.failures, run.refused, { ...run.manifest.start.evaluation, samples: undefined }), 600)}</p>`,
-    found.length === 0 ? html`<p class="muted">No iteration has left anything in the log.</p>` : found,
+    found.length === 0
+      ? html`<p class="muted">No iteration has left anything in the log.</p>`
+      : found,
   );
 }
 
@@ -89,9 +121,15 @@ export function adapterSection(run: RunRecord): Section | null {
   }
   const rows: [string, string][] = [...byRank]
     .slice(0, 20)
-    .map(([key, modules]) => [key, `${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}`]);
+    .map(([key, modules]) => [
+      key,
+      `${modules.length} module${modules.length === 1 ? '' : 's'}: ${label(modules.join(', '), 400)}`,
+    ]);
   if (submission !== null)
-    rows.push(['adapter', submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`]);
+    rows.push([
+      'adapter',
+      submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`,
+    ]);
   const chosen = (layers?.layers ?? []).join(', ');
   return section(
     'adapter',
@@ -121,20 +159,34 @@ export function eventsOf(run: RunRecord): Event[] {
   const events: Event[] = [
     ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>
       Object.entries(rules).flatMap(([rule, { fired, side, value, threshold }]) =>
-        fired ? [{ iteration, what: `${rule} fired`, text: `${side}: ${figureOf(value)} against ${figureOf(threshold)}` }] : [],
+        fired
+          ? [
+              {
+                iteration,
+                what: `${rule} fired`,
+                text: `${side}: ${figureOf(value)} against ${figureOf(threshold)}`,
+              },
+            ]
+          : [],
       ),
     ),
-    ...run.decisions.map(({ iteration, cites, event_type: type, remedy_direction: direction, justification }) => ({
-      iteration,
-      what: `decision on ${cites.join(', ')}`,
-      text: `${type === 'rule_triggered_no_action' ? 'no action' : direction}: ${justification}`,
-    })),
+    ...run.decisions.map(
+      ({ iteration, cites, event_type: type, remedy_direction: direction, justification }) => ({
+        iteration,
+        what: `decision on ${cites.join(', ')}`,
+        text: `${type === 'rule_triggered_no_action' ? 'no action' : direction}: ${justification}`,
+      }),
+    ),
     ...run.effects.map(({ iteration, rule, operation: { op, ...rest }, executed, failure }) => ({
       iteration,
       what: executed ? `remedy for ${rule}` : `remedy for ${rule} failed`,
       text: `${String(op)} ${JSON.stringify(rest)}${failure === undefined ? '' : `: ${failure}`}`,
     })),
-    ...run.gates.map(({ iteration, cause }) => ({ iteration, what: 'gate: back to an earlier adapter', text: cause })),
+    ...run.gates.map(({ iteration, cause }) => ({
+      iteration,
+      what: 'gate: back to an earlier adapter',
+      text: cause,
+    })),
   ];
   return events.sort((a, b) => a.iteration - b.iteration);
 }
@@ -159,7 +211,11 @@ export function ruleSection(run: RunRecord): Section | null {
 adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
       : html`<div class="wide"><table class="text"><thead><tr>${heads(['iteration', 'what', 'how'])}</tr></thead><tbody>
 ${events.slice(0, ROWS).map(
-  ({ iteration, what, text }) => html`<tr>${cells([iteration, label(what, 80), label(text, 300)])}</tr>
+  ({
+    iteration,
+    what,
+    text,
+  }) => html`<tr>${cells([iteration, label(what, 80), label(text, 300)])}</tr>
 `,
 )}</tbody></table></div>`,
     more(ROWS, events.length, 'events'),

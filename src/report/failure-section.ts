@@ -10,7 +10,11 @@ const SHOWN = 20;
 const said = (what: string, text: string | undefined): Html | false =>
   text !== undefined && html`${what} <code>${label(text, 260)}</code> `;
 
-function part(title: string, failures: Failures | null | undefined, tiers: readonly TierInfo[]): Html[] {
+function part(
+  title: string,
+  failures: Failures | null | undefined,
+  tiers: readonly TierInfo[],
+): Html[] {
   if (failures == null || failures.rows.length === 0) return [];
   const { rows, replies } = failures;
   return [

@@ -22,12 +22,19 @@ const WHY = 36;
 
 export const failed = ({ replies, passed }: Failures): number => replies - passed;
 
-/** The category with the most replies, and the commonest reason in it; null where all passed or a log does not tell. */
-export function commonestFailure({ rows }: Failures): { readonly kind: FailureKind; readonly count: number; readonly why: string } | null {
+/**
+ * The category with the most replies, and the commonest reason in it; null where all passed or a
+ * log does not tell.
+ */
+export function commonestFailure({
+  rows,
+}: Failures): { readonly kind: FailureKind; readonly count: number; readonly why: string } | null {
   const sums = new Map<FailureKind, number>();
   for (const { kind, count } of rows) sums.set(kind, (sums.get(kind) ?? 0) + count);
   const [most] = [...sums].sort(([, a], [, b]) => b - a);
-  return most === undefined ? null : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
+  return most === undefined
+    ? null
+    : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
 }
 
 /** What a verifier says; where that is no more than the category, what the category is. */
@@ -38,18 +45,27 @@ const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 const MOST_RIGHT = 40;
 
-/** An example below its row: on one line where it fits, else what was asked on the first, and reply and right answer on the second. */
+/**
+ * An example below its row: on one line where it fits, else what was asked on the first, and reply
+ * and right answer on the second.
+ */
 function exampleLines({ text, asked, right }: FailureExample, room: number): string[] {
   const part = (name: string, said: string, width: number): string =>
     `${name} "${label(escaped(said), Math.max(1, width - name.length - 3))}"`;
-  const correct = right === undefined ? '' : `, ${part('right', right, Math.min(MOST_RIGHT, room / 2))}`;
-  const [question, reply] = [part('asked', asked ?? '', room), part('said', text, room - length(correct)) + correct];
-  return length(question) + 2 + length(reply) <= room ? [`${question}, ${reply}`] : [question, reply];
+  const correct =
+    right === undefined ? '' : `, ${part('right', right, Math.min(MOST_RIGHT, room / 2))}`;
+  const [question, reply] = [
+    part('asked', asked ?? '', room),
+    part('said', text, room - length(correct)) + correct,
+  ];
+  return length(question) + 2 + length(reply) <= room
+    ? [`${question}, ${reply}`]
+    : [question, reply];
 }
 
 /**
- * A line a reason, the commonest first, each with the beginning of one reply as far as the width goes, below it where it is known what was
- * asked; empty where all passed.
+ * A line a reason, the commonest first, each with the beginning of one reply as far as the width
+ * goes, below it where it is known what was asked; empty where all passed.
  * @param most reasons with a line of their own
  */
 export function failureTable(
@@ -70,15 +86,27 @@ export function failureTable(
   ];
   const lines = shown.flatMap(({ kind, count, example }, i) => {
     const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
-    if (example?.asked !== undefined) return [line.trimEnd(), ...exampleLines(example, width - 6).map((each) => `      ${each}`)];
+    if (example?.asked !== undefined)
+      return [line.trimEnd(), ...exampleLines(example, width - 6).map((each) => `      ${each}`)];
     const room = width - line.length - 2;
-    return [room < 12 || example === null ? line.trimEnd() : `${line}  ${label(escaped(example.text), room)}`.trimEnd()];
+    return [
+      room < 12 || example === null
+        ? line.trimEnd()
+        : `${line}  ${label(escaped(example.text), room)}`.trimEnd(),
+    ];
   });
   const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);
   return [
-    wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`, style),
+    wrapped(
+      `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`,
+      style,
+    ),
     ...lines,
-    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - most} further reason${rows.length - most === 1 ? '' : 's'}`]),
+    ...(rest === 0
+      ? []
+      : [
+          `  and ${rest} for ${rows.length - most} further reason${rows.length - most === 1 ? '' : 's'}`,
+        ]),
   ].join('\n');
 }
 
@@ -86,14 +114,18 @@ export interface HowAsked {
   readonly style: string;
   readonly maxTokens: number;
   readonly samples?: number | undefined;
-  /** Questions are asked without solved ones before them, and may be asked with them: always where they are rows of data. */
+  /**
+   * Questions are asked without solved ones before them, and may be asked with them: always where
+   * they are rows of data.
+   */
   readonly unshown?: Unshown;
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
   contradictory:
     'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
-  incomplete: 'they were cut off. Raise --max-tokens, or give episodes of several turns that had no room for the next one a larger context',
+  incomplete:
+    'they were cut off. Raise --max-tokens, or give episodes of several turns that had no room for the next one a larger context',
   uninformative:
     'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
     '(--samples) or the algorithm rft',
@@ -108,7 +140,10 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   uninformative: 'all samples of its problem passed',
 };
 
-/** In parentheses: passes that training did not take, the commonest reason first; empty where there are none. */
+/**
+ * In parentheses: passes that training did not take, the commonest reason first; empty where there
+ * are none.
+ */
 export function leftOut(refused: Readonly<Record<string, number>>): string {
   const parts = Object.entries(refused).sort(([, a], [, b]) => b - a);
   const total = parts.reduce((sum, [, count]) => sum + count, 0);
@@ -117,7 +152,8 @@ export function leftOut(refused: Readonly<Record<string, number>>): string {
 }
 
 /**
- * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what became of those that passed.
+ * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what
+ * became of those that passed.
  * @param refused passes that training did not take, by what became of them
  */
 export function nothingAccepted(
@@ -132,12 +168,14 @@ export function nothingAccepted(
       `${REFUSED[mostly[0]] ?? `${mostly[0]}. Change what the run accepts (--accept)`}.`
     );
   const cause = commonestFailure(failures);
-  if (cause === null) return 'An easier tier, more samples or a larger model may find a first success.';
+  if (cause === null)
+    return 'An easier tier, more samples or a larger model may find a first success.';
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' || cause.why === cause.kind ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
   const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the form.` : '';
-  const solved = unshown === 'problems' ? ` Where the task has solved examples, ${SHOWING.problems}.` : shown;
+  const solved =
+    unshown === 'problems' ? ` Where the task has solved examples, ${SHOWING.problems}.` : shown;
   switch (cause.kind) {
     case 'format':
       return (

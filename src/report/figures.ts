@@ -10,29 +10,42 @@ import {
 } from '../statistics/index.js';
 import type { TestRate } from '../run-folder/comparison.js';
 
-export const percent = (fraction: number | null | undefined): string => (fraction == null ? '–' : (100 * fraction).toFixed(1));
-export const bounds = ({ low, high }: Interval): string => `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
+export const percent = (fraction: number | null | undefined): string =>
+  fraction == null ? '–' : (100 * fraction).toFixed(1);
+export const bounds = ({ low, high }: Interval): string =>
+  `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
 /** Percentage points with their sign. */
 export const points = (difference: number | null | undefined): string =>
-  difference == null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
+  difference == null
+    ? '–'
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
 export const pValue = (p: number): string => (p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
 /** A count with its thousands apart. */
-export const whole = (count: number): string => String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ',');
+export const whole = (count: number): string =>
+  String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ',');
 
-export const decimal = (value: number | null | undefined): string => (value == null ? '–' : value.toFixed(3));
-export const decimalBounds = ({ low, high }: Interval): string => `${low.toFixed(3)}–${high.toFixed(3)}`;
+export const decimal = (value: number | null | undefined): string =>
+  value == null ? '–' : value.toFixed(3);
+export const decimalBounds = ({ low, high }: Interval): string =>
+  `${low.toFixed(3)}–${high.toFixed(3)}`;
 /** With its sign. */
 export const decimalChange = (difference: number | null): string =>
-  difference === null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+  difference === null
+    ? '–'
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
 
 const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
 const interval = (of: MeanPerToken): string => {
   const found = intervalOfMean(of);
   return found === null ? '' : `95 % interval ${nats(found.low)} to ${nats(found.high)}, `;
 };
-const partOf = (count: number, all: number): string => (count < all ? `${count} of ${all}` : String(count));
+const partOf = (count: number, all: number): string =>
+  count < all ? `${count} of ${all}` : String(count);
 
-/** In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of them. */
+/**
+ * In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of
+ * them.
+ */
 export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
   return [
     `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ` +
@@ -52,11 +65,14 @@ export function forgettingSentences({ english, lost, divergence }: Forgetting): 
 export function restraintSentences(restraint: Submission['restraint'] | null): string[] {
   if (restraint == null || restraint.strength === 1) return [];
   const { limit, strength, tried } = restraint;
-  const lostAt = (of: number): string => nats(tried.find((each) => each.strength === of)?.lost ?? NaN);
+  const lostAt = (of: number): string =>
+    nats(tried.find((each) => each.strength === of)?.lost ?? NaN);
   const kept = tried.some((each) => each.strength === strength && each.lost < limit);
   return [
     `submitted with ${strength} of its strength: the whole adapter loses ${lostAt(1)} nats a token` +
-      (kept ? `, and fewer than ${limit} were allowed` : `, this one ${lostAt(strength)}, and fewer than ${limit} were allowed`),
+      (kept
+        ? `, and fewer than ${limit} were allowed`
+        : `, this one ${lostAt(strength)}, and fewer than ${limit} were allowed`),
   ];
 }
 
@@ -64,7 +80,9 @@ export function restraintSentences(restraint: Submission['restraint'] | null): s
 export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
   const { paragraphs, prompts } = FORGETTING_SET;
   if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];
-  return [`a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`];
+  return [
+    `a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`,
+  ];
 }
 
 /** Rows beside accuracy. */
@@ -85,7 +103,9 @@ export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
   logarithmic: 'log score',
 };
 export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
-  score: 'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
+  score:
+    'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
   brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; of valid forecasts only',
-  logarithmic: 'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
+  logarithmic:
+    'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
 };

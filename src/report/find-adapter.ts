@@ -14,9 +14,11 @@ export interface FoundAdapter {
 }
 
 /**
- * A path as it is; of a run folder, its folder of adapters, or the beginning of the id of a run below `runs`, the adapter that it
- * submitted; of any other folder the one adapter in it. A folder in PEFT's format is left as it is.
- * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, INVALID_ARGUMENT where the run has none, or the folder several
+ * A path as it is; of a run folder, its folder of adapters, or the beginning of the id of a run
+ * below `runs`, the adapter that it submitted; of any other folder the one adapter in it. A folder
+ * in PEFT's format is left as it is.
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, INVALID_ARGUMENT where the run has none,
+ *   or the folder several
  */
 export function findAdapter(target: string, parent = RUNS): FoundAdapter {
   const kind = kindOf(target);
@@ -32,13 +34,20 @@ export function findAdapter(target: string, parent = RUNS): FoundAdapter {
 
 function inFolder(folder: string): FoundAdapter {
   const whole = path.resolve(folder);
-  if (path.basename(whole) === 'adapters' && isRunFolder(path.dirname(whole))) return submittedBy(path.dirname(whole));
+  if (path.basename(whole) === 'adapters' && isRunFolder(path.dirname(whole)))
+    return submittedBy(path.dirname(whole));
   const inside = readdirSync(folder);
-  const files = inside.includes('adapter_config.json') ? [] : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
+  const files = inside.includes('adapter_config.json')
+    ? []
+    : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
   if (files.length > 1)
-    throw new IsoproError('INVALID_ARGUMENT', `${folder} is a folder that holds ${files.length} files in GGUF`, {
-      remedy: 'Name one of them, or a run folder.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${folder} is a folder that holds ${files.length} files in GGUF`,
+      {
+        remedy: 'Name one of them, or a run folder.',
+      },
+    );
   return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
 }
 
@@ -51,8 +60,12 @@ function submittedBy(folder: string): FoundAdapter {
         'Or name a file of its adapters folder.',
     });
   if (manifest.result.adapter === null)
-    throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} submitted the bare base model: nothing was trained`, {
-      remedy: 'Use the model without an adapter, or a run that trained one.',
-    });
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the run in ${folder} submitted the bare base model: nothing was trained`,
+      {
+        remedy: 'Use the model without an adapter, or a run that trained one.',
+      },
+    );
   return { file: runPaths(folder).adapter(manifest.result.adapter), run: { folder, manifest } };
 }

@@ -28,17 +28,23 @@ const foldersIn = (parent: string): string[] => {
   }
 };
 
-/** Run folders below a folder, by name: those in it, and those in a folder of it that is no run, as an ablation has them. */
+/**
+ * Run folders below a folder, by name: those in it, and those in a folder of it that is no run, as
+ * an ablation has them.
+ */
 export const runFolders = (parent: string): string[] =>
   foldersIn(parent)
     .flatMap((folder) => (isRunFolder(folder) ? [folder] : foldersIn(folder).filter(isRunFolder)))
     .sort();
 
 /** Those of `RUNS`, and others in this folder, where `run --out` puts them. */
-export const runFoldersHere = (): string[] => [...new Set([...runFolders(RUNS), ...runFolders('.')])];
+export const runFoldersHere = (): string[] => [
+  ...new Set([...runFolders(RUNS), ...runFolders('.')]),
+];
 
 /** As a list calls a folder of `runFolders`: its own name, or `JOB/NAME`. */
-export const runName = (folder: string, parent: string): string => path.relative(parent, folder).split(path.sep).join('/');
+export const runName = (folder: string, parent: string): string =>
+  path.relative(parent, folder).split(path.sep).join('/');
 
 function runIdOf(folder: string): string {
   try {
@@ -48,7 +54,10 @@ function runIdOf(folder: string): string {
   }
 }
 
-/** Runs whose id or folder is called so, else those whose id or folder begins so; of a path, in the folder that it names. */
+/**
+ * Runs whose id or folder is called so, else those whose id or folder begins so; of a path, in the
+ * folder that it names.
+ */
 function named(target: string, parent: string): string[] {
   if (target === '') return [];
   const found = beginning(target, runFolders(parent), parent);
@@ -61,9 +70,15 @@ function named(target: string, parent: string): string[] {
 const isPath = (target: string): boolean => path.dirname(target) !== '.' || /^\.[/\\]/.test(target);
 
 function beginning(target: string, folders: readonly string[], parent: string): string[] {
-  const all = folders.map((folder) => ({ folder, names: [runName(folder, parent), runIdOf(folder)] }));
+  const all = folders.map((folder) => ({
+    folder,
+    names: [runName(folder, parent), runIdOf(folder)],
+  }));
   const exact = all.filter(({ names }) => names.includes(target));
-  const found = exact.length > 0 ? exact : all.filter(({ names }) => names.some((name) => name.startsWith(target)));
+  const found =
+    exact.length > 0
+      ? exact
+      : all.filter(({ names }) => names.some((name) => name.startsWith(target)));
   return found.map(({ folder }) => folder);
 }
 
@@ -79,21 +94,28 @@ function ambiguous(target: string, parent: string, found: readonly string[]): Is
 }
 
 /**
- * The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND
+ * The folder that a user names by its path, or by the beginning of a run id or folder name below
+ * `runs`.
+ * @throws IsoproError RUN_NOT_FOUND
  */
 export function findRun(target: string, parent = RUNS): string {
   if (isRunFolder(target)) return target;
   const found = named(target, parent);
   if (found.length === 1) return found[0]!;
   if (found.length > 1) throw ambiguous(target, parent, found);
-  throw new IsoproError('RUN_NOT_FOUND', `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`, {
-    remedy: `Give the run's folder: ids are looked for in ${parent} alone; \`isopro-native runs list FOLDER\` shows those of another.`,
-  });
+  throw new IsoproError(
+    'RUN_NOT_FOUND',
+    `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`,
+    {
+      remedy: `Give the run's folder: ids are looked for in ${parent} alone; \`isopro-native runs list FOLDER\` shows those of another.`,
+    },
+  );
 }
 
 /**
- * As findRun, for what reads a folder that may lack its manifest, or a file: whatever is there is taken, and what is not found is left as
- * it was given. @throws IsoproError RUN_NOT_FOUND where several runs begin so
+ * As findRun, for what reads a folder that may lack its manifest, or a file: whatever is there is
+ * taken, and what is not found is left as it was given. @throws IsoproError RUN_NOT_FOUND where
+ * several runs begin so
  */
 export function findRunOrPath(target: string, parent = RUNS): string {
   if (kindOf(target) !== 'none') return target;

@@ -10,12 +10,18 @@ import { judgedBadge, readJudged } from './judged.js';
 import { name } from './markup.js';
 import type { Summary } from '../statistics/index.js';
 
-const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
+const time = (us: number): string =>
+  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string =>
-  seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+  seconds < 120
+    ? `${seconds.toFixed(0)} s`
+    : seconds < 7200
+      ? `${(seconds / 60).toFixed(1)} min`
+      : `${(seconds / 3600).toFixed(1)} h`;
 
 /** One tier's rate is no mean. */
-const overTiers = ({ byTier }: Pick<Summary, 'byTier'>): string => (Object.keys(byTier).length === 1 ? '' : ', mean over tiers');
+const overTiers = ({ byTier }: Pick<Summary, 'byTier'>): string =>
+  Object.keys(byTier).length === 1 ? '' : ', mean over tiers';
 
 export function header(run: RunRecord, integrity: Integrity): Html {
   const { manifest, end, time: at, defects } = run;
@@ -31,7 +37,8 @@ export function header(run: RunRecord, integrity: Integrity): Html {
   const best = bestPolicy(run);
   const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
   const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
-  const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+  const card = (value: string, caption: HtmlValue): Html =>
+    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${seed}${
     at !== null && html` · ${time(at.first)} UTC`

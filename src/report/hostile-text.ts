@@ -8,13 +8,22 @@ export function label(text: string, length = 40): string {
       .replace(/\s+/g, ' ')
       .trim(),
   ];
-  return characters.length > length ? `${characters.slice(0, length - 1).join('')}…` : characters.join('');
+  return characters.length > length
+    ? `${characters.slice(0, length - 1).join('')}…`
+    : characters.join('');
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
 
 /** For the content of an element or a quoted attribute. */
-export const escapeHtml = (text: string): string => visible(text).replace(/[&<>"']/g, (character) => ENTITIES[character]!);
+export const escapeHtml = (text: string): string =>
+  visible(text).replace(/[&<>"']/g, (character) => ENTITIES[character]!);
 
 /** Markup that needs no escaping any more. */
 export class Html {

@@ -7,30 +7,66 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import type { TruthVerification } from '../truth-seeking/run/verify.js';
 
 export type Integrity =
-  | Pick<TruthVerification, 'outcome' | 'disagreement' | 'signer' | 'records' | 'signedRecords' | 'heads' | 'resumes' | 'root' | 'key'>
+  | Pick<
+      TruthVerification,
+      | 'outcome'
+      | 'disagreement'
+      | 'signer'
+      | 'records'
+      | 'signedRecords'
+      | 'heads'
+      | 'resumes'
+      | 'root'
+      | 'key'
+    >
   | { readonly outcome: 'unchecked'; readonly reason: string };
 
-/** Of a run of the loop. Why nothing could be checked is a finding too: no key, no log. @throws IsoproError ABORTED */
-export const checkIntegrity = (folder: string, options: { readonly signal?: AbortSignal } = {}): Promise<Integrity> =>
-  checkLog(folder, () => verifyRun(folder, { streams: RUN_STREAMS, ...options, ...namedRun(folder) }));
+/**
+ * Of a run of the loop. Why nothing could be checked is a finding too: no key, no log.
+ * @throws IsoproError ABORTED
+ */
+export const checkIntegrity = (
+  folder: string,
+  options: { readonly signal?: AbortSignal } = {},
+): Promise<Integrity> =>
+  checkLog(folder, () =>
+    verifyRun(folder, { streams: RUN_STREAMS, ...options, ...namedRun(folder) }),
+  );
 
 /** Of a folder with a log of whatever kind, by what verifies it. @throws IsoproError ABORTED */
-export async function checkLog(folder: string, verify: () => Promise<TruthVerification>): Promise<Integrity> {
+export async function checkLog(
+  folder: string,
+  verify: () => Promise<TruthVerification>,
+): Promise<Integrity> {
   try {
     return await verify();
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
-    return { outcome: 'unchecked', reason: error.message.replaceAll(path.join(folder, path.sep), '').replace(/ at \/\S*/g, '') };
+    return {
+      outcome: 'unchecked',
+      reason: error.message.replaceAll(path.join(folder, path.sep), '').replace(/ at \/\S*/g, ''),
+    };
   }
 }
 
 /** One line for a badge, and whether it is good news. */
-export function integrityLine(integrity: Integrity): { readonly text: string; readonly tone: 'good' | 'fair' | 'bad' } {
+export function integrityLine(integrity: Integrity): {
+  readonly text: string;
+  readonly tone: 'good' | 'fair' | 'bad';
+} {
   if (integrity.outcome === 'unchecked') return { text: 'log not checked', tone: 'fair' };
   const { outcome, signer, key } = integrity;
   if (outcome === 'open') {
-    const by = signer !== 'witness' ? 'the run itself' : key.ownedByThisUser ? "this user's witness" : "another's witness";
-    return { text: `log consistent, signed by ${by}`, tone: signer === 'witness' ? 'good' : 'fair' };
+    const by =
+      signer !== 'witness'
+        ? 'the run itself'
+        : key.ownedByThisUser
+          ? "this user's witness"
+          : "another's witness";
+    return {
+      text: `log consistent, signed by ${by}`,
+      tone: signer === 'witness' ? 'good' : 'fair',
+    };
   }
   if (outcome === 'unterminated') return { text: 'log consistent, run not ended', tone: 'fair' };
   if (outcome !== 'ok') return { text: `log ${outcome}`, tone: 'bad' };
@@ -42,21 +78,28 @@ export function integrityLine(integrity: Integrity): { readonly text: string; re
 
 /** What the badge means, in sentences. */
 export function integrityText(integrity: Integrity): string[] {
-  if (integrity.outcome === 'unchecked') return [`The log could not be checked when this page was written: ${integrity.reason}.`];
+  if (integrity.outcome === 'unchecked')
+    return [`The log could not be checked when this page was written: ${integrity.reason}.`];
   const { outcome, disagreement, signer, records, signedRecords, heads, resumes, key } = integrity;
   const meaning = {
     ok: 'The log is complete, and all of it is under a final signed head.',
     open:
       'Nothing in the log disagrees, the run it holds is complete, and all of it is under a signed head. It stays open, since it can be ' +
       'measured again.',
-    unterminated: 'Nothing in the log disagrees, but the run has not ended: no final head is known.',
-    tampered: 'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
-    truncated: 'Records are missing that a signed head counts. Nothing on this page can be relied on.',
-    equivocation: 'Two different histories of one size were signed. Nothing on this page can be relied on.',
+    unterminated:
+      'Nothing in the log disagrees, but the run has not ended: no final head is known.',
+    tampered:
+      'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
+    truncated:
+      'Records are missing that a signed head counts. Nothing on this page can be relied on.',
+    equivocation:
+      'Two different histories of one size were signed. Nothing on this page can be relied on.',
   }[outcome];
   return [
     meaning,
-    ...(disagreement === null ? [] : [`First disagreement: ${disagreement.table} ${disagreement.at}: ${disagreement.reason}.`]),
+    ...(disagreement === null
+      ? []
+      : [`First disagreement: ${disagreement.table} ${disagreement.at}: ${disagreement.reason}.`]),
     `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} ` +
       `time${resumes === 1 ? '' : 's'}.`,
     signer === 'witness'

@@ -1,4 +1,7 @@
-/** What the last judge of a run left in its folder. The file is not signed: whoever has the folder can write one. */
+/**
+ * What the last judge of a run left in its folder. The file is not signed: whoever has the folder
+ * can write one.
+ */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import type { RunRecord } from '../run-folder/read-run.js';
@@ -39,26 +42,46 @@ export interface Badge {
   readonly tone: 'good' | 'fair' | 'bad';
 }
 
-const AND_THE_MODEL = { good: '', fair: '; the model is not better beyond chance', bad: '; the model got worse' } as const;
+const AND_THE_MODEL = {
+  good: '',
+  fair: '; the model is not better beyond chance',
+  bad: '; the model got worse',
+} as const;
 
 /**
- * Good news only where a judge passed the run, the log still holds, the key is of the user who reads (of another's folder the file proves
- * nothing), and the run came to a result with an adapter of its own that is better than the model was, beyond chance.
+ * Good news only where a judge passed the run, the log still holds, the key is of the user who
+ * reads (of another's folder the file proves nothing), and the run came to a result with an adapter
+ * of its own that is better than the model was, beyond chance.
  */
 export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity): Badge {
   if (judged === 'none') return { text: 'not judged', tone: 'fair' };
-  if (judged === 'unreadable') return { text: 'not judged: judge-trace.json could not be read', tone: 'fair' };
+  if (judged === 'unreadable')
+    return { text: 'not judged: judge-trace.json could not be read', tone: 'fair' };
   const { verdict, failure } = judged;
-  if (verdict === 'hard_fail') return { text: `the judge refused it: ${label(failure?.detail ?? 'no reason given', 200)}`, tone: 'bad' };
-  if (verdict === 'not_ended') return { text: 'judged before it had ended: no verdict', tone: 'fair' };
+  if (verdict === 'hard_fail')
+    return {
+      text: `the judge refused it: ${label(failure?.detail ?? 'no reason given', 200)}`,
+      tone: 'bad',
+    };
+  if (verdict === 'not_ended')
+    return { text: 'judged before it had ended: no verdict', tone: 'fair' };
   if (verdict === 'not_verified') {
     const [first] = judged.notVerified ?? [];
     const what = first === undefined ? '' : `: ${label(first, 200)}`;
-    return { text: `judged, not verified: nothing fails, but not everything was measured and confirmed${what}`, tone: 'fair' };
+    return {
+      text: `judged, not verified: nothing fails, but not everything was measured and confirmed${what}`,
+      tone: 'fair',
+    };
   }
-  if (integrity.outcome !== 'ok') return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
-  if (!integrity.key.ownedByThisUser) return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
-  if (shortcoming(run) !== null) return { text: 'its log is whole, says the judge; the run itself came to nothing', tone: 'fair' };
+  if (integrity.outcome !== 'ok')
+    return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
+  if (!integrity.key.ownedByThisUser)
+    return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
+  if (shortcoming(run) !== null)
+    return {
+      text: 'its log is whole, says the judge; the run itself came to nothing',
+      tone: 'fair',
+    };
   const tone = toneOfConclusion(run);
   return { text: `its log is whole, says the judge${AND_THE_MODEL[tone]}`, tone };
 }

@@ -8,14 +8,17 @@ export interface Curve {
 }
 
 /**
- * Losses over steps; what falls into one column is averaged, and later curves lie over earlier ones. Empty where there are no two points to
- * draw.
+ * Losses over steps; what falls into one column is averaged, and later curves lie over earlier
+ * ones. Empty where there are no two points to draw.
  * @param width columns in all
  * @param height lines of the drawing, without its axis
  */
 export function lossCurve(curves: readonly Curve[], width = 72, height = 10): string[] {
   const points = curves.flatMap((curve) => curve.points);
-  const [low, high] = [Math.min(...points.map(({ loss }) => loss)), Math.max(...points.map(({ loss }) => loss))];
+  const [low, high] = [
+    Math.min(...points.map(({ loss }) => loss)),
+    Math.max(...points.map(({ loss }) => loss)),
+  ];
   const steps = Math.max(...points.map(({ step }) => step));
   if (points.length < 2 || !Number.isFinite(high - low)) return [];
   const label = (loss: number): string => loss.toFixed(3).padStart(8);
@@ -35,7 +38,10 @@ export function lossCurve(curves: readonly Curve[], width = 72, height = 10): st
   }
   const last = `step ${steps}`;
   return [
-    ...rows.map((row, i) => `${i === 0 ? label(high) : i === height - 1 ? label(low) : ' '.repeat(8)} |${row.join('').trimEnd()}`),
+    ...rows.map(
+      (row, i) =>
+        `${i === 0 ? label(high) : i === height - 1 ? label(low) : ' '.repeat(8)} |${row.join('').trimEnd()}`,
+    ),
     `${' '.repeat(9)}+${'-'.repeat(columns)}`,
     `${' '.repeat(10)}${'0'.padEnd(columns - last.length)}${last}`,
     `${' '.repeat(10)}${curves.map(({ mark, name }) => `${mark} ${name}`).join('   ')}`,

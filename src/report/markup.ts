@@ -7,7 +7,8 @@ import { html, Html, label, type HtmlValue } from './hostile-text.js';
 /** Rows of a table; what is left out is counted. */
 export const ROWS = 120;
 /** Rows or columns beside the mean: one tier's is the mean. */
-export const severalOf = (keys: readonly string[]): readonly string[] => (keys.length === 1 ? [] : keys);
+export const severalOf = (keys: readonly string[]): readonly string[] =>
+  keys.length === 1 ? [] : keys;
 
 export const COLUMNS = 16;
 export const name = (text: string, length = 40): Html => html`<bdi>${label(text, length)}</bdi>`;
@@ -25,7 +26,8 @@ ${body}</section>
     );
   }
 }
-export const section = (id: string, title: string, ...body: HtmlValue[]): Section => new Section(id, title, body);
+export const section = (id: string, title: string, ...body: HtmlValue[]): Section =>
+  new Section(id, title, body);
 export const contents = (sections: readonly Section[]): Html => html`<nav aria-label="contents"><ul>
 ${sections.map(
   ({ id, title }) => html`<li><a href="#${id}">${title}</a></li>
@@ -34,13 +36,20 @@ ${sections.map(
 `;
 
 /** @param description for who cannot see it */
-export const figure = (chart: Html | null, title: string, description: string, caption: HtmlValue): Html | null =>
+export const figure = (
+  chart: Html | null,
+  title: string,
+  description: string,
+  caption: HtmlValue,
+): Html | null =>
   chart === null
     ? null
     : html`<h3>${title}</h3>
 <figure role="img" aria-label="${description}"><div class="chart">${chart}</div><figcaption>${caption}</figcaption></figure>`;
-export const cells = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<td>${value}</td>`);
-export const heads = (values: readonly HtmlValue[]): Html[] => values.map((value) => html`<th>${value}</th>`);
+export const cells = (values: readonly HtmlValue[]): Html[] =>
+  values.map((value) => html`<td>${value}</td>`);
+export const heads = (values: readonly HtmlValue[]): Html[] =>
+  values.map((value) => html`<th>${value}</th>`);
 /** A tier's id with what it is called, where it is called anything. */
 export const tierName = (key: string, tiers: readonly TierInfo[], length = 24): Html => {
   const title = tiers.find(({ id }) => id === key)?.title ?? '';

@@ -7,7 +7,8 @@ import { list, more, ROWS, section, type Section } from './markup.js';
 /** Leaves of a plain object by their path. */
 export function* leaves(value: unknown, path = ''): Generator<[string, string]> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    for (const [key, item] of Object.entries(value)) yield* leaves(item, path === '' ? key : `${path}.${key}`);
+    for (const [key, item] of Object.entries(value))
+      yield* leaves(item, path === '' ? key : `${path}.${key}`);
   } else yield [path, typeof value === 'string' ? value : JSON.stringify(value)];
 }
 
@@ -30,7 +31,9 @@ export function settingsSection({ manifest }: RunRecord): Section {
   } = manifest.start;
   const table = (values: Iterable<[string, string]>): HtmlValue => {
     const all = [...values];
-    const rows = all.slice(0, 2 * ROWS).map(([key, value]) => [label(key, 60), label(value, 300)] as const);
+    const rows = all
+      .slice(0, 2 * ROWS)
+      .map(([key, value]) => [label(key, 60), label(value, 300)] as const);
     return [list(rows), more(2 * ROWS, all.length, 'entries')];
   };
   const { rules, ...identities } = rest;

@@ -14,7 +14,8 @@ let read: Frame | undefined;
 
 function frame(): Frame {
   if (read !== undefined) return read;
-  const asset = (name: string): string => readFileSync(new URL(`../../../assets/report/${name}`, import.meta.url), 'utf8');
+  const asset = (name: string): string =>
+    readFileSync(new URL(`../../../assets/report/${name}`, import.meta.url), 'utf8');
   const [style, script] = [asset('report.css'), asset('report.js')];
   const policy =
     `default-src 'none'; script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'; style-src ` +

@@ -1,4 +1,7 @@
-/** A registry as one page: what is in use and why, each gate with its evidence, every move; with the stages of a run through all of it. */
+/**
+ * A registry as one page: what is in use and why, each gate with its evidence, every move; with the
+ * stages of a run through all of it.
+ */
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { evidenceCourses, type Course } from '../registry/courses.js';
 import { movesOf } from '../registry/history.js';
@@ -10,7 +13,17 @@ import type { AliasState, Entry } from '../registry/state.js';
 import { validateRegistry, type Validation } from '../registry/upkeep.js';
 import { percent, whole } from './figures.js';
 import { html, label, type Html, type HtmlValue } from './hostile-text.js';
-import { contents, figure, heads, list, more, name, ROWS, section, type Section } from './markup.js';
+import {
+  contents,
+  figure,
+  heads,
+  list,
+  more,
+  name,
+  ROWS,
+  section,
+  type Section,
+} from './markup.js';
 import { page } from './page.js';
 import { axisStyle, BAD, FONT, INK, SERIES, svgChart } from './svg-chart.js';
 
@@ -36,12 +49,25 @@ interface Shown {
 /** Charts of the latest; a page with hundreds of them is not read. */
 const CHARTS = 12;
 
-const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
+const time = (us: number): string =>
+  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const seconds = (value: number): string =>
-  value < 10 ? `${value.toFixed(2)} s` : value < 120 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`;
-const many = (count: number, one: string, several = `${one}s`): string => (count === 1 ? one : several);
-const card = (value: string, caption: HtmlValue): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
-const TONES: Readonly<Record<string, string>> = { accepted: 'good', rollback: 'bad', rejected: 'bad', invalid: 'bad', keep: 'good' };
+  value < 10
+    ? `${value.toFixed(2)} s`
+    : value < 120
+      ? `${value.toFixed(1)} s`
+      : `${(value / 60).toFixed(1)} min`;
+const many = (count: number, one: string, several = `${one}s`): string =>
+  count === 1 ? one : several;
+const card = (value: string, caption: HtmlValue): Html =>
+  html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+const TONES: Readonly<Record<string, string>> = {
+  accepted: 'good',
+  rollback: 'bad',
+  rejected: 'bad',
+  invalid: 'bad',
+  keep: 'good',
+};
 
 const table = (headings: readonly string[], rows: readonly Html[]): Html =>
   html`<div class="wide"><table class="rows"><thead><tr>${heads(headings)}</tr></thead><tbody>
@@ -51,7 +77,9 @@ ${more(ROWS, rows.length, 'rows')}`;
 /** `base#hash`; the base without an adapter has no name. */
 function shortName({ state }: Reading, id: string | null): Html {
   const entry = id === null ? undefined : state.entries.get(id);
-  return entry === undefined ? html`<span class="muted">the base</span>` : html`<code>${label(nameOf(entry.record, entry.id), 60)}</code>`;
+  return entry === undefined
+    ? html`<span class="muted">the base</span>`
+    : html`<code>${label(nameOf(entry.record, entry.id), 60)}</code>`;
 }
 
 function header({ reading, validation }: Shown, title: string): Html {
@@ -67,7 +95,9 @@ function header({ reading, validation }: Shown, title: string): Html {
 <p class="muted note">isopro-native · registry${first !== undefined && html` · ${time(first)} to ${time(last!)} UTC`}</p>
 <h1>${label(title, 120)}</h1>
 <p><span class="badge ${isSound ? 'good' : 'bad'}">${
-    isSound ? `sound: ${whole(validation.records)} signed records, every gate decided again` : `${validation.defects.length} defects`
+    isSound
+      ? `sound: ${whole(validation.records)} signed records, every gate decided again`
+      : `${validation.defects.length} defects`
   }</span></p>
 ${validation.defects.slice(0, ROWS).map(({ message }) => html`<p class="bad">${label(message, 400)}</p>`)}
 <div class="cards">
@@ -86,7 +116,12 @@ function useSection({ reading }: Shown): Section {
   const row = (named: AliasState): Html => {
     const { slot, alias, current, movedUs, probation, observed } = named;
     const move = movesOf(reading).findLast(({ alias: of }) => of === aliasText(slot, alias))!;
-    const by = move.gate !== null ? `gate ${move.gate}` : move.forced ? `${move.cause} by force` : move.cause;
+    const by =
+      move.gate !== null
+        ? `gate ${move.gate}`
+        : move.forced
+          ? `${move.cause} by force`
+          : move.cause;
     const before = state.before(slot, alias);
     const terms =
       probation === null
@@ -110,13 +145,21 @@ function useSection({ reading }: Shown): Section {
 function stageSection(stages: readonly Stage[]): Section {
   const total = stages.reduce((sum, stage) => sum + stage.seconds, 0);
   const rows = stages.map(
-    ({ stage, seconds: took, said }) => html`<tr><td>${label(stage, 60)}</td><td>${seconds(took)}</td>
+    ({
+      stage,
+      seconds: took,
+      said,
+    }) => html`<tr><td>${label(stage, 60)}</td><td>${seconds(took)}</td>
 <td>${percent(total === 0 ? 0 : took / total)} %</td><td class="long">${label(said, 400)}</td></tr>
 `,
   );
   const sum = html`<tr class="sum"><td>all</td><td>${seconds(total)}</td><td></td><td></td></tr>
 `;
-  return section('stages', 'From training to rollback', table(['stage', 'time', 'share', 'what came of it'], [...rows, sum]));
+  return section(
+    'stages',
+    'From training to rollback',
+    table(['stage', 'time', 'share', 'what came of it'], [...rows, sum]),
+  );
 }
 
 /** E after each problem, against what is asked for. */
@@ -149,7 +192,11 @@ function courseChart({ kind, gate, points, logThreshold }: Course, index: number
         max: high,
         minInterval: 1,
         ...axisStyle,
-        axisLabel: { ...FONT, formatter: (value: number) => (Math.abs(value) <= 3 ? String(10 ** value) : `10^${value}`) },
+        axisLabel: {
+          ...FONT,
+          formatter: (value: number) =>
+            Math.abs(value) <= 3 ? String(10 ** value) : `10^${value}`,
+        },
       },
       series: [
         {
@@ -164,7 +211,11 @@ function courseChart({ kind, gate, points, logThreshold }: Course, index: number
             symbol: 'none',
             silent: true,
             lineStyle: { color: BAD, type: 'dashed' },
-            label: { color: INK, fontSize: 12, formatter: `E = ${Math.exp(logThreshold).toPrecision(3)}` },
+            label: {
+              color: INK,
+              fontSize: 12,
+              formatter: `E = ${Math.exp(logThreshold).toPrecision(3)}`,
+            },
             data: [{ yAxis: asked }],
           },
         },
@@ -175,34 +226,50 @@ function courseChart({ kind, gate, points, logThreshold }: Course, index: number
 
 function evidenceSection({ reading, courses }: Shown): Section {
   const { state } = reading;
-  const rows = state.gates.map(({ gate, slot, alias, challenger, incumbent, attempt, alpha, decision, used }) => {
-    const reasons =
-      reading.events.flatMap(({ event }) => (event.kind === 'gate_decided' && event.gate === gate ? [event.reasons] : [])).at(-1) ?? [];
-    return html`<tr><td>${gate}</td><td>${name(aliasText(slot, alias), 60)}</td><td>${shortName(reading, challenger)}</td>
+  const rows = state.gates.map(
+    ({ gate, slot, alias, challenger, incumbent, attempt, alpha, decision, used }) => {
+      const reasons =
+        reading.events
+          .flatMap(({ event }) =>
+            event.kind === 'gate_decided' && event.gate === gate ? [event.reasons] : [],
+          )
+          .at(-1) ?? [];
+      return html`<tr><td>${gate}</td><td>${name(aliasText(slot, alias), 60)}</td><td>${shortName(reading, challenger)}</td>
 <td>${shortName(reading, incumbent)}</td><td>${attempt}, ${percent(alpha)} %</td>
 <td class="${TONES[decision ?? ''] ?? 'fair'}">${decision ?? 'not decided'}</td>
 <td class="long">${label(reasons.join('; '), 300)}${used && ' · moved the name'}</td></tr>
 `;
-  });
+    },
+  );
   const charts = courses.slice(-CHARTS).map((course, i) => {
     const { kind, gate, alias, decision, points } = course;
-    const what = kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Watch over ${label(alias, 80)}`;
+    const what =
+      kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Watch over ${label(alias, 80)}`;
     const said = `${decision} after ${points.at(-1)?.problems ?? 0} problems`;
     const against = html`${shortName(reading, course.id)} against ${shortName(reading, course.against)}`;
     const meaning =
       kind === 'gate'
         ? 'E grows with every problem that only the challenger solves; at the dashed line it is accepted.'
         : 'The largest E so far: it grows with every problem that only the version before solves; at the dashed line that is put back.';
-    return figure(courseChart(course, i), `${what}: ${said}`, `evidence by problem: ${said}`, html`${against}. ${meaning}`);
+    return figure(
+      courseChart(course, i),
+      `${what}: ${said}`,
+      `evidence by problem: ${said}`,
+      html`${against}. ${meaning}`,
+    );
   });
   return section(
     'evidence',
     'Evidence',
     rows.length === 0
       ? html`<p class="muted">No gate was begun.</p>`
-      : table(['gate', 'name', 'challenger', 'incumbent', 'attempt, its α', 'decision', 'because'], rows),
+      : table(
+          ['gate', 'name', 'challenger', 'incumbent', 'attempt, its α', 'decision', 'because'],
+          rows,
+        ),
     charts,
-    courses.length > CHARTS && html`<p class="note muted">The last ${CHARTS} of ${courses.length} are drawn.</p>`,
+    courses.length > CHARTS &&
+      html`<p class="note muted">The last ${CHARTS} of ${courses.length} are drawn.</p>`,
   );
 }
 
@@ -215,16 +282,28 @@ function moveSection({ reading }: Shown): Section {
 <td>${shortName(reading, to)}</td><td>${by}</td><td class="long">${label(reason, 300)}</td></tr>
 `;
     });
-  return section('moves', 'Moves', table(['time (UTC)', 'name', 'from', 'to', 'by', 'reason'], rows));
+  return section(
+    'moves',
+    'Moves',
+    table(['time (UTC)', 'name', 'from', 'to', 'by', 'reason'], rows),
+  );
 }
 
 function adapterSection({ reading: { state } }: Shown): Section {
   const row = ({ id, record, publishedUs, withdrawn, collected }: Entry): Html => {
     const { adapter, base, dataset, evidence, lineage } = record;
-    const shown = evidence.length > 0 ? evidence.map(({ description }) => description) : lineage.producedBy;
+    const shown =
+      evidence.length > 0 ? evidence.map(({ description }) => description) : lineage.producedBy;
     const data =
-      dataset === null ? '–' : html`${label(dataset.description, 200)}${dataset.rows !== null && `, ${whole(dataset.rows)} rows`}`;
-    const kept = withdrawn !== null ? html`<span class="bad">withdrawn: ${label(withdrawn, 200)}</span>` : collected ? 'bytes deleted' : '';
+      dataset === null
+        ? '–'
+        : html`${label(dataset.description, 200)}${dataset.rows !== null && `, ${whole(dataset.rows)} rows`}`;
+    const kept =
+      withdrawn !== null
+        ? html`<span class="bad">withdrawn: ${label(withdrawn, 200)}</span>`
+        : collected
+          ? 'bytes deleted'
+          : '';
     return html`<tr><td><code>${label(nameOf(record, id), 60)}</code> ${kept}</td><td>${name(baseSlug(base.name), 60)}</td>
 <td>rank ${adapter.rank}, ${adapter.layers.length} layers, ${whole(adapter.bytes)} bytes</td>
 <td class="long">${data}</td>
@@ -232,7 +311,11 @@ function adapterSection({ reading: { state } }: Shown): Section {
 `;
   };
   const rows = [...state.entries.values()].reverse().map(row);
-  return section('adapters', 'Adapters', table(['name', 'base', 'size', 'trained on', 'evidence', 'published (UTC)'], rows));
+  return section(
+    'adapters',
+    'Adapters',
+    table(['name', 'base', 'size', 'trained on', 'evidence', 'published (UTC)'], rows),
+  );
 }
 
 const originSection = ({ reading }: Shown): Section =>
@@ -250,7 +333,10 @@ does the same, and <code>adapters history --at DATE --proof FILE</code> proves w
   );
 
 /** The page's text; the same for the same registry. @throws IsoproError as Registry.read */
-export async function registryHtml(registry: Registry, { title, stages = [] }: RegistryPage): Promise<string> {
+export async function registryHtml(
+  registry: Registry,
+  { title, stages = [] }: RegistryPage,
+): Promise<string> {
   const validation = await validateRegistry(registry);
   const reading = await registry.read();
   const shown = { reading, validation, courses: evidenceCourses(registry, reading) };
@@ -266,6 +352,10 @@ export async function registryHtml(registry: Registry, { title, stages = [] }: R
 }
 
 /** @throws IsoproError WRITE_FAILED; as Registry.read */
-export async function writeRegistryPage(registry: Registry, file: string, options: RegistryPage): Promise<void> {
+export async function writeRegistryPage(
+  registry: Registry,
+  file: string,
+  options: RegistryPage,
+): Promise<void> {
   await writeFileAtomically(file, [Buffer.from(await registryHtml(registry, options))], 'follow');
 }

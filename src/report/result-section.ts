@@ -1,6 +1,11 @@
 /** The test set before and after, with all that was measured on it. */
 import type { Submission } from '../run-folder/course-records.js';
-import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
+import {
+  testComparison,
+  testRates,
+  type PairedCounts,
+  type TestRate,
+} from '../run-folder/comparison.js';
 import { inOrder, testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
 import { bestPolicy } from './conclusion.js';
@@ -19,18 +24,41 @@ import {
   RATE_TITLES,
 } from './figures.js';
 import { html, type Html } from './hostile-text.js';
-import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, severalOf, tierHeads, tierName, type Section } from './markup.js';
+import {
+  cells,
+  COLUMNS,
+  heads,
+  more,
+  name,
+  pairOf,
+  ROWS,
+  section,
+  severalOf,
+  tierHeads,
+  tierName,
+  type Section,
+} from './markup.js';
 
 export function resultSection(run: RunRecord): Section {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   const comparison = testComparison(run);
-  const policies = Object.entries(run.policies).sort(([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0));
+  const policies = Object.entries(run.policies).sort(
+    ([, one], [, other]) => (other.mean ?? 0) - (one.mean ?? 0),
+  );
   const best = bestPolicy(run);
   const first = before ?? after;
-  if (first === null) return section('result', 'Before and after', html`<p class="muted">The test set has not been evaluated.</p>`);
+  if (first === null)
+    return section(
+      'result',
+      'Before and after',
+      html`<p class="muted">The test set has not been evaluated.</p>`,
+    );
   const tiers = new Map(run.tiers.map((tier) => [tier.id, tier]));
   const keys = inOrder(Object.keys(first.summary.byTier), run.tiers);
-  const cell = (summary: { mean: number | null; low: number; high: number } | undefined, lead = false): Html =>
+  const cell = (
+    summary: { mean: number | null; low: number; high: number } | undefined,
+    lead = false,
+  ): Html =>
     html`<td${lead && html` class="lead"`}>${
       summary === undefined ? '–' : html`${percent(summary.mean)} <small>${bounds(summary)}</small>`
     }</td>`;
@@ -45,7 +73,10 @@ ${cell(was)}${cell(is, true)}<td>${points(was?.mean != null && is?.mean != null 
 ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].byTier[key]?.mean)}</td>`}</tr>
 `;
   };
-  const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
+  const none = [before, after].reduce(
+    (sum, evaluation) => sum + (evaluation?.summary.none ?? 0),
+    0,
+  );
   const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
   const groups = keys.filter((key) => !tiers.has(key));
   const several = severalOf(keys);
@@ -83,7 +114,11 @@ ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}$
 }
 
 /** Format and skill apart: rates beside accuracy, by tier. */
-function rateTable(rates: readonly TestRate[], keys: readonly string[], tiers: readonly TierInfo[]): Html | null {
+function rateTable(
+  rates: readonly TestRate[],
+  keys: readonly string[],
+  tiers: readonly TierInfo[],
+): Html | null {
   const columns = severalOf(keys).slice(0, COLUMNS);
   const rows = rates.flatMap(({ name: rate, before, after, change }) => [
     ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
@@ -103,11 +138,16 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 }
 
 /** What it cost: the model on what it was not trained on. */
-const forgettingPart = (forgetting: Forgetting, restraint: Submission['restraint']): Html => html`<h3>Forgetting</h3>
+const forgettingPart = (
+  forgetting: Forgetting,
+  restraint: Submission['restraint'],
+): Html => html`<h3>Forgetting</h3>
 <p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
-${[...forgettingSentences(forgetting), ...restraintSentences(restraint), ...forgettingNotes(forgetting)].map(
-  (sentence) => html`<p>${sentence}.</p>`,
-)}`;
+${[
+  ...forgettingSentences(forgetting),
+  ...restraintSentences(restraint),
+  ...forgettingNotes(forgetting),
+].map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(
@@ -119,10 +159,12 @@ function measureTables(
 ): Html[] {
   const columns = severalOf(keys).slice(0, COLUMNS);
   return MEASURE_NAMES.flatMap((measure) => {
-    const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(([who, summary]) => {
-      const of = summary?.measures?.[measure];
-      return of === undefined ? [] : [[who, of] as const];
-    });
+    const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(
+      ([who, summary]) => {
+        const of = summary?.measures?.[measure];
+        return of === undefined ? [] : [[who, of] as const];
+      },
+    );
     if (rows.length === 0) return [];
     return [
       html`<h3>${MEASURE_TITLES[measure]}</h3>
@@ -141,7 +183,11 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
 }
 
 /** What a model must exceed to have learned anything. */
-function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[], tiers: readonly TierInfo[]): Html {
+function policyTable(
+  policies: readonly (readonly [string, Summary])[],
+  keys: readonly string[],
+  tiers: readonly TierInfo[],
+): Html {
   const columns = severalOf(keys).slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>

@@ -21,21 +21,32 @@ const ADMISSIONS: ReadonlyMap<string, string> = new Map([
 const ASKED = 100;
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
-export function rolloutSection({ shown, rolloutCount, tiers: named }: RunRecord, budget: number): Section {
-  if (shown.length === 0) return section('rollouts', 'Rollouts', html`<p class="muted">The log holds no rollouts.</p>`);
+export function rolloutSection(
+  { shown, rolloutCount, tiers: named }: RunRecord,
+  budget: number,
+): Section {
+  if (shown.length === 0)
+    return section('rollouts', 'Rollouts', html`<p class="muted">The log holds no rollouts.</p>`);
   const questions = new Questions();
   for (const { tier, prompt } of shown) questions.add(tier, prompt);
   let items: Html[] = [];
   let kept = shown;
   for (let limit = 16_000; ; limit = Math.floor(limit / 2)) {
-    items = kept.map((rollout) => rolloutItem(rollout, questions.of(rollout.tier, rollout.prompt), limit, named));
+    items = kept.map((rollout) =>
+      rolloutItem(rollout, questions.of(rollout.tier, rollout.prompt), limit, named),
+    );
     if (items.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= budget) break;
     if (limit < 200) kept = kept.filter((_, i) => i % 2 === 1); // all of it is names and violations
   }
   const select = (id: string, all: string, values: readonly (string | number)[]): Html =>
-    html`<select id="${id}" aria-label="${id}"><option value="">${all}</option>${[...new Set(values)]
+    html`<select id="${id}" aria-label="${id}"><option value="">${all}</option>${[
+      ...new Set(values),
+    ]
       .map((value) => label(String(value), 24))
-      .map((value) => html`<option value="${value}">${value}${id === 'tier' && calledOf(value)}</option>`)}</select>`;
+      .map(
+        (value) =>
+          html`<option value="${value}">${value}${id === 'tier' && calledOf(value)}</option>`,
+      )}</select>`;
   const calledOf = (id: string): string => {
     const title = named.find((tier) => label(tier.id, 24) === id)?.title ?? '';
     return title === '' ? '' : ` · ${label(title, 40)}`;
@@ -61,14 +72,28 @@ ${items}`,
 }
 
 function rolloutItem(
-  { gseq, iteration, tier, text, finish, verdict, admission, advantage, tokens, prompt, meanLogprob }: ShownRollout,
+  {
+    gseq,
+    iteration,
+    tier,
+    text,
+    finish,
+    verdict,
+    admission,
+    advantage,
+    tokens,
+    prompt,
+    meanLogprob,
+  }: ShownRollout,
   question: string,
   limit: number,
   tiers: readonly TierInfo[],
 ): Html {
   const shortened = (full: string): string => {
     const shownText = visible(full.slice(0, limit));
-    return full.length > limit ? `${shownText}\n… ${full.length - limit} further characters are in the log, record ${gseq}` : shownText;
+    return full.length > limit
+      ? `${shownText}\n… ${full.length - limit} further characters are in the log, record ${gseq}`
+      : shownText;
   };
   const { kind, violations, results } = verdict;
   const tone = kind === 'pass' ? 'good' : kind === 'fail' ? 'bad' : 'fair';
@@ -76,7 +101,10 @@ function rolloutItem(
     (value) => html`<span class="muted">${value}</span>`,
   );
   const facts: HtmlValue[] = [
-    [label(ADMISSIONS.get(admission) ?? admission, 80), typeof advantage === 'number' && `: ${figureOf(advantage)}`],
+    [
+      label(ADMISSIONS.get(admission) ?? admission, 80),
+      typeof advantage === 'number' && `: ${figureOf(advantage)}`,
+    ],
     `finish: ${label(finish, 20)}`,
     ...(typeof meanLogprob === 'number' ? [`mean log-probability ${figureOf(meanLogprob)}`] : []),
     `record ${gseq} of the log`,
@@ -107,7 +135,8 @@ function counted(names: readonly string[]): string {
 function verdictOf({ kind, violations, details, reason, score }: ShownRollout['verdict']): Html {
   const scored = score !== undefined && html`<p class="note muted">score ${figureOf(score)}</p>`;
   if (kind === 'pass') return html`<p class="good">accepted by the verifier</p>${scored}`;
-  if (kind === 'none') return html`<p class="fair">no verdict: ${label(reason ?? 'no reason given', 300)}</p>`;
+  if (kind === 'none')
+    return html`<p class="fair">no verdict: ${label(reason ?? 'no reason given', 300)}</p>`;
   const items = violations.slice(0, 12).map((category, i) => {
     const detail = details?.[i];
     return html`<li><b>${label(category, 40)}</b>${detail !== undefined && html` ${label(detail, 320)}`}</li>`;

@@ -3,15 +3,29 @@ import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { isSameTask, startDifferences } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { compareEvaluations, testComparison, testFinding, type Comparison, type Finding } from '../run-folder/comparison.js';
-import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
+import {
+  compareEvaluations,
+  testComparison,
+  testFinding,
+  type Comparison,
+  type Finding,
+} from '../run-folder/comparison.js';
+import {
+  readRun,
+  testEvaluation,
+  type LoggedEvaluation,
+  type RunRecord,
+} from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { RUNS, runFolders } from './find-run.js';
 
 export interface RunSummary {
   readonly folder: string;
   readonly runId: string;
-  /** `damaged`: parts of it cannot be read or contradict each other; `unreadable`: it has no manifest of this version. */
+  /**
+   * `damaged`: parts of it cannot be read or contradict each other; `unreadable`: it has no
+   * manifest of this version.
+   */
   readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
   /** Of the last two. */
   readonly reason?: string;
@@ -28,10 +42,17 @@ export interface RunSummary {
   readonly finding?: Finding | null;
 }
 
-/** Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and goes on with the same command. */
+/**
+ * Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and
+ * goes on with the same command.
+ */
 function isNotBegun(folder: string, { manifest }: RunRecord): boolean {
   const { log, checkpoints } = runPaths(folder);
-  return manifest.result === null && !existsSync(log) && !(existsSync(checkpoints) && readdirSync(checkpoints).length > 0);
+  return (
+    manifest.result === null &&
+    !existsSync(log) &&
+    !(existsSync(checkpoints) && readdirSync(checkpoints).length > 0)
+  );
 }
 
 export function summariseRun(folder: string): RunSummary {
@@ -40,13 +61,22 @@ export function summariseRun(folder: string): RunSummary {
     run = readRun(folder);
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
-    return { folder, runId: '', state: 'unreadable', reason: error.message.replaceAll(/\s+/g, ' ') };
+    return {
+      folder,
+      runId: '',
+      state: 'unreadable',
+      reason: error.message.replaceAll(/\s+/g, ' '),
+    };
   }
   const {
     runId,
     start: { model, task, settings },
   } = run.manifest;
-  const [before, after, comparison] = [testEvaluation(run, 'before'), testEvaluation(run, 'after'), testComparison(run)];
+  const [before, after, comparison] = [
+    testEvaluation(run, 'before'),
+    testEvaluation(run, 'after'),
+    testComparison(run),
+  ];
   return {
     folder,
     runId,
@@ -68,7 +98,12 @@ export function summariseRun(folder: string): RunSummary {
 
 /** The runs below a folder, newest first; one that cannot be read is in the list and says so. */
 export function listRuns(parent = RUNS, folders = runFolders(parent)): RunSummary[] {
-  return folders.map(summariseRun).sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
+  return folders
+    .map(summariseRun)
+    .sort(
+      (a, b) =>
+        (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1),
+    );
 }
 
 export interface RunComparison {
@@ -84,13 +119,18 @@ export interface RunComparison {
 
 /**
  * The final test evaluations of two runs, paired by problem.
- * @throws IsoproError RUNS_NOT_COMPARABLE where one has none, or the problems, task or verifier differ
+ * @throws IsoproError RUNS_NOT_COMPARABLE where one has none, or the problems, task or verifier
+ *   differ
  */
 export function compareRuns(folderA: string, folderB: string): RunComparison {
   const [a, b] = [readRun(folderA), readRun(folderB)];
   const after = ([run, folder]: readonly [RunRecord, string]): LoggedEvaluation => {
     const found = testEvaluation(run, 'after');
-    if (found === null) throw new IsoproError('RUNS_NOT_COMPARABLE', `the run in ${folder} holds no test evaluation after training`);
+    if (found === null)
+      throw new IsoproError(
+        'RUNS_NOT_COMPARABLE',
+        `the run in ${folder} holds no test evaluation after training`,
+      );
     return found;
   };
   const evaluations = [after([a, folderA]), after([b, folderB])] as const;

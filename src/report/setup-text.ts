@@ -11,4 +11,8 @@ interface Asked {
 }
 
 export const setupText = ({ domain, mode, systemPrompt }: Asked): string =>
-  [domain, specText(mode), ...(systemPrompt === null || systemPrompt === NO_PROMPT ? [] : [systemPrompt])].join(' · ');
+  [
+    domain,
+    specText(mode),
+    ...(systemPrompt === null || systemPrompt === NO_PROMPT ? [] : [systemPrompt]),
+  ].join(' · ');

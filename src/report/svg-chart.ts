@@ -1,4 +1,7 @@
-/** ECharts as a function from options to the text of an SVG, coloured by the page's CSS variables, the same text for the same options. */
+/**
+ * ECharts as a function from options to the text of an SVG, coloured by the page's CSS variables,
+ * the same text for the same options.
+ */
 // in one file, which loads in a quarter of the time that the hundreds of modules of the parts take
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
 import { Html, label } from './hostile-text.js';
@@ -21,8 +24,9 @@ export const axisStyle = {
 } as const;
 
 /**
- * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that `__proto__` would write into the prototype
- * of every object of this process; such a name gets a space.
+ * A label as a chart may have it. ECharts keeps text widths in a plain object by text, so that
+ * `__proto__` would write into the prototype of every object of this process; such a name gets a
+ * space.
  */
 export const chartLabel = (text: string, length: number): string => {
   const short = label(text, length);
@@ -30,16 +34,27 @@ export const chartLabel = (text: string, length: number): string => {
 };
 
 /** @param name names the chart within the page, so that ids of several charts do not clash */
-export function svgChart(name: string, size: { readonly width: number; readonly height: number }, option: EChartsCoreOption): Html {
+export function svgChart(
+  name: string,
+  size: { readonly width: number; readonly height: number },
+  option: EChartsCoreOption,
+): Html {
   const chart = init(null, null, { renderer: 'svg', ssr: true, ...size });
   try {
-    chart.setOption({ animation: false, backgroundColor: 'transparent', textStyle: FONT, color: SERIES, ...option });
+    chart.setOption({
+      animation: false,
+      backgroundColor: 'transparent',
+      textStyle: FONT,
+      color: SERIES,
+      ...option,
+    });
     const svg = chart.renderToSVGString();
     return new Html(
       svg
         .replace(/<style\s*>[\s\S]*?<\/style>\s*/g, '') // what happens under the mouse
         .replace(/ (?:class|pointer-events|ecmeta_\w+)="[^"]*"/g, '')
-        .replace(/(id="|url\(#)zr\d+-/g, `$1${name}-`) // ids count the charts that this process has drawn so far
+        // ids count the charts that this process has drawn so far
+        .replace(/(id="|url\(#)zr\d+-/g, `$1${name}-`)
         .replace(/^<svg width="\d+" height="\d+"/, '<svg focusable="false" aria-hidden="true"'),
     );
   } finally {

@@ -10,9 +10,13 @@ export interface TerminalStyle {
 }
 
 /** Of a terminal; one that says 0, or nothing, has 80. */
-export const columnsOf = ({ columns }: { readonly columns?: number | undefined }): number => columns || 80;
+export const columnsOf = ({ columns }: { readonly columns?: number | undefined }): number =>
+  columns || 80;
 
-/** Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not forbid it. */
+/**
+ * Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not
+ * forbid it.
+ */
 export const terminalStyle = (
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
   env: NodeJS.ProcessEnv = process.env,
@@ -26,12 +30,19 @@ const PAINTS = { good: 32, fair: 33, bad: 31, strong: 1, faint: 2 } as const;
 /** What a colour says; `strong` and `faint` are weights. */
 export type Paint = keyof typeof PAINTS;
 
-export const painted = (text: string, paint: Paint | null, { color }: Pick<TerminalStyle, 'color'>): string =>
+export const painted = (
+  text: string,
+  paint: Paint | null,
+  { color }: Pick<TerminalStyle, 'color'>,
+): string =>
   color && paint !== null && text !== '' ? `\u001b[${PAINTS[paint]}m${text}\u001b[0m` : text;
 
 const OWN_PAINTS = new RegExp(`(\\u001b\\[(?:${[0, ...Object.values(PAINTS)].join('|')})m)`);
 
-/** A text for a screen: of what steers one, only the colours of `painted` are left, and none without colour. */
+/**
+ * A text for a screen: of what steers one, only the colours of `painted` are left, and none without
+ * colour.
+ */
 export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>): string =>
   color
     ? text
@@ -44,16 +55,21 @@ export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>):
 export const length = (text: string): number => [...text.replace(/\u001b\[[0-9;]*m/g, '')].length;
 
 /**
- * A sentence in lines that fit, the further ones indented like the first and by `hang` more. A word longer than a line stays whole, and a
- * value behind its label.
+ * A sentence in lines that fit, the further ones indented like the first and by `hang` more. A word
+ * longer than a line stays whole, and a value behind its label.
  */
-export function wrapped(text: string, { prose: width = Infinity }: Pick<TerminalStyle, 'prose'>, hang = 0): string {
+export function wrapped(
+  text: string,
+  { prose: width = Infinity }: Pick<TerminalStyle, 'prose'>,
+  hang = 0,
+): string {
   const indent = ' '.repeat(/^ */.exec(text)![0].length + hang);
   const lines = [''];
   for (const word of text.split(/(?<=\S) /)) {
     const line = lines.at(-1)!;
     if (line === '') lines[lines.length - 1] = word;
-    else if (length(line) + 1 + length(word) <= width || word.startsWith(' ')) lines[lines.length - 1] = `${line} ${word}`;
+    else if (length(line) + 1 + length(word) <= width || word.startsWith(' '))
+      lines[lines.length - 1] = `${line} ${word}`;
     else lines.push(`${indent}${word}`);
   }
   return lines.join('\n');
@@ -62,7 +78,10 @@ export function wrapped(text: string, { prose: width = Infinity }: Pick<Terminal
 /** A line to be copied into a terminal: the terminal itself breaks it, which leaves it whole. */
 const COMMAND = /\bnpx isopro-native\b|\bcurl\b/;
 
-/** Lines that are too long for a terminal, broken at blanks: below what stands behind a label and two blanks, or two columns further in. */
+/**
+ * Lines that are too long for a terminal, broken at blanks: below what stands behind a label and
+ * two blanks, or two columns further in.
+ */
 export function fitted(text: string, style: Pick<TerminalStyle, 'prose'>): string {
   const { prose = Infinity } = style;
   const fit = (line: string): string => {

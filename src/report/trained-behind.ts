@@ -2,11 +2,15 @@
 import type { RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 
-export const solvedExamples = (count: number): string => `${count} solved ${count === 1 ? 'example' : 'examples'}`;
+export const solvedExamples = (count: number): string =>
+  `${count} solved ${count === 1 ? 'example' : 'examples'}`;
 
 /** null where that was nothing. */
 export function trainedBehind({ settings }: Pick<RunStart, 'settings'>): string | null {
   const { system, examples } = readWrittenSettings(settings).sampling;
-  const parts = [...(system === undefined ? [] : ['a system message']), ...(examples === undefined ? [] : [solvedExamples(examples)])];
+  const parts = [
+    ...(system === undefined ? [] : ['a system message']),
+    ...(examples === undefined ? [] : [solvedExamples(examples)]),
+  ];
   return parts.length === 0 ? null : parts.join(' and ');
 }

@@ -1,4 +1,7 @@
-/** Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the kind. */
+/**
+ * Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the
+ * kind.
+ */
 import { groupOf } from '../truth-seeking/beliefs/belief.js';
 import { mean } from '../statistics/index.js';
 import { clusteredInterval, regressionBand } from '../statistics/regression.js';
@@ -32,23 +35,53 @@ function panels(name: string, all: readonly Panel[]): Html | null {
   if (all.length === 0) return null;
   const columns = Math.min(3, all.length);
   const width = WIDTH / columns;
-  const place = (i: number): readonly [number, number] => [(i % columns) * width, Math.floor(i / columns) * CELL];
+  const place = (i: number): readonly [number, number] => [
+    (i % columns) * width,
+    Math.floor(i / columns) * CELL,
+  ];
   return svgChart(
     name,
     { width: WIDTH, height: Math.ceil(all.length / columns) * CELL },
     {
-      title: all.map((panel, i) => title(chartLabel(panel.name, columns === 3 ? 40 : 70), place(i)[0] + 44, place(i)[1] + 4)),
-      grid: all.map((_, i) => ({ left: place(i)[0] + 50, top: place(i)[1] + 32, width: width - 74, height: CELL - 74 })),
-      xAxis: all.map(({ x }, gridIndex) => ({ gridIndex, ...axisStyle, splitLine: { show: false }, ...x })),
+      title: all.map((panel, i) =>
+        title(chartLabel(panel.name, columns === 3 ? 40 : 70), place(i)[0] + 44, place(i)[1] + 4),
+      ),
+      grid: all.map((_, i) => ({
+        left: place(i)[0] + 50,
+        top: place(i)[1] + 32,
+        width: width - 74,
+        height: CELL - 74,
+      })),
+      xAxis: all.map(({ x }, gridIndex) => ({
+        gridIndex,
+        ...axisStyle,
+        splitLine: { show: false },
+        ...x,
+      })),
       yAxis: all.map(({ y }, gridIndex) => ({ gridIndex, ...axisStyle, ...y })),
       series: all.flatMap(({ series }, axis) => series(axis)),
     },
   );
 }
 
-const share = { type: 'value', min: 0, max: 100, interval: 50, axisLabel: { ...FONT, formatter: '{value} %' } } as const;
-const named = (text: string): object => ({ name: text, nameLocation: 'middle', nameGap: 24, nameTextStyle: FONT });
-const line = (axis: number, data: readonly (readonly [number, number])[], style: object): object => ({
+const share = {
+  type: 'value',
+  min: 0,
+  max: 100,
+  interval: 50,
+  axisLabel: { ...FONT, formatter: '{value} %' },
+} as const;
+const named = (text: string): object => ({
+  name: text,
+  nameLocation: 'middle',
+  nameGap: 24,
+  nameTextStyle: FONT,
+});
+const line = (
+  axis: number,
+  data: readonly (readonly [number, number])[],
+  style: object,
+): object => ({
   type: 'line',
   xAxisIndex: axis,
   yAxisIndex: axis,
@@ -68,7 +101,9 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
       const lines = paths.map(towardsTruth);
       const steps = Math.max(...lines.map(({ length }) => length));
       const means = Array.from({ length: steps }, (_, step) => {
-        const there = lines.flatMap((each, i) => (each[step] === undefined ? [] : [{ value: each[step], group: groupOf(paths[i]!.path) }]));
+        const there = lines.flatMap((each, i) =>
+          each[step] === undefined ? [] : [{ value: each[step], group: groupOf(paths[i]!.path) }],
+        );
         const values = there.map(({ value }) => value);
         const interval = clusteredInterval(
           values,
@@ -90,7 +125,9 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
           ),
           whiskers(
             means.flatMap(({ interval }, step) =>
-              interval === null ? [] : [[step, percent(Math.max(0, interval.low)), percent(Math.min(1, interval.high))]],
+              interval === null
+                ? []
+                : [[step, percent(Math.max(0, interval.low)), percent(Math.min(1, interval.high))]],
             ),
             ACCENT,
             axis,
@@ -106,9 +143,14 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
   );
 }
 
-/** How often option 0 was right where it was believed so much, before the first step and after the last. */
+/**
+ * How often option 0 was right where it was believed so much, before the first step and after the
+ * last.
+ */
 export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
-  const shown = setups.filter(({ paths }) => forecastsOf(paths, 'eventual').length > 0).slice(0, PANELS);
+  const shown = setups
+    .filter(({ paths }) => forecastsOf(paths, 'eventual').length > 0)
+    .slice(0, PANELS);
   return panels(
     'calibration',
     shown.map(
@@ -130,7 +172,11 @@ export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
             const color = i === 0 ? MUTED : ACCENT;
             return [
               whiskers(
-                bins.map(({ forecast, interval: { low, high } }) => [percent(forecast), percent(low), percent(high)]),
+                bins.map(({ forecast, interval: { low, high } }) => [
+                  percent(forecast),
+                  percent(low),
+                  percent(high),
+                ]),
                 color,
                 axis,
               ),
@@ -153,9 +199,14 @@ export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
   );
 }
 
-/** Change of a belief in one step against the belief before it, with the line through all of them and the means of tenths. */
+/**
+ * Change of a belief in one step against the belief before it, with the line through all of them
+ * and the means of tenths.
+ */
 export function changeChart(setups: readonly ShownSetup[]): Html | null {
-  const shown = setups.filter(({ paths }) => paths.some(({ path }) => path.beliefs.length > 1)).slice(0, PANELS);
+  const shown = setups
+    .filter(({ paths }) => paths.some(({ path }) => path.beliefs.length > 1))
+    .slice(0, PANELS);
   return panels(
     'changes',
     shown.map(({ name, paths }): Panel => {
@@ -167,11 +218,20 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
       ).details;
       const at = Array.from({ length: 11 }, (_, i) => i / 10);
       const band = regression === null ? [] : regressionBand(regression, mean(priors), at);
-      const bound = Math.min(1, Math.max(0.1, Math.ceil(10 * Math.max(...changes.map(Math.abs))) / 10));
+      const bound = Math.min(
+        1,
+        Math.max(0.1, Math.ceil(10 * Math.max(...changes.map(Math.abs))) / 10),
+      );
       return {
         name,
         x: { ...share, ...named('belief before') },
-        y: { type: 'value', min: percent(-bound), max: percent(bound), splitNumber: 4, axisLabel: { ...FONT, formatter: '{value}' } },
+        y: {
+          type: 'value',
+          min: percent(-bound),
+          max: percent(bound),
+          splitNumber: 4,
+          axisLabel: { ...FONT, formatter: '{value}' },
+        },
         series: (axis) => [
           {
             type: 'scatter',
@@ -180,7 +240,10 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
             silent: true,
             symbolSize: 4,
             itemStyle: { color: MUTED, opacity: 0.45 },
-            data: thinned(all, POINTS).map(({ prior, change }) => [percent(prior), percent(change)]),
+            data: thinned(all, POINTS).map(({ prior, change }) => [
+              percent(prior),
+              percent(change),
+            ]),
           },
           line(
             axis,
@@ -190,7 +253,10 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
             ],
             { width: 1, color: RULE },
           ),
-          ...[(each: (typeof band)[number]) => each.low, (each: (typeof band)[number]) => each.high].map((of) =>
+          ...[
+            (each: (typeof band)[number]) => each.low,
+            (each: (typeof band)[number]) => each.high,
+          ].map((of) =>
             line(
               axis,
               band.map((each) => [percent(each.x), percent(of(each))] as const),

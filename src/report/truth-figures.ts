@@ -23,7 +23,10 @@ export interface ShownSetup {
   readonly trajectories: number;
 }
 
-/** Setups of a run, with the beliefs about questions as they are, without users who have an opinion. @param reader by its id */
+/**
+ * Setups of a run, with the beliefs about questions as they are, without users who have an opinion.
+ * @param reader by its id
+ */
 export const shownSetups = ({ state }: TruthRun, reader?: string): ShownSetup[] =>
   state.setups.map((setup) => {
     const records = state.of(setup, 'plain');
@@ -33,7 +36,13 @@ export const shownSetups = ({ state }: TruthRun, reader?: string): ShownSetup[] 
       const problem = state.problem(record.trajectory.problemId);
       return typeof path === 'string' || problem?.kind !== 'binary'
         ? []
-        : [{ record, path: { ...path, group: groupOfRecord(state, record) }, target: targetOf(problem) }];
+        : [
+            {
+              record,
+              path: { ...path, group: groupOfRecord(state, record) },
+              target: targetOf(problem),
+            },
+          ];
     });
     return { setup, name: setupText(setup), paths, trajectories: records.length };
   });
@@ -47,7 +56,17 @@ export const forecastGroupsOf = (paths: readonly ShownPath[]): string[] =>
   paths.flatMap(({ path, target }) => (target === null ? [] : [groupOf(path)]));
 
 /** Beliefs before the first step, or after the last, of questions whose answer is known. */
-export const forecastsOf = (paths: readonly ShownPath[], which: 'initial' | 'eventual'): Forecast[] =>
+export const forecastsOf = (
+  paths: readonly ShownPath[],
+  which: 'initial' | 'eventual',
+): Forecast[] =>
   paths.flatMap(({ path: { beliefs }, target }) =>
-    target === null ? [] : [{ probability: which === 'initial' ? beliefs[0]! : beliefs.at(-1)!, outcome: target === 1 }],
+    target === null
+      ? []
+      : [
+          {
+            probability: which === 'initial' ? beliefs[0]! : beliefs.at(-1)!,
+            outcome: target === 1,
+          },
+        ],
   );

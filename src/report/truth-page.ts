@@ -1,4 +1,7 @@
-/** report.html of a truth run: one file that opens offline, from truth.json and log.sqlite alone, and what was measured of tokens. */
+/**
+ * report.html of a truth run: one file that opens offline, from truth.json and log.sqlite alone,
+ * and what was measured of tokens.
+ */
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { policyName, readerNamed, whoseBeliefs } from '../truth-seeking/analysis/from-run.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
@@ -10,15 +13,24 @@ import { contents, list, name, section, type Section } from './markup.js';
 import { integritySection, leaves } from './origin-sections.js';
 import { page } from './page.js';
 import { shownSetups } from './truth-figures.js';
-import { beliefSection, differenceSection, resultsSection, trajectorySection, type TokenFigures } from './truth-sections.js';
+import {
+  beliefSection,
+  differenceSection,
+  resultsSection,
+  trajectorySection,
+  type TokenFigures,
+} from './truth-sections.js';
 
 function truthHeader(run: TruthRun, integrity: Integrity): Html {
   const { runId, start, state } = run;
   const { config } = start;
   const { text, tone } = integrityLine(integrity);
   const reliable = !['tampered', 'truncated', 'equivocation'].includes(integrity.outcome);
-  const believed = state.trajectories.filter(({ trajectory: { id } }) => state.readers.some((by) => state.beliefs(id, by) !== null)).length;
-  const card = (value: string, caption: string): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+  const believed = state.trajectories.filter(({ trajectory: { id } }) =>
+    state.readers.some((by) => state.beliefs(id, by) !== null),
+  ).length;
+  const card = (value: string, caption: string): Html =>
+    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
 <h1>${name(policyName(run), 80)} on ${name(config.domain.join(', '), 100)}</h1>
@@ -38,8 +50,18 @@ ${card(whole(state.failures.length), 'questions about which nothing could be sai
 function settingsSection({ start }: TruthRun): Section {
   const { config, ...rest } = start;
   const table = (value: unknown): Html =>
-    list([...leaves(value)].slice(0, 240).map(([key, of]) => [label(key, 60), label(of, 300)] as const));
-  return section('settings', 'Settings and hashes', table(config), html`<h3>What determined the run</h3>`, table(rest));
+    list(
+      [...leaves(value)]
+        .slice(0, 240)
+        .map(([key, of]) => [label(key, 60), label(of, 300)] as const),
+    );
+  return section(
+    'settings',
+    'Settings and hashes',
+    table(config),
+    html`<h3>What determined the run</h3>`,
+    table(rest),
+  );
 }
 
 export interface TruthPageOptions {
@@ -78,8 +100,14 @@ export interface TruthReportOptions {
   readonly signal?: AbortSignal;
 }
 
-/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED, ABORTED */
-export async function writeTruthReport(folder: string, { file, against, tokens, reader, signal }: TruthReportOptions): Promise<number> {
+/**
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_NOT_FOUND, LOG_UNREADABLE,
+ *   WRITE_FAILED, ABORTED
+ */
+export async function writeTruthReport(
+  folder: string,
+  { file, against, tokens, reader, signal }: TruthReportOptions,
+): Promise<number> {
   const run = readTruthRun(folder);
   const other = against === undefined ? null : readTruthRun(against);
   const integrity = await checkLog(folder, () => verifyTruthRun(folder, signal && { signal }));

@@ -1,5 +1,11 @@
-/** Sections of a truth run's page: results, beliefs, single trajectories, and what differs from another run. */
-import { crossRunDifference, type RunDifference } from '../truth-seeking/analysis/run-difference.js';
+/**
+ * Sections of a truth run's page: results, beliefs, single trajectories, and what differs from
+ * another run.
+ */
+import {
+  crossRunDifference,
+  type RunDifference,
+} from '../truth-seeking/analysis/run-difference.js';
 import type { TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
 import type { TokenHeat } from '../truth-seeking/analysis/token-heat.js';
 import { readerText } from '../truth-seeking/analysis/from-run.js';
@@ -17,7 +23,11 @@ import { beliefLineChart, calibrationChart, changeChart } from './truth-charts.j
 import { setupText } from './setup-text.js';
 import { forecastsOf, towardsTruth, type ShownPath, type ShownSetup } from './truth-figures.js';
 
-const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' } as const;
+const DIRECTIONS = {
+  lower: 'lower is better',
+  higher: 'higher is better',
+  zero: 'nearer to 0 is better',
+} as const;
 
 const skippedText = (skipped: Readonly<Record<string, number>>): string =>
   Object.entries(skipped)
@@ -28,7 +38,8 @@ export function resultsSection(run: TruthRun): Section {
   const { results } = run.state;
   const whose = results.map(({ reader }) => (reader ? readerText(run, readerId(reader)) : null));
   const areOwn = whose.every((text) => text === null);
-  if (results.length === 0) return section('results', 'Results', html`<p class="muted">Nothing was scored yet.</p>`);
+  if (results.length === 0)
+    return section('results', 'Results', html`<p class="muted">Nothing was scored yet.</p>`);
   return section(
     'results',
     'Results',
@@ -47,10 +58,20 @@ export function resultsSection(run: TruthRun): Section {
           ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
         ])}</tr>`;
       return [
-        line(shortStrategy(strategy), [signed(value), signedBounds(interval), n], skippedText(skipped)),
+        line(
+          shortStrategy(strategy),
+          [signed(value), signedBounds(interval), n],
+          skippedText(skipped),
+        ),
         ...(slope === null
           ? []
-          : [line(`${shortStrategy(strategy)}, without noise`, [signed(slope.value), openBounds(slope.interval), slope.n], '')]),
+          : [
+              line(
+                `${shortStrategy(strategy)}, without noise`,
+                [signed(slope.value), openBounds(slope.interval), slope.n],
+                '',
+              ),
+            ]),
       ];
     })}</tbody></table></div>`,
     more(ROWS, results.length, 'results'),
@@ -63,7 +84,10 @@ products of different measurements alone.`
   );
 }
 
-/** A strategy with the options that tell it from others; what an analysis has made of its figures follows in brackets. */
+/**
+ * A strategy with the options that tell it from others; what an analysis has made of its figures
+ * follows in brackets.
+ */
 function shortStrategy(config: string): string {
   const [strategy = '', ...made] = config.split(/ (?=\()/);
   const { name: of, ...options } = STRATEGIES.parse(strategy);
@@ -96,7 +120,9 @@ beliefs are right as often as they say.`,
     scored.length > 0 &&
       html`<div class="wide"><table><thead><tr>${heads(['setup', 'n', 'Brier', 'after', 'calibration error', 'after'])}</tr></thead>
 <tbody>${scored.map(({ name: of, paths }) => {
-        const [before, after] = (['initial', 'eventual'] as const).map((which) => calibration(forecastsOf(paths, which), 10)!);
+        const [before, after] = (['initial', 'eventual'] as const).map(
+          (which) => calibration(forecastsOf(paths, which), 10)!,
+        );
         const figures = [before!.brier, after!.brier, before!.error, after!.error].map(decimal);
         return html`<tr>${cells([name(of, 80), forecastsOf(paths, 'eventual').length, ...figures])}</tr>`;
       })}</tbody></table></div>`,
@@ -124,13 +150,23 @@ const coloured = (text: string, side: string, strength: number, title: string): 
 
 const heatMap = ({ tokens }: TokenHeat): Html =>
   html`<h4>log-probability of each token</h4><p class="heat">${tokens.map(({ text, logprob }) =>
-    coloured(text, '', (logprob ?? COLDEST) / COLDEST, logprob === null ? 'never' : logprob.toFixed(2)),
+    coloured(
+      text,
+      '',
+      (logprob ?? COLDEST) / COLDEST,
+      logprob === null ? 'never' : logprob.toFixed(2),
+    ),
   )}</p><p class="note muted">The redder, the less likely: from 0 to ${COLDEST} nats.</p>`;
 
 const evidenceMap = ({ pieces }: TokenEvidence): Html => {
   const most = Math.max(1e-9, ...pieces.map(({ evidence }) => Math.abs(evidence)));
   return html`<h4>what moved the belief</h4><p class="heat">${pieces.map(({ text, evidence }) =>
-    coloured(text, evidence >= 0 ? 'for' : 'against', Math.abs(evidence) / most, decimalChange(evidence)),
+    coloured(
+      text,
+      evidence >= 0 ? 'for' : 'against',
+      Math.abs(evidence) / most,
+      decimalChange(evidence),
+    ),
   )}</p><p class="note muted">Green: towards option 0; red: towards option 1; the strongest word ${decimal(most)}.</p>`;
 };
 
@@ -141,7 +177,12 @@ const CHARACTERS = 4000;
 const bar = (belief: number): Html =>
   html`<span class="belief"><span style="width:${(100 * belief).toFixed(1)}%"></span></span> ${percent(belief)} %`;
 
-function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, tokens: TokenFigures, whose: string | null): Html {
+function trajectoryItem(
+  run: TruthRun,
+  { record, path, target }: ShownPath,
+  tokens: TokenFigures,
+  whose: string | null,
+): Html {
   const { trajectory, setup } = record;
   const problem = run.state.problem(trajectory.problemId);
   const towards = towardsTruth({ record, path, target });
@@ -149,7 +190,8 @@ function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, toke
   const tone = target === null ? 'fair' : last > 0.5 ? 'good' : 'bad';
   const heat = tokens.heat.find(({ trajectoryId }) => trajectoryId === trajectory.id);
   const evidence = tokens.evidence.find(({ trajectoryId }) => trajectoryId === trajectory.id);
-  const shortened = (text: string): string => visible(text.length > CHARACTERS ? `${text.slice(0, CHARACTERS)} …` : text);
+  const shortened = (text: string): string =>
+    visible(text.length > CHARACTERS ? `${text.slice(0, CHARACTERS)} …` : text);
   const options = problem?.kind === 'binary' ? problem.options : null;
   return html`<details class="rollout">
 <summary><span class="kind ${tone}">${percent(first)} → ${percent(last)} %</span><span>${name(setupText(setup), 60)}</span>
@@ -181,11 +223,17 @@ export function trajectorySection(
 ): Section | null {
   const all = setups.flatMap(({ paths }) => paths);
   if (all.length === 0) return null;
-  const measured = new Set([...tokens.heat, ...tokens.evidence].map(({ trajectoryId }) => trajectoryId));
+  const measured = new Set(
+    [...tokens.heat, ...tokens.evidence].map(({ trajectoryId }) => trajectoryId),
+  );
   const first = all.filter(({ path }) => measured.has(path.trajectoryId));
   const others = all.filter(({ path }) => !measured.has(path.trajectoryId));
   const room = Math.max(0, TRAJECTORIES - first.length);
-  const kept = others.filter((_, i) => Math.floor((i * room) / others.length) !== Math.floor(((i - 1) * room) / others.length) || i === 0);
+  const kept = others.filter(
+    (_, i) =>
+      Math.floor((i * room) / others.length) !== Math.floor(((i - 1) * room) / others.length) ||
+      i === 0,
+  );
   const shown = [...first, ...kept.slice(0, room)];
   return section(
     'trajectories',
@@ -201,7 +249,18 @@ export function differenceSection(run: TruthRun, other: TruthRun, reader?: strin
     rows.length === 0
       ? html`<p class="muted">The two have no setup and strategy in common.</p>`
       : html`<div class="wide"><table class="rows"><thead><tr>${heads([
-          ...['strategy', 'setup', 'there', 'here', 'difference', '95 %', 'p', 'adjusted', 'problems', ''],
+          ...[
+            'strategy',
+            'setup',
+            'there',
+            'here',
+            'difference',
+            '95 %',
+            'p',
+            'adjusted',
+            'problems',
+            '',
+          ],
         ])}</tr></thead><tbody>${rows
           .slice(0, ROWS)
           .map(
@@ -211,7 +270,10 @@ export function differenceSection(run: TruthRun, other: TruthRun, reader?: strin
                 name(setupText(setup), 80),
                 decimal(there),
                 decimal(here),
-                decimalChange(change?.difference.value ?? (there === null || here === null ? null : here - there)),
+                decimalChange(
+                  change?.difference.value ??
+                    (there === null || here === null ? null : here - there),
+                ),
                 signedBounds(change?.difference ?? null),
                 change?.difference.p == null ? '–' : pValue(change.difference.p),
                 change?.difference.adjusted == null ? '–' : pValue(change.difference.adjusted),

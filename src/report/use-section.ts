@@ -1,5 +1,14 @@
-/** How to use the adapter of a run, in commands that can be copied. Names are relative to the run folder: the page names no other place. */
-import { adaptedName, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from '../engine/adapter-commands.js';
+/**
+ * How to use the adapter of a run, in commands that can be copied. Names are relative to the run
+ * folder: the page names no other place.
+ */
+import {
+  adaptedName,
+  modelfile,
+  OLLAMA_TEMPLATE,
+  ollamaCommands,
+  serverCommands,
+} from '../engine/adapter-commands.js';
 import { EMBEDDED_MODEL, MODEL_ALIASES } from '../engine/model-aliases.js';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { shellWord } from '../shell-word.js';
@@ -10,23 +19,36 @@ import { trainedBehind } from './trained-behind.js';
 
 const MODEL_FILE = 'MODEL.gguf';
 
-/** As the package takes it; a path, which holds where the run was started, gives way to the stand-in. */
+/**
+ * As the package takes it; a path, which holds where the run was started, gives way to the
+ * stand-in.
+ */
 const modelName = (name: string): string =>
-  name === EMBEDDED_MODEL || Object.hasOwn(MODEL_ALIASES, name) || /^(hf|https?):/.test(name) ? name : MODEL_FILE;
+  name === EMBEDDED_MODEL || Object.hasOwn(MODEL_ALIASES, name) || /^(hf|https?):/.test(name)
+    ? name
+    : MODEL_FILE;
 
-const copyable = (id: string, text: string): Html => html`<pre class="copyable" data-use="${id}">${text}</pre>`;
+const copyable = (id: string, text: string): Html =>
+  html`<pre class="copyable" data-use="${id}">${text}</pre>`;
 
 export function useSection(run: RunRecord): Section | null {
   const { manifest, submission } = run;
-  if (run.end === null || submission?.adapter == null || !/^[0-9a-f]{64}$/.test(submission.adapter)) return null;
+  if (run.end === null || submission?.adapter == null || !/^[0-9a-f]{64}$/.test(submission.adapter))
+    return null;
   const lacking = shortcoming(run);
-  if (lacking !== null) return section('use', 'Using the adapter', html`<p class="fair">${lacking}: there is nothing to use.</p>`);
+  if (lacking !== null)
+    return section(
+      'use',
+      'Using the adapter',
+      html`<p class="fair">${lacking}: there is nothing to use.</p>`,
+    );
   const { model, task, evaluation } = manifest.start;
   const adapter = `adapters/${submission.adapter}.gguf`;
   const [name, { maxTokens }] = [modelName(model.name), evaluation];
   const base = name === EMBEDDED_MODEL ? '' : ` --model ${shellWord(name)}`;
   const behind = trainedBehind(manifest.start);
-  const withTask = behind === null ? '' : ` --task ${task.file === null ? shellWord(task.id) : 'TASK'}`;
+  const withTask =
+    behind === null ? '' : ` --task ${task.file === null ? shellWord(task.id) : 'TASK'}`;
   return section(
     'use',
     'Using the adapter',
@@ -41,7 +63,10 @@ and of other programs this page says nothing.</p>`,
 here${task.file === null ? '' : html`, where TASK stands for the file of ${label(task.id, 60)}`}, <code>npx isopro-native adapters use .
 --for PROGRAM${withTask}</code> writes it for other programs, and the code below for Node, llama-server and Ollama lacks it.</p>`,
     html`<h3>This package</h3>`,
-    copyable('cli', `npx isopro-native generate${base} --adapter .${withTask} --max-tokens ${maxTokens} --prompt "..."`),
+    copyable(
+      'cli',
+      `npx isopro-native generate${base} --adapter .${withTask} --max-tokens ${maxTokens} --prompt "..."`,
+    ),
     html`<h3>Node</h3>`,
     copyable(
       'node',
@@ -59,6 +84,9 @@ await model.dispose();
 <p class="note muted">A file <code>Modelfile</code> in the run folder, and two commands.
 ${OLLAMA_TEMPLATE.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : part))}</p>`,
     copyable('modelfile', modelfile(`./${MODEL_FILE}`, `./${adapter}`)),
-    copyable('ollama', ollamaCommands(adaptedName(MODEL_FILE, submission.adapter), 'Modelfile').join('\n')),
+    copyable(
+      'ollama',
+      ollamaCommands(adaptedName(MODEL_FILE, submission.adapter), 'Modelfile').join('\n'),
+    ),
   );
 }

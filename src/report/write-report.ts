@@ -1,4 +1,7 @@
-/** report.html of a run folder: one file that opens offline, from manifest.json and log.sqlite alone. */
+/**
+ * report.html of a run folder: one file that opens offline, from manifest.json and log.sqlite
+ * alone.
+ */
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkIntegrity, type Integrity } from './integrity.js';
@@ -62,5 +65,11 @@ export async function writeReport(
   const integrity = await checkIntegrity(folder, signal === undefined ? {} : { signal });
   const bytes = Buffer.from(reportHtml(run, integrity));
   await writeFileAtomically(file, [bytes], options.file === undefined ? 'replace' : 'follow');
-  return { file, bytes: bytes.length, runId: run.manifest.runId, integrity, rollouts: run.shown.length };
+  return {
+    file,
+    bytes: bytes.length,
+    runId: run.manifest.runId,
+    integrity,
+    rollouts: run.shown.length,
+  };
 }

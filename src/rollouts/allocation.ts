@@ -20,18 +20,26 @@ export interface AllocationOptions {
 }
 
 /**
- * Problems by tier. What a sample teaches is largest where about half succeed: a tier's part above the floor is
- * proportional to the expectation of p(1 - p) under Beta(1 + passed, 1 + failed), which is ab / ((a + b)(a + b + 1)), so that
- * solved and hopeless tiers fade as the evidence grows. Rounded by largest remainders, ties by the order of the tiers.
+ * Problems by tier. What a sample teaches is largest where about half succeed: a tier's part above
+ * the floor is proportional to the expectation of p(1 - p) under Beta(1 + passed, 1 + failed),
+ * which is ab / ((a + b)(a + b + 1)), so that solved and hopeless tiers fade as the evidence grows.
+ * Rounded by largest remainders, ties by the order of the tiers.
  */
-export function allocate({ tiers, problems, records, floor }: AllocationOptions): Map<string, number> {
+export function allocate({
+  tiers,
+  problems,
+  records,
+  floor,
+}: AllocationOptions): Map<string, number> {
   const interest = tiers.map((tier) => {
     const { passed, failed } = records.get(tier) ?? { passed: 0, failed: 0 };
     const [a, b] = [1 + passed, 1 + failed];
     return (a * b) / ((a + b) * (a + b + 1));
   });
   const total = interest.reduce((sum, value) => sum + value, 0);
-  const shares = interest.map((value) => problems * (floor / tiers.length + (1 - floor) * (value / total)));
+  const shares = interest.map(
+    (value) => problems * (floor / tiers.length + (1 - floor) * (value / total)),
+  );
   const counts = shares.map(Math.floor);
   const left = problems - counts.reduce((sum, value) => sum + value, 0);
   const byRemainder = shares

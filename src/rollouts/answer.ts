@@ -1,4 +1,7 @@
-/** The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every evaluation and the judge take it. */
+/**
+ * The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every
+ * evaluation and the judge take it.
+ */
 import {
   hasRoom,
   sampleFrom,
@@ -11,7 +14,14 @@ import {
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { problemNamed } from '../tasks/problem-named.js';
-import type { ChatMessage, FinishReason, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import type {
+  ChatMessage,
+  FinishReason,
+  Judgement,
+  OpenTask,
+  Problem,
+  PromptStyle,
+} from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply>
@@ -20,7 +30,10 @@ export interface AnswerRequest<R extends Reply = Reply>
   readonly task: Pick<OpenTask, 'judge' | 'turns' | 'step' | 'stop'>;
   readonly plan: readonly PlannedProblem[];
   readonly prompt: (problem: Problem) => Promise<readonly ChatMessage[]>;
-  /** What each first reply begins with, as if the model had said it; its tokens must be those that the model would have said it in. */
+  /**
+   * What each first reply begins with, as if the model had said it; its tokens must be those that
+   * the model would have said it in.
+   */
   readonly opening?: string;
   readonly temperature: number;
   /** Default 1. */
@@ -28,7 +41,10 @@ export interface AnswerRequest<R extends Reply = Reply>
   readonly maxSequences: number;
 }
 
-/** How the problems of a task are asked and sampled: by the settings of a run, for it and for whoever measures before it. */
+/**
+ * How the problems of a task are asked and sampled: by the settings of a run, for it and for
+ * whoever measures before it.
+ */
 export const samplingOf = <T extends Pick<OpenTask, 'prompt'>>(
   task: T,
   {
@@ -36,7 +52,9 @@ export const samplingOf = <T extends Pick<OpenTask, 'prompt'>>(
     temperature,
     topP,
     maxTokens,
-  }: Required<Pick<AnswerRequest, 'maxTokens' | 'temperature' | 'topP'>> & { readonly style: PromptStyle },
+  }: Required<Pick<AnswerRequest, 'maxTokens' | 'temperature' | 'topP'>> & {
+    readonly style: PromptStyle;
+  },
   maxSequences: number,
 ) => ({
   task,
@@ -56,7 +74,9 @@ export interface Turn<R extends Reply = Reply> {
 }
 
 /** The reply that ended an episode, and how the episode ended. */
-export type LastReply<R extends Reply = Reply> = Omit<R, 'finish'> & { readonly finish: FinishReason };
+export type LastReply<R extends Reply = Reply> = Omit<R, 'finish'> & {
+  readonly finish: FinishReason;
+};
 
 export interface JudgedReply<R extends Reply = Reply> {
   readonly problem: Problem;
@@ -64,7 +84,10 @@ export interface JudgedReply<R extends Reply = Reply> {
   readonly messages: SamplePrompt['messages'];
   /** The replies of the episode before the one that ended it. */
   readonly earlier: readonly Turn<R>[];
-  /** `promptIndex` is the place in the plan, `sampleIndex` that of its seed; `text` begins with the opening. */
+  /**
+   * `promptIndex` is the place in the plan, `sampleIndex` that of its seed; `text` begins with the
+   * opening.
+   */
   readonly rollout: LastReply<R>;
   readonly judgement: Judgement;
 }
@@ -90,25 +113,47 @@ interface Round<R extends Reply> {
 /** Of an episode that goes on. */
 function nextTurn<R extends Reply>(problem: Problem, asked: Asked<R>): Round<R> {
   const { seed, messages, earlier, ids } = asked;
-  const turnSeed = deriveSeed({ runSeed: seed, purpose: 'turn', iteration: earlier.length, problemId: problem.id, sample: 0 });
-  return { prompt: { id: problem.id, messages, seeds: [turnSeed], ...(ids === undefined ? {} : { ids }) }, asked: [asked] };
+  const turnSeed = deriveSeed({
+    runSeed: seed,
+    purpose: 'turn',
+    iteration: earlier.length,
+    problemId: problem.id,
+    sample: 0,
+  });
+  return {
+    prompt: { id: problem.id, messages, seeds: [turnSeed], ...(ids === undefined ? {} : { ids }) },
+    asked: [asked],
+  };
 }
 
 /**
- * Asks for the whole plan in one request and judges each reply while the others go on. Episodes of several turns go on together, in a
- * request a turn; one whose next turn has no room in the context ends, and is judged as one that was cut off.
- * @param take is given the judged replies in the order in which they finished; where it throws, the generation ends
- * @throws IsoproError as sampleFrom, OpenTask.prompt and OpenTask.step; what the back end and `take` throw
+ * Asks for the whole plan in one request and judges each reply while the others go on. Episodes of
+ * several turns go on together, in a request a turn; one whose next turn has no room in the context
+ * ends, and is judged as one that was cut off.
+ * @param take is given the judged replies in the order in which they finished; where it throws, the
+ *   generation ends
+ * @throws IsoproError as sampleFrom, OpenTask.prompt and OpenTask.step; what the back end and
+ *   `take` throw
  */
-export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (reply: JudgedReply<R>) => void): Promise<void> {
+export async function answer<R extends Reply>(
+  request: AnswerRequest<R>,
+  take: (reply: JudgedReply<R>) => void,
+): Promise<void> {
   const { plan, prompt, opening = '', onProgress } = request;
   let round: Round<R>[] = [];
   for (const [promptIndex, { problem, seeds }] of plan.entries()) {
     const messages = await prompt(problem);
-    const begun: readonly ChatMessage[] = opening === '' ? messages : [...messages, { role: 'assistant', content: opening }];
+    const begun: readonly ChatMessage[] =
+      opening === '' ? messages : [...messages, { role: 'assistant', content: opening }];
     round.push({
       prompt: { id: problem.id, messages: begun, seeds },
-      asked: seeds.map((seed, sampleIndex) => ({ promptIndex, sampleIndex, seed, messages, earlier: [] })),
+      asked: seeds.map((seed, sampleIndex) => ({
+        promptIndex,
+        sampleIndex,
+        seed,
+        messages,
+        earlier: [],
+      })),
     });
   }
   let before: SampleProgress = { finished: 0, total: 0, promptTokens: 0, sampledTokens: 0 };
@@ -123,7 +168,11 @@ export async function answer<R extends Reply>(request: AnswerRequest<R>, take: (
       };
       onProgress?.(before);
     };
-    const open = await askRound({ ...request, ...(onProgress === undefined ? {} : { onProgress: report }) }, round, take);
+    const open = await askRound(
+      { ...request, ...(onProgress === undefined ? {} : { onProgress: report }) },
+      round,
+      take,
+    );
     open.sort((a, b) => a.promptIndex - b.promptIndex || a.sampleIndex - b.sampleIndex);
     round = open.map((asked) => nextTurn(plan[asked.promptIndex]!.problem, asked));
   }
@@ -135,7 +184,16 @@ async function askRound<R extends Reply>(
   round: readonly Round<R>[],
   take: (reply: JudgedReply<R>) => void,
 ): Promise<Asked<R>[]> {
-  const { backend, task, plan, opening = '', temperature, topP = 1, maxTokens, maxSequences } = request;
+  const {
+    backend,
+    task,
+    plan,
+    opening = '',
+    temperature,
+    topP = 1,
+    maxTokens,
+    maxSequences,
+  } = request;
   const { adapter, grammar, signal, onProgress } = request;
   const open: Asked<R>[] = [];
   const failed = new AbortController();
@@ -144,7 +202,11 @@ async function askRound<R extends Reply>(
   let over = false;
 
   /** The verdict on an episode that a reply ends, or the episode as it goes on. */
-  const decide = async (messages: SamplePrompt['messages'], sample: Asked<R>, reply: R): Promise<JudgedReply<R> | Asked<R>> => {
+  const decide = async (
+    messages: SamplePrompt['messages'],
+    sample: Asked<R>,
+    reply: R,
+  ): Promise<JudgedReply<R> | Asked<R>> => {
     const { promptIndex, earlier } = sample;
     const { problem } = plan[promptIndex]!;
     const before = earlier.map((turn) => turn.reply.text);
@@ -153,11 +215,15 @@ async function askRound<R extends Reply>(
       const said = await task.step(problem, [...before, reply.text]);
       if (said !== null) {
         const next = goingOn(backend, sample, reply, said);
-        if (next.ids === undefined || hasRoom(next.ids.length, maxTokens, backend.contextTokens)) return next;
+        if (next.ids === undefined || hasRoom(next.ids.length, maxTokens, backend.contextTokens))
+          return next;
         rollout = { ...reply, finish: 'context' };
       }
     }
-    const judgement = await task.judge(problem, rollout.text, rollout.finish, { signal: cancelled, earlier: before });
+    const judgement = await task.judge(problem, rollout.text, rollout.finish, {
+      signal: cancelled,
+      earlier: before,
+    });
     return { problem, messages, earlier, rollout, judgement };
   };
   const replies = sampleFrom(backend, {
@@ -177,7 +243,12 @@ async function askRound<R extends Reply>(
       const sample = asked[reply.sampleIndex]!;
       const { promptIndex, sampleIndex, earlier } = sample;
       const text = earlier.length === 0 ? opening + reply.text : reply.text;
-      const deciding = decide(prompt.messages, sample, { ...reply, promptIndex, sampleIndex, text });
+      const deciding = decide(prompt.messages, sample, {
+        ...reply,
+        promptIndex,
+        sampleIndex,
+        text,
+      });
       taken = Promise.all([deciding, taken]).then(([decided]) => {
         if (over) return;
         if ('judgement' in decided) take(decided);
@@ -189,13 +260,21 @@ async function askRound<R extends Reply>(
     return open;
   } catch (error) {
     if (failed.signal.aborted) await taken; // throws what went wrong first
-    throw namingProblem(error, (index) => ({ ...round[index]!.prompt, ...plan[round[index]!.asked[0]!.promptIndex]! }));
+    throw namingProblem(error, (index) => ({
+      ...round[index]!.prompt,
+      ...plan[round[index]!.asked[0]!.promptIndex]!,
+    }));
   } finally {
     over = true; // a verdict that comes later is nobody's
   }
 }
 
-function goingOn<R extends Reply>(backend: Backend<R>, sample: Asked<R>, reply: R, content: string): Asked<R> {
+function goingOn<R extends Reply>(
+  backend: Backend<R>,
+  sample: Asked<R>,
+  reply: R,
+  content: string,
+): Asked<R> {
   const { messages, earlier } = sample;
   const said: ChatMessage = { role: 'user', content };
   const saidIds = reply.tokenIds === undefined ? undefined : backend.renderTurn?.(messages, said);
@@ -203,16 +282,28 @@ function goingOn<R extends Reply>(backend: Backend<R>, sample: Asked<R>, reply: 
     ...sample,
     messages: [...messages, { role: 'assistant', content: reply.text }, said],
     earlier: [...earlier, { reply, said: content, ...(saidIds === undefined ? {} : { saidIds }) }],
-    ...(saidIds === undefined ? {} : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) }),
+    ...(saidIds === undefined
+      ? {}
+      : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) }),
   };
 }
 
-/** Of a prompt that has no room in the context: the problem that it asks, in the place of its number in the request. */
-function namingProblem(error: unknown, asked: (index: number) => { readonly problem: Problem } & Pick<SamplePrompt, 'messages'>): unknown {
+/**
+ * Of a prompt that has no room in the context: the problem that it asks, in the place of its number
+ * in the request.
+ */
+function namingProblem(
+  error: unknown,
+  asked: (index: number) => { readonly problem: Problem } & Pick<SamplePrompt, 'messages'>,
+): unknown {
   if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') return error;
   const [, index, rest] = /^prompt (\d+) (has .*)$/s.exec(error.message) ?? [];
   if (index === undefined) return error;
   const { problem, messages } = asked(Number(index));
   const { remedy } = error;
-  return new IsoproError('CONTEXT_OVERFLOW', `the prompt of ${problemNamed(problem, messages)} ${rest}`, { cause: error, remedy });
+  return new IsoproError(
+    'CONTEXT_OVERFLOW',
+    `the prompt of ${problemNamed(problem, messages)} ${rest}`,
+    { cause: error, remedy },
+  );
 }

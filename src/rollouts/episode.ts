@@ -1,7 +1,12 @@
-/** Episodes: what a model was told and what it said, in order, as the exact token ids. Nothing is tokenised again. */
+/**
+ * Episodes: what a model was told and what it said, in order, as the exact token ids. Nothing is
+ * tokenised again.
+ */
 
 export interface Segment {
-  /** Who speaks. `user` is all that the model is told, with what its chat template puts around that. */
+  /**
+   * Who speaks. `user` is all that the model is told, with what its chat template puts around that.
+   */
   readonly role: 'user' | 'assistant';
   readonly ids: Int32Array;
   /** Drawn from the model: what log-probabilities are of, and what a loss is taken over. */
@@ -16,14 +21,20 @@ export const exchange = (promptIds: Int32Array, replyIds: Int32Array): Episode =
   { role: 'assistant', ids: replyIds, sampled: true },
 ];
 
-/** A reply that did not end the episode: its ids, and those that stand between it and the next one. */
+/**
+ * A reply that did not end the episode: its ids, and those that stand between it and the next one.
+ */
 interface Exchange {
   readonly replyIds: Int32Array;
   readonly saidIds: Int32Array;
 }
 
 /** @param earlier turns before the last reply */
-export const episodeOf = (promptIds: Int32Array, earlier: readonly Exchange[], replyIds: Int32Array): Episode => {
+export const episodeOf = (
+  promptIds: Int32Array,
+  earlier: readonly Exchange[],
+  replyIds: Int32Array,
+): Episode => {
   const told = [promptIds, ...earlier.map(({ saidIds }) => saidIds)];
   const replies = [...earlier.map((turn) => turn.replyIds), replyIds];
   return told.flatMap((ids, i) => exchange(ids, replies[i]!));

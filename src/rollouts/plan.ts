@@ -15,7 +15,10 @@ export interface PlanOptions {
   /** Problems by tier. */
   readonly counts: ReadonlyMap<string, number>;
   readonly samples: number;
-  /** What is not drawn, such as every evaluation set. `find` says null of a problem that is none of it. */
+  /**
+   * What is not drawn, such as every evaluation set. `find` says null of a problem that is none of
+   * it.
+   */
   readonly excluded?: { find(problem: Problem): Promise<string | null> };
 }
 
@@ -24,15 +27,26 @@ const MAX_DRAWS = 100;
 const MOST_TIMES = 10;
 
 /**
- * Draws the problems, tier by tier; one that is excluded or was drawn already in this iteration is passed over. Rows are drawn until there
- * are no more: without putting any back, in an order from the seed of the first draw. Else each draw's seed comes from (run seed,
- * 'problem', iteration, tier, number of the draw), and there are at most so many that a task with few problems still ends.
+ * Draws the problems, tier by tier; one that is excluded or was drawn already in this iteration is
+ * passed over. Rows are drawn until there are no more: without putting any back, in an order from
+ * the seed of the first draw. Else each draw's seed comes from (run seed, 'problem', iteration,
+ * tier, number of the draw), and there are at most so many that a task with few problems still
+ * ends.
  */
-export async function planRollouts({ task, runSeed, iteration, counts, samples, excluded }: PlanOptions): Promise<PlannedProblem[]> {
+export async function planRollouts({
+  task,
+  runSeed,
+  iteration,
+  counts,
+  samples,
+  excluded,
+}: PlanOptions): Promise<PlannedProblem[]> {
   const planned: PlannedProblem[] = [];
   for (const [tier, wanted] of counts) {
-    const seedOf = (draw: number): bigint => deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw });
-    const rows = task.rows === undefined ? null : new Random(seedOf(0)).shuffle(task.rows.trained(tier));
+    const seedOf = (draw: number): bigint =>
+      deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw });
+    const rows =
+      task.rows === undefined ? null : new Random(seedOf(0)).shuffle(task.rows.trained(tier));
     let draws = rows?.length ?? wanted + MAX_DRAWS;
     const most = rows?.length ?? MOST_TIMES * draws;
     const seen = new Set<string>();

@@ -35,7 +35,10 @@ export interface SampledGroups {
 }
 
 /** @throws IsoproError BACKEND_INCAPABLE where it has turns whose ids the back end does not give */
-export function judgedRollout({ identity }: Backend, { earlier, rollout, judgement }: JudgedReply<TokenReply>): JudgedRollout {
+export function judgedRollout(
+  { identity }: Backend,
+  { earlier, rollout, judgement }: JudgedReply<TokenReply>,
+): JudgedRollout {
   const { promptIds, ...last } = rollout;
   const exchanges = earlier.map(({ reply, saidIds }) => {
     if (saidIds === undefined)
@@ -51,7 +54,9 @@ export function judgedRollout({ identity }: Backend, { earlier, rollout, judgeme
     seed: replies[0]!.seed,
     tokenIds: Int32Array.from(replies.flatMap(({ tokenIds }) => [...tokenIds])),
     logprobs: Float32Array.from(replies.flatMap(({ logprobs }) => [...logprobs])),
-    sampledLogprobs: Float32Array.from(replies.flatMap(({ sampledLogprobs }) => [...sampledLogprobs])),
+    sampledLogprobs: Float32Array.from(
+      replies.flatMap(({ sampledLogprobs }) => [...sampledLogprobs]),
+    ),
     episode: episodeOf(earlier[0]?.reply.promptIds ?? promptIds, exchanges, last.tokenIds),
     earlier: earlier.map(({ reply, said }) => ({ text: reply.text, said })),
     verdict: judgement.verdict,
@@ -63,7 +68,11 @@ export function judgedRollout({ identity }: Backend, { earlier, rollout, judgeme
  * Groups in the order of the plan, each of at least one sample.
  * @throws IsoproError BACKEND_INCAPABLE where the replies could not be learned from; as answer
  */
-export async function sampleRollouts({ backend, onVerdict, ...request }: SampleOptions): Promise<SampledGroups> {
+export async function sampleRollouts({
+  backend,
+  onVerdict,
+  ...request
+}: SampleOptions): Promise<SampledGroups> {
   const judged: JudgedRollout[][] = request.plan.map(() => []);
   let [promptTokens, sampledTokens] = [0, 0];
   await answer({ ...request, backend: trainable(backend) }, (reply) => {
@@ -74,5 +83,9 @@ export async function sampleRollouts({ backend, onVerdict, ...request }: SampleO
     of[rollout.sampleIndex] = rollout;
     onVerdict?.(reply.problem, rollout.verdict);
   });
-  return { groups: request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! })), promptTokens, sampledTokens };
+  return {
+    groups: request.plan.map(({ problem }, i) => ({ problem, rollouts: judged[i]! })),
+    promptTokens,
+    sampledTokens,
+  };
 }

@@ -1,4 +1,7 @@
-/** Which of thousands of rollouts a reader gets to see: the same number of every tier, iteration and verdict, as far as there are any. */
+/**
+ * Which of thousands of rollouts a reader gets to see: the same number of every tier, iteration and
+ * verdict, as far as there are any.
+ */
 
 export interface RolloutPlace {
   readonly gseq: number;
@@ -7,7 +10,10 @@ export interface RolloutPlace {
   readonly verdict: string;
 }
 
-/** Numbers of the chosen records, ascending. Within a stratum they lie evenly apart in the order of the log. */
+/**
+ * Numbers of the chosen records, ascending. Within a stratum they lie evenly apart in the order of
+ * the log.
+ */
 export function chooseRollouts(places: readonly RolloutPlace[], limit: number): number[] {
   const strata = new Map<string, number[]>();
   for (const { gseq, iteration, tier, verdict } of places) {
@@ -17,7 +23,8 @@ export function chooseRollouts(places: readonly RolloutPlace[], limit: number): 
     else stratum.push(gseq);
   }
   let lists = [...strata].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, list]) => list);
-  if (lists.length > limit) lists = Array.from({ length: limit }, (_, i) => lists[Math.floor((i * lists.length) / limit)]!);
+  if (lists.length > limit)
+    lists = Array.from({ length: limit }, (_, i) => lists[Math.floor((i * lists.length) / limit)]!);
   const quotas = lists.map(() => 0);
   for (
     let left = Math.min(
@@ -33,6 +40,11 @@ export function chooseRollouts(places: readonly RolloutPlace[], limit: number): 
     }
   }
   return lists
-    .flatMap((list, i) => Array.from({ length: quotas[i]! }, (_, k) => list[Math.floor(((k + 0.5) * list.length) / quotas[i]!)]!))
+    .flatMap((list, i) =>
+      Array.from(
+        { length: quotas[i]! },
+        (_, k) => list[Math.floor(((k + 0.5) * list.length) / quotas[i]!)]!,
+      ),
+    )
     .sort((a, b) => a - b);
 }

@@ -2,8 +2,21 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { ofSameProblems, outcomesUnder } from './derived.js';
-import { changeOfMean, mcnemarExact, READINGS, type Interval, type Rates, type Reading, type TierChange } from '../statistics/index.js';
-import { testEvaluation, type LoggedEvaluation, type RunRecord, type TierInfo } from './read-run.js';
+import {
+  changeOfMean,
+  mcnemarExact,
+  READINGS,
+  type Interval,
+  type Rates,
+  type Reading,
+  type TierChange,
+} from '../statistics/index.js';
+import {
+  testEvaluation,
+  type LoggedEvaluation,
+  type RunRecord,
+  type TierInfo,
+} from './read-run.js';
 
 export interface PairedCounts {
   /** Problems with a verdict on both sides. */
@@ -11,14 +24,18 @@ export interface PairedCounts {
   /** Problems that fail before and pass after, and the other way round. */
   readonly gained: number;
   readonly lost: number;
-  /** Two-sided: of a tier McNemar's, exact; of the mean that of its change, which is McNemar's where all problems weigh alike. */
+  /**
+   * Two-sided: of a tier McNemar's, exact; of the mean that of its change, which is McNemar's where
+   * all problems weigh alike.
+   */
   readonly p: number;
 }
 
 export interface Comparison extends PairedCounts {
   /**
-   * Mean over tiers (a group counting as one) of the difference in accuracy, with the 95 % interval that excludes 0 exactly where p is
-   * below 0.05; null where a tier has no pair, and p is then McNemar's over all problems.
+   * Mean over tiers (a group counting as one) of the difference in accuracy, with the 95 % interval
+   * that excludes 0 exactly where p is below 0.05; null where a tier has no pair, and p is then
+   * McNemar's over all problems.
    */
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** By tier and by group, not adjusted for their number. */
@@ -32,7 +49,10 @@ export const LEVEL = 0.05;
 /** What a comparison says of the mean. */
 export type Finding = 'better' | 'worse' | 'chance';
 
-/** By the sign of the difference of the means and its p; how many problems were gained and lost decides nothing. */
+/**
+ * By the sign of the difference of the means and its p; how many problems were gained and lost
+ * decides nothing.
+ */
 export function findingOf({ difference, p }: Pick<Comparison, 'difference' | 'p'>): Finding {
   if (difference === null || difference.mean === 0 || p >= LEVEL) return 'chance';
   return difference.mean > 0 ? 'better' : 'worse';
@@ -51,11 +71,20 @@ function counts(changes: readonly Change[]): PairedCounts {
 type Compared = Pick<LoggedEvaluation, 'outcomes' | 'setSha256' | 'formed' | 'lenient'>;
 
 /** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
-export function compareEvaluations(before: Compared, after: Compared, tiers: readonly TierInfo[]): Comparison {
+export function compareEvaluations(
+  before: Compared,
+  after: Compared,
+  tiers: readonly TierInfo[],
+): Comparison {
   const readings = READINGS.flatMap((reading) => {
     const [was, is] = [outcomesUnder(before, reading), outcomesUnder(after, reading)];
     if (was === null || is === null) return [];
-    return [[reading, compareOutcomes({ ...before, outcomes: was }, { ...after, outcomes: is }, tiers)] as const];
+    return [
+      [
+        reading,
+        compareOutcomes({ ...before, outcomes: was }, { ...after, outcomes: is }, tiers),
+      ] as const,
+    ];
   });
   return { ...compareOutcomes(before, after, tiers), readings: Object.fromEntries(readings) };
 }
@@ -67,7 +96,11 @@ function compareOutcomes(
 ): Omit<Comparison, 'readings'> {
   const now = new Map(after.outcomes.map(([problemId, , kind]) => [problemId, kind]));
   const missing = before.outcomes.filter(([problemId]) => !now.has(problemId)).length;
-  if (before.setSha256 !== after.setSha256 || missing > 0 || before.outcomes.length !== after.outcomes.length) {
+  if (
+    before.setSha256 !== after.setSha256 ||
+    missing > 0 ||
+    before.outcomes.length !== after.outcomes.length
+  ) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
       `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
@@ -83,7 +116,8 @@ function compareOutcomes(
   }
   const groupOf = (tier: string): string => tiers.find(({ id }) => id === tier)?.group ?? tier;
   const slots = new Map<string, string[]>();
-  for (const tier of changes.keys()) slots.set(groupOf(tier), [...(slots.get(groupOf(tier)) ?? []), tier]);
+  for (const tier of changes.keys())
+    slots.set(groupOf(tier), [...(slots.get(groupOf(tier)) ?? []), tier]);
   const byTier = dictionary<PairedCounts>();
   const tierChanges: TierChange[] = [];
   for (const [slot, members] of slots) {
@@ -94,31 +128,50 @@ function compareOutcomes(
     byTier[slot] = counts(members.flatMap((member) => changes.get(member)!));
   }
   const over = counts([...changes.values()].flat());
-  if (tierChanges.length === 0 || tierChanges.some(({ n }) => n === 0)) return { ...over, difference: null, byTier };
+  if (tierChanges.length === 0 || tierChanges.some(({ n }) => n === 0))
+    return { ...over, difference: null, byTier };
   const { p, ...difference } = changeOfMean(tierChanges);
   return { ...over, p, difference, byTier };
 }
 
-/** Before and after on the test problems; null until both are there, or where they are not of the same problems. */
+/**
+ * Before and after on the test problems; null until both are there, or where they are not of the
+ * same problems.
+ */
 export function testComparison(run: RunRecord): Comparison | null {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
-  if (before === null || after === null || before.setSha256 !== after.setSha256 || !ofSameProblems(before, after)) return null;
+  if (
+    before === null ||
+    after === null ||
+    before.setSha256 !== after.setSha256 ||
+    !ofSameProblems(before, after)
+  )
+    return null;
   return compareEvaluations(before, after, run.tiers);
 }
 
 /**
- * What a comparison says beside two printed means. Those are over all decided replies, and may differ from those over the problems that
- * were decided twice, which are what is tested: where their changes point to different sides, neither is a claim.
+ * What a comparison says beside two printed means. Those are over all decided replies, and may
+ * differ from those over the problems that were decided twice, which are what is tested: where
+ * their changes point to different sides, neither is a claim.
  */
-export function findingBeside([before, after]: readonly [number, number], comparison: Pick<Comparison, 'difference' | 'p'>): Finding {
+export function findingBeside(
+  [before, after]: readonly [number, number],
+  comparison: Pick<Comparison, 'difference' | 'p'>,
+): Finding {
   const printed = Math.sign(after - before);
   return printed === Math.sign(comparison.difference?.mean ?? 0) ? findingOf(comparison) : 'chance';
 }
 
 /** What came of a run on the test problems; null until there is a comparison. */
 export function testFinding(run: RunRecord, comparison = testComparison(run)): Finding | null {
-  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
-  return comparison === null || before == null || after == null ? null : findingBeside([before, after], comparison);
+  const [before, after] = [
+    testEvaluation(run, 'before')?.summary.mean,
+    testEvaluation(run, 'after')?.summary.mean,
+  ];
+  return comparison === null || before == null || after == null
+    ? null
+    : findingBeside([before, after], comparison);
 }
 
 /** `constrained`: accuracy under the grammar of answers, of replies of its own. */
@@ -135,9 +188,14 @@ export interface TestRate {
 
 /** Those that a run has. */
 export function testRates(run: RunRecord): TestRate[] {
-  const [before, after] = [testEvaluation(run, 'before')?.summary, testEvaluation(run, 'after')?.summary];
+  const [before, after] = [
+    testEvaluation(run, 'before')?.summary,
+    testEvaluation(run, 'after')?.summary,
+  ];
   const comparison = testComparison(run);
-  const [was, is] = (['before', 'after'] as const).map((when) => run.constrained.find((each) => each.when === when));
+  const [was, is] = (['before', 'after'] as const).map((when) =>
+    run.constrained.find((each) => each.when === when),
+  );
   const rates = READINGS.map(
     (name): TestRate => ({
       name,
@@ -146,8 +204,17 @@ export function testRates(run: RunRecord): TestRate[] {
       change: comparison?.readings[name] ?? null,
     }),
   );
-  const paired = was !== undefined && is !== undefined && was.setSha256 === is.setSha256 && ofSameProblems(was, is);
+  const paired =
+    was !== undefined &&
+    is !== undefined &&
+    was.setSha256 === is.setSha256 &&
+    ofSameProblems(was, is);
   const change = paired ? compareEvaluations(was, is, run.tiers) : null;
-  rates.push({ name: 'constrained', before: was?.summary ?? null, after: is?.summary ?? null, change });
+  rates.push({
+    name: 'constrained',
+    before: was?.summary ?? null,
+    after: is?.summary ?? null,
+    change,
+  });
   return rates.filter((rate) => rate.before !== null || rate.after !== null);
 }

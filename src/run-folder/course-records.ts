@@ -1,6 +1,7 @@
 /**
- * Records of a run's course: which layers are trained, the adapter's states, gates, checkpoints, the submission and the end. Their order in
- * the log is the order in which things happened; docs/run-folder.md says what must come before what.
+ * Records of a run's course: which layers are trained, the adapter's states, gates, checkpoints,
+ * the submission and the end. Their order in the log is the order in which things happened;
+ * docs/run-folder.md says what must come before what.
  */
 import { z } from 'zod';
 import { dictionary } from '../dictionary.js';
@@ -26,7 +27,12 @@ export const adapterTargets = (
 
 /** The same with a part of its strength. */
 export const weakened = (of: AdapterTargets, strength: number): AdapterTargets =>
-  dictionary(Object.entries(of).map(([module, { rank, scale }]) => [module, { rank, scale: scale * strength }]));
+  dictionary(
+    Object.entries(of).map(([module, { rank, scale }]) => [
+      module,
+      { rank, scale: scale * strength },
+    ]),
+  );
 
 export const layers = z.object({
   kind: z.literal('layers'),
@@ -40,25 +46,49 @@ export const layers = z.object({
 /** Metrics: the layers that are trained, chosen before the first step. */
 export type LayersRecord = z.infer<typeof layers>;
 
-export const adapterState = z.object({ kind: z.literal('adapter_state'), iteration, digest: sha256, targets });
+export const adapterState = z.object({
+  kind: z.literal('adapter_state'),
+  iteration,
+  digest: sha256,
+  targets,
+});
 /**
- * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate name. The first one precedes the first
- * step.
+ * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate
+ * name. The first one precedes the first step.
  */
 export type AdapterState = z.infer<typeof adapterState>;
 
-export const gate = z.object({ kind: z.literal('gate'), iteration, cause: z.string().min(1).max(1000), restored: sha256 });
-/** Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no obligation. */
+export const gate = z.object({
+  kind: z.literal('gate'),
+  iteration,
+  cause: z.string().min(1).max(1000),
+  restored: sha256,
+});
+/**
+ * Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no
+ * obligation.
+ */
 export type Gate = z.infer<typeof gate>;
 
 const stage = z.enum(['prepared', 'iteration', 'submitted']);
-export const checkpoint = z.object({ kind: z.literal('checkpoint'), stage, iteration, digest: sha256 });
-/** Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live records under a signed head name. */
+export const checkpoint = z.object({
+  kind: z.literal('checkpoint'),
+  stage,
+  iteration,
+  digest: sha256,
+});
+/**
+ * Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live
+ * records under a signed head name.
+ */
 export type CheckpointNamed = z.infer<typeof checkpoint>;
 
 export const keptReplies = z.object({
   kind: z.literal('kept_replies'),
-  /** Records of the log up to the checkpoint that the run goes on from; 1 before there is one. It names the file. */
+  /**
+   * Records of the log up to the checkpoint that the run goes on from; 1 before there is one. It
+   * names the file.
+   */
   after: z.int().min(1),
   replies: z.int().min(0),
   /** Of the file's beginning, with their SHA-256. */
@@ -66,13 +96,17 @@ export const keptReplies = z.object({
   sha256,
 });
 /**
- * Metrics: finished replies that lie in a file beside the log, so that they need not be sampled again after an interruption. They count as
- * far as such a record under a signed head names them.
+ * Metrics: finished replies that lie in a file beside the log, so that they need not be sampled
+ * again after an interruption. They count as far as such a record under a signed head names them.
  */
 export type KeptRepliesNamed = z.infer<typeof keptReplies>;
 
 const text = z.string().max(1000);
-export const refusedCheckpoint = z.object({ kind: z.literal('refused_checkpoint'), name: text, reason: text });
+export const refusedCheckpoint = z.object({
+  kind: z.literal('refused_checkpoint'),
+  name: text,
+  reason: text,
+});
 /** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
 export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
 
@@ -85,10 +119,16 @@ const restraint = z.object({
     .max(100)
     .readonly(),
 });
-export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets, restraint: restraint.optional() });
+export const submission = z.object({
+  kind: z.literal('submission'),
+  adapter: sha256.nullable(),
+  targets,
+  restraint: restraint.optional(),
+});
 /**
- * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit to forgetting `restraint` says how strong it is
- * in that file; the scales of `targets` are those of the file.
+ * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit to
+ * forgetting `restraint` says how strong it is in that file; the scales of `targets` are those of
+ * the file.
  */
 export type Submission = z.infer<typeof submission>;
 
@@ -117,18 +157,28 @@ export const sessionEnd = z.object({
   /** Of the submitted adapter. */
   adapterIteration: iteration,
 });
-/** Control: what a run says of itself in the record that ends its session; the log's own members stand beside these. */
+/**
+ * Control: what a run says of itself in the record that ends its session; the log's own members
+ * stand beside these.
+ */
 export type SessionEnd = z.infer<typeof sessionEnd>;
 
-export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord => recordOf('metrics', layers, value);
-export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord => recordOf('metrics', adapterState, value);
-export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord => recordOf('metrics', checkpoint, value);
-export const keptRepliesRecord = (value: Omit<KeptRepliesNamed, 'kind'>): NewRunRecord => recordOf('metrics', keptReplies, value);
+export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord =>
+  recordOf('metrics', layers, value);
+export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord =>
+  recordOf('metrics', adapterState, value);
+export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord =>
+  recordOf('metrics', checkpoint, value);
+export const keptRepliesRecord = (value: Omit<KeptRepliesNamed, 'kind'>): NewRunRecord =>
+  recordOf('metrics', keptReplies, value);
 export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord =>
   recordOf('metrics', refusedCheckpoint, value);
-export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord => recordOf('effects', gate, value);
-export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord => recordOf('metrics', submission, value);
-export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord => recordOf('metrics', probe, value);
+export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord =>
+  recordOf('effects', gate, value);
+export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord =>
+  recordOf('metrics', submission, value);
+export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord =>
+  recordOf('metrics', probe, value);
 /** For `EventLog.finish`, which writes it. */
 export const sessionEndMembers = (value: Omit<SessionEnd, 'kind'>): Omit<SessionEnd, 'kind'> =>
   sessionEnd.omit({ kind: true }).parse(value);

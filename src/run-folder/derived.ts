@@ -1,6 +1,6 @@
 /**
- * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows or judges a run derives them here, so
- * that nothing that it says of itself is believed.
+ * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows
+ * or judges a run derives them here, so that nothing that it says of itself is believed.
  */
 import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement, Measurement } from '../monitor/measurements.js';
@@ -38,8 +38,12 @@ export interface TierCounts {
   admitted: number;
 }
 
-/** Whether training takes a rollout: into the replay buffer, in contrast with the other samples of its problem, or with a teacher. */
-export const isTrainedOn = (admission: string): boolean => ['admitted', 'contrasted', 'distilled'].includes(admission);
+/**
+ * Whether training takes a rollout: into the replay buffer, in contrast with the other samples of
+ * its problem, or with a teacher.
+ */
+export const isTrainedOn = (admission: string): boolean =>
+  ['admitted', 'contrasted', 'distilled'].includes(admission);
 
 interface CountedRollout {
   readonly iteration: number;
@@ -52,10 +56,14 @@ interface CountedRollout {
 type Objective = NonNullable<Measurement['objective']>;
 
 function meanRate(tiers: readonly TierCounts[]): Objective {
-  const rates = tiers.map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
+  const rates = tiers.map(({ passed, failed }) => ({
+    p: passed / (passed + failed),
+    n: passed + failed,
+  }));
   return {
     value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
-    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
+    standardError:
+      Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
   };
 }
 
@@ -65,7 +73,10 @@ export class RolloutTally {
   /** Those for the replay buffer. */
   readonly #buffered = new Map<number, Map<string, number>>();
   /** By problem: kinds of verdict, and whether something of it is trained on. */
-  readonly #groups = new Map<number, Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>>();
+  readonly #groups = new Map<
+    number,
+    Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>
+  >();
   /** By iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
   /** By iteration, of what was taken so far. */
@@ -82,7 +93,9 @@ export class RolloutTally {
       const refused = this.#refused.get(iteration) ?? new Map<string, number>();
       this.#refused.set(iteration, refused.set(admission, (refused.get(admission) ?? 0) + 1));
     }
-    const groups = this.#groups.get(iteration) ?? new Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>();
+    const groups =
+      this.#groups.get(iteration) ??
+      new Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>();
     this.#groups.set(iteration, groups);
     const group = groups.get(problemId) ?? { kinds: new Set(), isTrainedOn: false };
     group.kinds.add(kind);
@@ -99,7 +112,13 @@ export class RolloutTally {
   #countsOf(iteration: number, tier: string): TierCounts {
     const tiers = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
     this.#counts.set(iteration, tiers);
-    const counts = tiers.get(tier) ?? { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
+    const counts = tiers.get(tier) ?? {
+      sampled: 0,
+      passed: 0,
+      failed: 0,
+      undecided: 0,
+      admitted: 0,
+    };
     tiers.set(tier, counts);
     return counts;
   }
@@ -117,7 +136,8 @@ export class RolloutTally {
   /** Passes that training did not take, by what became of them. */
   get refused(): Dictionary<number> {
     const sums = new Map<string, number>();
-    for (const of of this.#refused.values()) for (const [admission, count] of of) sums.set(admission, (sums.get(admission) ?? 0) + count);
+    for (const of of this.#refused.values())
+      for (const [admission, count] of of) sums.set(admission, (sums.get(admission) ?? 0) + count);
     return dictionary(sums);
   }
 
@@ -131,11 +151,13 @@ export class RolloutTally {
   }
 
   /**
-   * Train objective of an iteration: mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts,
-   * with its standard error; null where the iteration decided nothing. A tier of which it decided nothing stands with its last counts: over
-   * the others alone the mean would move with the choice of tiers, which rules R1 and R4 would take for a change of the model. Each tier
-   * counts as one, also those of a group. The standard error is that of independent replies: replies to one problem are alike, and where
-   * they are, it is too small, so that rule R1 takes less for progress.
+   * Train objective of an iteration: mean over tiers of the part that passed, so that it does not
+   * fall when harder tiers get more rollouts, with its standard error; null where the iteration
+   * decided nothing. A tier of which it decided nothing stands with its last counts: over the
+   * others alone the mean would move with the choice of tiers, which rules R1 and R4 would take for
+   * a change of the model. Each tier counts as one, also those of a group. The standard error is
+   * that of independent replies: replies to one problem are alike, and where they are, it is too
+   * small, so that rule R1 takes less for progress.
    */
   objective(iteration: number): Objective | null {
     this.#objectives ??= this.#deriveObjectives();
@@ -148,21 +170,25 @@ export class RolloutTally {
     for (const [iteration, tiers] of [...this.#counts].sort(([a], [b]) => a - b)) {
       const own = [...tiers].filter(([, { passed, failed }]) => passed + failed > 0);
       for (const [tier] of own) last.delete(tier);
-      if (own.length > 0) objectives.set(iteration, meanRate([...own.map(([, counts]) => counts), ...last.values()]));
+      if (own.length > 0)
+        objectives.set(iteration, meanRate([...own.map(([, counts]) => counts), ...last.values()]));
       for (const [tier, counts] of own) last.set(tier, counts);
     }
     return objectives;
   }
 
   /**
-   * Part of an iteration's groups that tell something: some samples passed and some failed, or something is trained on, as where all
-   * passed, or scores are the reward; null where nothing was sampled.
+   * Part of an iteration's groups that tell something: some samples passed and some failed, or
+   * something is trained on, as where all passed, or scores are the reward; null where nothing was
+   * sampled.
    */
   informative(iteration: number): number | null {
     const groups = [...(this.#groups.get(iteration)?.values() ?? [])];
     return groups.length === 0
       ? null
-      : groups.filter((group) => group.isTrainedOn || (group.kinds.has('pass') && group.kinds.has('fail'))).length / groups.length;
+      : groups.filter(
+          (group) => group.isTrainedOn || (group.kinds.has('pass') && group.kinds.has('fail')),
+        ).length / groups.length;
   }
 
   /** Rollouts that a buffer with room for so many of each tier keeps after an iteration. */
@@ -170,20 +196,31 @@ export class RolloutTally {
     const kept = new Map<string, number>();
     for (const [at, tiers] of [...this.#buffered].sort(([a], [b]) => a - b)) {
       if (at > iteration) break;
-      for (const [tier, admitted] of tiers) kept.set(tier, Math.min(tierCap, (kept.get(tier) ?? 0) + admitted));
+      for (const [tier, admitted] of tiers)
+        kept.set(tier, Math.min(tierCap, (kept.get(tier) ?? 0) + admitted));
     }
     return dictionary(kept);
   }
 }
 
 /** Passed over decided, whatever their tiers. */
-export function pooledHitRate(counts: ReadonlyMap<string, Readonly<Pick<TierCounts, 'passed' | 'failed'>>>): number | null {
-  const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
+export function pooledHitRate(
+  counts: ReadonlyMap<string, Readonly<Pick<TierCounts, 'passed' | 'failed'>>>,
+): number | null {
+  const [passed, failed] = [...counts.values()].reduce(
+    ([p, f], tier) => [p + tier.passed, f + tier.failed],
+    [0, 0],
+  );
   return passed + failed === 0 ? null : passed / (passed + failed);
 }
 
-/** Loss per labelled token over an iteration's steps; null where there was none, or one was not finite. */
-export function meanLoss(steps: readonly { readonly loss: number; readonly tokens: number }[]): number | null {
+/**
+ * Loss per labelled token over an iteration's steps; null where there was none, or one was not
+ * finite.
+ */
+export function meanLoss(
+  steps: readonly { readonly loss: number; readonly tokens: number }[],
+): number | null {
   const tokens = steps.reduce((sum, step) => sum + step.tokens, 0);
   const loss = steps.reduce((sum, step) => sum + step.loss * step.tokens, 0) / tokens;
   return Number.isFinite(loss) ? loss : null;
@@ -225,15 +262,27 @@ export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): O
 /** The outcomes of an evaluation as another reading has them; null where it has none. */
 export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut['outcomes'] | null {
   const read = underReading(verdictsOf(evaluation), reading);
-  return read === null ? null : evaluation.outcomes.map(([id, tier], i) => [id, tier, read[i]!.kind]);
+  return read === null
+    ? null
+    : evaluation.outcomes.map(([id, tier], i) => [id, tier, read[i]!.kind]);
 }
 
-/** Figures that any verdict of a log's evaluations has: where one has a score, all are measured by it. */
-export function figuresLogged(evaluations: readonly JudgedSet[], named: Pick<Policies, 'figures'> | null | undefined): FigureName[] {
-  return figuresGiven([...evaluations.flatMap(({ figures = [] }) => figures), ...Object.values(named?.figures ?? {}).flat()]);
+/**
+ * Figures that any verdict of a log's evaluations has: where one has a score, all are measured by
+ * it.
+ */
+export function figuresLogged(
+  evaluations: readonly JudgedSet[],
+  named: Pick<Policies, 'figures'> | null | undefined,
+): FigureName[] {
+  return figuresGiven([
+    ...evaluations.flatMap(({ figures = [] }) => figures),
+    ...Object.values(named?.figures ?? {}).flat(),
+  ]);
 }
 
-export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes' | 'why' | 'examples'> {
+export interface LoggedEvaluation
+  extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes' | 'why' | 'examples'> {
   readonly mean: number | null;
   /** Why its replies do not pass; null where the log does not tell. */
   readonly failures: Failures | null;
@@ -243,13 +292,31 @@ export interface LoggedEvaluation extends Omit<HeldOut, 'kind' | 'tokens' | 'fin
 
 type Explained = Pick<HeldOut, 'outcomes' | 'formed' | 'finishes' | 'why' | 'examples'>;
 
-/** Counted from the single replies. Null for a log that does not say of each whether an answer was read. */
-export function failuresLogged({ outcomes, formed, finishes, why, examples = [] }: Explained): Failures | null {
+/**
+ * Counted from the single replies. Null for a log that does not say of each whether an answer was
+ * read.
+ */
+export function failuresLogged({
+  outcomes,
+  formed,
+  finishes,
+  why,
+  examples = [],
+}: Explained): Failures | null {
   if (formed === undefined) return null;
   const said = new Map(examples.map(({ at, ...example }) => [at, example]));
   const tally = new FailureTally();
   for (const [i, [problemId, tier, kind]] of outcomes.entries())
-    tally.take({ problemId, tier, kind, formed: formed[i], finish: finishes?.[i], why: why?.[i], text: null, ...said.get(i) });
+    tally.take({
+      problemId,
+      tier,
+      kind,
+      formed: formed[i],
+      finish: finishes?.[i],
+      why: why?.[i],
+      text: null,
+      ...said.get(i),
+    });
   return tally.failures;
 }
 
@@ -274,18 +341,30 @@ export function loggedEvaluation(
 }
 
 /** Sums over the single texts that a log holds. */
-export const loggedForgetting = ({ english, replies }: Pick<ForgettingRecord, 'english' | 'replies'>): Forgetting =>
+export const loggedForgetting = ({
+  english,
+  replies,
+}: Pick<ForgettingRecord, 'english' | 'replies'>): Forgetting =>
   forgettingOf(
     english,
     replies.map(({ tokenIds, before, after }) => ({ tokens: tokenIds.length, before, after })),
   );
 
 /** Whether verdicts can be paired: the same problems and tiers, in the same order. */
-export const ofSameProblems = (a: Pick<HeldOut, 'outcomes'>, b: Pick<HeldOut, 'outcomes'>): boolean =>
-  a.outcomes.length === b.outcomes.length && a.outcomes.every(([id, tier], i) => id === b.outcomes[i]![0] && tier === b.outcomes[i]![1]);
+export const ofSameProblems = (
+  a: Pick<HeldOut, 'outcomes'>,
+  b: Pick<HeldOut, 'outcomes'>,
+): boolean =>
+  a.outcomes.length === b.outcomes.length &&
+  a.outcomes.every(([id, tier], i) => id === b.outcomes[i]![0] && tier === b.outcomes[i]![1]);
 
-/** What keeps the evaluations of a log from being compared, in words; null where each set's are of the same problems. */
-export function strayEvaluation(evaluations: readonly Pick<HeldOut, 'set' | 'when' | 'iteration' | 'outcomes'>[]): string | null {
+/**
+ * What keeps the evaluations of a log from being compared, in words; null where each set's are of
+ * the same problems.
+ */
+export function strayEvaluation(
+  evaluations: readonly Pick<HeldOut, 'set' | 'when' | 'iteration' | 'outcomes'>[],
+): string | null {
   for (const evaluation of evaluations) {
     const { set, when, iteration } = evaluation;
     const first = evaluations.find((other) => other.set === set)!;
@@ -351,11 +430,19 @@ export function policySummaries(
   );
   const summaryOf = (policy: string, kinds: readonly VerdictKind[]): Summary =>
     summarise(
-      kinds.map((kind, i) => ({ tier: problems[i]![1], kind, ...(said && valueOf(said, policy)?.[i]) })),
+      kinds.map((kind, i) => ({
+        tier: problems[i]![1],
+        kind,
+        ...(said && valueOf(said, policy)?.[i]),
+      })),
       all,
       { seed: SUMMARY_SEED, figures },
     );
   const summaries = dictionary<Summary>();
-  for (const [policy, kinds] of lists) Object.defineProperty(summaries, policy, { enumerable: true, get: () => summaryOf(policy, kinds) });
+  for (const [policy, kinds] of lists)
+    Object.defineProperty(summaries, policy, {
+      enumerable: true,
+      get: () => summaryOf(policy, kinds),
+    });
   return summaries;
 }

@@ -1,4 +1,7 @@
-/** The evaluations stream: verdicts on the held-out sets, what programs without a model reach, what an iteration cost. */
+/**
+ * The evaluations stream: verdicts on the held-out sets, what programs without a model reach, what
+ * an iteration cost.
+ */
 import { z } from 'zod';
 import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
@@ -9,8 +12,8 @@ import { finish, turns } from './rollout-records.js';
 import type { NewRunRecord } from './streams.js';
 
 /**
- * A reply to a dev problem, before the `held_out` record of its evaluation: the adapters in between are not kept, so that replies are all
- * that can be judged again.
+ * A reply to a dev problem, before the `held_out` record of its evaluation: the adapters in between
+ * are not kept, so that replies are all that can be judged again.
  */
 export const devReply = z.object({
   kind: z.literal('dev_reply'),
@@ -26,13 +29,26 @@ export type DevReply = z.infer<typeof devReply>;
 const kind = z.enum(['pass', 'fail', 'none']);
 
 /** What is said of each reply beside its verdict says it of each, and what passes was read. */
-const readingsFit = ({ outcomes, formed, lenient }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
+const readingsFit = ({
+  outcomes,
+  formed,
+  lenient,
+}: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
   [formed, lenient].every((list) => list === undefined || list.length === outcomes.length) &&
-  outcomes.every(([, , verdict], i) => verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'));
-const READINGS_FIT = 'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
+  outcomes.every(
+    ([, , verdict], i) =>
+      verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'),
+  );
+const READINGS_FIT =
+  'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
 
-const reasonsFit = ({ outcomes, why, examples = [] }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
-  (why === undefined || why.length === outcomes.length) && examples.every(({ at }) => at < outcomes.length);
+const reasonsFit = ({
+  outcomes,
+  why,
+  examples = [],
+}: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
+  (why === undefined || why.length === outcomes.length) &&
+  examples.every(({ at }) => at < outcomes.length);
 const REASONS_FIT = 'there are as many reasons as verdicts, and each example is of one of them';
 
 const heldOutMembers = z.object({
@@ -40,7 +56,10 @@ const heldOutMembers = z.object({
   set: z.enum(['dev', 'test']),
   when: z.enum(['before', 'iteration', 'after']),
   iteration,
-  /** SHA-256 of the adapter's file; null: the bare base. In `iteration` records a digest of adapter_state is as good. */
+  /**
+   * SHA-256 of the adapter's file; null: the bare base. In `iteration` records a digest of
+   * adapter_state is as good.
+   */
   adapter: sha256.nullable(),
   /** Of the problem ids, as in the manifest. */
   setSha256: sha256,
@@ -50,22 +69,37 @@ const heldOutMembers = z.object({
   figures: z.array(figures).optional(),
   /** Whether the strict reading of each reply succeeded. */
   formed: z.array(z.boolean()).optional(),
-  /** Verdicts on the same replies under the task's most lenient reading; of a task that has one, on the test set. */
+  /**
+   * Verdicts on the same replies under the task's most lenient reading; of a task that has one, on
+   * the test set.
+   */
   lenient: z.array(kind).optional(),
-  /** Why each reply does not pass: the violations of one that fails, sorted, and what the verifier said where it did not decide. */
+  /**
+   * Why each reply does not pass: the violations of one that fails, sorted, and what the verifier
+   * said where it did not decide.
+   */
   why: z.array(z.array(z.string())).optional(),
   /**
-   * One reply, shortened, of each kind of failure, by its place among the outcomes; of some what was asked, and a reply that would have
-   * been right.
+   * One reply, shortened, of each kind of failure, by its place among the outcomes; of some what
+   * was asked, and a reply that would have been right.
    */
   examples: z
-    .array(z.object({ at: z.int().min(0), text: z.string(), asked: z.string().optional(), right: z.string().optional() }))
+    .array(
+      z.object({
+        at: z.int().min(0),
+        text: z.string(),
+        asked: z.string().optional(),
+        right: z.string().optional(),
+      }),
+    )
     .optional(),
   /** Sampled for each reply, and how it ended. */
   tokens: z.array(z.int().min(0)).optional(),
   finishes: z.array(finish).optional(),
 });
-const fitting = <S extends z.ZodType<Omit<z.infer<typeof heldOutMembers>, 'kind'>>>(members: S): S =>
+const fitting = <S extends z.ZodType<Omit<z.infer<typeof heldOutMembers>, 'kind'>>>(
+  members: S,
+): S =>
   members
     .refine(
       (record) =>
@@ -81,9 +115,15 @@ export const heldOut = fitting(heldOutMembers);
 /** Evaluations: a greedy evaluation on a whole evaluation set of the manifest. */
 export type HeldOut = z.infer<typeof heldOut>;
 
-const constrainedMembers = heldOutMembers.extend({ kind: z.literal('constrained'), set: z.literal('test') });
+const constrainedMembers = heldOutMembers.extend({
+  kind: z.literal('constrained'),
+  set: z.literal('test'),
+});
 export const constrained = fitting(constrainedMembers);
-/** Evaluations: the test problems once more, decoded under the task's grammar of answers; after the `held_out` record of the same time. */
+/**
+ * Evaluations: the test problems once more, decoded under the task's grammar of answers; after the
+ * `held_out` record of the same time.
+ */
 export type Constrained = z.infer<typeof constrained>;
 
 const scoredText = { before: z.number(), after: z.number() };
@@ -93,26 +133,42 @@ export const forgetting = z.object({
   adapter: sha256,
   /** SHA-256 of the two texts. */
   texts: z.object({ english: sha256, prompts: sha256 }),
-  /** By paragraph: tokens, and the sums of their log-probabilities under the base and under the adapter, nats. */
+  /**
+   * By paragraph: tokens, and the sums of their log-probabilities under the base and under the
+   * adapter, nats.
+   */
   english: z.array(z.object({ tokens: z.int().min(1), ...scoredText })).min(1),
   /** By prompt: what the base said, and the same sums. */
   replies: z.array(z.object({ tokenIds: z.array(z.int()).min(1), ...scoredText })),
 });
-/** Evaluations: what the model forgot, measured with the submitted adapter after the test problems. */
+/**
+ * Evaluations: what the model forgot, measured with the submitted adapter after the test problems.
+ */
 export type ForgettingRecord = z.infer<typeof forgetting>;
 
 export const teacherRecordForm = z.object({
   kind: z.literal('teacher'),
   /** SHA-256 of its file. */
   model: sha256,
-  /** Of the dev problems, in the set's order, answered greedily as the run asks them, with the teacher's own solved examples. */
+  /**
+   * Of the dev problems, in the set's order, answered greedily as the run asks them, with the
+   * teacher's own solved examples.
+   */
   outcomes: z.array(z.tuple([sha256, z.string(), kind])),
 });
-/** Evaluations: what the teacher of a distillation reaches on the dev problems, before the first step. */
+/**
+ * Evaluations: what the teacher of a distillation reaches on the dev problems, before the first
+ * step.
+ */
 export type TeacherRecord = z.infer<typeof teacherRecordForm>;
 
 const tier = z
-  .object({ id: z.string(), title: z.string().default(''), trains: z.boolean().default(true), group: z.string().optional() })
+  .object({
+    id: z.string(),
+    title: z.string().default(''),
+    trains: z.boolean().default(true),
+    group: z.string().optional(),
+  })
   .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
 
 const policiesMembers = z.object({
@@ -127,10 +183,15 @@ const policiesMembers = z.object({
 export const policies = policiesMembers.refine(
   (record) =>
     record.figures === undefined ||
-    Object.entries(record.outcomes).every(([policy, kinds]) => fit(valueOf(record.figures!, policy) ?? [], kinds)),
+    Object.entries(record.outcomes).every(([policy, kinds]) =>
+      fit(valueOf(record.figures!, policy) ?? [], kinds),
+    ),
   FIGURES_FIT,
 );
-/** Evaluations: what programs without a model reach on the test set, after the `held_out` record of it before the training. */
+/**
+ * Evaluations: what programs without a model reach on the test set, after the `held_out` record of
+ * it before the training.
+ */
 export type Policies = z.infer<typeof policies>;
 
 export const iterationReport = z.object({
@@ -146,23 +207,41 @@ export const iterationReport = z.object({
   seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
   tokens: z.object({ sampled: z.number().int().min(0), trained: z.number().int().min(0) }),
 });
-/** Evaluations: what an iteration did and cost. Its figures are derived from the other records (derived.ts). */
+/**
+ * Evaluations: what an iteration did and cost. Its figures are derived from the other records
+ * (derived.ts).
+ */
 export type IterationRecord = z.infer<typeof iterationReport>;
 
-export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord => recordOf('evaluations', devReply, value);
-export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord => recordOf('evaluations', heldOut, value);
-export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord => recordOf('evaluations', constrained, value);
-export const teacherRecord = (value: Omit<TeacherRecord, 'kind'>): NewRunRecord => recordOf('evaluations', teacherRecordForm, value);
-export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord => recordOf('evaluations', forgetting, value);
+export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', devReply, value);
+export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', heldOut, value);
+export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', constrained, value);
+export const teacherRecord = (value: Omit<TeacherRecord, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', teacherRecordForm, value);
+export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord =>
+  recordOf('evaluations', forgetting, value);
 export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
   recordOf('evaluations', iterationReport, value);
 export const policiesRecord = ({
   tiers,
   verdicts,
-}: Pick<Policies, 'tiers'> & { readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]> }): NewRunRecord => {
+}: Pick<Policies, 'tiers'> & {
+  readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]>;
+}): NewRunRecord => {
   const given = Object.entries(verdicts);
-  const outcomes = dictionary(given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const));
+  const outcomes = dictionary(
+    given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const),
+  );
   const silent = figuresGiven(Object.values(verdicts).flat()).length === 0;
-  const all = silent ? {} : { figures: dictionary(given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const)) };
+  const all = silent
+    ? {}
+    : {
+        figures: dictionary(
+          given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const),
+        ),
+      };
   return recordOf('evaluations', policies, { tiers, outcomes, ...all });
 };

@@ -8,7 +8,9 @@ export const figureMembers = {
   forecast: z.object({ probability: fraction, outcome: z.boolean() }).optional(),
 };
 export const figures = z.object(figureMembers);
-export const FIGURES_FIT = 'there are as many figures as verdicts, and a verdict of kind none has none';
+export const FIGURES_FIT =
+  'there are as many figures as verdicts, and a verdict of kind none has none';
 export const fit = (given: readonly Figures[] | undefined, kinds: readonly string[]): boolean =>
   given === undefined ||
-  (given.length === kinds.length && given.every((each, i) => kinds[i] !== 'none' || figuresGiven([each]).length === 0));
+  (given.length === kinds.length &&
+    given.every((each, i) => kinds[i] !== 'none' || figuresGiven([each]).length === 0));

@@ -1,14 +1,30 @@
-/** The one reader of a run's records: each kind in its form, by what reads them whatever was trained. */
+/**
+ * The one reader of a run's records: each kind in its form, by what reads them whatever was
+ * trained.
+ */
 import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
 import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
 import { RolloutTally } from './derived.js';
-import { constrained, forgetting, heldOut, iterationReport, policies } from './evaluation-records.js';
+import {
+  constrained,
+  forgetting,
+  heldOut,
+  iterationReport,
+  policies,
+} from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
 import { readRecord } from './record.js';
 import { Questions } from './question.js';
 import { problem, reference, rollout } from './rollout-records.js';
-import { FailureTally, shortenedReply, whyOf, type Failure, type Failures, type JudgedReplyText } from '../tasks/failures.js';
+import {
+  FailureTally,
+  shortenedReply,
+  whyOf,
+  type Failure,
+  type Failures,
+  type JudgedReplyText,
+} from '../tasks/failures.js';
 
 /** By kind; members that no reader shows are left out. */
 const FORMS = {
@@ -50,12 +66,23 @@ export type AnyRollout = z.output<typeof anyRollout>;
 type Explained = Pick<AnyRollout, 'problemId' | 'tier' | 'text' | 'finish' | 'form' | 'verdict'>;
 
 /** What a logged rollout says of why it does not pass. */
-export const rolloutReason = ({ problemId, tier, text, finish, form, verdict }: Explained): JudgedReplyText => ({
+export const rolloutReason = ({
+  problemId,
+  tier,
+  text,
+  finish,
+  form,
+  verdict,
+}: Explained): JudgedReplyText => ({
   problemId,
   tier,
   text,
   kind: verdict.kind,
-  why: whyOf({ kind: verdict.kind, reason: verdict.reason, violations: verdict.violations.map((category) => ({ category })) }),
+  why: whyOf({
+    kind: verdict.kind,
+    reason: verdict.reason,
+    violations: verdict.violations.map((category) => ({ category })),
+  }),
   formed: form !== null,
   finish,
 });
@@ -76,12 +103,15 @@ export class LoggedRecords {
     this.#onRollout = onRollout;
   }
 
-  /** @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out */
+  /**
+   * @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out
+   */
   take(record: LogRecord): void {
     const { kind } = record.payload;
     if (kind === 'problem') {
       this.#asked = asked.safeParse(record.payload).data ?? null;
-      if (this.#asked?.prompt !== undefined) this.#questions.add(this.#asked.tier, this.#asked.prompt);
+      if (this.#asked?.prompt !== undefined)
+        this.#questions.add(this.#asked.tier, this.#asked.prompt);
     } else if (kind === 'rollout') {
       const counted = readRecord(anyRollout, record);
       this.rollouts.take(counted);
@@ -101,7 +131,13 @@ export class LoggedRecords {
     const { rows, ...counted } = this.#failing.failures;
     const told = ({ example, ...row }: Failure): Failure => {
       if (example?.asked === undefined) return { ...row, example };
-      return { ...row, example: { ...example, asked: shortenedReply(this.#questions.of(example.tier, example.asked)) } };
+      return {
+        ...row,
+        example: {
+          ...example,
+          asked: shortenedReply(this.#questions.of(example.tier, example.asked)),
+        },
+      };
     };
     return { ...counted, rows: rows.map(told) };
   }

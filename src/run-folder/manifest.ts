@@ -16,8 +16,9 @@ import { isRunFolder, runPaths } from './paths.js';
 import { byPart } from './written-settings.js';
 
 /**
- * manifest.json: `start` is everything that determines the run and is written before the first record, `result` what it submits, written at
- * the end. The log's session start commits to `start` (startDigests, runConfig), and a submission record to the adapter.
+ * manifest.json: `start` is everything that determines the run and is written before the first
+ * record, `result` what it submits, written at the end. The log's session start commits to `start`
+ * (startDigests, runConfig), and a submission record to the adapter.
  */
 
 /** Of what is written now; readers know the one before too. */
@@ -29,13 +30,20 @@ const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  z.union([
+    z.null(),
+    z.boolean(),
+    z.number(),
+    z.string(),
+    z.array(json),
+    z.record(z.string(), json),
+  ]),
 );
 
 const evaluationSet = z.strictObject({
   /**
-   * `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a task without such files; `split`: rows of
-   * a data file that are kept from training.
+   * `frozen`: a prefix of each tier of the committed file; `generated`: from a fixed seed, for a
+   * task without such files; `split`: rows of a data file that are kept from training.
    */
   origin: z.enum(['frozen', 'generated', 'split']),
   /** SHA-256 of the committed file; null where there is none. */
@@ -64,19 +72,28 @@ const start = z.strictObject({
     /** Instruction sets that the loaded CPU back end uses, ascending. */
     features: z.array(z.string().max(100)).max(200),
   }),
-  model: z.strictObject({ sha256, name: z.string().max(1000), architecture: z.string().max(100), quantisation: z.string().max(100) }),
+  model: z.strictObject({
+    sha256,
+    name: z.string().max(1000),
+    architecture: z.string().max(100),
+    quantisation: z.string().max(100),
+  }),
   task: z
     .strictObject({
       id: z.string().min(1).max(200),
       version: z.string().min(1).max(200),
       /**
-       * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts; of a task in Python
-       * assets/python/bridge.py; of a data file src/tasks/data/open-data.ts); null for a built-in task, which `code` covers.
+       * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts;
+       * of a task in Python assets/python/bridge.py; of a data file src/tasks/data/open-data.ts);
+       * null for a built-in task, which `code` covers.
        */
       file: sha256.nullable(),
     })
     // never a path: whoever is told it as the name of a task would run that file
-    .refine(({ id, file }) => file !== null || /^[a-z0-9][\w-]*$/i.test(id), { path: ['id'], message: 'not the name of a built-in task' }),
+    .refine(({ id, file }) => file !== null || /^[a-z0-9][\w-]*$/i.test(id), {
+      path: ['id'],
+      message: 'not the name of a built-in task',
+    }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
   /** How held-out accuracy is measured: greedy. */
   evaluation: z.strictObject({
@@ -89,12 +106,18 @@ const start = z.strictObject({
       .min(1)
       .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
-    /** Whose kernels multiply with the weights; absent in manifests from before there was a choice: ggml's. */
+    /**
+     * Whose kernels multiply with the weights; absent in manifests from before there was a choice:
+     * ggml's.
+     */
     matmul: z.enum(KERNELS).optional(),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),
-  /** Of the learning rate, as the trainer takes it; remedies change the base rate that it multiplies. */
+  /**
+   * Of the learning rate, as the trainer takes it; remedies change the base rate that it
+   * multiplies.
+   */
   schedule: z.strictObject({
     schedule: z.enum(['constant', 'linear', 'cosine']),
     warmupSteps: count,
@@ -103,7 +126,10 @@ const start = z.strictObject({
   }),
   rules: ruleConfig,
   policy: z.string().min(1).max(100),
-  /** Every resolved setting of the loop, as it was written (written-settings.ts reads it), seeds as decimal strings. */
+  /**
+   * Every resolved setting of the loop, as it was written (written-settings.ts reads it), seeds as
+   * decimal strings.
+   */
   settings: z.record(z.string(), json),
 });
 /** What determines a run. */
@@ -116,7 +142,10 @@ const manifest = z.strictObject({
   format: z.enum(['isopro.run.v1', MANIFEST_FORMAT]),
   runId: z.string().refine(isRunId, 'has 32 hex digits'),
   start,
-  /** null until the run has ended. `adapter` is null where nothing was trained: the bare base is submitted. */
+  /**
+   * null until the run has ended. `adapter` is null where nothing was trained: the bare base is
+   * submitted.
+   */
   result: z.strictObject({ adapter: sha256.nullable() }).nullable(),
 });
 export type RunManifest = z.infer<typeof manifest>;
@@ -124,7 +153,15 @@ export type RunManifest = z.infer<typeof manifest>;
 const digest = (value: Json): string => hash('sha256', canonicalJson(value));
 
 /** The digests that the log's genesis is made of, by name. */
-export function startDigests({ code, model, task, sets, rules, settings, ...rest }: RunStart): RunDigests {
+export function startDigests({
+  code,
+  model,
+  task,
+  sets,
+  rules,
+  settings,
+  ...rest
+}: RunStart): RunDigests {
   return {
     code: digest(code),
     model: model.sha256,
@@ -137,7 +174,10 @@ export function startDigests({ code, model, task, sets, rules, settings, ...rest
   };
 }
 
-/** A member in which two values differ, by its path, such as `settings.seed`; undefined where one has it not. */
+/**
+ * A member in which two values differ, by its path, such as `settings.seed`; undefined where one
+ * has it not.
+ */
 export interface Change {
   readonly path: string;
   readonly was: Json | undefined;
@@ -153,7 +193,8 @@ export function jsonChanges(a: Json, b: Json): Change[] {
     if (isObject(x) && isObject(y)) {
       for (const key of [...new Set([...Object.keys(x), ...Object.keys(y)])].sort())
         compare(x[key], y[key], path === '' ? key : `${path}.${key}`);
-    } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y)) changes.push({ path, was: x, is: y });
+    } else if (x === undefined || y === undefined ? x !== y : canonicalJson(x) !== canonicalJson(y))
+      changes.push({ path, was: x, is: y });
   };
   compare(a, b, '');
   return changes;
@@ -161,15 +202,20 @@ export function jsonChanges(a: Json, b: Json): Change[] {
 
 type TaskIdentity = RunStart['task'];
 
-/** Whether a task is rows of data, whose version begins the hash over all that decides their verdicts (src/tasks/data/open-data.ts). */
-export const isOfRows = ({ version, file }: TaskIdentity): boolean => file?.slice(0, 12) === version;
+/**
+ * Whether a task is rows of data, whose version begins the hash over all that decides their
+ * verdicts (src/tasks/data/open-data.ts).
+ */
+export const isOfRows = ({ version, file }: TaskIdentity): boolean =>
+  file?.slice(0, 12) === version;
 
 /** What a file of rows is called is no part of the task. */
 export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
   a.version === b.version && (a.id === b.id || (isOfRows(a) && isOfRows(b)));
 
 /** Paths of the members in which two values differ. */
-export const jsonDifferences = (a: Json, b: Json): string[] => jsonChanges(a, b).map(({ path }) => path);
+export const jsonDifferences = (a: Json, b: Json): string[] =>
+  jsonChanges(a, b).map(({ path }) => path);
 
 /** As jsonChanges, settings by part; empty where they are the same run. */
 export function startChanges(a: RunStart, b: RunStart): Change[] {
@@ -177,7 +223,8 @@ export function startChanges(a: RunStart, b: RunStart): Change[] {
   return jsonChanges(whole(a), whole(b));
 }
 
-export const startDifferences = (a: RunStart, b: RunStart): string[] => startChanges(a, b).map(({ path }) => path);
+export const startDifferences = (a: RunStart, b: RunStart): string[] =>
+  startChanges(a, b).map(({ path }) => path);
 
 const SHOWN_CHARACTERS = 60;
 
@@ -190,11 +237,15 @@ function valueShown(value: Json | undefined): string {
 
 /** In words: `settings.iterations 3 (now 2)`. */
 export const changesText = (changes: readonly Change[]): string =>
-  changes.map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`).join(', ');
+  changes
+    .map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`)
+    .join(', ');
 
 /** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {
-  await writeFileAtomically(runPaths(folder).manifest, [Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`)]);
+  await writeFileAtomically(runPaths(folder).manifest, [
+    Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`),
+  ]);
   durable(value.result === null ? 'run.manifest' : 'run.result');
 }
 
@@ -208,21 +259,32 @@ export function readManifest(folder: string): RunManifest {
     throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
   }
   if (text.length > MAX_MANIFEST_CHARACTERS)
-    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`);
+    throw new IsoproError(
+      'RUN_MANIFEST_INVALID',
+      `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`,
+    );
   let parsed;
   try {
     const value = JSON.parse(text) as Json;
-    canonicalJson(value); // what has no digest, such as half a character, is told here, by the file's name
+    // what has no digest, such as half a character, is told here, by the file's name
+    canonicalJson(value);
     parsed = manifest.safeParse(value); // nested too deeply is a RangeError of any of the three
   } catch (cause) {
-    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON that can be read: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'RUN_MANIFEST_INVALID',
+      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      { cause },
+    );
   }
-  if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 
 /**
- * The run that a log has to be of (VerifyOptions.runId): the one that its folder's manifest names; any where there is none.
+ * The run that a log has to be of (VerifyOptions.runId): the one that its folder's manifest names;
+ * any where there is none.
  * @throws IsoproError RUN_MANIFEST_INVALID
  */
-export const namedRun = (target: string): { readonly runId?: string } => (isRunFolder(target) ? { runId: readManifest(target).runId } : {});
+export const namedRun = (target: string): { readonly runId?: string } =>
+  isRunFolder(target) ? { runId: readManifest(target).runId } : {};

@@ -3,7 +3,12 @@ import { dictionaryOf } from '../dictionary-form.js';
 import { IsoproError } from '../errors.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
-import { decisionSchema, operationForm, type Decision, type LoggedDecision } from '../monitor/decision.js';
+import {
+  decisionSchema,
+  operationForm,
+  type Decision,
+  type LoggedDecision,
+} from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration } from '../monitor/measurements.js';
 import type { Refusal } from '../monitor/policy.js';
@@ -15,18 +20,29 @@ import { iteration as iterationNumber, number, readRecord } from './record.js';
 import type { NewRunRecord } from './streams.js';
 
 /**
- * How the monitor's findings stand in the log, and how a judge reads them back. What was measured is spread into a record first and the
- * monitor's own members last, so that nothing that comes with a measurement can name another iteration or kind.
+ * How the monitor's findings stand in the log, and how a judge reads them back. What was measured
+ * is spread into a record first and the monitor's own members last, so that nothing that comes with
+ * a measurement can name another iteration or kind.
  */
 
-/** A step's members are the trainer's; `notes` of a hook stay apart and are never read back as measurements. */
-export function iterationRecords(iteration: Iteration, notes: { readonly [key: string]: LogValue } = {}): NewRunRecord[] {
+/**
+ * A step's members are the trainer's; `notes` of a hook stay apart and are never read back as
+ * measurements.
+ */
+export function iterationRecords(
+  iteration: Iteration,
+  notes: { readonly [key: string]: LogValue } = {},
+): NewRunRecord[] {
   const { steps, executed: _, ...rest } = iteration;
   return [
     ...steps.map(
       (step): NewRunRecord => ({
         stream: 'metrics',
-        payload: { ...(step as unknown as { readonly [key: string]: LogValue }), kind: 'step', iteration: iteration.iteration },
+        payload: {
+          ...(step as unknown as { readonly [key: string]: LogValue }),
+          kind: 'step',
+          iteration: iteration.iteration,
+        },
       }),
     ),
     {
@@ -43,18 +59,30 @@ export function iterationRecords(iteration: Iteration, notes: { readonly [key: s
 }
 
 export function evaluationRecord(evaluation: Evaluation): NewRunRecord {
-  return { stream: 'rule_evals', payload: { ...(evaluation as unknown as { readonly [key: string]: LogValue }), kind: 'rule_eval' } };
+  return {
+    stream: 'rule_evals',
+    payload: {
+      ...(evaluation as unknown as { readonly [key: string]: LogValue }),
+      kind: 'rule_eval',
+    },
+  };
 }
 
 /** A checked decision, stamped with the monitor's own iteration. */
 export function decisionRecord(decision: Decision, iteration: number): NewRunRecord {
   return {
     stream: 'decisions',
-    payload: { ...(decision as unknown as { readonly [key: string]: LogValue }), kind: 'decision', iteration },
+    payload: {
+      ...(decision as unknown as { readonly [key: string]: LogValue }),
+      kind: 'decision',
+      iteration,
+    },
   };
 }
 
-/** Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing. */
+/**
+ * Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing.
+ */
 export function refusedRecord(refusal: Refusal, iteration: number): NewRunRecord {
   return { stream: 'decisions', payload: { ...refusal, kind: 'refused', iteration } };
 }
@@ -70,7 +98,10 @@ function signalForm({ form, absent }: SignalForm): z.ZodType {
 const signalForms = (signals: Readonly<Record<string, SignalForm>>): Record<string, z.ZodType> =>
   Object.fromEntries(Object.entries(signals).map(([name, form]) => [name, signalForm(form)]));
 
-type StepRecord<T extends TraineeTypes> = T['step'] & { readonly kind: 'step'; readonly iteration: number };
+type StepRecord<T extends TraineeTypes> = T['step'] & {
+  readonly kind: 'step';
+  readonly iteration: number;
+};
 
 const step = z.object({
   kind: z.literal('step'),
@@ -87,19 +118,30 @@ const step = z.object({
 });
 
 /** Metrics: one optimiser step, with the signals that the trainee measures. */
-export const stepForm = <T extends TraineeTypes>({ signals }: Trainee<T>): z.ZodType<StepRecord<T>> =>
+export const stepForm = <T extends TraineeTypes>({
+  signals,
+}: Trainee<T>): z.ZodType<StepRecord<T>> =>
   step.extend({
     ...signalForms(signals.step),
     modules: dictionaryOf(z.object(signalForms(signals.module))),
   }) as unknown as z.ZodType<StepRecord<T>>;
 
 /** What is read of a step whatever is trained; `tokens` weigh its loss. */
-export const anyStep = step.pick({ iteration: true, loss: true }).extend({ tokens: number.default(1) });
+export const anyStep = step
+  .pick({ iteration: true, loss: true })
+  .extend({ tokens: number.default(1) });
 
 /** Rule evaluations: what is read of one without knowing the rules. */
 export const anyEvaluation = z.object({
   iteration: iterationNumber,
-  rules: dictionaryOf(z.object({ fired: z.boolean(), side: z.string(), value: number.nullable(), threshold: number.nullable() })),
+  rules: dictionaryOf(
+    z.object({
+      fired: z.boolean(),
+      side: z.string(),
+      value: number.nullable(),
+      threshold: number.nullable(),
+    }),
+  ),
   fired: z.array(z.string()),
 });
 
@@ -110,15 +152,28 @@ export const iterationForm = z.object({
   stepCount: z.number().int().min(0),
   informativeGroupFraction: number,
   objective: z.object({ value: number, standardError: number }).nullable(),
-  heldOut: z.union([z.object({ passRate: number, n: number, verdicts, best: verdicts }), z.object({ loss: number })]).nullable(),
+  heldOut: z
+    .union([
+      z.object({ passRate: number, n: number, verdicts, best: verdicts }),
+      z.object({ loss: number }),
+    ])
+    .nullable(),
   kl: number.nullable(),
   parameters: dictionaryOf(number),
 });
-type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & { readonly kind: 'decision'; readonly iteration: number };
+type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & {
+  readonly kind: 'decision';
+  readonly iteration: number;
+};
 
 /** Decisions: one that was checked, with the iteration that the monitor stamped on it. */
-export const decisionForm = <T extends TraineeTypes>(watched: Watched<T>): z.ZodType<DecisionRecord<T>> =>
-  decisionSchema(watched, { kind: z.literal('decision'), iteration: z.number().int().min(0) }) as unknown as z.ZodType<DecisionRecord<T>>;
+export const decisionForm = <T extends TraineeTypes>(
+  watched: Watched<T>,
+): z.ZodType<DecisionRecord<T>> =>
+  decisionSchema(watched, {
+    kind: z.literal('decision'),
+    iteration: z.number().int().min(0),
+  }) as unknown as z.ZodType<DecisionRecord<T>>;
 
 /** What is read of a decision whatever is trained. */
 export const anyDecision = z.object({
@@ -139,8 +194,12 @@ const effect = z.object({
 });
 
 /** Effects: what an operation did, as it was measured. */
-export const effectForm = <T extends TraineeTypes>(trainee: Trainee<T>): z.ZodType<Effect<T['operation']>> =>
-  effect.extend({ operation: operationForm(trainee) }) as unknown as z.ZodType<Effect<T['operation']>>;
+export const effectForm = <T extends TraineeTypes>(
+  trainee: Trainee<T>,
+): z.ZodType<Effect<T['operation']>> =>
+  effect.extend({ operation: operationForm(trainee) }) as unknown as z.ZodType<
+    Effect<T['operation']>
+  >;
 
 /** What is read of an effect whatever is trained. */
 export const anyEffect = effect
@@ -150,18 +209,26 @@ const executedForm = effect.pick({ iteration: true, rule: true, executed: true }
 
 /**
  * The rules' history from live records of the metrics and effects streams, in log order.
- * @throws IsoproError LOG_UNREADABLE where a record of the monitor does not have its form, or an iteration lacks steps
+ * @throws IsoproError LOG_UNREADABLE where a record of the monitor does not have its form, or an
+ *   iteration lacks steps
  */
-export function readHistory<T extends TraineeTypes>(records: Iterable<LogRecord>, trainee: Trainee<T>): Iteration<T['step']>[] {
+export function readHistory<T extends TraineeTypes>(
+  records: Iterable<LogRecord>,
+  trainee: Trainee<T>,
+): Iteration<T['step']>[] {
   const stepRecord = stepForm(trainee);
   const history: Iteration<T['step']>[] = [];
   const effects = new Map<number, Map<RuleId, boolean>>();
   let steps: StepRecord<T>[] = [];
   for (const record of records) {
-    if (record.stream === 'metrics' && record.payload.kind === 'step') steps.push(readRecord(stepRecord, record));
+    if (record.stream === 'metrics' && record.payload.kind === 'step')
+      steps.push(readRecord(stepRecord, record));
     else if (record.stream === 'metrics' && record.payload.kind === 'iteration') {
       const { kind: _, stepCount, ...iteration } = readRecord(iterationForm, record);
-      if (steps.length !== stepCount || steps.some((step) => step.iteration !== iteration.iteration)) {
+      if (
+        steps.length !== stepCount ||
+        steps.some((step) => step.iteration !== iteration.iteration)
+      ) {
         throw new IsoproError(
           'LOG_UNREADABLE',
           `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`,
@@ -179,15 +246,24 @@ export function readHistory<T extends TraineeTypes>(records: Iterable<LogRecord>
       effects.set(iteration, ofIteration.set(rule, (ofIteration.get(rule) ?? true) && executed));
     }
   }
-  if (steps.length > 0) throw new IsoproError('LOG_UNREADABLE', `${steps.length} steps at the end belong to no iteration`);
+  if (steps.length > 0)
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `${steps.length} steps at the end belong to no iteration`,
+    );
   return history.map((iteration) => ({
     ...iteration,
-    executed: [...(effects.get(iteration.iteration) ?? [])].filter(([, executed]) => executed).map(([rule]) => rule),
+    executed: [...(effects.get(iteration.iteration) ?? [])]
+      .filter(([, executed]) => executed)
+      .map(([rule]) => rule),
   }));
 }
 
 /** The decisions of live records, in log order. @throws IsoproError LOG_UNREADABLE */
-export function readDecisions<T extends TraineeTypes>(records: Iterable<LogRecord>, watched: Watched<T>): LoggedDecision<T['operation']>[] {
+export function readDecisions<T extends TraineeTypes>(
+  records: Iterable<LogRecord>,
+  watched: Watched<T>,
+): LoggedDecision<T['operation']>[] {
   const form = decisionForm(watched);
   const decisions: LoggedDecision<T['operation']>[] = [];
   for (const record of records) {

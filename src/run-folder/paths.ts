@@ -46,16 +46,24 @@ export function runPaths(folder: string): RunPaths {
   };
 }
 
-/** Makes the folder and its subfolders; harmless where they are there. @throws IsoproError WRITE_FAILED */
+/**
+ * Makes the folder and its subfolders; harmless where they are there.
+ * @throws IsoproError WRITE_FAILED
+ */
 export function makeRunFolder(folder: string): RunPaths {
   const paths = runPaths(folder);
   try {
     for (const each of [paths.checkpoints, paths.adapters]) makeFolder(each);
   } catch (cause) {
-    throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'WRITE_FAILED',
+      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      { cause },
+    );
   }
   durable('run.folder');
   return paths;
 }
 
-export const isRunFolder = (folder: string): boolean => isFolder(folder) && isFile(runPaths(folder).manifest);
+export const isRunFolder = (folder: string): boolean =>
+  isFolder(folder) && isFile(runPaths(folder).manifest);

@@ -11,7 +11,10 @@ function alike(a: string, b: string, at: (i: number) => number): number {
 /** Of a tier. */
 const MOST_KNOWN = 16;
 
-/** What a prompt asks, as far as that can be told without its task: what most prompts of its tier do not begin and end with. */
+/**
+ * What a prompt asks, as far as that can be told without its task: what most prompts of its tier do
+ * not begin and end with.
+ */
 export class Questions {
   readonly #known = new Map<string, string[]>();
 
@@ -22,15 +25,22 @@ export class Questions {
   }
 
   /**
-   * What most others of the tier have too, at both ends: not all of them, since a question that is a solved example of the others stands
-   * behind other examples itself.
+   * What most others of the tier have too, at both ends: not all of them, since a question that is
+   * a solved example of the others stands behind other examples itself.
    */
   #shared(tier: string, prompt: string): { readonly begin: number; readonly end: number } | null {
     const others = (this.#known.get(tier) ?? []).filter((other) => other !== prompt);
     if (others.length === 0) return null;
-    const middle = (lengths: number[]): number => lengths.sort((a, b) => a - b)[(lengths.length - 1) >> 1]!;
+    const middle = (lengths: number[]): number =>
+      lengths.sort((a, b) => a - b)[(lengths.length - 1) >> 1]!;
     const begin = middle(others.map((other) => alike(prompt, other, (i) => i)));
-    return { begin, end: Math.min(middle(others.map((other) => alike(prompt, other, (i) => -1 - i))), prompt.length - begin) };
+    return {
+      begin,
+      end: Math.min(
+        middle(others.map((other) => alike(prompt, other, (i) => -1 - i))),
+        prompt.length - begin,
+      ),
+    };
   }
 
   /** The whole prompt where no other one of its tier is known. */
@@ -41,7 +51,10 @@ export class Questions {
     if (begin + end >= prompt.length) return prompt;
     // whole lines, where no more than a few shared words are added by that; else whole words
     const cut = prompt.length - end;
-    const [before, after] = [prompt.slice(Math.max(0, begin - MOST_ADDED), begin), prompt.slice(cut, cut + MOST_ADDED)];
+    const [before, after] = [
+      prompt.slice(Math.max(0, begin - MOST_ADDED), begin),
+      prompt.slice(cut, cut + MOST_ADDED),
+    ];
     const [lead] = /(?<=^|\n).{0,40}$/.exec(before) ?? /\S*$/.exec(before)!;
     const [rest] = /^.{0,40}(?=\n|$)/.exec(after) ?? /^\S*/.exec(after)!;
     return (lead + prompt.slice(begin, prompt.length - end) + rest).replaceAll(/\s+/g, ' ').trim();

@@ -1,4 +1,7 @@
-/** Everything of a log that concerns accuracy; one that cannot be read is an error here, where `readRun` tells its defects. */
+/**
+ * Everything of a log that concerns accuracy; one that cannot be read is an error here, where
+ * `readRun` tells its defects.
+ */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
@@ -22,7 +25,10 @@ import { RUN_STREAMS } from './streams.js';
 export interface LoggedEvaluations {
   readonly runId: string;
   readonly evaluations: readonly LoggedEvaluation[];
-  /** Of the test problems under the grammar of answers, before and after; empty where that was not asked for. */
+  /**
+   * Of the test problems under the grammar of answers, before and after; empty where that was not
+   * asked for.
+   */
   readonly constrained: readonly LoggedEvaluation[];
   readonly iterations: readonly Logged<'iteration_report'>[];
   readonly tiers: Policies['tiers'];
@@ -42,7 +48,11 @@ export interface LoggedEvaluations {
 export function readEvaluations(folder: string): LoggedEvaluations {
   const file = runPaths(folder).log;
   const unreadable = (what: string, cause?: unknown): never => {
-    throw new IsoproError('LOG_UNREADABLE', `${file}: ${what}`, cause === undefined ? {} : { cause });
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `${file}: ${what}`,
+      cause === undefined ? {} : { cause },
+    );
   };
   const logged = new LoggedRecords();
   let runId: string;
@@ -79,7 +89,8 @@ export function readEvaluations(folder: string): LoggedEvaluations {
     policies:
       named === null
         ? dictionary<Summary>()
-        : (policySummaries(named, test, figures) ?? unreadable('the trivial policies were not judged on the test problems')),
+        : (policySummaries(named, test, figures) ??
+          unreadable('the trivial policies were not judged on the test problems')),
     forgetting: forgot === null ? null : loggedForgetting(forgot),
     rollouts: logged.rollouts,
     failures: logged.failures,

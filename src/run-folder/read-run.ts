@@ -1,6 +1,7 @@
 /**
- * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is
- * read: an aborted run has no end, a damaged log has fewer records, and both are worth a report that says so.
+ * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared,
+ * comparison.json. Whatever can be read is read: an aborted run has no end, a damaged log has fewer
+ * records, and both are worth a report that says so.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -83,7 +84,10 @@ export interface RunRecord {
   readonly time: { readonly first: number; readonly last: number } | null;
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
-  /** Of the test problems under the grammar of answers, before and after; empty where that was not asked for. */
+  /**
+   * Of the test problems under the grammar of answers, before and after; empty where that was not
+   * asked for.
+   */
   readonly constrained: readonly LoggedEvaluation[];
   readonly policies: Dictionary<Summary>;
   /** Of the submitted adapter; null where it was not measured. */
@@ -120,7 +124,8 @@ export interface ReadRunOptions {
 }
 
 /**
- * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID; a log that is missing or damaged is a defect of the result, not an error
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID; a log that is missing or damaged is a
+ *   defect of the result, not an error
  */
 export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions = {}): RunRecord {
   const manifest = readManifest(folder);
@@ -133,7 +138,9 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
       read(reader);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
-      taken.defects.add(`the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`);
+      taken.defects.add(
+        `the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
+      );
     } finally {
       reader?.close();
     }
@@ -157,8 +164,14 @@ function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<
     if (payload.kind === 'problem') problem = problemForm.safeParse(payload).data ?? null;
     if (!chosen.has(gseq)) continue;
     const { tokenIds, turns = [], ...rollout } = readRecord(anyRollout, record);
-    const text = [...turns.flatMap((turn) => [turn.text, `[told] ${turn.said}`]), rollout.text].join('\n\n');
-    const prompt = problem?.problemId !== rollout.problemId ? '' : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
+    const text = [
+      ...turns.flatMap((turn) => [turn.text, `[told] ${turn.said}`]),
+      rollout.text,
+    ].join('\n\n');
+    const prompt =
+      problem?.problemId !== rollout.problemId
+        ? ''
+        : (problem.prompt ?? JSON.stringify(problem.problem, null, 1));
     yield { ...rollout, text, gseq, tokens: tokenIds.length, prompt };
   }
 }
@@ -205,10 +218,12 @@ class Taken {
     const begun = logged.of('session_start')[0];
     if (
       begun !== undefined &&
-      (begun.runId !== manifest.runId || canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
+      (begun.runId !== manifest.runId ||
+        canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
     )
       this.defects.add('manifest.json is not the configuration with which the log begins');
-    for (const [kind, n] of this.#malformed) this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
+    for (const [kind, n] of this.#malformed)
+      this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const named = logged.last('policies');
     const heldOuts = logged.of('held_out');
     const stray = strayEvaluation(heldOuts);
@@ -220,8 +235,16 @@ class Taken {
     const figures = figuresLogged(heldOuts, named);
     const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers, figures));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
-    const summaries = named === null ? {} : policySummaries(named, heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [], figures);
-    if (summaries === null) this.defects.add('the trivial policies were not judged on the test problems');
+    const summaries =
+      named === null
+        ? {}
+        : policySummaries(
+            named,
+            heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [],
+            figures,
+          );
+    if (summaries === null)
+      this.defects.add('the trivial policies were not judged on the test problems');
     const { kind, tierCap = Infinity } = readWrittenSettings(manifest.start.settings).buffer;
     const steps = logged.of('step');
     const forgot = logged.last('forgetting');
@@ -243,7 +266,11 @@ class Taken {
           : {
               ...comparison,
               methods: comparison.methods.flatMap((row) =>
-                row.method !== 'isopro' ? [row] : after === undefined ? [] : [{ ...row, test: after.summary }],
+                row.method !== 'isopro'
+                  ? [row]
+                  : after === undefined
+                    ? []
+                    : [{ ...row, test: after.summary }],
               ),
             },
       iterations: logged.of('iteration_report').map(({ kind: _, ...report }) => ({
@@ -276,14 +303,22 @@ function endOf(logged: Logged<'session_end'> | null): RunRecord['end'] {
 }
 
 /** The evaluation of the test set before or after; null where it was not made. */
-export const testEvaluation = ({ evaluations }: Pick<RunRecord, 'evaluations'>, when: 'before' | 'after'): LoggedEvaluation | null =>
+export const testEvaluation = (
+  { evaluations }: Pick<RunRecord, 'evaluations'>,
+  when: 'before' | 'after',
+): LoggedEvaluation | null =>
   evaluations.findLast((each) => each.set === 'test' && each.when === when) ?? null;
 
 /** Dev evaluations by iteration, 0 being before any training. */
-export const devEvaluations = ({ evaluations }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] =>
+export const devEvaluations = ({
+  evaluations,
+}: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] =>
   evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
 
-/** Tiers and groups in the task's order, a group after its last tier; `keys` are those of an evaluation, which the log keeps sorted. */
+/**
+ * Tiers and groups in the task's order, a group after its last tier; `keys` are those of an
+ * evaluation, which the log keeps sorted.
+ */
 export function inOrder(keys: readonly string[], tiers: readonly TierInfo[]): string[] {
   const position = (key: string): number => {
     const own = tiers.findIndex(({ id }) => id === key);

@@ -1,4 +1,7 @@
-/** What every kind of record in a run's log has in common: how it is written in its stream, and how it is read back. */
+/**
+ * What every kind of record in a run's log has in common: how it is written in its stream, and how
+ * it is read back.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { LogValue } from '../log/payload.js';
@@ -12,10 +15,20 @@ export const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.litera
 
 type RecordForm = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
-/** A record of a stream, as its form has it: members of the value that are none of the form's are left out. */
-export function recordOf<F extends RecordForm>(stream: RunStream, form: F, value: Omit<z.input<F>, 'kind'>): NewRunRecord {
+/**
+ * A record of a stream, as its form has it: members of the value that are none of the form's are
+ * left out.
+ */
+export function recordOf<F extends RecordForm>(
+  stream: RunStream,
+  form: F,
+  value: Omit<z.input<F>, 'kind'>,
+): NewRunRecord {
   const payload = form.parse({ ...value, kind: form.shape.kind.value });
-  return { stream, payload: payload as unknown as { readonly kind: string; readonly [key: string]: LogValue } };
+  return {
+    stream,
+    payload: payload as unknown as { readonly kind: string; readonly [key: string]: LogValue },
+  };
 }
 
 const unreadable = (what: string): never => {
@@ -33,5 +46,7 @@ export function readRecord<T>(
   refuse: (what: string) => never = unreadable,
 ): T {
   const parsed = form.safeParse(payload);
-  return parsed.success ? parsed.data : refuse(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+  return parsed.success
+    ? parsed.data
+    : refuse(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
 }

@@ -1,4 +1,7 @@
-/** The rollouts stream: what was asked, what the model said, its verdict, and what became of it in training. */
+/**
+ * The rollouts stream: what was asked, what the model said, its verdict, and what became of it in
+ * training.
+ */
 import { z } from 'zod';
 import { dictionaryOf } from '../dictionary-form.js';
 import { figureMembers } from './figure-members.js';
@@ -13,7 +16,10 @@ export const problem = z.object({
   tier: z.string(),
   problem: dictionaryOf(z.unknown()),
   prompt: z.string().optional(),
-  /** Where a table of failures shows a reply to it: a reply that passes, shortened. For readers; nothing is derived from it. */
+  /**
+   * Where a table of failures shows a reply to it: a reply that passes, shortened. For readers;
+   * nothing is derived from it.
+   */
   right: z.string().optional(),
   promptIds: z.array(z.int()),
 });
@@ -24,18 +30,32 @@ export type ProblemRecord = z.infer<typeof problem>;
 export const ADMISSIONS = [
   'admitted', // into the replay buffer: its likelihood is raised where it is drawn
   'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
-  'distilled', // whatever its verdict: each of its tokens is pulled towards what the teacher would have said
+  // whatever its verdict: each of its tokens is pulled towards what the teacher would have said
+  'distilled',
   'failed', // by the verdict, or by what a control trains on instead of it
   'undecided',
   'incomplete', // it was cut off: training on it would teach to stop anywhere
   'contradictory', // its reasoning contradicts the problem
   'duplicate', // of an earlier sample of its problem
-  'uninformative', // no sample of its problem has another reward: there is nothing to contrast it with
+  // no sample of its problem has another reward: there is nothing to contrast it with
+  'uninformative',
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 
-/** Replies that did not end the episode: how many tokens each has, and what the model was told after it. */
-export const turns = z.array(z.object({ tokens: z.int().min(1), text: z.string(), said: z.string(), saidIds: z.array(z.int()) })).min(1);
+/**
+ * Replies that did not end the episode: how many tokens each has, and what the model was told after
+ * it.
+ */
+export const turns = z
+  .array(
+    z.object({
+      tokens: z.int().min(1),
+      text: z.string(),
+      said: z.string(),
+      saidIds: z.array(z.int()),
+    }),
+  )
+  .min(1);
 export type TurnRecord = z.infer<typeof turns>[number];
 
 export const finish = z.enum(['stop', 'length', 'context', 'aborted']);
@@ -72,7 +92,10 @@ export const rollout = z.object({
   /** 1 - smoothed solve rate of its problem; what the replay draws by. */
   weight: z.number(),
 });
-/** Rollouts: one sample with its verdict, and what became of it in training. Readers take the members that they need. */
+/**
+ * Rollouts: one sample with its verdict, and what became of it in training. Readers take the
+ * members that they need.
+ */
 export type RolloutRecord = z.infer<typeof rollout>;
 
 export const reference = z.object({
@@ -84,7 +107,10 @@ export const reference = z.object({
   tokenIds: z.array(z.int()),
   text: z.string(),
 });
-/** Rollouts: the task's own reply to the problem before it, which the control `references` trains on in place of what was sampled. */
+/**
+ * Rollouts: the task's own reply to the problem before it, which the control `references` trains on
+ * in place of what was sampled.
+ */
 export type ReferenceRecord = z.infer<typeof reference>;
 
 /** What the stream holds. */
@@ -93,7 +119,9 @@ export type RolloutsRecord = ProblemRecord | RolloutRecord | ReferenceRecord;
 /** A record of the stream, written. */
 export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
   if (record.kind === 'problem') return recordOf('rollouts', problem, record);
-  return record.kind === 'rollout' ? recordOf('rollouts', rollout, record) : recordOf('rollouts', reference, record);
+  return record.kind === 'rollout'
+    ? recordOf('rollouts', rollout, record)
+    : recordOf('rollouts', reference, record);
 }
 
 /** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */

@@ -1,12 +1,18 @@
 /**
- * The settings of a run as its manifest and its log hold them: by part. Those of `isopro.run.v1` lie side by side under the names of their
- * flags, and whoever reads settings reads both here. What is written stays as it is: the log's digests are of it.
+ * The settings of a run as its manifest and its log hold them: by part. Those of `isopro.run.v1`
+ * lie side by side under the names of their flags, and whoever reads settings reads both here. What
+ * is written stays as it is: the log's digests are of it.
  */
 import { z } from 'zod';
 
 /** What version 1 called the members of each part; those of no part have the same names. */
 const VERSION_1: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  model: { name: 'model', threads: 'threads', contextTokens: 'contextTokens', maxSequences: 'maxSequences' },
+  model: {
+    name: 'model',
+    threads: 'threads',
+    contextTokens: 'contextTokens',
+    maxSequences: 'maxSequences',
+  },
   sampling: {
     rollouts: 'rollouts',
     samples: 'samples',
@@ -18,8 +24,20 @@ const VERSION_1: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     allocation: 'allocation',
     allocationFloor: 'allocationFloor',
   },
-  buffer: { kind: 'buffer', tierCap: 'tierCap', newShare: 'newShare', accumulate: 'accumulate', accept: 'accept' },
-  algorithm: { id: 'algorithm', variant: 'variant', klCoefficient: 'klCoefficient', clipLow: 'clipLow', clipHigh: 'clipHigh' },
+  buffer: {
+    kind: 'buffer',
+    tierCap: 'tierCap',
+    newShare: 'newShare',
+    accumulate: 'accumulate',
+    accept: 'accept',
+  },
+  algorithm: {
+    id: 'algorithm',
+    variant: 'variant',
+    klCoefficient: 'klCoefficient',
+    clipLow: 'clipLow',
+    clipHigh: 'clipHigh',
+  },
   optimiser: {
     stepsPerIteration: 'stepsPerIteration',
     batchSize: 'batchSize',
@@ -44,13 +62,19 @@ const VERSION_1: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const MOVED = new Set(Object.values(VERSION_1).flatMap((names) => Object.values(names)));
 
 type Members = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Members => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Settings by part, from either version's; anything else as it is. Nothing is checked. */
 export function byPart(written: unknown): unknown {
-  if (!isObject(written) || Object.keys(VERSION_1).some((part) => isObject(written[part]))) return written;
+  if (!isObject(written) || Object.keys(VERSION_1).some((part) => isObject(written[part])))
+    return written;
   const named = (names: Readonly<Record<string, string>>): Members =>
-    Object.fromEntries(Object.entries(names).flatMap(([name, old]) => (Object.hasOwn(written, old) ? [[name, written[old]]] : [])));
+    Object.fromEntries(
+      Object.entries(names).flatMap(([name, old]) =>
+        Object.hasOwn(written, old) ? [[name, written[old]]] : [],
+      ),
+    );
   return {
     ...Object.fromEntries(Object.entries(written).filter(([name]) => !MOVED.has(name))),
     ...Object.fromEntries(Object.entries(VERSION_1).map(([part, names]) => [part, named(names)])),
@@ -89,5 +113,8 @@ const shown = z
   .catch({ sampling: {}, buffer: {}, evaluation: {} });
 export type WrittenSettings = z.output<typeof shown>;
 
-/** The settings that are read of any run's; what a log lacks, or has in another form, is undefined. */
-export const readWrittenSettings = (written: unknown): WrittenSettings => shown.parse(byPart(written));
+/**
+ * The settings that are read of any run's; what a log lacks, or has in another form, is undefined.
+ */
+export const readWrittenSettings = (written: unknown): WrittenSettings =>
+  shown.parse(byPart(written));

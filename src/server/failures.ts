@@ -1,4 +1,7 @@
-/** Why a request is refused or ends, in one place: the status and the body that OpenAI's clients read. */
+/**
+ * Why a request is refused or ends, in one place: the status and the body that OpenAI's clients
+ * read.
+ */
 import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
@@ -13,7 +16,10 @@ export type FailureType =
   | 'rate_limit_error'
   | 'server_error';
 
-/** What a client tells failures apart by: those of the library in small letters, those of names that a request may not give, and these. */
+/**
+ * What a client tells failures apart by: those of the library in small letters, those of names that
+ * a request may not give, and these.
+ */
 export type FailureCode =
   | Lowercase<ErrorCode>
   | NotAllowed['code']
@@ -67,7 +73,14 @@ export class RequestFailure extends Error {
     this.retryAfter = retryAfter;
   }
 
-  get body(): { readonly error: { message: string; type: FailureType; param: string | null; code: FailureCode | null } } {
+  get body(): {
+    readonly error: {
+      message: string;
+      type: FailureType;
+      param: string | null;
+      code: FailureCode | null;
+    };
+  } {
     const { message, type, param, code } = this;
     return { error: { message, type, param, code } };
   }
@@ -77,17 +90,31 @@ export class RequestFailure extends Error {
 type Member<Name extends string> = Name extends `${string} ${string}` ? never : Name;
 
 /** What this server does not have yet, or not beside something else: said, never passed over. */
-export const unsupported = <Name extends string>(param: Member<Name>, message: string): RequestFailure =>
-  new RequestFailure(400, 'invalid_request_error', message, { param, code: 'unsupported_parameter' });
+export const unsupported = <Name extends string>(
+  param: Member<Name>,
+  message: string,
+): RequestFailure =>
+  new RequestFailure(400, 'invalid_request_error', message, {
+    param,
+    code: 'unsupported_parameter',
+  });
 
-export const invalid = <Name extends string>(param: Member<Name>, message: string, code: FailureCode = 'invalid_value'): RequestFailure =>
-  new RequestFailure(400, 'invalid_request_error', message, { param, code });
+export const invalid = <Name extends string>(
+  param: Member<Name>,
+  message: string,
+  code: FailureCode = 'invalid_value',
+): RequestFailure => new RequestFailure(400, 'invalid_request_error', message, { param, code });
 
 /** 403 for what no request may do, whoever sends it. */
 export const forbidden = (message: string, code: FailureCode, param?: string): RequestFailure =>
-  new RequestFailure(403, 'permission_error', message, { code, ...(param !== undefined && { param }) });
+  new RequestFailure(403, 'permission_error', message, {
+    code,
+    ...(param !== undefined && { param }),
+  });
 
-const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureType, code?: FailureCode]>> = {
+const STATUS: Partial<
+  Record<ErrorCode, readonly [status: number, type: FailureType, code?: FailureCode]>
+> = {
   INVALID_ARGUMENT: [400, 'invalid_request_error'],
   GRAMMAR_INVALID: [400, 'invalid_request_error'],
   TEMPLATE_INVALID: [400, 'invalid_request_error'],
@@ -105,13 +132,17 @@ const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureT
 };
 
 /** As OpenAI writes codes. */
-export const smallLetters = (code: ErrorCode): Lowercase<ErrorCode> => code.toLowerCase() as Lowercase<ErrorCode>;
+export const smallLetters = (code: ErrorCode): Lowercase<ErrorCode> =>
+  code.toLowerCase() as Lowercase<ErrorCode>;
 
 function ofLibrary(error: IsoproError): RequestFailure | null {
   const known = STATUS[error.code];
   if (known === undefined) return null;
   const [status, type, code = smallLetters(error.code)] = known;
-  return new RequestFailure(status, type, error.message, { code, ...(status === 503 && { retryAfter: 1 }) });
+  return new RequestFailure(status, type, error.message, {
+    code,
+    ...(status === 503 && { retryAfter: 1 }),
+  });
 }
 
 /** Of a name that a caller gave, in an answer. */
@@ -119,10 +150,14 @@ const LONGEST_NAME = 100;
 const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
 
 /**
- * Makes something of a member of a request: what the library refuses of it is told by that member's name.
+ * Makes something of a member of a request: what the library refuses of it is told by that member's
+ * name.
  * @throws RequestFailure; whatever else the call throws
  */
-export async function ofMember<Made>(param: string, make: () => Made | Promise<Made>): Promise<Made> {
+export async function ofMember<Made>(
+  param: string,
+  make: () => Made | Promise<Made>,
+): Promise<Made> {
   try {
     return await make();
   } catch (error) {
@@ -135,18 +170,25 @@ export async function ofMember<Made>(param: string, make: () => Made | Promise<M
 
 /** `messages[0].content` */
 const memberOf = (path: readonly PropertyKey[]): string =>
-  path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`)).join('');
+  path
+    .map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`))
+    .join('');
 
 /** What a schema finds wrong with a request; of several things the first. */
 export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFailure {
   const issue = plainIssue(issues[0]!);
   const { path, message } = issue;
   const place = memberOf(path);
-  if (issue.code === 'custom' && issue.params?.isUnsupported === true) return unsupported(place, `${place}: ${message}`);
+  if (issue.code === 'custom' && issue.params?.isUnsupported === true)
+    return unsupported(place, `${place}: ${message}`);
   if (issue.code === 'unrecognized_keys') {
     const key = named(issue.keys[0]!);
     const [words] = strangeKeys(schema, path, [key]);
-    return invalid(memberOf([...path, key]), `${place === '' ? '' : `${place}: `}${words}`, 'unknown_parameter');
+    return invalid(
+      memberOf([...path, key]),
+      `${place === '' ? '' : `${place}: `}${words}`,
+      'unknown_parameter',
+    );
   }
   return invalid(place, `${place === '' ? 'the body' : place}: ${message}`);
 }
@@ -155,7 +197,8 @@ export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFail
 export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof RequestFailure) return error;
   if (error instanceof NotAllowed) return forbidden(error.message, error.code, error.param);
-  if (error instanceof IsoproError) return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
+  if (error instanceof IsoproError)
+    return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
   const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
   const [said, words] = FRAMEWORK[code ?? ''] ?? [code as FailureCode | undefined];
@@ -164,28 +207,58 @@ export function failureOf(error: unknown): RequestFailure | null {
   });
 }
 
-const NO_JSON = ['unsupported_media_type', 'send the body as JSON, with the header content-type: application/json'] as const;
+const NO_JSON = [
+  'unsupported_media_type',
+  'send the body as JSON, with the header content-type: application/json',
+] as const;
 
-/** What fastify refuses by itself: its code in words that need not know it, and what to do where its own do not say that. */
+/**
+ * What fastify refuses by itself: its code in words that need not know it, and what to do where its
+ * own do not say that.
+ */
 const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NO_JSON,
   FST_ERR_CTP_EMPTY_TYPE: NO_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_content_length'],
   FST_ERR_BAD_URL: ['invalid_url'],
-  FST_ERR_MAX_PARAM_LENGTH: ['invalid_url', 'a part of the path has more characters than any name here'],
+  FST_ERR_MAX_PARAM_LENGTH: [
+    'invalid_url',
+    'a part of the path has more characters than any name here',
+  ],
 };
 
 /** Why a request's signal is aborted. */
 export const ENDINGS = {
   /** Nobody reads it. */
-  gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', { code: 'client_closed_request' }),
-  unread: new RequestFailure(499, 'invalid_request_error', 'the stream was not read, and the server cannot hold more of it', {
-    code: 'stream_not_read',
+  gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', {
+    code: 'client_closed_request',
   }),
-  time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', { code: 'timeout', retryAfter: 1 }),
-  shutdown: new RequestFailure(503, 'server_error', 'the server is shutting down', { code: 'shutting_down', retryAfter: 5 }),
-  paused: new RequestFailure(503, 'server_error', 'the server was paused', { code: 'paused', retryAfter: 1 }),
+  unread: new RequestFailure(
+    499,
+    'invalid_request_error',
+    'the stream was not read, and the server cannot hold more of it',
+    {
+      code: 'stream_not_read',
+    },
+  ),
+  time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', {
+    code: 'timeout',
+    retryAfter: 1,
+  }),
+  shutdown: new RequestFailure(503, 'server_error', 'the server is shutting down', {
+    code: 'shutting_down',
+    retryAfter: 5,
+  }),
+  paused: new RequestFailure(503, 'server_error', 'the server was paused', {
+    code: 'paused',
+    retryAfter: 1,
+  }),
 } as const;
 
-export const DEFECT = new RequestFailure(500, 'server_error', 'the server failed; its own output says why', { code: 'internal_error' });
+export const DEFECT = new RequestFailure(
+  500,
+  'server_error',
+  'the server failed; its own output says why',
+  { code: 'internal_error' },
+);

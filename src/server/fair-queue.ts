@@ -1,8 +1,9 @@
 /**
- * Who may run now: as many at once as there is room, the others in turn by whose they are, so that nobody's many hold up another's one.
- * Where several ask, each has a share: a key runs at most three times as many replies as there are places free, so that one that comes
- * later finds some (a dynamic threshold, after Choudhury and Hahne 1998); and where no more may wait, the last of whoever has the most
- * that wait makes room for one who has fewer.
+ * Who may run now: as many at once as there is room, the others in turn by whose they are, so that
+ * nobody's many hold up another's one. Where several ask, each has a share: a key runs at most
+ * three times as many replies as there are places free, so that one that comes later finds some (a
+ * dynamic threshold, after Choudhury and Hahne 1998); and where no more may wait, the last of
+ * whoever has the most that wait makes room for one who has fewer.
  */
 import { offAbort, onAbort } from '../abort.js';
 import { RequestFailure } from './failures.js';
@@ -14,7 +15,10 @@ interface Waiting {
 
 /** A place among those who run. */
 export interface Turn {
-  /** How many replies of the same key run before it: where the model has not room for all, those of lower ranks of every key run first. */
+  /**
+   * How many replies of the same key run before it: where the model has not room for all, those of
+   * lower ranks of every key run first.
+   */
   readonly rank: number;
   /** Gives the place back, once. */
   readonly leave: () => void;
@@ -33,7 +37,10 @@ export interface QueueLimits {
 const SHARE = 3;
 
 const full = (waiting: number): RequestFailure =>
-  new RequestFailure(429, 'rate_limit_error', `${waiting} replies wait already`, { code: 'queue_full', retryAfter: 1 });
+  new RequestFailure(429, 'rate_limit_error', `${waiting} replies wait already`, {
+    code: 'queue_full',
+    retryAfter: 1,
+  });
 
 export class FairQueue {
   readonly #limits: QueueLimits;
@@ -101,7 +108,9 @@ export class FairQueue {
   #mayRun(whose: string): boolean {
     const own = this.#places.get(whose)?.size ?? 0;
     const free = this.#limits.running - this.#running;
-    return free > 0 && (own === 0 || this.#limits.isShared !== true || own + 1 <= SHARE * (free - 1));
+    return (
+      free > 0 && (own === 0 || this.#limits.isShared !== true || own + 1 <= SHARE * (free - 1))
+    );
   }
 
   #take(whose: string): number {
@@ -149,10 +158,10 @@ export class FairQueue {
   /** @throws RequestFailure 429 where nobody has more that wait */
   #makeRoom(whose: string): void {
     const own = this.#turns.get(whose)?.length ?? 0;
-    const [longest, line] = [...this.#turns].reduce((most, each) => (each[1].length > most[1].length ? each : most), ['', []] as [
-      string,
-      Waiting[],
-    ]);
+    const [longest, line] = [...this.#turns].reduce(
+      (most, each) => (each[1].length > most[1].length ? each : most),
+      ['', []] as [string, Waiting[]],
+    );
     const last = line.at(-1);
     if (last === undefined || own + 1 >= line.length) throw full(this.#waiting);
     last.turnAway();

@@ -1,7 +1,8 @@
 /**
- * Reading what a caller has sent by its schema, whatever it holds: the size of a list or a record is looked at before its members, and
- * reading ends at the first member that is wrong. zod alone reads all of them and keeps an issue for each, which takes a minute and
- * gigabytes for one body of some megabytes.
+ * Reading what a caller has sent by its schema, whatever it holds: the size of a list or a record
+ * is looked at before its members, and reading ends at the first member that is wrong. zod alone
+ * reads all of them and keeps an issue for each, which takes a minute and gigabytes for one body of
+ * some megabytes.
  */
 import { z } from 'zod';
 import { plainWords } from '../wrong-input.js';
@@ -9,7 +10,10 @@ import { plainWords } from '../wrong-input.js';
 type Schema = z.core.$ZodType;
 type Parse = Schema['_zod']['parse'];
 
-/** Told to every schema by the context of a reading: elsewhere the same schemas say all that is wrong. */
+/**
+ * Told to every schema by the context of a reading: elsewhere the same schemas say all that is
+ * wrong.
+ */
 interface Reading extends z.core.ParseContext<z.core.$ZodIssue> {
   readonly endsAtFirst: true;
 }
@@ -21,7 +25,8 @@ const mosts = new WeakMap<z.core.$ZodCheck<object>, number>();
 /** Of a record, as `max` is of a list: `z.record(…).check(mostMembers(16))`. */
 export function mostMembers(most: number): z.core.$ZodCheck<object> {
   const check = z.check<object>(({ value, issues }) => {
-    if (Object.keys(value).length > most) issues.push({ code: 'custom', message: `takes at most ${most} members`, input: value });
+    if (Object.keys(value).length > most)
+      issues.push({ code: 'custom', message: `takes at most ${most} members`, input: value });
   });
   mosts.set(check, most);
   return check;
@@ -38,18 +43,30 @@ function plainNumber(schema: Schema): (value: unknown) => boolean {
   const { def } = (schema as z.core.$ZodNumberFormat)._zod;
   const bounds = (def.checks ?? []).map((check) => check._zod.def as Bound);
   const limits = (check: string): number[] =>
-    bounds.flatMap((bound) => (bound.check === check && bound.inclusive === true ? [bound.value!] : []));
+    bounds.flatMap((bound) =>
+      bound.check === check && bound.inclusive === true ? [bound.value!] : [],
+    );
   const [leasts, mosts] = [limits('greater_than'), limits('less_than')];
-  if (def.type !== 'number' || def.format !== 'safeint' || leasts.length + mosts.length < bounds.length) return () => false;
+  if (
+    def.type !== 'number' ||
+    def.format !== 'safeint' ||
+    leasts.length + mosts.length < bounds.length
+  )
+    return () => false;
   const [least, most] = [Math.max(...leasts), Math.min(...mosts)];
-  return (value) => Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
+  return (value) =>
+    Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
 /** Members that a list may have; infinite where it does not say. */
-const mostOf = ({ _zod: { def } }: z.core.$ZodArray): number => Math.min(...z.core.util.sizeCaps(def.checks).map(([most]) => most));
+const mostOf = ({ _zod: { def } }: z.core.$ZodArray): number =>
+  Math.min(...z.core.util.sizeCaps(def.checks).map(([most]) => most));
 
 /** Of a payload whose member is wrong: nothing else is looked at. */
-function ended(payload: z.core.ParsePayload, issues: readonly z.core.$ZodRawIssue[]): z.core.ParsePayload {
+function ended(
+  payload: z.core.ParsePayload,
+  issues: readonly z.core.$ZodRawIssue[],
+): z.core.ParsePayload {
   payload.issues.push(...issues);
   payload.aborted = true;
   return payload;
@@ -63,7 +80,8 @@ function listParse(schema: z.core.$ZodArray): Parse {
   return (payload, context) => {
     const list = payload.value;
     // zod's own begins with the size
-    if (!isReading(context) || !Array.isArray(list) || list.length > most) return parse(payload, context);
+    if (!isReading(context) || !Array.isArray(list) || list.length > most)
+      return parse(payload, context);
     const read: unknown[] = new Array(list.length);
     payload.value = read;
     for (let i = 0; i < list.length; i++) {
@@ -74,7 +92,8 @@ function listParse(schema: z.core.$ZodArray): Parse {
       }
       const member = element._zod.run({ value, issues: [] }, context) as z.core.ParsePayload;
       read[i] = member.value;
-      if (member.issues.length > 0) return ended(payload, z.core.util.prefixIssues(i, member.issues));
+      if (member.issues.length > 0)
+        return ended(payload, z.core.util.prefixIssues(i, member.issues));
     }
     return payload;
   };
@@ -85,7 +104,13 @@ function recordParse(schema: z.core.$ZodRecord): Parse {
   const bound = boundOf(schema);
   return (payload, context) => {
     const record = payload.value;
-    if (!isReading(context) || typeof record !== 'object' || record === null || Array.isArray(record) || bound === undefined)
+    if (
+      !isReading(context) ||
+      typeof record !== 'object' ||
+      record === null ||
+      Array.isArray(record) ||
+      bound === undefined
+    )
       return parse(payload, context);
     void bound._zod.check(payload as z.core.ParsePayload<object>);
     if (payload.issues.length > 0) return ended(payload, []);
@@ -120,13 +145,16 @@ function prepare(schema: Schema, place: string): void {
   }
   const { type } = schema._zod.def;
   // at its first parse a container of zod's puts back what it was before it looked for cycles
-  if (type === 'array' || type === 'record') void schema._zod.run({ value: undefined, issues: [] }, { async: false });
+  if (type === 'array' || type === 'record')
+    void schema._zod.run({ value: undefined, issues: [] }, { async: false });
   if (type === 'array') put(schema, listParse(schema as z.core.$ZodArray));
   if (type === 'record') put(schema, recordParse(schema as z.core.$ZodRecord));
 }
 
 const boundOf = ({ _zod: { def } }: z.core.$ZodRecord): z.core.$ZodCheck<object> | undefined =>
-  (def.checks as readonly z.core.$ZodCheck<object>[] | undefined)?.find((check) => mosts.has(check));
+  (def.checks as readonly z.core.$ZodCheck<object>[] | undefined)?.find((check) =>
+    mosts.has(check),
+  );
 
 function prepareMembers(schema: Schema, place: string): void {
   const below = (inner: Schema, name = ''): void => prepare(inner, place + name);
@@ -171,7 +199,8 @@ function prepareMembers(schema: Schema, place: string): void {
 /**
  * What a schema makes of values; its first issue is the first of all that zod would find.
  * @param place of the schema, for whoever has to give a list in it its bound
- * @throws Error where a list or a record of it has no bound, or one whose members would be read before it
+ * @throws Error where a list or a record of it has no bound, or one whose members would be read
+ *   before it
  */
 export function readerOf<Value extends z.ZodType>(
   schema: Value,

@@ -1,4 +1,7 @@
-/** The body of a request as JSON: of well-formed UTF-8, no deeper than any use, and without the names that reach into prototypes. */
+/**
+ * The body of a request as JSON: of well-formed UTF-8, no deeper than any use, and without the
+ * names that reach into prototypes.
+ */
 import type { FastifyInstance } from 'fastify';
 import { tooMuch } from '../json-shape.js';
 import { invalid, RequestFailure } from './failures.js';
@@ -25,7 +28,8 @@ function withSeedByDigits(value: unknown, text: string): unknown {
   const quoted = text.replace(/("seed"\s*:\s*)(-?\d{16,30})(?=\s*[,}])/g, '$1"$2"');
   if (quoted === text) return value;
   const read = (given: Seeded | undefined, digits: Seeded | undefined): void => {
-    if (typeof given?.seed === 'number' && typeof digits?.seed === 'string') given.seed = BigInt(digits.seed);
+    if (typeof given?.seed === 'number' && typeof digits?.seed === 'string')
+      given.seed = BigInt(digits.seed);
   };
   const [body, digits] = [value as Seeded, JSON.parse(quoted) as Seeded];
   read(body, digits);
@@ -33,7 +37,10 @@ function withSeedByDigits(value: unknown, text: string): unknown {
   return body;
 }
 
-/** Takes bodies of application/json and of no other type: a page of another site cannot send those unasked. */
+/**
+ * Takes bodies of application/json and of no other type: a page of another site cannot send those
+ * unasked.
+ */
 export function takeJsonOnly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   const parse = app.getDefaultJsonParser('error', 'error');
@@ -41,11 +48,17 @@ export function takeJsonOnly(app: FastifyInstance): void {
     const { 'content-encoding': encoding = 'identity' } = request.headers;
     if (encoding !== 'identity')
       return done(
-        new RequestFailure(415, 'invalid_request_error', 'send the body as it is: none that is compressed is unpacked here', {
-          code: 'unsupported_media_type',
-        }),
+        new RequestFailure(
+          415,
+          'invalid_request_error',
+          'send the body as it is: none that is compressed is unpacked here',
+          {
+            code: 'unsupported_media_type',
+          },
+        ),
       );
-    if (body.length === 0) return done(null, undefined); // of a call without one; a schema that wants one says so
+    // of a call without one; a schema that wants one says so
+    if (body.length === 0) return done(null, undefined);
     let text: string;
     try {
       text = decoder.decode(body as Buffer);

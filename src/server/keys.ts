@@ -5,7 +5,10 @@ import { IsoproError } from '../errors.js';
 import { RequestFailure } from './failures.js';
 
 export const SCOPES = ['read', 'infer', 'train', 'admin'] as const;
-/** read: what is served and how it does; infer: replies; train: jobs and files of its own; admin: all, of all. */
+/**
+ * read: what is served and how it does; infer: replies; train: jobs and files of its own; admin:
+ * all, of all.
+ */
 export type Scope = (typeof SCOPES)[number];
 
 export interface Caller {
@@ -30,8 +33,14 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
  * @param from what gave the key, for whoever has to correct it
  * @throws IsoproError INVALID_ARGUMENT
  */
-export function hashKey(name: string, key: string, scopes: readonly Scope[], from = `the key ${name}`): HashedKey {
-  if (key.length < SHORTEST) throw new IsoproError('INVALID_ARGUMENT', `${from}: a key has at least ${SHORTEST} characters`);
+export function hashKey(
+  name: string,
+  key: string,
+  scopes: readonly Scope[],
+  from = `the key ${name}`,
+): HashedKey {
+  if (key.length < SHORTEST)
+    throw new IsoproError('INVALID_ARGUMENT', `${from}: a key has at least ${SHORTEST} characters`);
   return { name, sha256: digest(key).toString('hex'), scopes: [...scopes] };
 }
 
@@ -42,9 +51,14 @@ export function checkKeys(value: unknown): HashedKey[] {
   const result = z.array(hashedKey).safeParse(value);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  throw new IsoproError('INVALID_ARGUMENT', `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`, {
-    remedy: 'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer, train and admin}.',
-  });
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`,
+    {
+      remedy:
+        'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer, train and admin}.',
+    },
+  );
 }
 
 const ANYBODY: Caller = { name: 'anybody', scopes: new Set(['read', 'infer']) };
@@ -81,12 +95,15 @@ export class Keys {
     const hash = digest(given ?? '');
     // All of them, in the time of all of them.
     let found: Caller | undefined;
-    for (const { hash: known, caller } of this.#keys) if (timingSafeEqual(known, hash)) found = caller;
+    for (const { hash: known, caller } of this.#keys)
+      if (timingSafeEqual(known, hash)) found = caller;
     if (given !== undefined && found !== undefined) return found;
     // Clients send some key wherever none is asked for.
     if (this.#open && isForAnybody) return ANYBODY;
     const message =
-      given === undefined ? 'give a key: Authorization: Bearer KEY' : 'this key is not one of the server, or was withdrawn since';
+      given === undefined
+        ? 'give a key: Authorization: Bearer KEY'
+        : 'this key is not one of the server, or was withdrawn since';
     throw new RequestFailure(401, 'authentication_error', message, { code: 'invalid_api_key' });
   }
 }

@@ -22,8 +22,11 @@ export class ServerMetrics {
   constructor(gauges: Gauges) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
-    const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []): Counter<Label> =>
-      new Counter({ name, help, labelNames, registers });
+    const counter = <Label extends string>(
+      name: string,
+      help: string,
+      labelNames: Label[] = [],
+    ): Counter<Label> => new Counter({ name, help, labelNames, registers });
     const gauge = (name: string, help: string, value: () => number): void => {
       new Gauge({
         name,
@@ -34,10 +37,19 @@ export class ServerMetrics {
         },
       });
     };
-    this.#requests = counter('isopro_requests_total', 'requests that were answered', ['route', 'status']);
+    this.#requests = counter('isopro_requests_total', 'requests that were answered', [
+      'route',
+      'status',
+    ]);
     this.#replies = counter('isopro_replies_total', 'replies that ended by themselves', ['finish']);
-    this.#promptTokens = counter('isopro_prompt_tokens_total', 'tokens of prompts of those replies');
-    this.#cachedTokens = counter('isopro_cached_prompt_tokens_total', 'of these, tokens that came from the prefix cache');
+    this.#promptTokens = counter(
+      'isopro_prompt_tokens_total',
+      'tokens of prompts of those replies',
+    );
+    this.#cachedTokens = counter(
+      'isopro_cached_prompt_tokens_total',
+      'of these, tokens that came from the prefix cache',
+    );
     this.#sampledTokens = counter('isopro_sampled_tokens_total', 'tokens of those replies');
     this.#left = counter('isopro_left_total', 'requests whose client went away');
     this.#seconds = new Histogram({

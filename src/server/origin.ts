@@ -1,11 +1,13 @@
 /**
- * Who a request says that it is for, and from which page it comes. A page of another site can make a browser send requests here under a
- * name of its own that leads to this machine (DNS rebinding); its Host and Origin then say so.
+ * Who a request says that it is for, and from which page it comes. A page of another site can make
+ * a browser send requests here under a name of its own that leads to this machine (DNS rebinding);
+ * its Host and Origin then say so.
  */
 import { isIP } from 'node:net';
 import { forbidden } from './failures.js';
 
-export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
 
 /** `[::1]:8080` as `::1`. */
 function nameOf(hostHeader: string): string {
@@ -20,19 +22,36 @@ export interface Names {
   readonly hosts: readonly string[];
   /** Origins of pages that may call it; such as `https://example.org`. */
   readonly origins: readonly string[];
-  /** Whether it speaks HTTPS: a page that came without is then not one of its own. Without, something before it may. */
+  /**
+   * Whether it speaks HTTPS: a page that came without is then not one of its own. Without,
+   * something before it may.
+   */
   readonly secure: boolean;
 }
 
 /** @throws RequestFailure 403 */
-export function requireNamed(hostHeader: string | undefined, origin: string | undefined, names: Names): void {
+export function requireNamed(
+  hostHeader: string | undefined,
+  origin: string | undefined,
+  names: Names,
+): void {
   const { host, hosts, origins, secure } = names;
   const name = nameOf(hostHeader ?? '');
   // A server on all interfaces is reached by any address; a name has to be one that it was given.
-  const known = isLoopback(name) || name === host.toLowerCase() || hosts.includes(name) || (!isLoopback(host) && isIP(name) !== 0);
+  const known =
+    isLoopback(name) ||
+    name === host.toLowerCase() ||
+    hosts.includes(name) ||
+    (!isLoopback(host) && isIP(name) !== 0);
   if (!known)
-    throw forbidden(`this server does not go by the name ${JSON.stringify(name)}; start it with --allow-host`, 'host_not_allowed');
+    throw forbidden(
+      `this server does not go by the name ${JSON.stringify(name)}; start it with --allow-host`,
+      'host_not_allowed',
+    );
   if (origin === undefined || origins.includes(origin)) return;
   if (origin === `https://${hostHeader}` || (!secure && origin === `http://${hostHeader}`)) return;
-  throw forbidden(`pages of ${JSON.stringify(origin)} may not call this server; start it with --allow-origin`, 'origin_not_allowed');
+  throw forbidden(
+    `pages of ${JSON.stringify(origin)} may not call this server; start it with --allow-origin`,
+    'origin_not_allowed',
+  );
 }

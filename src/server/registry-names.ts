@@ -1,4 +1,7 @@
-/** The names of a registry, as those of a server: they follow its log, and a promotion waits until this server has loaded the version. */
+/**
+ * The names of a registry, as those of a server: they follow its log, and a promotion waits until
+ * this server has loaded the version.
+ */
 import type { IsoproError } from '../errors.js';
 import type { HostedAdapter } from '../host/hosted-adapter.js';
 import type { HostedModel } from '../host/hosted-model.js';
@@ -11,7 +14,11 @@ export interface RegistryNames extends NameService {
 }
 
 /** @throws IsoproError as Registry.read */
-export async function registryNames(registry: Registry, model: HostedModel, onError: (error: IsoproError) => void): Promise<RegistryNames> {
+export async function registryNames(
+  registry: Registry,
+  model: HostedModel,
+  onError: (error: IsoproError) => void,
+): Promise<RegistryNames> {
   const service = await serveAdapters<HostedAdapter>(registry, {
     baseSha256: await model.hash(),
     rendererId: model.rendererId,
@@ -23,7 +30,9 @@ export async function registryNames(registry: Registry, model: HostedModel, onEr
   return {
     names() {
       const { aliases } = service.reading.state;
-      const current = new Map(aliases.map(({ slot, alias, current: id }) => [aliasText(slot, alias), id]));
+      const current = new Map(
+        aliases.map(({ slot, alias, current: id }) => [aliasText(slot, alias), id]),
+      );
       return service.names().map((name) => ({ name, adapterId: current.get(name) ?? null }));
     },
     resolve: (name, key) => service.resolve(name, key),

@@ -9,7 +9,15 @@ import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
-import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure, type FailureCode } from './failures.js';
+import {
+  DEFECT,
+  ENDINGS,
+  failureOf,
+  forbidden,
+  ofSchema,
+  RequestFailure,
+  type FailureCode,
+} from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
@@ -79,7 +87,10 @@ export interface ServerOptions extends Omit<Names, 'secure'> {
   readonly report: (error: unknown) => void;
 }
 
-/** That an answer has to leave when everything else has ended: whoever does not read holds nothing up. */
+/**
+ * That an answer has to leave when everything else has ended: whoever does not read holds nothing
+ * up.
+ */
 const LAST_WORDS_MS = 5000;
 
 declare module 'fastify' {
@@ -156,20 +167,35 @@ class Endings {
   readonly #open = new Map<string, number>();
   #settled: (() => void) | undefined;
 
-  /** @throws RequestFailure 429 beyond so many of one caller, whose connections are none of others then */
-  begin({ ending, caller: { name } }: FastifyRequest, reply: FastifyReply, seconds: number, most: number, onLeft: () => void): void {
+  /**
+   * @throws RequestFailure 429 beyond so many of one caller, whose connections are none of others
+   *   then
+   */
+  begin(
+    { ending, caller: { name } }: FastifyRequest,
+    reply: FastifyReply,
+    seconds: number,
+    most: number,
+    onLeft: () => void,
+  ): void {
     const open = this.#open.get(name) ?? 0;
     if (open >= most)
-      throw new RequestFailure(429, 'rate_limit_error', `${open} requests of this key have no answer yet, or one that it has not read`, {
-        code: 'too_many_requests',
-        retryAfter: 1,
-      });
+      throw new RequestFailure(
+        429,
+        'rate_limit_error',
+        `${open} requests of this key have no answer yet, or one that it has not read`,
+        {
+          code: 'too_many_requests',
+          retryAfter: 1,
+        },
+      );
     this.#open.set(name, open + 1);
     this.#all.add(ending);
     let lost: NodeJS.Timeout | undefined;
     const timer = setTimeout(() => {
       ending.abort(ENDINGS.time);
-      lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref(); // nobody reads the answer
+      // nobody reads the answer
+      lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref();
     }, seconds * 1000).unref();
     reply.raw.once('close', () => {
       clearTimeout(timer);
@@ -202,7 +228,10 @@ class Endings {
   }
 }
 
-/** Loads the model and listens. @throws IsoproError as readTls, ModelHost.load and HostedModel.loadAdapter; PORT_UNAVAILABLE */
+/**
+ * Loads the model and listens.
+ * @throws IsoproError as readTls, ModelHost.load and HostedModel.loadAdapter; PORT_UNAVAILABLE
+ */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const tls = options.tls && readTls(options.tls);
@@ -211,7 +240,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   try {
     const model = await host.load(options.model, options.load);
     names = options.registry && (await registryNames(options.registry, model, options.report));
-    const models = new ServedModels(model, options.name, { folder: options.adapterFolder, service: names });
+    const models = new ServedModels(model, options.name, {
+      folder: options.adapterFolder,
+      service: names,
+    });
     for (const { name, file } of options.adapters) await models.add(name, file);
     const free = async (): Promise<void> => {
       await names?.close();
@@ -234,7 +266,11 @@ async function listen(
   free: () => Promise<void>,
 ): Promise<Server> {
   const isShared = !isOpenToAll(options);
-  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting, isShared });
+  const queue = new FairQueue({
+    running: options.load.maxSequences ?? 64,
+    waiting: limits.waiting,
+    isShared,
+  });
   const metrics = new ServerMetrics({
     running: () => queue.running,
     waiting: () => queue.waiting,
@@ -267,7 +303,9 @@ async function listen(
     bodyLimit: limits.bodyBytes,
     requestTimeout: arrivalMs,
     // fastify's types know servers of one kind or the other
-    ...((tls === undefined ? { http: connections } : { https: { ...connections, ...tls, handshakeTimeout: arrivalMs } }) as {
+    ...((tls === undefined
+      ? { http: connections }
+      : { https: { ...connections, ...tls, handshakeTimeout: arrivalMs } }) as {
       http: typeof connections;
     }),
     routerOptions: { maxParamLength: 400 },
@@ -292,7 +330,12 @@ async function listen(
   });
   app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
   app.setNotFoundHandler(({ method, url }) => {
-    throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
+    throw new RequestFailure(
+      404,
+      'invalid_request_error',
+      `there is no ${method} ${url.slice(0, 200)} here`,
+      { code: 'unknown_url' },
+    );
   });
   guard(app, options, { endings, turns, limits, metrics, isShared });
   await app.register(rateLimit, {
@@ -300,21 +343,41 @@ async function listen(
     timeWindow: 60_000,
     keyGenerator: ({ caller, ip }) => (caller === NOBODY ? ip : caller.name),
     errorResponseBuilder: (_, { ttl }) =>
-      new RequestFailure(429, 'rate_limit_error', `more than ${limits.requestsPerMinute} requests in a minute`, {
-        code: 'rate_limit_exceeded',
-        retryAfter: Math.ceil(ttl / 1000),
-      }),
+      new RequestFailure(
+        429,
+        'rate_limit_error',
+        `more than ${limits.requestsPerMinute} requests in a minute`,
+        {
+          code: 'rate_limit_exceeded',
+          retryAfter: Math.ceil(ttl / 1000),
+        },
+      ),
   });
-  await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
-  app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
+  await app.register(swagger, {
+    openapi: { info: { title: 'isopro-native', version: '1' } },
+    transform: jsonSchemaTransform,
+  });
+  app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () =>
+    app.swagger(),
+  );
   addRoutes(app, context);
-  let ofRuns: JobsOfRuns = { mayRead: ({ scopes }) => scopes.has('admin'), stateOf: () => undefined };
+  let ofRuns: JobsOfRuns = {
+    mayRead: ({ scopes }) => scopes.has('admin'),
+    stateOf: () => undefined,
+  };
   // loaded when the model is there: they stand on much that need not be waited for before
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
     const registry = options.registry?.paths.folder;
-    ofRuns = await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
+    ofRuns = await addJobs(app, {
+      options: options.jobs,
+      base: { name, model },
+      adapters,
+      models,
+      registry,
+      report,
+    });
   }
   const { addPage } = await import('./page/routes.js');
   addPage(app, {
@@ -323,7 +386,11 @@ async function listen(
     model: models.model,
     modelName: models.base,
     ...ofRuns,
-    usage: () => ({ modelBytes: host.usage().usedBytes, running: queue.running, waiting: queue.waiting }),
+    usage: () => ({
+      modelBytes: host.usage().usedBytes,
+      running: queue.running,
+      waiting: queue.waiting,
+    }),
     report: options.report,
   });
 
@@ -335,7 +402,11 @@ async function listen(
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (!['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND'].includes(code ?? '')) throw cause;
-    throw new IsoproError('PORT_UNAVAILABLE', `cannot listen on ${options.host}:${options.port}: ${message}`, { cause });
+    throw new IsoproError(
+      'PORT_UNAVAILABLE',
+      `cannot listen on ${options.host}:${options.port}: ${message}`,
+      { cause },
+    );
   }
   const { port } = app.server.address() as AddressInfo;
   const shutDown = async (seconds: number): Promise<void> => {
@@ -352,7 +423,8 @@ async function listen(
 function ofConnection(code: string | undefined): RequestFailure {
   const refused = (status: number, message: string, name: FailureCode): RequestFailure =>
     new RequestFailure(status, 'invalid_request_error', message, { code: name });
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return refused(408, 'the request did not arrive in time', 'request_timeout');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return refused(408, 'the request did not arrive in time', 'request_timeout');
   if (code === 'HPE_HEADER_OVERFLOW')
     return refused(
       431,
@@ -372,10 +444,15 @@ interface Guards {
 }
 
 /** Whether somebody without a key may ask. */
-const isOpenToAll = ({ host, keys }: ServerOptions): boolean => isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
+const isOpenToAll = ({ host, keys }: ServerOptions): boolean =>
+  isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
 
 /** Whoever is refused here has reached nothing else. */
-function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics, isShared }: Guards): void {
+function guard(
+  app: FastifyInstance,
+  options: ServerOptions,
+  { endings, turns, limits, metrics, isShared }: Guards,
+): void {
   const keys = new Keys(options.keys, !isShared);
   const mostOpen = isShared ? Math.max(1, Math.floor(limits.connections / 2)) : Infinity;
   const names: Names = { ...options, secure: options.tls !== undefined };
@@ -387,14 +464,18 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
   app.addHook('onRequest', async (request, reply) => {
     request.caller = NOBODY;
     request.ending = new AbortController();
-    reply.header('x-content-type-options', 'nosniff').header('content-security-policy', "default-src 'none'");
+    reply
+      .header('x-content-type-options', 'nosniff')
+      .header('content-security-policy', "default-src 'none'");
     const { host, origin, authorization } = request.headers;
     // Of several Node shows the first, and who stands between might go by the last.
-    if (request.raw.headersDistinct.host?.length !== 1) throw forbidden('a request has one Host', 'host_not_allowed');
+    if (request.raw.headersDistinct.host?.length !== 1)
+      throw forbidden('a request has one Host', 'host_not_allowed');
     requireNamed(host, origin, names);
     // An address as a whole goes before the Host.
     const { url: target = '' } = request.raw;
-    if (!target.startsWith('/')) requireNamed(URL.canParse(target) ? new URL(target).host : '', undefined, names);
+    if (!target.startsWith('/'))
+      requireNamed(URL.canParse(target) ? new URL(target).host : '', undefined, names);
     if (origin !== undefined && options.origins.includes(origin)) {
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
       if (request.method === 'OPTIONS') {
@@ -403,7 +484,9 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
           .headers({
             vary: 'origin, access-control-request-headers',
             'access-control-allow-methods': [...methods].join(', '),
-            'access-control-allow-headers': HEADER_NAMES.test(asked) ? asked : 'authorization, content-type',
+            'access-control-allow-headers': HEADER_NAMES.test(asked)
+              ? asked
+              : 'authorization, content-type',
             'access-control-max-age': '600',
           })
           .code(204)
@@ -412,7 +495,8 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     }
     const { config, url = '' } = request.routeOptions;
     const { scope } = config;
-    if (scope !== undefined) request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
+    if (scope !== undefined)
+      request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
     if (scope === 'infer') {
       endings.begin(request, reply, limits.requestSeconds, mostOpen, () => metrics.left());
       await turns.pass();
@@ -420,11 +504,19 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {
-    metrics.answered(request.routeOptions.url ?? 'unknown', reply.statusCode, reply.elapsedTime / 1000);
+    metrics.answered(
+      request.routeOptions.url ?? 'unknown',
+      reply.statusCode,
+      reply.elapsedTime / 1000,
+    );
   });
 }
 
-function answerFailure(error: unknown, reply: FastifyReply, report: (error: unknown) => void): FastifyReply {
+function answerFailure(
+  error: unknown,
+  reply: FastifyReply,
+  report: (error: unknown) => void,
+): FastifyReply {
   const failure = failureOf(error) ?? DEFECT;
   if (failure === DEFECT) report(error);
   if (failure.retryAfter !== undefined) reply.header('retry-after', String(failure.retryAfter));

@@ -1,4 +1,7 @@
-/** Work on much, some milliseconds at a time: between two slices of it the event loop turns, for tokens, timers and signals of others. */
+/**
+ * Work on much, some milliseconds at a time: between two slices of it the event loop turns, for
+ * tokens, timers and signals of others.
+ */
 import type { Turnstile } from './turnstile.js';
 
 const SLICE_MS = 4;
@@ -21,7 +24,8 @@ export class Slices {
   }
 
   /**
-   * As JSON.stringify has it, of an answer: its own lists, and those in the members of one of them (as choices are), a part at a time.
+   * As JSON.stringify has it, of an answer: its own lists, and those in the members of one of them
+   * (as choices are), a part at a time.
    */
   async json(answer: unknown): Promise<string> {
     const written: string[] = [];
@@ -64,12 +68,19 @@ function partsOf(value: unknown, isInList = false): (string | readonly unknown[]
   if (typeof value !== 'object' || value === null) return [JSON.stringify(value) ?? 'null'];
   if (Array.isArray(value)) {
     if (isInList || value.length > FEW || typeof value[0] !== 'object') return [value];
-    return ['[', ...value.flatMap((member, i) => [...(i === 0 ? [] : [',']), ...partsOf(member, true)]), ']'];
+    return [
+      '[',
+      ...value.flatMap((member, i) => [...(i === 0 ? [] : [',']), ...partsOf(member, true)]),
+      ']',
+    ];
   }
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return [
     '{',
-    ...members.flatMap(([name, member], i) => [`${i === 0 ? '' : ','}${JSON.stringify(name)}:`, ...partsOf(member, isInList)]),
+    ...members.flatMap(([name, member], i) => [
+      `${i === 0 ? '' : ','}${JSON.stringify(name)}:`,
+      ...partsOf(member, isInList),
+    ]),
     '}',
   ];
 }

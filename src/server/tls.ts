@@ -17,13 +17,15 @@ export interface TlsPair {
 
 const wrong = (message: string, cause?: unknown): IsoproError =>
   new IsoproError('INVALID_ARGUMENT', message, {
-    remedy: 'Give a certificate, and the chain below it, in PEM, and the private key that it was made for, without a passphrase.',
+    remedy:
+      'Give a certificate, and the chain below it, in PEM, and the private key that it was made for, without a passphrase.',
     ...(cause !== undefined && { cause }),
   });
 
 /**
  * No error has a key in it.
- * @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, they do not belong together, or OpenSSL refuses them
+ * @throws IsoproError FILE_UNREADABLE; INVALID_ARGUMENT where one is not in PEM, they do not belong
+ *   together, or OpenSSL refuses them
  */
 export function readTls(files: TlsFiles): TlsPair {
   const [cert, key] = [readText(files.cert), readText(files.key)];
@@ -39,13 +41,19 @@ export function readTls(files: TlsFiles): TlsPair {
   } catch {
     // what OpenSSL says of a key stays out of it
     const isLocked = /^(-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED)/m.test(key);
-    throw wrong(`${files.key} is no private key that can be used: ${isLocked ? 'it asks for a passphrase' : 'it cannot be read as one'}`);
+    throw wrong(
+      `${files.key} is no private key that can be used: ${isLocked ? 'it asks for a passphrase' : 'it cannot be read as one'}`,
+    );
   }
-  if (!certificate.checkPrivateKey(secret)) throw wrong(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
+  if (!certificate.checkPrivateKey(secret))
+    throw wrong(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
   try {
     createSecureContext({ cert, key }); // reads the chain too, and refuses keys that are too short
   } catch (cause) {
-    throw wrong(`OpenSSL takes no connections with ${files.cert} and ${files.key}: ${(cause as Error).message}`, cause);
+    throw wrong(
+      `OpenSSL takes no connections with ${files.cert} and ${files.key}: ${(cause as Error).message}`,
+      cause,
+    );
   }
   return { cert, key };
 }

@@ -1,4 +1,7 @@
-/** Who comes at once goes on one a turn of the event loop, so that many together hold up nobody's tokens, timers and signals. */
+/**
+ * Who comes at once goes on one a turn of the event loop, so that many together hold up nobody's
+ * tokens, timers and signals.
+ */
 export class Turnstile {
   readonly #waiting: (() => void)[] = [];
 

@@ -1,6 +1,6 @@
 /**
- * What was computed and nobody has read yet, over all streams: their places go to others meanwhile, so that it has a bound of its own.
- * Beyond it the stream with the most ends.
+ * What was computed and nobody has read yet, over all streams: their places go to others meanwhile,
+ * so that it has a bound of its own. Beyond it the stream with the most ends.
  */
 
 /** A token, or one of its alternatives: some hundred bytes. */
@@ -26,7 +26,9 @@ export class Unread {
     if (stream.held > 0) this.#streams.add(stream);
     else this.#streams.delete(stream);
     while (this.#total > this.#most) {
-      const largest = [...this.#streams].reduce((most, each) => (each.held > most.held ? each : most));
+      const largest = [...this.#streams].reduce((most, each) =>
+        each.held > most.held ? each : most,
+      );
       largest.drop();
     }
   }

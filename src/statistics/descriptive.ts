@@ -1,11 +1,14 @@
 /** NaN for no values. */
-export const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+export const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Square root of the sum of squares about the mean over n - 1; NaN for fewer than two values. */
 export function sampleStandardDeviation(values: readonly number[]): number {
   if (values.length < 2) return NaN;
   const centre = mean(values);
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1));
+  return Math.sqrt(
+    values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1),
+  );
 }
 
 /** Pearson's correlation; NaN where a side is constant. */
@@ -23,7 +26,8 @@ export function pearson(x: readonly number[], y: readonly number[]): number {
 }
 
 /** Spearman's rank correlation; ties share their mean rank. */
-export const spearman = (x: readonly number[], y: readonly number[]): number => pearson(ranks(x), ranks(y));
+export const spearman = (x: readonly number[], y: readonly number[]): number =>
+  pearson(ranks(x), ranks(y));
 
 /** Kendall's tau-b, which corrects for ties. */
 export function kendall(x: readonly number[], y: readonly number[]): number {
@@ -49,5 +53,6 @@ function ranks(values: readonly number[]): number[] {
 }
 
 function requirePairs(x: readonly number[], y: readonly number[]): void {
-  if (x.length !== y.length) throw new RangeError(`needs as many x as y, got ${x.length} and ${y.length}`);
+  if (x.length !== y.length)
+    throw new RangeError(`needs as many x as y, got ${x.length} and ${y.length}`);
 }

@@ -1,7 +1,8 @@
 import type { Interval } from './intervals.js';
 import { stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
 
-export const isEmpty = (strata: readonly Stratum[]): boolean => strata.length === 0 || strata.some(({ values }) => values.length === 0);
+export const isEmpty = (strata: readonly Stratum[]): boolean =>
+  strata.length === 0 || strata.some(({ values }) => values.length === 0);
 
 /** Whoever shows a run derives its summaries, and a process may show it several times. */
 const KEPT = 64;
@@ -15,7 +16,12 @@ export function estimate(
   if (isEmpty(strata)) return { mean: null, low: 0, high: 1 };
   const key = `${seed} ${resamples ?? ''} ${strata.map(({ weight, values }) => `${weight}:${values.join()}`).join(' ')}`;
   const known =
-    bootstraps.get(key) ?? stratifiedBootstrap(strata, { seed, ...(resamples === undefined ? {} : { resamples }), of: 'fractions' });
+    bootstraps.get(key) ??
+    stratifiedBootstrap(strata, {
+      seed,
+      ...(resamples === undefined ? {} : { resamples }),
+      of: 'fractions',
+    });
   bootstraps.delete(key);
   bootstraps.set(key, known);
   if (bootstraps.size > KEPT) bootstraps.delete(bootstraps.keys().next().value!);

@@ -1,4 +1,7 @@
-/** Exact tests of counts whose sums are given: Fisher's (1935), and one over several tables that add up. */
+/**
+ * Exact tests of counts whose sums are given: Fisher's (1935), and one over several tables that add
+ * up.
+ */
 import { logFactorials } from './paired.js';
 
 export interface Drawn {
@@ -21,15 +24,18 @@ export function hypergeometric(drawn: number, marked: number, all: number): Draw
 }
 
 /**
- * Fisher's exact test, two-sided: the chance of as many marked ones in a draw as were seen, or of a number as far from the one that is
- * expected.
+ * Fisher's exact test, two-sided: the chance of as many marked ones in a draw as were seen, or of a
+ * number as far from the one that is expected.
  */
 export function fisherExact(seen: number, drawn: number, marked: number, all: number): number {
   const { least, chances } = hypergeometric(drawn, marked, all);
   const distance = (found: number): number => Math.abs(found * all - drawn * marked);
   return Math.min(
     1,
-    chances.reduce((sum, chance, i) => (distance(least + i) >= distance(seen) ? sum + chance : sum), 0),
+    chances.reduce(
+      (sum, chance, i) => (distance(least + i) >= distance(seen) ? sum + chance : sum),
+      0,
+    ),
   );
 }
 
@@ -45,12 +51,16 @@ export interface TwoSamples {
   readonly second: Counts;
 }
 
-/** Parts of 1 to which a tier's difference is rounded, in what was seen as in every draw, so that the test is exact of what is rounded. */
+/**
+ * Parts of 1 to which a tier's difference is rounded, in what was seen as in every draw, so that
+ * the test is exact of what is rounded.
+ */
 const PARTS = 8192;
 
 /**
- * One-sided p of the first sample's mean over tiers being as much above the second's, where the problems of each tier are of one kind:
- * which of those that passed are the first sample's is then a draw. A tier without a problem on one side says nothing.
+ * One-sided p of the first sample's mean over tiers being as much above the second's, where the
+ * problems of each tier are of one kind: which of those that passed are the first sample's is then
+ * a draw. A tier without a problem on one side says nothing.
  */
 export function exactGreater(tiers: readonly TwoSamples[]): number {
   const both = tiers.filter(({ first, second }) => first.n > 0 && second.n > 0);
@@ -60,7 +70,8 @@ export function exactGreater(tiers: readonly TwoSamples[]): number {
   let seen = middle;
   for (const { weight, first, second } of both) {
     const passed = first.passed + second.passed;
-    const partsOf = (found: number): number => Math.round(PARTS * weight * (found / first.n - (passed - found) / second.n));
+    const partsOf = (found: number): number =>
+      Math.round(PARTS * weight * (found / first.n - (passed - found) / second.n));
     const { least, chances } = hypergeometric(first.n, passed, first.n + second.n);
     const next = new Float64Array(sums.length);
     const steps = chances.map((_, i) => partsOf(least + i));

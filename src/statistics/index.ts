@@ -1,6 +1,13 @@
 export { changeOfMean, type ChangeOfMean, type TierChange } from './change-of-mean.js';
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
-export { FORGETTING_SET, forgettingOf, intervalOfMean, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
+export {
+  FORGETTING_SET,
+  forgettingOf,
+  intervalOfMean,
+  type Forgetting,
+  type MeanPerToken,
+  type ScoredText,
+} from './forgetting.js';
 export { exactGreater, type TwoSamples } from './hypergeometric.js';
 export {
   clusteredWilsonInterval,
@@ -21,7 +28,13 @@ export {
   type PairedOutcome,
   type Stratum,
 } from './paired.js';
-export { gainScore, isSignificantDrop, pairedChange, type PairedChange, type TierVerdicts } from './paired-change.js';
+export {
+  gainScore,
+  isSignificantDrop,
+  pairedChange,
+  type PairedChange,
+  type TierVerdicts,
+} from './paired-change.js';
 export {
   brierScore,
   logScore,

@@ -1,7 +1,9 @@
 import { mean, sampleStandardDeviation } from './descriptive.js';
 import { studentQuantile } from './student.js';
 
-/** Every interval here is a 95 % one, with the customary rounding of the normal quantile (1.95996…). */
+/**
+ * Every interval here is a 95 % one, with the customary rounding of the normal quantile (1.95996…).
+ */
 export const Z95 = 1.96;
 
 export interface Interval {
@@ -16,8 +18,8 @@ export function wilsonInterval(passed: number, n: number): Interval {
 }
 
 /**
- * Wilson's interval about a mean p of n > 0 values in [0, 1]. Their variance is at most p(1 - p), so that it is too wide rather than too
- * narrow for values between.
+ * Wilson's interval about a mean p of n > 0 values in [0, 1]. Their variance is at most p(1 - p),
+ * so that it is too wide rather than too narrow for values between.
  */
 export function scoreInterval(p: number, n: number, z = Z95): Interval {
   const z2 = z * z;
@@ -27,12 +29,17 @@ export function scoreInterval(p: number, n: number, z = Z95): Interval {
 }
 
 /**
- * Interval of the mean of n fractions, or of n differences between fractions, that are all the same: a bootstrap of them would have no
- * width.
+ * Interval of the mean of n fractions, or of n differences between fractions, that are all the
+ * same: a bootstrap of them would have no width.
  */
-export function intervalOfAlike(value: number, n: number, kind: 'fractions' | 'differences'): Interval {
+export function intervalOfAlike(
+  value: number,
+  n: number,
+  kind: 'fractions' | 'differences',
+): Interval {
   if (kind === 'fractions') return scoreInterval(value, n);
-  // gains less losses; at 0 this is the score interval of a paired difference without a discordant pair (Tango 1998)
+  // gains less losses; at 0 this is the score interval of a paired difference without a discordant
+  // pair (Tango 1998)
   const [gained, lost] = [Math.max(0, value), Math.max(0, -value)];
   const [gain, loss] = [scoreInterval(gained, n), scoreInterval(lost, n)];
   const { low, high } = intervalOfSum([
@@ -48,36 +55,50 @@ export interface Estimate extends Interval {
 }
 
 /**
- * Interval of a weighted sum of independent estimates from an interval of each: their distances to the limits add up in squares (Zou, Huang
- * and Zhang 2009, MOVER).
+ * Interval of a weighted sum of independent estimates from an interval of each: their distances to
+ * the limits add up in squares (Zou, Huang and Zhang 2009, MOVER).
  */
 export function intervalOfSum(estimates: readonly Estimate[]): Interval {
   const distance = (of: (estimate: Estimate) => number): number =>
     Math.sqrt(estimates.reduce((sum, estimate) => sum + (estimate.weight * of(estimate)) ** 2, 0));
   const sum = estimates.reduce((total, { weight, value }) => total + weight * value, 0);
-  return { low: sum - distance(({ value, low }) => value - low), high: sum + distance(({ value, high }) => high - value) };
+  return {
+    low: sum - distance(({ value, low }) => value - low),
+    high: sum + distance(({ value, high }) => high - value),
+  };
 }
 
-/** Student's interval of a mean of independent values; null for fewer than two, or all alike, which says nothing of their spread. */
+/**
+ * Student's interval of a mean of independent values; null for fewer than two, or all alike, which
+ * says nothing of their spread.
+ */
 export function studentInterval(values: readonly number[]): Interval | null {
   const n = values.length;
   if (n < 2 || values.every((value) => value === values[0])) return null;
-  const [centre, half] = [mean(values), (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n)];
+  const [centre, half] = [
+    mean(values),
+    (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n),
+  ];
   return { low: centre - half, high: centre + half };
 }
 
 /**
- * Wilson's interval of a proportion over observations of which those of one cluster depend on each other: with as many observations as
- * would tell as much if they were independent (Korn and Graubard 1998), never more than there are. Where all are alike, with
- * as many as there
- * are clusters.
+ * Wilson's interval of a proportion over observations of which those of one cluster depend on each
+ * other: with as many observations as would tell as much if they were independent (Korn and
+ * Graubard 1998), never more than there are. Where all are alike, with as many as there are
+ * clusters.
  */
-export function clusteredWilsonInterval(passed: readonly boolean[], clusters: readonly string[]): Interval {
+export function clusteredWilsonInterval(
+  passed: readonly boolean[],
+  clusters: readonly string[],
+): Interval {
   const n = passed.length;
-  if (n !== clusters.length) throw new RangeError(`needs a cluster for each of ${n}, got ${clusters.length}`);
+  if (n !== clusters.length)
+    throw new RangeError(`needs a cluster for each of ${n}, got ${clusters.length}`);
   const p = passed.filter(Boolean).length / n;
   const sums = new Map<string, number>();
-  for (const [i, cluster] of clusters.entries()) sums.set(cluster, (sums.get(cluster) ?? 0) + (passed[i] ? 1 : 0) - p);
+  for (const [i, cluster] of clusters.entries())
+    sums.set(cluster, (sums.get(cluster) ?? 0) + (passed[i] ? 1 : 0) - p);
   const groups = sums.size;
   if (groups === n) return wilsonInterval(passed.filter(Boolean).length, n);
   if (groups < 2) return { low: 0, high: 1 };
@@ -88,7 +109,10 @@ export function clusteredWilsonInterval(passed: readonly boolean[], clusters: re
   return scoreInterval(p, Math.min(n, effect > 0 ? n / effect : n) * quantiles ** 2);
 }
 
-/** Normal (Wald) interval of a proportion, for comparison with tables that use it; degenerate at 0 and n. */
+/**
+ * Normal (Wald) interval of a proportion, for comparison with tables that use it; degenerate at 0
+ * and n.
+ */
 export function normalInterval(passed: number, n: number): Interval {
   requireCounts(passed, n);
   if (n === 0) return { low: 0, high: 1 };

@@ -12,7 +12,9 @@ const APART = 30;
 
 type Matrix = readonly (readonly number[])[];
 
-/** Columns of a design that no sum of earlier ones makes, by their numbers (Gram-Schmidt, twice). */
+/**
+ * Columns of a design that no sum of earlier ones makes, by their numbers (Gram-Schmidt, twice).
+ */
 export function independentColumns(columns: Matrix): number[] {
   const basis: number[][] = [];
   return columns.flatMap((column, index) => {
@@ -46,21 +48,32 @@ function inverse(matrix: Matrix): number[][] {
   return rows.map((row) => row.slice(size));
 }
 
-const dot = (a: readonly number[], b: readonly number[]): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
-const times = (matrix: Matrix, vector: readonly number[]): number[] => matrix.map((row) => dot(row, vector));
+const dot = (a: readonly number[], b: readonly number[]): number =>
+  a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+const times = (matrix: Matrix, vector: readonly number[]): number[] =>
+  matrix.map((row) => dot(row, vector));
 
 /** X' W X. */
 const gram = (columns: Matrix, weights?: readonly number[]): number[][] =>
-  columns.map((a) => columns.map((b) => a.reduce((sum, value, i) => sum + value * b[i]! * (weights?.[i] ?? 1), 0)));
+  columns.map((a) =>
+    columns.map((b) => a.reduce((sum, value, i) => sum + value * b[i]! * (weights?.[i] ?? 1), 0)),
+  );
 
 /** Columns of length 1, so that units do not decide on what is invertible. */
 function scaled(columns: Matrix): { readonly columns: number[][]; readonly lengths: number[] } {
   const lengths = columns.map((column) => Math.hypot(...column));
-  return { columns: columns.map((column, i) => column.map((value) => value / lengths[i]!)), lengths };
+  return {
+    columns: columns.map((column, i) => column.map((value) => value / lengths[i]!)),
+    lengths,
+  };
 }
 
 /** X' residuals of each cluster. */
-function clusterScores(columns: Matrix, residuals: readonly number[], clusters: readonly string[]): number[][] {
+function clusterScores(
+  columns: Matrix,
+  residuals: readonly number[],
+  clusters: readonly string[],
+): number[][] {
   const scores = new Map<string, number[]>();
   for (const [i, cluster] of clusters.entries()) {
     const before = scores.get(cluster) ?? new Array<number>(columns.length).fill(0);
@@ -81,18 +94,25 @@ export interface LeastSquares {
 }
 
 /**
- * y on columns, the intercept being one of them, with standard errors that hold where the errors of one cluster depend on each other
- * (Liang and Zeger 1986, factor G/(G - 1) x (n - 1)/(n - k), G - 1 degrees of freedom).
+ * y on columns, the intercept being one of them, with standard errors that hold where the errors of
+ * one cluster depend on each other (Liang and Zeger 1986, factor G/(G - 1) x (n - 1)/(n - k), G - 1
+ * degrees of freedom).
  * @param columns independent (see `independentColumns`), each as long as y
  * @returns null for fewer than two clusters, or no observation more than columns
  */
-export function leastSquares(columns: Matrix, y: readonly number[], clusters: readonly string[]): LeastSquares | null {
+export function leastSquares(
+  columns: Matrix,
+  y: readonly number[],
+  clusters: readonly string[],
+): LeastSquares | null {
   const [n, k] = [y.length, columns.length];
   const { columns: x, lengths } = scaled(columns);
   if (n <= k || new Set(clusters).size < 2) return null;
   const bread = inverse(gram(x));
   const beta = times(bread, times(x, y));
-  const residuals = y.map((value, i) => value - x.reduce((sum, column, j) => sum + beta[j]! * column[i]!, 0));
+  const residuals = y.map(
+    (value, i) => value - x.reduce((sum, column, j) => sum + beta[j]! * column[i]!, 0),
+  );
   const scores = clusterScores(x, residuals, clusters);
   const groups = scores.length;
   const factor = (groups / (groups - 1)) * ((n - 1) / (n - k));
@@ -102,7 +122,11 @@ export function leastSquares(columns: Matrix, y: readonly number[], clusters: re
   return {
     n,
     coefficients: beta.map((value, j) =>
-      tested(value / lengths[j]!, Math.sqrt(factor * moved.reduce((sum, each) => sum + each[j]! ** 2, 0)) / lengths[j]!, groups - 1),
+      tested(
+        value / lengths[j]!,
+        Math.sqrt(factor * moved.reduce((sum, each) => sum + each[j]! ** 2, 0)) / lengths[j]!,
+        groups - 1,
+      ),
     ),
     rSquared: total === 0 ? null : 1 - dot(residuals, residuals) / total,
   };
@@ -124,19 +148,27 @@ export interface Logistic {
 }
 
 /**
- * Log-odds of an outcome on columns, by iteratively reweighted least squares, with Wald errors; where outcomes of one cluster may depend on
- * each other with those that hold then (Liang and Zeger 1986, factor G/(G - 1), G - 1 degrees of freedom).
+ * Log-odds of an outcome on columns, by iteratively reweighted least squares, with Wald errors;
+ * where outcomes of one cluster may depend on each other with those that hold then (Liang and Zeger
+ * 1986, factor G/(G - 1), G - 1 degrees of freedom).
  * @param columns independent, the intercept among them
  * @param clusters of each outcome
- * @returns null where the columns tell the outcomes apart, so that there is no likeliest coefficient, or for fewer than two clusters
+ * @returns null where the columns tell the outcomes apart, so that there is no likeliest
+ *   coefficient, or for fewer than two clusters
  */
-export function logisticRegression(columns: Matrix, outcomes: readonly boolean[], clusters: readonly string[]): Logistic | null {
+export function logisticRegression(
+  columns: Matrix,
+  outcomes: readonly boolean[],
+  clusters: readonly string[],
+): Logistic | null {
   const groups = new Set(clusters).size;
   if (groups < 2) return null;
   const { columns: x, lengths } = scaled(columns);
   let beta = new Array<number>(x.length).fill(0);
   for (let step = 0; step < LOGISTIC_STEPS; step++) {
-    const odds = outcomes.map((_, i) => x.reduce((sum, column, j) => sum + beta[j]! * column[i]!, 0));
+    const odds = outcomes.map((_, i) =>
+      x.reduce((sum, column, j) => sum + beta[j]! * column[i]!, 0),
+    );
     if (odds.some((value) => !(Math.abs(value) < APART))) return null;
     const said = odds.map((value) => 1 / (1 + Math.exp(-value)));
     const covariance = inverse(
@@ -150,15 +182,29 @@ export function logisticRegression(columns: Matrix, outcomes: readonly boolean[]
     beta = beta.map((value, j) => value + change[j]!);
     if (Math.max(...change.map(Math.abs)) < LOGISTIC_DONE * (1 + Math.max(...beta.map(Math.abs)))) {
       const isClustered = groups < outcomes.length;
-      const moved = isClustered ? clusterScores(x, residuals, clusters).map((score) => times(covariance, score)) : [];
+      const moved = isClustered
+        ? clusterScores(x, residuals, clusters).map((score) => times(covariance, score))
+        : [];
       const coefficients = beta.map((value, j) => {
-        const variance = isClustered ? (groups / (groups - 1)) * moved.reduce((sum, each) => sum + each[j]! ** 2, 0) : covariance[j]![j]!;
+        const variance = isClustered
+          ? (groups / (groups - 1)) * moved.reduce((sum, each) => sum + each[j]! ** 2, 0)
+          : covariance[j]![j]!;
         const error = Math.sqrt(variance);
-        const p = isClustered ? tested(value, error, groups - 1).p : Math.min(1, 2 * normalTail(Math.abs(value / error)));
+        const p = isClustered
+          ? tested(value, error, groups - 1).p
+          : Math.min(1, 2 * normalTail(Math.abs(value / error)));
         const half = (isClustered ? studentQuantile(0.025, groups - 1) : Z95) * error;
-        return { value: value / lengths[j]!, error: error / lengths[j]!, half: half / lengths[j]!, p };
+        return {
+          value: value / lengths[j]!,
+          error: error / lengths[j]!,
+          half: half / lengths[j]!,
+          p,
+        };
       });
-      return { coefficients, losses: outcomes.map((outcome, i) => -Math.log(outcome ? said[i]! : 1 - said[i]!)) };
+      return {
+        coefficients,
+        losses: outcomes.map((outcome, i) => -Math.log(outcome ? said[i]! : 1 - said[i]!)),
+      };
     }
   }
   return null;

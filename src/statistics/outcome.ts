@@ -1,4 +1,7 @@
-/** An answer that is a probability: what it gave an event, in [0, 1], and whether the event came about. */
+/**
+ * An answer that is a probability: what it gave an event, in [0, 1], and whether the event came
+ * about.
+ */
 export interface Forecast {
   readonly probability: number;
   readonly outcome: boolean;
@@ -17,9 +20,15 @@ export const FIGURE_NAMES: readonly FigureName[] = ['score', 'forecast'];
 export interface Outcome extends Figures {
   readonly tier: string;
   readonly kind: 'pass' | 'fail' | 'none';
-  /** Whether the strict reading of the reply succeeded; absent where that is not known, or nothing was read. */
+  /**
+   * Whether the strict reading of the reply succeeded; absent where that is not known, or nothing
+   * was read.
+   */
   readonly formed?: boolean | undefined;
-  /** The verdict under the most lenient reading of the same reply, of which the strict one is a part; absent where there is none. */
+  /**
+   * The verdict under the most lenient reading of the same reply, of which the strict one is a
+   * part; absent where there is none.
+   */
   readonly lenient?: 'pass' | 'fail' | 'none' | undefined;
 }
 
@@ -28,12 +37,23 @@ export const READINGS = ['format', 'lenient'] as const;
 export type Reading = (typeof READINGS)[number];
 
 /**
- * The verdicts of a reading: of `format` whether the strict reading succeeded, over the replies that have a verdict. Null where one of the
- * outcomes does not say.
+ * The verdicts of a reading: of `format` whether the strict reading succeeded, over the replies
+ * that have a verdict. Null where one of the outcomes does not say.
  */
-export function underReading(outcomes: readonly Outcome[], reading: Reading): Pick<Outcome, 'tier' | 'kind'>[] | null {
+export function underReading(
+  outcomes: readonly Outcome[],
+  reading: Reading,
+): Pick<Outcome, 'tier' | 'kind'>[] | null {
   const kindOf = ({ kind, formed, lenient }: Outcome): Outcome['kind'] | undefined =>
-    reading === 'lenient' ? lenient : formed === undefined ? undefined : kind === 'none' ? 'none' : formed ? 'pass' : 'fail';
+    reading === 'lenient'
+      ? lenient
+      : formed === undefined
+        ? undefined
+        : kind === 'none'
+          ? 'none'
+          : formed
+            ? 'pass'
+            : 'fail';
   const read = outcomes.flatMap((outcome) => {
     const kind = kindOf(outcome);
     return kind === undefined ? [] : [{ tier: outcome.tier, kind }];
@@ -42,9 +62,14 @@ export function underReading(outcomes: readonly Outcome[], reading: Reading): Pi
 }
 
 /** The figures of a verdict alone, without members for those that it does not have. */
-export const figuresOf = ({ score, forecast }: Figures): { readonly score?: number; readonly forecast?: Forecast } => ({
+export const figuresOf = ({
+  score,
+  forecast,
+}: Figures): { readonly score?: number; readonly forecast?: Forecast } => ({
   ...(score === undefined ? {} : { score }),
-  ...(forecast === undefined ? {} : { forecast: { probability: forecast.probability, outcome: forecast.outcome } }),
+  ...(forecast === undefined
+    ? {}
+    : { forecast: { probability: forecast.probability, outcome: forecast.outcome } }),
 });
 
 /** Those that any of the verdicts has. */

@@ -1,4 +1,7 @@
-/** Two evaluations of the same problems, compared in the figure that is reported of each: the mean over tiers. */
+/**
+ * Two evaluations of the same problems, compared in the figure that is reported of each: the mean
+ * over tiers.
+ */
 import { SAME, signFlipTest } from './sign-sums.js';
 
 /** Verdicts on one tier's problems, in the order of the set: `p` pass, `f` fail, `n` none. */
@@ -8,7 +11,10 @@ export interface TierVerdicts {
   readonly verdicts: string;
 }
 
-/** Over the problems with a verdict on both sides; a tier without any is left out, and the others weigh more. */
+/**
+ * Over the problems with a verdict on both sides; a tier without any is left out, and the others
+ * weigh more.
+ */
 export interface PairedChange {
   /** Problems that fail before and pass after, and the other way round. */
   readonly gained: number;
@@ -20,22 +26,32 @@ export interface PairedChange {
   readonly difference: number;
   /** Exact, two-sided, of that no tier changed, by the difference. */
   readonly p: number;
-  /** Parts of the mean that were gained and lost, and of how many problems of equal weight it would be the mean (Kish 1965). */
+  /**
+   * Parts of the mean that were gained and lost, and of how many problems of equal weight it would
+   * be the mean (Kish 1965).
+   */
   readonly gain: number;
   readonly loss: number;
   readonly effective: number;
 }
 
 /** True where the mean over tiers fell, and that is no accident at the level given. */
-export const isSignificantDrop = ({ difference, p }: Pick<PairedChange, 'difference' | 'p'>, level: number): boolean =>
-  difference < 0 && p < level;
+export const isSignificantDrop = (
+  { difference, p }: Pick<PairedChange, 'difference' | 'p'>,
+  level: number,
+): boolean => difference < 0 && p < level;
 
 /** @throws RangeError where the two are not over the same problems */
-export function pairedChange(before: readonly TierVerdicts[], after: readonly TierVerdicts[]): PairedChange {
-  if (before.length !== after.length) throw new RangeError(`${before.length} tiers are not compared with ${after.length}`);
+export function pairedChange(
+  before: readonly TierVerdicts[],
+  after: readonly TierVerdicts[],
+): PairedChange {
+  if (before.length !== after.length)
+    throw new RangeError(`${before.length} tiers are not compared with ${after.length}`);
   const tiers = before.flatMap(({ weight, verdicts }, tier) => {
     const now = after[tier]!.verdicts;
-    if (verdicts.length !== now.length) throw new RangeError(`${verdicts.length} problems are not compared with ${now.length}`);
+    if (verdicts.length !== now.length)
+      throw new RangeError(`${verdicts.length} problems are not compared with ${now.length}`);
     let [pairs, passed, gained, lost] = [0, 0, 0, 0];
     for (let i = 0; i < verdicts.length; i++) {
       if (verdicts[i] === 'n' || now[i] === 'n') continue;
@@ -48,7 +64,8 @@ export function pairedChange(before: readonly TierVerdicts[], after: readonly Ti
   });
   const covered = tiers.reduce((sum, { weight }) => sum + weight, 0);
   const weighted = tiers.map((tier) => ({ ...tier, each: tier.weight / covered / tier.pairs }));
-  const total = (of: (tier: (typeof weighted)[number]) => number): number => weighted.reduce((sum, tier) => sum + of(tier), 0);
+  const total = (of: (tier: (typeof weighted)[number]) => number): number =>
+    weighted.reduce((sum, tier) => sum + of(tier), 0);
   const [gain, loss, passed] = [
     total(({ gained, each }) => gained * each),
     total(({ lost, each }) => lost * each),
@@ -72,10 +89,14 @@ export function pairedChange(before: readonly TierVerdicts[], after: readonly Ti
 }
 
 /**
- * Score statistic for a gain of `least` in a paired difference (Tango 1998): standard normal where that is the gain, far below zero where
- * the pairs speak against so much. It holds for few discordant pairs and for none.
+ * Score statistic for a gain of `least` in a paired difference (Tango 1998): standard normal where
+ * that is the gain, far below zero where the pairs speak against so much. It holds for few
+ * discordant pairs and for none.
  */
-export function gainScore({ gain, loss, effective: n }: Pick<PairedChange, 'gain' | 'loss' | 'effective'>, least: number): number {
+export function gainScore(
+  { gain, loss, effective: n }: Pick<PairedChange, 'gain' | 'loss' | 'effective'>,
+  least: number,
+): number {
   if (n === 0) return 0;
   const [gained, lost] = [gain * n, loss * n];
   const b = -gained - lost + (2 * n - gained + lost) * least;

@@ -25,7 +25,10 @@ export function mcnemarExact(gained: number, lost: number): number {
   return Math.min(1, 2 * tail);
 }
 
-/** Outcomes of one problem under two conditions: one value per sample, e.g. 0 or 1, or a mean of them. */
+/**
+ * Outcomes of one problem under two conditions: one value per sample, e.g. 0 or 1, or a mean of
+ * them.
+ */
 export interface PairedOutcome {
   /** Problems of one stratum are resampled among themselves. */
   readonly stratum: string;
@@ -34,7 +37,10 @@ export interface PairedOutcome {
 }
 
 export interface PairedDifference {
-  /** Mean over strata, a group of them counting as one, of the mean over problems of (mean after - mean before). */
+  /**
+   * Mean over strata, a group of them counting as one, of the mean over problems of (mean after -
+   * mean before).
+   */
   readonly difference: number;
   readonly low: number;
   readonly high: number;
@@ -42,14 +48,19 @@ export interface PairedDifference {
 }
 
 /**
- * Paired bootstrap over problems: each resample draws problems with replacement within their stratum and takes all
- * samples of a problem with it (clusters), so that repeated samples of one problem do not count as independent.
- * Percentile interval, 95 %.
- * @param options.groupOf strata with one group weigh as much together as a stratum of its own; default: each is its own
+ * Paired bootstrap over problems: each resample draws problems with replacement within their
+ * stratum and takes all samples of a problem with it (clusters), so that repeated samples of one
+ * problem do not count as independent. Percentile interval, 95 %.
+ * @param options.groupOf strata with one group weigh as much together as a stratum of its own;
+ *   default: each is its own
  */
 export function pairedBootstrap(
   outcomes: readonly PairedOutcome[],
-  options: { readonly seed: bigint; readonly resamples?: number; readonly groupOf?: (stratum: string) => string },
+  options: {
+    readonly seed: bigint;
+    readonly resamples?: number;
+    readonly groupOf?: (stratum: string) => string;
+  },
 ): PairedDifference {
   if (outcomes.length === 0) throw new RangeError('no pairs to compare');
   const average = (values: readonly number[]): number => {
@@ -61,16 +72,27 @@ export function pairedBootstrap(
     (outcome) => outcome.stratum,
     (outcome) => average(outcome.after) - average(outcome.before),
   );
-  const groups = groupBy([...strata.keys()], options.groupOf ?? ((stratum) => stratum), (stratum) => stratum);
+  const groups = groupBy(
+    [...strata.keys()],
+    options.groupOf ?? ((stratum) => stratum),
+    (stratum) => stratum,
+  );
   const weighted = [...groups.values()].flatMap((members) =>
-    members.map((member) => ({ weight: 1 / (groups.size * members.length), values: strata.get(member)! })),
+    members.map((member) => ({
+      weight: 1 / (groups.size * members.length),
+      values: strata.get(member)!,
+    })),
   );
   const { mean, low, high } = stratifiedBootstrap(weighted, { ...options, of: 'differences' });
   return { difference: mean, low, high, problems: outcomes.length };
 }
 
 /** Values by key, keys in the order of their first appearance. */
-export function groupBy<T, V>(items: readonly T[], key: (item: T) => string, value: (item: T) => V): Map<string, V[]> {
+export function groupBy<T, V>(
+  items: readonly T[],
+  key: (item: T) => string,
+  value: (item: T) => V,
+): Map<string, V[]> {
   const groups = new Map<string, V[]>();
   for (const item of items) {
     const group = groups.get(key(item));
@@ -93,12 +115,17 @@ export interface BootstrapOptions {
 }
 
 export const weightedMean = (strata: readonly Stratum[]): number =>
-  strata.reduce((sum, { weight, values }) => sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length, 0);
+  strata.reduce(
+    (sum, { weight, values }) =>
+      sum + (weight * values.reduce((total, value) => total + value, 0)) / values.length,
+    0,
+  );
 
 /**
- * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each stratum. A stratum whose values are all
- * alike has nothing to resample and would count as known exactly; it widens the interval by the score interval of its mean instead (see
- * `intervalOfAlike`, `intervalOfSum`).
+ * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each
+ * stratum. A stratum whose values are all alike has nothing to resample and would count as known
+ * exactly; it widens the interval by the score interval of its mean instead (see `intervalOfAlike`,
+ * `intervalOfSum`).
  */
 export function stratifiedBootstrap(
   strata: readonly Stratum[],
@@ -111,16 +138,23 @@ export function stratifiedBootstrap(
     let sum = 0;
     for (const { weight, values } of strata) {
       let total = 0;
-      for (let i = 0; i < values.length; i++) total += values[random.nextInteger(0, values.length - 1)]!;
+      for (let i = 0; i < values.length; i++)
+        total += values[random.nextInteger(0, values.length - 1)]!;
       sum += (weight * total) / values.length;
     }
     draws.push(sum);
   }
   draws.sort((a, b) => a - b);
-  const resampled = { weight: 1, value: point, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+  const resampled = {
+    weight: 1,
+    value: point,
+    low: quantile(draws, 0.025),
+    high: quantile(draws, 0.975),
+  };
   const alike = strata.filter(({ values }) => values.every((value) => value === values[0]));
   if (alike.length === 0) return { mean: point, low: resampled.low, high: resampled.high };
-  // the strata that are alike move no resample: each adds its distances to the limits, and nothing to the point
+  // the strata that are alike move no resample: each adds its distances to the limits, and nothing
+  // to the point
   const widened = intervalOfSum([
     resampled,
     ...alike.map(({ weight, values }) => {
@@ -155,7 +189,11 @@ export function clusterBootstrap(
     }
     return total / n;
   }).sort((a, b) => a - b);
-  return { mean: sum(values) / values.length, low: quantile(draws, 0.025), high: quantile(draws, 0.975) };
+  return {
+    mean: sum(values) / values.length,
+    low: quantile(draws, 0.025),
+    high: quantile(draws, 0.975),
+  };
 }
 
 /** Holm's step-down correction (Holm 1979): adjusted p values in the order given. */

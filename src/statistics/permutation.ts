@@ -10,16 +10,21 @@ const ROUNDING = 1e-9;
 export const isTwoValued = (values: readonly number[]): boolean => new Set(values).size === 2;
 
 /**
- * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is as far from 0. It asks nothing of how the
- * values are distributed, such as right and wrong ones are. Where each side has two values the orders are counted, and it is Fisher's test;
- * else they are tried, and those that differ by equal values alone are tried once.
+ * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is as
+ * far from 0. It asks nothing of how the values are distributed, such as right and wrong ones are.
+ * Where each side has two values the orders are counted, and it is Fisher's test; else they are
+ * tried, and those that differ by equal values alone are tried once.
  * @param y as many as x
- * @returns null where a side is constant, or the orders are neither few enough to be tried nor counted
+ * @returns null where a side is constant, or the orders are neither few enough to be tried nor
+ *   counted
  */
 export function permutationP(x: readonly number[], y: readonly number[]): number | null {
   if (Number.isNaN(pearson(x, y))) return null;
   if (isTwoValued(x) && isTwoValued(y)) {
-    const [marks, draws] = [x, y].map((side) => side.map((value) => value === side[0])) as [boolean[], boolean[]];
+    const [marks, draws] = [x, y].map((side) => side.map((value) => value === side[0])) as [
+      boolean[],
+      boolean[],
+    ];
     const count = (of: (i: number) => boolean): number => marks.filter((_, i) => of(i)).length;
     return fisherExact(
       count((i) => marks[i]! && draws[i]!),
@@ -35,7 +40,9 @@ function triedP(x: readonly number[], y: readonly number[]): number {
   const [mx, my] = [mean(x), mean(y)];
   const [dx, dy] = [x.map((value) => value - mx), y.map((value) => value - my)];
   const seen = Math.abs(dx.reduce((sum, value, i) => sum + value * dy[i]!, 0));
-  const scale = Math.sqrt(dx.reduce((sum, value) => sum + value ** 2, 0) * dy.reduce((sum, value) => sum + value ** 2, 0));
+  const scale = Math.sqrt(
+    dx.reduce((sum, value) => sum + value ** 2, 0) * dy.reduce((sum, value) => sum + value ** 2, 0),
+  );
   const values = [...new Set(dy)];
   const left = values.map((value) => dy.filter((other) => other === value).length);
   let [asFar, all] = [0, 0];

@@ -1,4 +1,7 @@
-/** Least squares with one regressor, and standard errors that allow for observations which belong together. */
+/**
+ * Least squares with one regressor, and standard errors that allow for observations which belong
+ * together.
+ */
 import { mean } from './descriptive.js';
 import type { Interval } from './intervals.js';
 import { studentQuantile, studentTail } from './student.js';
@@ -40,7 +43,8 @@ export function tested(value: number, error: number, freedom: number): Tested {
  * @returns null where x does not vary, so that no slope is defined
  */
 export function linearRegression(x: readonly number[], y: readonly number[]): Regression | null {
-  if (x.length !== y.length) throw new RangeError(`needs as many x as y, got ${x.length} and ${y.length}`);
+  if (x.length !== y.length)
+    throw new RangeError(`needs as many x as y, got ${x.length} and ${y.length}`);
   const n = x.length;
   const [mx, my] = [mean(x), mean(y)];
   const sum = (of: (i: number) => number): number => x.reduce((total, _, i) => total + of(i), 0);
@@ -63,8 +67,9 @@ export function linearRegression(x: readonly number[], y: readonly number[]): Re
 }
 
 /**
- * The slope with a standard error that holds where the errors of one cluster depend on each other (Liang and Zeger 1986, with the small
- * sample factor G/(G - 1) x (n - 1)/(n - 2) and G - 1 degrees of freedom).
+ * The slope with a standard error that holds where the errors of one cluster depend on each other
+ * (Liang and Zeger 1986, with the small sample factor G/(G - 1) x (n - 1)/(n - 2) and G - 1 degrees
+ * of freedom).
  * @param clusters of each observation, by name
  * @returns null for fewer than two clusters
  */
@@ -88,10 +93,14 @@ export function clusteredSlope(
 }
 
 /** The mean of observations in clusters, against 0; null for fewer than two clusters. */
-export function clusteredMean(values: readonly number[], clusters: readonly string[]): Tested | null {
+export function clusteredMean(
+  values: readonly number[],
+  clusters: readonly string[],
+): Tested | null {
   const centre = mean(values);
   const sums = new Map<string, number>();
-  for (const [i, cluster] of clusters.entries()) sums.set(cluster, (sums.get(cluster) ?? 0) + values[i]! - centre);
+  for (const [i, cluster] of clusters.entries())
+    sums.set(cluster, (sums.get(cluster) ?? 0) + values[i]! - centre);
   const groups = sums.size;
   if (groups < 2) return null;
   const meat = [...sums.values()].reduce((sum, each) => sum + each ** 2, 0);
@@ -99,18 +108,23 @@ export function clusteredMean(values: readonly number[], clusters: readonly stri
   return tested(centre, error > Math.sqrt(ROUNDING) * Math.abs(centre) ? error : 0, groups - 1);
 }
 
-/** Observations of one row: one cluster name a value, and the same names in every row where the same was observed. */
+/**
+ * Observations of one row: one cluster name a value, and the same names in every row where the same
+ * was observed.
+ */
 export interface CrossedRow {
   readonly values: readonly number[];
   readonly clusters: readonly string[];
 }
 
 /**
- * The mean over rows of their means, against 0, where both rows and clusters are drawn from more of their kind: what all rows share in one
- * cluster does not average out over rows. Three tests, which have to hold together: of rows alone (right where clusters share nothing), of
- * clusters alone (right where rows do not differ), and of both, whose variance is that of rows and that of clusters less that of single
- * cells, which is in each (Cameron, Gelbach and Miller 2011), with Satterthwaite's degrees of freedom. Of few rows the third alone says too
- * much where rows differ much, and the greater of the first two where rows and clusters vary alike.
+ * The mean over rows of their means, against 0, where both rows and clusters are drawn from more of
+ * their kind: what all rows share in one cluster does not average out over rows. Three tests, which
+ * have to hold together: of rows alone (right where clusters share nothing), of clusters alone
+ * (right where rows do not differ), and of both, whose variance is that of rows and that of
+ * clusters less that of single cells, which is in each (Cameron, Gelbach and Miller 2011), with
+ * Satterthwaite's degrees of freedom. Of few rows the third alone says too much where rows differ
+ * much, and the greater of the first two where rows and clusters vary alike.
  * @returns null for fewer than two rows or clusters
  */
 export function crossedMean(rows: readonly CrossedRow[]): readonly Tested[] | null {
@@ -130,9 +144,12 @@ export function crossedMean(rows: readonly CrossedRow[]): readonly Tested[] | nu
   const factor = groups / (groups - 1);
   const byRow = squares(means.map((each) => each - value)) / ((k - 1) * k);
   const byCluster = factor * squares([...parts.values()].map(mean));
-  const byCell = (factor / (k * (k - 1))) * [...parts.values()].reduce((sum, of) => sum + squares(of.map((each) => each - mean(of))), 0);
+  const byCell =
+    (factor / (k * (k - 1))) *
+    [...parts.values()].reduce((sum, of) => sum + squares(of.map((each) => each - mean(of))), 0);
   const both = Math.max(byRow + byCluster - byCell, byRow, byCluster);
-  const spent = byRow ** 2 / (k - 1) + byCluster ** 2 / (groups - 1) + byCell ** 2 / ((k - 1) * (groups - 1));
+  const spent =
+    byRow ** 2 / (k - 1) + byCluster ** 2 / (groups - 1) + byCell ** 2 / ((k - 1) * (groups - 1));
   return [
     [byRow, k - 1],
     [byCluster, groups - 1],
@@ -143,8 +160,14 @@ export function crossedMean(rows: readonly CrossedRow[]): readonly Tested[] | nu
   });
 }
 
-/** Student's 95 % interval of a mean of observations in clusters; null for fewer than two clusters, or where all is alike. */
-export function clusteredInterval(values: readonly number[], clusters: readonly string[]): Interval | null {
+/**
+ * Student's 95 % interval of a mean of observations in clusters; null for fewer than two clusters,
+ * or where all is alike.
+ */
+export function clusteredInterval(
+  values: readonly number[],
+  clusters: readonly string[],
+): Interval | null {
   const found = values.length === 0 ? null : clusteredMean(values, clusters);
   if (found === null || found.error === 0) return null;
   const half = studentQuantile(0.025, found.freedom) * found.error;
@@ -156,7 +179,10 @@ export interface BandPoint extends Interval {
   readonly fitted: number;
 }
 
-/** Errors of the line at each x that hold where observations of one cluster depend on each other; none for fewer than two clusters. */
+/**
+ * Errors of the line at each x that hold where observations of one cluster depend on each other;
+ * none for fewer than two clusters.
+ */
 export function clusteredBand(
   line: Regression,
   x: readonly number[],
@@ -178,14 +204,24 @@ export function clusteredBand(
   const quantile = studentQuantile(0.025, groups - 1);
   return at.map((where) => {
     const fitted = intercept + slope * where;
-    const squares = [...scores.values()].reduce((sum, [level, tilt]) => sum + (level + tilt * (where - centre)) ** 2, 0);
+    const squares = [...scores.values()].reduce(
+      (sum, [level, tilt]) => sum + (level + tilt * (where - centre)) ** 2,
+      0,
+    );
     const half = quantile * Math.sqrt(factor * squares);
     return { x: where, fitted, low: fitted - half, high: fitted + half };
   });
 }
 
-/** The line with the 95 % band of its mean at each x, under independent errors of one variance; none for fewer than three observations. */
-export function regressionBand(line: Regression, centre: number, at: readonly number[]): BandPoint[] {
+/**
+ * The line with the 95 % band of its mean at each x, under independent errors of one variance; none
+ * for fewer than three observations.
+ */
+export function regressionBand(
+  line: Regression,
+  centre: number,
+  at: readonly number[],
+): BandPoint[] {
   const { n, slope, intercept, sse, sxx } = line;
   if (n < 3) return [];
   const quantile = studentQuantile(0.025, n - 2);
@@ -197,10 +233,14 @@ export function regressionBand(line: Regression, centre: number, at: readonly nu
 }
 
 /**
- * How far each observation moves the line (Cook 1977): e² h / (2 s² (1 - h)²), h its leverage. All 0 where the line fits exactly; Infinity
- * for one that alone decides on the slope.
+ * How far each observation moves the line (Cook 1977): e² h / (2 s² (1 - h)²), h its leverage. All
+ * 0 where the line fits exactly; Infinity for one that alone decides on the slope.
  */
-export function cooksDistances(x: readonly number[], y: readonly number[], { n, slope, intercept, sse, sxx }: Regression): number[] {
+export function cooksDistances(
+  x: readonly number[],
+  y: readonly number[],
+  { n, slope, intercept, sse, sxx }: Regression,
+): number[] {
   const centre = mean(x);
   const variance = sse / (n - 2);
   return x.map((at, i) => {

@@ -1,8 +1,9 @@
 /**
- * The slope between two quantities that are measured with error, each several times: noise in x lowers an ordinary slope, and noise that x
- * and y share shifts it. Only products of different measurements are taken, so that the noise of one meets that of none (an instrument for
- * each: Fuller 1987, section 2.4): what is independent between measurements falls out, whether it is new at each observation or lasts, and
- * so does an offset that a measurement has everywhere.
+ * The slope between two quantities that are measured with error, each several times: noise in x
+ * lowers an ordinary slope, and noise that x and y share shifts it. Only products of different
+ * measurements are taken, so that the noise of one meets that of none (an instrument for each:
+ * Fuller 1987, section 2.4): what is independent between measurements falls out, whether it is new
+ * at each observation or lasts, and so does an offset that a measurement has everywhere.
  */
 import { mean } from './descriptive.js';
 import type { Interval } from './intervals.js';
@@ -11,7 +12,10 @@ import { studentQuantile } from './student.js';
 
 export interface ReplicatedSlope {
   readonly slope: number;
-  /** Fieller's (1954), 95 %, with clusters: not symmetric. Null where x without its noise may not vary at all, or for one cluster. */
+  /**
+   * Fieller's (1954), 95 %, with clusters: not symmetric. Null where x without its noise may not
+   * vary at all, or for one cluster.
+   */
   readonly interval: Interval | null;
   /** Two-sided, of a slope of 0; null for one cluster. */
   readonly p: number | null;
@@ -22,7 +26,10 @@ export interface ReplicatedSlope {
   readonly noise: number;
 }
 
-/** Mean over all pairs of different measurements of the product of one of a and another of b: none of its own noise is in it. */
+/**
+ * Mean over all pairs of different measurements of the product of one of a and another of b: none
+ * of its own noise is in it.
+ */
 export function crossProduct(a: readonly number[], b: readonly number[]): number {
   let [sumA, sumB, own] = [0, 0, 0];
   for (let i = 0; i < a.length; i++) {
@@ -36,16 +43,20 @@ export function crossProduct(a: readonly number[], b: readonly number[]): number
 /** Of each measurement its mean over the observations that have it taken away. */
 function centred(rows: readonly (readonly number[])[]): number[][] {
   const most = Math.max(...rows.map(({ length }) => length));
-  const means = Array.from({ length: most }, (_, k) => mean(rows.flatMap((row) => (k < row.length ? [row[k]!] : []))));
+  const means = Array.from({ length: most }, (_, k) =>
+    mean(rows.flatMap((row) => (k < row.length ? [row[k]!] : []))),
+  );
   return rows.map((row) => row.map((value, k) => value - means[k]!));
 }
 
 /**
- * @param x measurements `[observations, measurements]`, those of a column by the same instrument, whose noise is independent of the
- *   others'; two or more of each observation, of which some may have more than others where the instruments are alike
+ * @param x measurements `[observations, measurements]`, those of a column by the same instrument,
+ *   whose noise is independent of the others'; two or more of each observation, of which some may
+ *   have more than others where the instruments are alike
  * @param y as many, by the same instruments
  * @param clusters of each observation, by name: those of one may depend on each other
- * @returns null for fewer than two observations, one that was measured once, or where no variance of x is left without the noise
+ * @returns null for fewer than two observations, one that was measured once, or where no variance
+ *   of x is left without the noise
  */
 export function replicatedSlope(
   x: readonly (readonly number[])[],
@@ -75,7 +86,9 @@ export function replicatedSlope(
   const groups = of.length;
   const spread = (a: 'xy' | 'xx', b: 'xy' | 'xx'): number => {
     const [ma, mb] = [total(a) / groups, total(b) / groups];
-    return (groups / (groups - 1)) * of.reduce((sum, part) => sum + (part[a] - ma) * (part[b] - mb), 0);
+    return (
+      (groups / (groups - 1)) * of.reduce((sum, part) => sum + (part[a] - ma) * (part[b] - mb), 0)
+    );
   };
   const base = { slope: xy / xx, clusters: groups, variance, noise: Math.max(0, whole - variance) };
   if (groups < 2) return { ...base, interval: null, p: null };
@@ -89,7 +102,15 @@ export function replicatedSlope(
 }
 
 /** Where a s² - 2 b s + c is at most 0; null where that has no bounds. */
-function fieller({ a, b, c }: { readonly a: number; readonly b: number; readonly c: number }): Interval | null {
+function fieller({
+  a,
+  b,
+  c,
+}: {
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+}): Interval | null {
   if (!(a > 0)) return null;
   const root = Math.sqrt(Math.max(0, b ** 2 - a * c));
   return { low: (b - root) / a, high: (b + root) / a };

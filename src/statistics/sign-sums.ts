@@ -1,9 +1,15 @@
-/** Sums of weights that are gained or lost by chance: the distribution behind the exact test of a paired change. */
+/**
+ * Sums of weights that are gained or lost by chance: the distribution behind the exact test of a
+ * paired change.
+ */
 
 /** Sums of weights that differ by less are the same: no problem weighs so little. */
 export const SAME = 1e-7;
 
-/** Distinct sums that are told apart. Tiers of different sizes could have millions, which nobody wants to wait for. */
+/**
+ * Distinct sums that are told apart. Tiers of different sizes could have millions, which nobody
+ * wants to wait for.
+ */
 export const MOST_SUMS = 8192;
 
 export interface Pairs {
@@ -12,15 +18,19 @@ export interface Pairs {
 }
 
 export interface SignSums {
-  /** Chance that the sum is `least` or more, and less, where each pair is gained with chance theta and lost otherwise. */
+  /**
+   * Chance that the sum is `least` or more, and less, where each pair is gained with chance theta
+   * and lost otherwise.
+   */
   tails(least: number, theta: number): readonly [more: number, less: number];
   /** The sum of all weights. */
   readonly reach: number;
 }
 
 /**
- * Pairs of one weight are a binomial; their sums are convolved over the weights. Where there are more than `most` sums these are rounded to
- * as many, never the weights, which moves a probability by a thousandth or so.
+ * Pairs of one weight are a binomial; their sums are convolved over the weights. Where there are
+ * more than `most` sums these are rounded to as many, never the weights, which moves a probability
+ * by a thousandth or so.
  */
 export function signSums(discordant: readonly Pairs[], most = MOST_SUMS): SignSums {
   const classes = new Map<number, { weight: number; pairs: number }>();
@@ -32,11 +42,13 @@ export function signSums(discordant: readonly Pairs[], most = MOST_SUMS): SignSu
     else same.pairs += pairs;
   }
   const all = [...classes.values()];
-  const exact = all.length <= 1 || all.reduce((product, { pairs }) => product * (pairs + 1), 1) <= most;
+  const exact =
+    all.length <= 1 || all.reduce((product, { pairs }) => product * (pairs + 1), 1) <= most;
   const reach = all.reduce((sum, { weight, pairs }) => sum + weight * pairs, 0);
   const grid = exact ? SAME : (2 * reach) / most;
   let values = [0];
-  // by weight: which sum each one before becomes with k of the pairs gained, and how many there are then
+  // by weight: which sum each one before becomes with k of the pairs gained, and how many there are
+  // then
   const steps = all.map(({ weight, pairs }) => {
     const places = new Map<number, number>();
     const next: number[] = [];
@@ -92,7 +104,10 @@ function binomialChances(n: number, theta: number): Float64Array {
   });
 }
 
-/** Chance that pairs which go either way alike differ by |difference| or more: the exact McNemar test where all weigh alike. */
+/**
+ * Chance that pairs which go either way alike differ by |difference| or more: the exact McNemar
+ * test where all weigh alike.
+ */
 export function signFlipTest(discordant: readonly Pairs[], difference: number): number {
   return Math.min(1, 2 * signSums(discordant).tails(Math.abs(difference), 0.5)[0]);
 }

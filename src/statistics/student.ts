@@ -1,10 +1,15 @@
 /** Tails and quantiles of the normal distribution and of Student's t. */
 
 const HALF_LN_2PI = 0.9189385332046727;
-/** Steps after which a series or a fraction that has not ended counts as a defect; 100 are usual. */
+/**
+ * Steps after which a series or a fraction that has not ended counts as a defect; 100 are usual.
+ */
 const MOST_STEPS = 10_000;
 
-/** P(Z > z) of a standard normal variable, z >= 0: the series of Phi near 0, Laplace's continued fraction in the tail. */
+/**
+ * P(Z > z) of a standard normal variable, z >= 0: the series of Phi near 0, Laplace's continued
+ * fraction in the tail.
+ */
 export function normalTail(z: number): number {
   if (!(z >= 0)) throw new RangeError(`the upper tail begins at z >= 0, got ${z}`);
   const density = Math.exp(-0.5 * z * z - HALF_LN_2PI);
@@ -29,8 +34,12 @@ export function normalQuantile(tail: number): number {
 
 /** P(T > t) of Student's t with `freedom` degrees of freedom, t >= 0. */
 export function studentTail(t: number, freedom: number): number {
-  if (!(t >= 0) || !(freedom > 0)) throw new RangeError(`needs t >= 0 and freedom > 0, got ${t} and ${freedom}`);
-  return 0.5 * incompleteBeta(freedom / (freedom + t * t), (t * t) / (freedom + t * t), 0.5 * freedom, 0.5);
+  if (!(t >= 0) || !(freedom > 0))
+    throw new RangeError(`needs t >= 0 and freedom > 0, got ${t} and ${freedom}`);
+  return (
+    0.5 *
+    incompleteBeta(freedom / (freedom + t * t), (t * t) / (freedom + t * t), 0.5 * freedom, 0.5)
+  );
 }
 
 /** t >= 0 with P(T > t) = tail, for 0 < tail <= 1/2. */
@@ -40,7 +49,8 @@ export function studentQuantile(tail: number, freedom: number): number {
 }
 
 function requireTail(tail: number): void {
-  if (!(tail > 0 && tail <= 0.5)) throw new RangeError(`an upper tail lies in (0, 0.5], got ${tail}`);
+  if (!(tail > 0 && tail <= 0.5))
+    throw new RangeError(`an upper tail lies in (0, 0.5], got ${tail}`);
 }
 
 /** Where a tail that falls from 1/2 to 0 has the value given, to the last bit that tells. */
@@ -56,7 +66,8 @@ function bisect(tail: (at: number) => number, value: number): number {
 }
 
 /**
- * Regularised incomplete beta function I_x(a, b), by Lentz's evaluation of its continued fraction (Abramowitz and Stegun 26.5.8).
+ * Regularised incomplete beta function I_x(a, b), by Lentz's evaluation of its continued fraction
+ * (Abramowitz and Stegun 26.5.8).
  * @param y 1 - x, given apart because it may be too small to come out of the subtraction
  */
 export function incompleteBeta(x: number, y: number, a: number, b: number): number {
@@ -64,12 +75,16 @@ export function incompleteBeta(x: number, y: number, a: number, b: number): numb
   if (y <= 0) return 1;
   // the fraction converges fast below the mean of the distribution only
   if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(y, x, b, a);
-  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(y)) / a;
+  const front =
+    Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(y)) / a;
   const TINY = 1e-300;
   let [c, d] = [1, 1 / (1 - ((a + b) * x) / (a + 1) || TINY)];
   let fraction = d;
   for (let m = 1; m <= MOST_STEPS; m++) {
-    const steps = [(m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m)), (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1))];
+    const steps = [
+      (m * (b - m) * x) / ((a + 2 * m - 1) * (a + 2 * m)),
+      (-(a + m) * (a + b + m) * x) / ((a + 2 * m) * (a + 2 * m + 1)),
+    ];
     let change = 1;
     for (const step of steps) {
       d = 1 / (1 + step * d || TINY);
@@ -82,13 +97,20 @@ export function incompleteBeta(x: number, y: number, a: number, b: number): numb
   return front * fraction;
 }
 
-/** ln of the gamma function for x > 0: Stirling's series, after the recurrence has brought x to where it is exact in doubles. */
+/**
+ * ln of the gamma function for x > 0: Stirling's series, after the recurrence has brought x to
+ * where it is exact in doubles.
+ */
 export function logGamma(x: number): number {
   let shift = 0;
   let at = x;
   for (; at < 12; at++) shift += Math.log(at);
   const inverse = 1 / (at * at);
   const series =
-    1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse * (1 / 1680 - inverse * (1 / 1188 - (inverse * 691) / 360360))));
+    1 / 12 -
+    inverse *
+      (1 / 360 -
+        inverse *
+          (1 / 1260 - inverse * (1 / 1680 - inverse * (1 / 1188 - (inverse * 691) / 360360))));
   return (at - 0.5) * Math.log(at) - at + HALF_LN_2PI + series / at - shift;
 }

@@ -29,9 +29,14 @@ export interface Rates extends Interval {
 export interface Summary extends Rates {
   /** False above 1 % `none`: the figures must then not be reported as a result. */
   readonly valid: boolean;
-  /** The share of the replies whose strict reading succeeded, right or wrong; absent where the outcomes do not say. */
+  /**
+   * The share of the replies whose strict reading succeeded, right or wrong; absent where the
+   * outcomes do not say.
+   */
   readonly format?: Rates;
-  /** Accuracy under the most lenient reading of the same replies; absent where the task has none. */
+  /**
+   * Accuracy under the most lenient reading of the same replies; absent where the task has none.
+   */
   readonly lenient?: Rates;
   /** Of a task whose verdicts have figures. */
   readonly measures?: Measures;
@@ -53,11 +58,15 @@ interface TierOfSummary {
 }
 
 /**
- * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap over problems (which see for tiers that
- * are all 0 or all 1).
- * Tiers without any outcome are left out of `byTier` and of the mean (an evaluation of some tiers).
+ * Accuracy over tiers. Tiers have Wilson intervals; groups and the mean have a stratified bootstrap
+ * over problems (which see for tiers that are all 0 or all 1). Tiers without any outcome are left
+ * out of `byTier` and of the mean (an evaluation of some tiers).
  */
-export function summarise(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[], { figures, ...options }: SummaryOptions): Summary {
+export function summarise(
+  outcomes: readonly Outcome[],
+  tiers: readonly TierOfSummary[],
+  { figures, ...options }: SummaryOptions,
+): Summary {
   const rates = ratesOf(outcomes, tiers, options);
   const measures = measure(
     outcomes.map((outcome) => [outcome]),
@@ -87,7 +96,8 @@ function ratesOf(
     (outcome) => outcome.kind,
   );
   for (const tier of kinds.keys())
-    if (!tiers.some(({ id }) => id === tier)) throw new RangeError(`an outcome names the unknown tier ${tier}`);
+    if (!tiers.some(({ id }) => id === tier))
+      throw new RangeError(`an outcome names the unknown tier ${tier}`);
   const present = tiers.filter(({ id }) => kinds.has(id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
   const byTier = dictionary<TierSummary>();
@@ -101,12 +111,22 @@ function ratesOf(
       const decided = of.filter((kind) => kind !== 'none');
       const passed = decided.filter((kind) => kind === 'pass').length;
       const n = decided.length;
-      byTier[id] = { passed, n, none: of.length - n, mean: n === 0 ? null : passed / n, ...wilsonInterval(passed, n) };
-      own.push({ weight: 1 / members.length, values: decided.map((kind) => (kind === 'pass' ? 1 : 0)) });
+      byTier[id] = {
+        passed,
+        n,
+        none: of.length - n,
+        mean: n === 0 ? null : passed / n,
+        ...wilsonInterval(passed, n),
+      };
+      own.push({
+        weight: 1 / members.length,
+        values: decided.map((kind) => (kind === 'pass' ? 1 : 0)),
+      });
     }
     if (members[0]!.group !== undefined) {
       const parts = members.map(({ id }) => byTier[id]!);
-      const sum = (pick: (part: TierSummary) => number): number => parts.reduce((total, part) => total + pick(part), 0);
+      const sum = (pick: (part: TierSummary) => number): number =>
+        parts.reduce((total, part) => total + pick(part), 0);
       byTier[slot] = {
         passed: sum((part) => part.passed),
         n: sum((part) => part.n),
@@ -124,7 +144,10 @@ function ratesOf(
 }
 
 /** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */
-export function verdictsByTier(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): TierVerdicts[] {
+export function verdictsByTier(
+  outcomes: readonly Outcome[],
+  tiers: readonly TierOfSummary[],
+): TierVerdicts[] {
   const kinds = groupBy(
     outcomes,
     (outcome) => outcome.tier,
@@ -152,7 +175,10 @@ export function weightsOf(tiers: readonly TierOfSummary[]): number[] {
 }
 
 /** The mean that `summarise` gives, without the work for its interval. */
-export function meanOverTiers(outcomes: readonly Outcome[], tiers: readonly TierOfSummary[]): number | null {
+export function meanOverTiers(
+  outcomes: readonly Outcome[],
+  tiers: readonly TierOfSummary[],
+): number | null {
   const kinds = groupBy(
     outcomes,
     (outcome) => outcome.tier,
@@ -169,7 +195,9 @@ export function meanOverTiers(outcomes: readonly Outcome[], tiers: readonly Tier
     members.map(
       (id): Stratum => ({
         weight: 1 / members.length / slots.length,
-        values: kinds.get(id)!.flatMap((kind) => (kind === 'none' ? [] : [kind === 'pass' ? 1 : 0])),
+        values: kinds
+          .get(id)!
+          .flatMap((kind) => (kind === 'none' ? [] : [kind === 'pass' ? 1 : 0])),
       }),
     ),
   );

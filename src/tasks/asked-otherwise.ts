@@ -1,6 +1,6 @@
 /**
- * A task that is asked with a system prompt or solved examples, whose replies end at a given text, or whose truncated ones are judged: the
- * same task in all else.
+ * A task that is asked with a system prompt or solved examples, whose replies end at a given text,
+ * or whose truncated ones are judged: the same task in all else.
  */
 import { IsoproError } from '../errors.js';
 import type { AskingOptions } from './asking-options.js';
@@ -9,37 +9,63 @@ import { isSystem, TierExamples } from './tier-examples.js';
 
 /** The system's message first, once. */
 function withSystem(system: string | undefined, messages: readonly ChatMessage[]): ChatMessage[] {
-  const said = [...(system === undefined ? [] : [system]), ...messages.filter(isSystem).map(({ content }) => content)];
+  const said = [
+    ...(system === undefined ? [] : [system]),
+    ...messages.filter(isSystem).map(({ content }) => content),
+  ];
   const others = messages.filter((message) => !isSystem(message));
   return said.length === 0 ? others : [{ role: 'system', content: said.join('\n\n') }, ...others];
 }
 
 /**
- * @throws IsoproError INVALID_ARGUMENT where stop strings are given for a task of several turns, whose dialogue goes on after the model's
- * own end token; at the first prompt, where the task has no solved examples
+ * @throws IsoproError INVALID_ARGUMENT where stop strings are given for a task of several turns,
+ * whose dialogue goes on after the model's own end token; at the first prompt, where the task has
+ * no solved examples
  */
 export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask {
   const { system, examples = 0, stop, judgeTruncated = false } = asking;
   if (system === undefined && examples === 0 && stop === undefined && !judgeTruncated) return task;
-  if (stop?.includes('')) throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
+  if (stop?.includes(''))
+    throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
   if (stop !== undefined && task.turns > 1)
-    throw new IsoproError('INVALID_ARGUMENT', `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`,
+    );
   const shown = examples === 0 ? null : new TierExamples(task, examples);
   const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {
     const asked = await task.prompt(problem, style);
     if (shown === null) return withSystem(system, asked);
     const before = await shown.before(problem, asked, style);
-    return withSystem(system, [...asked.filter(isSystem), ...before, ...asked.filter((message) => !isSystem(message))]);
+    return withSystem(system, [
+      ...asked.filter(isSystem),
+      ...before,
+      ...asked.filter((message) => !isSystem(message)),
+    ]);
   };
   const dispose = (): Promise<void> => task.dispose();
-  const { id, version, tiers, policies, policyNotes, source, readsLeniently, answerGrammar, turns, hasReferences } = task;
+  const {
+    id,
+    version,
+    tiers,
+    policies,
+    policyNotes,
+    source,
+    readsLeniently,
+    answerGrammar,
+    turns,
+    hasReferences,
+  } = task;
   return {
     id,
     version,
     tiers,
     policies,
     policyNotes,
-    source: source.kind === 'built-in' ? source : { ...source, options: { ...source.options, ...asking } },
+    source:
+      source.kind === 'built-in'
+        ? source
+        : { ...source, options: { ...source.options, ...asking } },
     ...(task.rows === undefined ? {} : { rows: task.rows }),
     get exploits() {
       return task.exploits;
@@ -53,7 +79,8 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
     readProblem: (value) => task.readProblem(value),
     prompt,
     question: (problem, style) => task.prompt(problem, style),
-    judge: (problem, text, finish, options) => task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
+    judge: (problem, text, finish, options) =>
+      task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
     judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
     readAnswer: (problem, text) => task.readAnswer(problem, text),
     applyPolicy: (name, problem, options) => task.applyPolicy(name, problem, options),

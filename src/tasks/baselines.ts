@@ -29,10 +29,14 @@ export interface Baselines {
 }
 
 /**
- * Accuracy of every trivial policy of a task, by tier with intervals: what a model must exceed to have learned anything.
+ * Accuracy of every trivial policy of a task, by tier with intervals: what a model must exceed to
+ * have learned anything.
  * @throws IsoproError ABORTED
  */
-export async function measureBaselines(task: OpenTask, { count, seed, set, signal, onProgress }: BaselineOptions): Promise<Baselines> {
+export async function measureBaselines(
+  task: OpenTask,
+  { count, seed, set, signal, onProgress }: BaselineOptions,
+): Promise<Baselines> {
   const problems: Problem[] = [];
   const total = task.tiers.length * count * (1 + task.policies.length);
   let done = 0;
@@ -47,7 +51,16 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
     if (set === undefined) {
       for (let sample = 0; sample < count; sample++) {
         problems.push(
-          await task.generate(tier.id, deriveSeed({ runSeed: seed, purpose: 'baselines', iteration: 0, problemId: tier.id, sample })),
+          await task.generate(
+            tier.id,
+            deriveSeed({
+              runSeed: seed,
+              purpose: 'baselines',
+              iteration: 0,
+              problemId: tier.id,
+              sample,
+            }),
+          ),
         );
         await advance();
       }
@@ -70,5 +83,12 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
     policies[policy] = summarise(outcomes, task.tiers, { seed });
   }
   onProgress?.(total, total);
-  return { task: task.id, version: task.version, set: set ?? 'generated', problems: problems.length, policies, notes: task.policyNotes };
+  return {
+    task: task.id,
+    version: task.version,
+    set: set ?? 'generated',
+    problems: problems.length,
+    policies,
+    notes: task.policyNotes,
+  };
 }

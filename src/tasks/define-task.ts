@@ -23,12 +23,18 @@ export interface GivenVerdict {
   readonly forecast?: Forecast;
 }
 
-/** What a reply was read as; `form` may be left out, and what is wrong with one that could not be read. */
+/**
+ * What a reply was read as; `form` may be left out, and what is wrong with one that could not be
+ * read.
+ */
 export type GivenParsed<A> =
   | { readonly ok: true; readonly answer: A; readonly form?: string }
   | { readonly ok: false; readonly category?: string; readonly detail?: string };
 
-/** What a user writes: the members of a task without what has an obvious default. Problem ids are assigned by the host. */
+/**
+ * What a user writes: the members of a task without what has an obvious default. Problem ids are
+ * assigned by the host.
+ */
 export interface TaskDefinition<P extends object, A> {
   readonly id: string;
   readonly version: string;
@@ -37,7 +43,11 @@ export interface TaskDefinition<P extends object, A> {
   generate(tier: string, seed: bigint): P | Promise<P>;
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
   parse(text: string, problem: P & Problem, earlier?: readonly string[]): GivenParsed<A>;
-  verify(problem: P & Problem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
+  verify(
+    problem: P & Problem,
+    answer: A,
+    context: VerifyContext,
+  ): GivenVerdict | Promise<GivenVerdict>;
   readLeniently?(text: string, problem: P & Problem): readonly A[];
   readonly answerGrammar?: string;
   readonly limits?: TaskLimits;
@@ -58,4 +68,6 @@ export interface TaskDefinition<P extends object, A> {
 }
 
 /** Types a user's task; the file exports the result as its default. */
-export const defineTask = <P extends object, A>(definition: TaskDefinition<P, A>): TaskDefinition<P, A> => definition;
+export const defineTask = <P extends object, A>(
+  definition: TaskDefinition<P, A>,
+): TaskDefinition<P, A> => definition;

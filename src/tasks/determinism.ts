@@ -1,6 +1,7 @@
 /**
- * Whether a task of one's own gives the same for the same arguments. A judge generates its problems and verifies its replies anew: where
- * they come out otherwise, an honest run cannot be told from a forged one. So it is found before anything is trained.
+ * Whether a task of one's own gives the same for the same arguments. A judge generates its problems
+ * and verifies its replies anew: where they come out otherwise, an honest run cannot be told from a
+ * forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
@@ -19,8 +20,15 @@ const refuse = (task: OpenTask, member: string, found: string): never => {
   );
 };
 
-/** One after another, the last first where the order is `backwards`: what depends on the calls before shows. */
-async function each<T, R>(items: readonly T[], call: (item: T) => Promise<R>, backwards = false): Promise<R[]> {
+/**
+ * One after another, the last first where the order is `backwards`: what depends on the calls
+ * before shows.
+ */
+async function each<T, R>(
+  items: readonly T[],
+  call: (item: T) => Promise<R>,
+  backwards = false,
+): Promise<R[]> {
   const results: R[] = [];
   for (const item of backwards ? [...items].reverse() : items) results.push(await call(item));
   return backwards ? results.reverse() : results;
@@ -28,12 +36,18 @@ async function each<T, R>(items: readonly T[], call: (item: T) => Promise<R>, ba
 
 /** Names of the members in which two problems differ. */
 function differences(one: Problem, other: Problem): string {
-  const [a, b] = [one, other].map((problem) => new Map(Object.entries(problem).map(([name, value]) => [name, JSON.stringify(value)])));
-  return [...new Set([...a!.keys(), ...b!.keys()])].filter((name) => name !== 'id' && a!.get(name) !== b!.get(name)).join(', ');
+  const [a, b] = [one, other].map(
+    (problem) =>
+      new Map(Object.entries(problem).map(([name, value]) => [name, JSON.stringify(value)])),
+  );
+  return [...new Set([...a!.keys(), ...b!.keys()])]
+    .filter((name) => name !== 'id' && a!.get(name) !== b!.get(name))
+    .join(', ');
 }
 
 /** A verifier that was too slow this time has no verdict, which says nothing about its verdicts. */
-const differ = (one: Verdict, other: Verdict): boolean => one.kind !== 'none' && other.kind !== 'none' && shown(one) !== shown(other);
+const differ = (one: Verdict, other: Verdict): boolean =>
+  one.kind !== 'none' && other.kind !== 'none' && shown(one) !== shown(other);
 
 /** Kind and figures, such as `pass` or `fail with {"score":0.5}`. */
 function shown({ kind, score, forecast }: Verdict): string {
@@ -42,18 +56,31 @@ function shown({ kind, score, forecast }: Verdict): string {
 }
 
 /**
- * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew, by a clock
- * that is ahead.
+ * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its
+ * own that loads the file anew, by a clock that is ahead.
  * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT, ABORTED
  */
-export async function refuseNondeterminism(task: OpenTask, style: PromptStyle, signal?: AbortSignal): Promise<void> {
+export async function refuseNondeterminism(
+  task: OpenTask,
+  style: PromptStyle,
+  signal?: AbortSignal,
+): Promise<void> {
   if (task.source.kind !== 'file') return;
   const cancelling = signal === undefined ? {} : { signal };
-  await using anew = await openTask(task.source.path, { ...task.source.options, clockAhead: AHEAD_SECONDS });
+  await using anew = await openTask(task.source.path, {
+    ...task.source.options,
+    clockAhead: AHEAD_SECONDS,
+  });
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
       tier,
-      seed: deriveSeed({ runSeed: 0n, purpose: 'determinism', iteration: 0, problemId: tier, sample }),
+      seed: deriveSeed({
+        runSeed: 0n,
+        purpose: 'determinism',
+        iteration: 0,
+        problemId: tier,
+        sample,
+      }),
     })),
   );
   const problems = await each(places, ({ tier, seed }) => task.generate(tier, seed));
@@ -72,10 +99,15 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle, s
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
   const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);
   for (const [i, prompt] of prompts.entries()) {
-    if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i])) refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
+    if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i]))
+      refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
   }
-  const answers = problems.flatMap((problem) => task.policies.map((policy) => ({ problem, policy })));
-  const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem, cancelling));
+  const answers = problems.flatMap((problem) =>
+    task.policies.map((policy) => ({ problem, policy })),
+  );
+  const verdicts = await each(answers, ({ policy, problem }) =>
+    task.applyPolicy(policy, problem, cancelling),
+  );
   const replies = task.exploits.map(({ problem, text, finish }) => ({ problem, text, finish }));
   for (const problem of task.hasReferences ? problems : []) {
     const text = await task.referenceReply(problem, style);
@@ -85,9 +117,14 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle, s
     ...reply,
     judgement: await task.judge(reply.problem, reply.text, reply.finish, cancelling),
   }));
-  // in the same thread too, where what a verifier keeps from call to call shows whatever was judged before
+  // in the same thread too, where what a verifier keeps from call to call shows whatever was judged
+  // before
   for (const place of [task, anew]) {
-    const again = await each(answers, ({ policy, problem }) => place.applyPolicy(policy, problem, cancelling), true);
+    const again = await each(
+      answers,
+      ({ policy, problem }) => place.applyPolicy(policy, problem, cancelling),
+      true,
+    );
     for (const [i, { problem, policy }] of answers.entries()) {
       if (!differ(verdicts[i]!, again[i]!)) continue;
       refuse(
@@ -107,32 +144,58 @@ export interface JudgedText {
   readonly judgement: Judgement;
 }
 
-/** What a judge holds a logged verdict against, beside its kind: how the answer stood, and the violations. */
+/**
+ * What a judge holds a logged verdict against, beside its kind: how the answer stood, and the
+ * violations.
+ */
 const detailOf = ({ form, verdict: { violations } }: Judgement): string =>
   JSON.stringify([form, violations.map(({ category }) => category)]);
 
 /**
- * Judges replies of a task file once more, the last first, and reads the reasoning of those that pass.
+ * Judges replies of a task file once more, the last first, and reads the reasoning of those that
+ * pass.
  * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT, ABORTED
  */
-export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly JudgedText[], signal?: AbortSignal): Promise<void> {
+export async function refuseUnsteadyVerdicts(
+  task: OpenTask,
+  replies: readonly JudgedText[],
+  signal?: AbortSignal,
+): Promise<void> {
   if (task.source.kind !== 'file') return;
   const cancelling = signal === undefined ? {} : { signal };
-  const again = await each(replies, ({ problem, text, finish }) => task.judge(problem, text, finish, cancelling), true);
+  const again = await each(
+    replies,
+    ({ problem, text, finish }) => task.judge(problem, text, finish, cancelling),
+    true,
+  );
   for (const [i, { problem, judgement }] of replies.entries()) {
     const [{ verdict: one }, { verdict: other }] = [judgement, again[i]!];
     if (one.kind === 'none' || other.kind === 'none') continue;
-    if (differ(one, other)) refuse(task, 'verify', `one reply to problem ${problem.id} had the verdicts ${shown(one)} and ${shown(other)}`);
+    if (differ(one, other))
+      refuse(
+        task,
+        'verify',
+        `one reply to problem ${problem.id} had the verdicts ${shown(one)} and ${shown(other)}`,
+      );
     const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
     if (detail !== otherDetail)
-      refuse(task, 'verify', `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`);
+      refuse(
+        task,
+        'verify',
+        `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`,
+      );
   }
   const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
-  const contradicts = async ({ problem, text }: JudgedText): Promise<boolean> => (await task.checkTrace(problem, text)).length > 0;
+  const contradicts = async ({ problem, text }: JudgedText): Promise<boolean> =>
+    (await task.checkTrace(problem, text)).length > 0;
   const contradicting = await each(passing, contradicts);
   const contradictingAgain = await each(passing, contradicts, true);
   for (const [i, { problem }] of passing.entries()) {
     if (contradicting[i] !== contradictingAgain[i])
-      refuse(task, 'checkTrace', `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`);
+      refuse(
+        task,
+        'checkTrace',
+        `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`,
+      );
   }
 }

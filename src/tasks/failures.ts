@@ -3,16 +3,27 @@ import type { FinishReason, Judgement, VerdictKind, Violation } from './task.js'
 import { isWellFormed, TRUNCATED } from './verdict.js';
 
 /**
- * `format`: no answer could be read; `truncated`: cut off at the token limit; `wrong`: read, and against a rule; `undecided`: the verifier
- * found no verdict; `aborted`: cancelled; `context`: an episode had no room for its next turn.
+ * `format`: no answer could be read; `truncated`: cut off at the token limit; `wrong`: read, and
+ * against a rule; `undecided`: the verifier found no verdict; `aborted`: cancelled; `context`: an
+ * episode had no room for its next turn.
  */
-export const FAILURES = ['format', 'truncated', 'wrong', 'undecided', 'aborted', 'context'] as const;
+export const FAILURES = [
+  'format',
+  'truncated',
+  'wrong',
+  'undecided',
+  'aborted',
+  'context',
+] as const;
 export type FailureKind = (typeof FAILURES)[number];
 
 /** What of a verdict tells why. */
 export interface Reason {
   readonly kind: VerdictKind;
-  /** Violations, each once, sorted; of an undecided reply what its verifier said. Undefined where a log does not hold it. */
+  /**
+   * Violations, each once, sorted; of an undecided reply what its verifier said. Undefined where a
+   * log does not hold it.
+   */
   readonly why: readonly string[] | undefined;
   /** Whether an answer was read; undefined where a log does not hold it. */
   readonly formed: boolean | undefined;
@@ -34,7 +45,10 @@ export interface FailureExample {
   readonly tier: string;
   /** The reply, shortened. */
   readonly text: string;
-  /** The last line of what was asked that is not asked of every problem, shortened; absent where it is not at hand. */
+  /**
+   * The last line of what was asked that is not asked of every problem, shortened; absent where it
+   * is not at hand.
+   */
   readonly asked?: string;
   /** A reply that passes, shortened; absent where none is known. */
   readonly right?: string;
@@ -57,7 +71,9 @@ export interface Failures {
 }
 
 const byCount = (a: Failure, b: Failure): number =>
-  b.count - a.count || FAILURES.indexOf(a.kind) - FAILURES.indexOf(b.kind) || (a.why < b.why ? -1 : 1);
+  b.count - a.count ||
+  FAILURES.indexOf(a.kind) - FAILURES.indexOf(b.kind) ||
+  (a.why < b.why ? -1 : 1);
 
 const REASON_CHARACTERS = 300;
 const HEAD_CHARACTERS = 160;
@@ -81,7 +97,8 @@ interface Said {
 
 export function whyOf({ kind, violations, reason }: Said): string[] {
   if (kind === 'pass') return [];
-  if (kind === 'none') return [(reason ?? 'it gave no reason').slice(0, REASON_CHARACTERS).toWellFormed()];
+  if (kind === 'none')
+    return [(reason ?? 'it gave no reason').slice(0, REASON_CHARACTERS).toWellFormed()];
   return [...new Set(violations.map(({ category }) => category.toWellFormed()))].sort();
 }
 
@@ -93,8 +110,13 @@ export function pooledFailures(parts: readonly Failures[]): Failures {
     const known = rows.get(key);
     rows.set(key, known === undefined ? row : { ...known, count: known.count + row.count });
   }
-  const sum = (of: (part: Failures) => number): number => parts.reduce((total, part) => total + of(part), 0);
-  return { replies: sum(({ replies }) => replies), passed: sum(({ passed }) => passed), rows: [...rows.values()].sort(byCount) };
+  const sum = (of: (part: Failures) => number): number =>
+    parts.reduce((total, part) => total + of(part), 0);
+  return {
+    replies: sum(({ replies }) => replies),
+    passed: sum(({ passed }) => passed),
+    rows: [...rows.values()].sort(byCount),
+  };
 }
 
 export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
@@ -108,14 +130,25 @@ export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
 const TRUNCATED_CATEGORY = TRUNCATED.violations[0]!.category;
 
 /** Null where it passed, or where a log does not tell a wrong answer from none. */
-export function failureOf({ kind, why, formed, finish }: Reason): Pick<Failure, 'kind' | 'why'> | null {
+export function failureOf({
+  kind,
+  why,
+  formed,
+  finish,
+}: Reason): Pick<Failure, 'kind' | 'why'> | null {
   if (kind === 'pass') return null;
   const said = why?.join(', ') ?? '';
   if (kind === 'none') return { kind: 'undecided', why: said };
-  const cut = finish !== undefined && finish !== 'stop' && formed !== true && (why === undefined || why.includes(TRUNCATED_CATEGORY));
+  const cut =
+    finish !== undefined &&
+    finish !== 'stop' &&
+    formed !== true &&
+    (why === undefined || why.includes(TRUNCATED_CATEGORY));
   if (cut) return { kind: finish === 'length' ? 'truncated' : finish, why: '' };
   if (formed === undefined) return null;
-  return formed ? { kind: 'wrong', why: said } : { kind: 'format', why: said === 'format' ? '' : said };
+  return formed
+    ? { kind: 'wrong', why: said }
+    : { kind: 'format', why: said === 'format' ? '' : said };
 }
 
 /** Counts replies in the order in which they come. */

@@ -19,26 +19,37 @@ import { VerifierThreads } from './verifier-threads.js';
 
 export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
   /**
-   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number. Default: one for a user's task; none
-   * for a built-in one, which judges in the caller's.
+   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number.
+   * Default: one for a user's task; none for a built-in one, which judges in the caller's.
    */
   readonly verifierThreads?: number;
   /** Replies of an episode, at most; as many as the task says where absent. */
   readonly turns?: number;
-  /** What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens it says what went wrong. */
+  /**
+   * What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens
+   * it says what went wrong.
+   */
   readonly silent?: boolean;
-  /** Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no clock is the same by it. */
+  /**
+   * Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no
+   * clock is the same by it.
+   */
   readonly clockAhead?: number;
 }
 
 const MAX_VERIFIER_THREADS = 64;
 
 /**
- * Opens a built-in task by its id, a user's task by the path of its file, one in Python as `python:MODULE[:NAME]`, or the rows of a
- * data file, `.jsonl`, `.ndjson` or `.csv`, packed by gzip or not, by its path.
- * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
+ * Opens a built-in task by its id, a user's task by the path of its file, one in Python as
+ * `python:MODULE[:NAME]`, or the rows of a data file, `.jsonl`, `.ndjson` or `.csv`, packed by gzip
+ * or not, by its path.
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID,
+ *   FILE_UNREADABLE, INVALID_ARGUMENT
  */
-export async function openTask(specifier: string, options: OpenTaskOptions = {}): Promise<OpenTask> {
+export async function openTask(
+  specifier: string,
+  options: OpenTaskOptions = {},
+): Promise<OpenTask> {
   const task = await openAsItIs(specifier, options);
   try {
     return askedOtherwise(task, askingOf(options));
@@ -52,44 +63,85 @@ const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', ...DATA_ENDINGS];
 /** More are no choice. */
 const NAMED_FILES = 6;
 
-/** A folder, or the name of a file without its ending: what may have been meant. @throws IsoproError TASK_UNKNOWN */
+/**
+ * A folder, or the name of a file without its ending: what may have been meant.
+ * @throws IsoproError TASK_UNKNOWN
+ */
 function refuseNearFile(specifier: string): void {
-  const isTask = (file: string): boolean => [...ENDINGS, '.py'].some((ending) => file.endsWith(ending) && !file.endsWith(`.d${ending}`));
+  const isTask = (file: string): boolean =>
+    [...ENDINGS, '.py'].some((ending) => file.endsWith(ending) && !file.endsWith(`.d${ending}`));
   const asNamed = (file: string): string => (file.endsWith('.py') ? `python:${file}` : file);
   const meant = (files: readonly string[]): { readonly remedy?: string } =>
-    files.length === 0 ? {} : { remedy: `Name the file: ${files.slice(0, NAMED_FILES).map(asNamed).join(', ')}.` };
+    files.length === 0
+      ? {}
+      : { remedy: `Name the file: ${files.slice(0, NAMED_FILES).map(asNamed).join(', ')}.` };
   const found = statSync(specifier, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) {
     const files = readdirSync(specifier).filter(isTask).sort();
     const inside = files.map((file) => path.join(specifier, file));
-    throw new IsoproError('TASK_UNKNOWN', `${specifier} is a folder, and a task is one file`, meant(inside));
+    throw new IsoproError(
+      'TASK_UNKNOWN',
+      `${specifier} is a folder, and a task is one file`,
+      meant(inside),
+    );
   }
   if (found !== undefined) return;
-  const near = [...ENDINGS, '.py'].map((ending) => `${specifier}${ending}`).filter((file) => existsSync(file));
-  if (near.length > 0) throw new IsoproError('TASK_UNKNOWN', `there is no ${specifier}, and there is ${near.join(', ')}`, meant(near));
+  const near = [...ENDINGS, '.py']
+    .map((ending) => `${specifier}${ending}`)
+    .filter((file) => existsSync(file));
+  if (near.length > 0)
+    throw new IsoproError(
+      'TASK_UNKNOWN',
+      `there is no ${specifier}, and there is ${near.join(', ')}`,
+      meant(near),
+    );
 }
 
-/** @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is named */
+/**
+ * @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is
+ *   named
+ */
 function refuseOtherKind(specifier: string): void {
   if (isDataFile(specifier)) return;
   if (specifier.endsWith('.py'))
-    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
-      remedy: `A task in Python is named python:${specifier}.`,
-    });
+    throw new IsoproError(
+      'TASK_UNKNOWN',
+      `${JSON.stringify(specifier)} is the name of a file of Python`,
+      {
+        remedy: `A task in Python is named python:${specifier}.`,
+      },
+    );
   const isScript = /\.[cm]?[jt]sx?$/i.test(specifier);
-  if (/\.(?:xlsx?|ods|tsv|txt|json)(?:\.gz)?$/i.test(specifier) || (path.extname(specifier) !== '' && !isScript && isFile(specifier)))
-    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is no file that rows are read from`, {
-      remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
-    });
+  if (
+    /\.(?:xlsx?|ods|tsv|txt|json)(?:\.gz)?$/i.test(specifier) ||
+    (path.extname(specifier) !== '' && !isScript && isFile(specifier))
+  )
+    throw new IsoproError(
+      'TASK_UNKNOWN',
+      `${JSON.stringify(specifier)} is no file that rows are read from`,
+      {
+        remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
+      },
+    );
 }
 
-async function openAsItIs(specifier: string, { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions): Promise<OpenTask> {
+async function openAsItIs(
+  specifier: string,
+  { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions,
+): Promise<OpenTask> {
   const data = dataOptionsOf(given);
   if (
     verifierThreads !== undefined &&
-    !(Number.isInteger(verifierThreads) && verifierThreads >= 1 && verifierThreads <= MAX_VERIFIER_THREADS)
+    !(
+      Number.isInteger(verifierThreads) &&
+      verifierThreads >= 1 &&
+      verifierThreads <= MAX_VERIFIER_THREADS
+    )
   )
-    throw new IsoproError('INVALID_ARGUMENT', `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`,
+    );
   if (isBuiltIn(specifier)) {
     refuseDataOptions(specifier, data);
     return openBuiltIn(specifier, verifierThreads, turns);
@@ -115,9 +167,13 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, c
         : openUserTask(specifier, options));
     if (!isBuiltIn(task.id)) return task;
     await task.dispose();
-    throw new IsoproError('TASK_INVALID', `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`, {
-      ...(rows ? { remedy: 'Give the file another name.' } : {}),
-    });
+    throw new IsoproError(
+      'TASK_INVALID',
+      `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`,
+      {
+        ...(rows ? { remedy: 'Give the file another name.' } : {}),
+      },
+    );
   }
   throw new IsoproError(
     'TASK_UNKNOWN',
@@ -125,17 +181,30 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, c
   );
 }
 
-/** How often each built-in task is open in this thread: what its verifier has started is ended with the last one. */
+/**
+ * How often each built-in task is open in this thread: what its verifier has started is ended with
+ * the last one.
+ */
 const opened = new Map<string, number>();
 
-async function openBuiltIn(id: BuiltInId, verifierThreads: number | undefined, asked: number | undefined): Promise<OpenTask> {
+async function openBuiltIn(
+  id: BuiltInId,
+  verifierThreads: number | undefined,
+  asked: number | undefined,
+): Promise<OpenTask> {
   const { task, readProblem } = await builtInTask(id);
   const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
   const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
-  const threads = verifierThreads === undefined ? null : new VerifierThreads({ kind: 'built-in', id }, verifierThreads);
+  const threads =
+    verifierThreads === undefined
+      ? null
+      : new VerifierThreads({ kind: 'built-in', id }, verifierThreads);
   const policy = (name: string): ((problem: Problem) => unknown) => {
-    const found = Object.hasOwn(task.trivialPolicies, name) ? task.trivialPolicies[name] : undefined;
-    if (found === undefined) throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
+    const found = Object.hasOwn(task.trivialPolicies, name)
+      ? task.trivialPolicies[name]
+      : undefined;
+    if (found === undefined)
+      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
     return found;
   };
   let disposed = false;
@@ -161,12 +230,16 @@ async function openBuiltIn(id: BuiltInId, verifierThreads: number | undefined, a
     readProblem,
     prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish, options) =>
-      threads === null ? judgeReply(task, problem, text, finish, options) : threads.judge(problem, text, finish, options),
+      threads === null
+        ? judgeReply(task, problem, text, finish, options)
+        : threads.judge(problem, text, finish, options),
     readsLeniently: task.readLeniently !== undefined,
     judgeLeniently: async (problem, text, { signal } = {}) => {
       if (task.readLeniently === undefined) return null;
       if (threads !== null) return threads.judgeLeniently(problem, text, signal);
-      return judgeAny(task.readLeniently(text, problem), (answer) => verifyAnswer(task, problem, answer, signal));
+      return judgeAny(task.readLeniently(text, problem), (answer) =>
+        verifyAnswer(task, problem, answer, signal),
+      );
     },
     answerGrammar: task.answerGrammar ?? null,
     readAnswer: async (problem, text) => {
@@ -175,15 +248,20 @@ async function openBuiltIn(id: BuiltInId, verifierThreads: number | undefined, a
     },
     applyPolicy: async (name, problem) => verifyAnswer(task, problem, policy(name)(problem)),
     grade: async (problem, verdict) =>
-      task.grade === undefined ? null : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
+      task.grade === undefined
+        ? null
+        : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
     feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
     turns,
     step: async (problem, replies) => {
       if (replies.length >= turns) return null;
-      return task.step === undefined ? nextAttempt(open, problem, replies) : task.step(problem, replies);
+      return task.step === undefined
+        ? nextAttempt(open, problem, replies)
+        : task.step(problem, replies);
     },
     checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
-    fewShot: async (problem, style, count, seed) => task.fewShot?.(problem, style, count, seed) ?? null,
+    fewShot: async (problem, style, count, seed) =>
+      task.fewShot?.(problem, style, count, seed) ?? null,
     hasReferences: task.referenceReply !== undefined && task.step === undefined,
     referenceReply: async (problem, style) => task.referenceReply?.(problem, style) ?? null,
     dispose,

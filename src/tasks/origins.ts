@@ -1,4 +1,6 @@
-/** Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`). */
+/**
+ * Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`).
+ */
 import { visible } from '../visible.js';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 

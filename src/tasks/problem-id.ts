@@ -8,8 +8,13 @@ export function problemId(problem: object): string {
   return createHash('sha256').update(canonicalJson(content), 'utf8').digest('hex');
 }
 
-/** What a task of a user's has generated, as plain JSON under its id. @throws TypeError where it is none */
+/**
+ * What a task of a user's has generated, as plain JSON under its id.
+ * @throws TypeError where it is none
+ */
 export function asProblem(content: object, tier: string | undefined): Problem {
-  const plain = JSON.parse(canonicalJson((tier === undefined ? content : { ...content, tier }) as Json)) as Record<string, unknown>;
+  const plain = JSON.parse(
+    canonicalJson((tier === undefined ? content : { ...content, tier }) as Json),
+  ) as Record<string, unknown>;
   return { ...plain, id: problemId(plain) } as unknown as Problem;
 }

@@ -1,4 +1,7 @@
-/** How a task in Python is named: `python:MODULE[:NAME]`, a module that can be imported or the path of a .py file. */
+/**
+ * How a task in Python is named: `python:MODULE[:NAME]`, a module that can be imported or the path
+ * of a .py file.
+ */
 import { resolve } from 'node:path';
 import { IsoproError } from '../errors.js';
 import { requireFile } from '../files.js';
@@ -6,7 +9,8 @@ import { requireFile } from '../files.js';
 const PREFIX = 'python:';
 
 /** The command or path of the Python that a user names, or of the system's. */
-export const pythonCommand = (): string => process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
+export const pythonCommand = (): string =>
+  process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
 
 export interface PythonModule {
   /** What it prints is not shown. */
@@ -16,7 +20,10 @@ export interface PythonModule {
   readonly module: string | null;
   /** Absolute. */
   readonly file: string | null;
-  /** What holds the functions of the task, or what an adapter is asked for; empty: the module itself. */
+  /**
+   * What holds the functions of the task, or what an adapter is asked for; empty: the module
+   * itself.
+   */
   readonly name: string;
   /** It only judges: what it is asked about are rows of data. */
   readonly check: boolean;
@@ -38,12 +45,33 @@ export function readPythonSpecifier(specifier: string, check = false): PythonMod
     const path = resolve(file[1]!);
     requireFile(path, 'TASK_UNKNOWN');
     const name = file[2] ?? '';
-    return { specifier: `${PREFIX}${path}${name === '' ? '' : `:${name}`}`, module: null, file: path, name, check, interpreter, loaded };
+    return {
+      specifier: `${PREFIX}${path}${name === '' ? '' : `:${name}`}`,
+      module: null,
+      file: path,
+      name,
+      check,
+      interpreter,
+      loaded,
+    };
   }
   const module = /^([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(.+))?$/su.exec(named);
   if (module === null)
-    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} names neither a module of Python nor a .py file`, {
-      remedy: 'Write python:MODULE or python:FILE.py, and :NAME behind it where the task is a part of it.',
-    });
-  return { specifier, module: module[1]!, file: null, name: module[2] ?? '', check, interpreter, loaded };
+    throw new IsoproError(
+      'TASK_UNKNOWN',
+      `${JSON.stringify(specifier)} names neither a module of Python nor a .py file`,
+      {
+        remedy:
+          'Write python:MODULE or python:FILE.py, and :NAME behind it where the task is a part of it.',
+      },
+    );
+  return {
+    specifier,
+    module: module[1]!,
+    file: null,
+    name: module[2] ?? '',
+    check,
+    interpreter,
+    loaded,
+  };
 }

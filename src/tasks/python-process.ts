@@ -1,6 +1,7 @@
 /**
- * A process of Python that holds one task, with the face of a thread that holds one (`task-thread.ts`): it is asked by messages, answers by
- * messages, and is ended where it hangs. `assets/python/bridge.py` is what runs there.
+ * A process of Python that holds one task, with the face of a thread that holds one
+ * (`task-thread.ts`): it is asked by messages, answers by messages, and is ended where it hangs.
+ * `assets/python/bridge.py` is what runs there.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { EventEmitter } from 'node:events';
@@ -12,7 +13,13 @@ import { IsoproError } from '../errors.js';
 import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
 import { MemberError } from './task-shape.js';
-import type { WorkerAbort, WorkerAnswer, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
+import type {
+  WorkerAbort,
+  WorkerAnswer,
+  WorkerCall,
+  WorkerMethod,
+  WorkerReply,
+} from './thread-messages.js';
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
 const LEAST_PYTHON = [3, 10] as const;
@@ -34,7 +41,11 @@ const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
   z.strictObject({ call: z.int(), value: z.unknown() }),
   z.strictObject({ call: z.int(), member: z.string(), message: z.string() }),
-  z.strictObject({ call: z.int(), code: z.enum(['PYTHON_UNAVAILABLE', 'TASK_UNKNOWN']), message: z.string() }),
+  z.strictObject({
+    call: z.int(),
+    code: z.enum(['PYTHON_UNAVAILABLE', 'TASK_UNKNOWN']),
+    message: z.string(),
+  }),
 ]);
 
 function readReply(line: Buffer): z.output<typeof replyShape> | null {
@@ -83,19 +94,28 @@ export class PythonProcess extends EventEmitter {
       this.kill(); // what it has started
       running.delete(this);
       // what has left the group may hold the pipes open
-      setTimeout(() => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()), LAST_WORDS_MS).unref();
+      setTimeout(
+        () => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()),
+        LAST_WORDS_MS,
+      ).unref();
     });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {
         const reason = `Python could not be started as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
-        if (child.pid === undefined) this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
+        if (child.pid === undefined)
+          this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
         done(1);
       });
       child.on('close', (code, signal) => {
         const said = this.#tail.trim().split('\n').at(-1)!.toWellFormed();
         const reason = `its process ended (${signal ?? `code ${code}`})${said === '' ? '' : `: ${said}`}`;
         if (!this.#greeted && program.loaded.sha256 === undefined)
-          this.#fail(new IsoproError('PYTHON_UNAVAILABLE', `${program.interpreter} did not run as Python: ${reason}`));
+          this.#fail(
+            new IsoproError(
+              'PYTHON_UNAVAILABLE',
+              `${program.interpreter} did not run as Python: ${reason}`,
+            ),
+          );
         else this.#fail(new Error(reason));
         this.emit('exit', code ?? 1);
         done(code ?? 1);
@@ -107,7 +127,8 @@ export class PythonProcess extends EventEmitter {
   }
 
   postMessage(message: WorkerCall | WorkerAbort | WorkerAnswer): void {
-    if (!('call' in message)) return; // it does not listen while it judges, and is ended after the time that a thread is given
+    // it does not listen while it judges, and is ended after the time that a thread is given
+    if (!('call' in message)) return;
     const { call, method, args } = message;
     this.#asked = message;
     const { module, file, name, check } = this.#program;
@@ -150,7 +171,8 @@ export class PythonProcess extends EventEmitter {
     }
     this.#line.push(chunk.subarray(from));
     this.#lineBytes += chunk.length - from;
-    if (this.#lineBytes > MOST_BYTES) this.#endAsBroken(`its process said more than ${MOST_BYTES} bytes at once`);
+    if (this.#lineBytes > MOST_BYTES)
+      this.#endAsBroken(`its process said more than ${MOST_BYTES} bytes at once`);
   }
 
   #read(line: Buffer): void {
@@ -159,19 +181,27 @@ export class PythonProcess extends EventEmitter {
       const said = JSON.stringify(line.toString('utf8').slice(0, TAIL_CHARACTERS).toWellFormed());
       const { interpreter } = this.#program;
       this.kill();
-      return this.#fail(new IsoproError('PYTHON_UNAVAILABLE', `${interpreter} is not Python alone: before all else it printed ${said}`));
+      return this.#fail(
+        new IsoproError(
+          'PYTHON_UNAVAILABLE',
+          `${interpreter} is not Python alone: before all else it printed ${said}`,
+        ),
+      );
     }
     if (reply === null) return this.#endAsBroken('its process said something that is no reply');
     if ('python' in reply) {
       this.#greeted = true;
       const [major, minor] = reply.python as [number, number];
-      if (major > LEAST_PYTHON[0] || (major === LEAST_PYTHON[0] && minor >= LEAST_PYTHON[1])) return this.#give({ started: true });
+      if (major > LEAST_PYTHON[0] || (major === LEAST_PYTHON[0] && minor >= LEAST_PYTHON[1]))
+        return this.#give({ started: true });
       const reason = `${this.#program.interpreter} is Python ${major}.${minor}, and ${LEAST_PYTHON.join('.')} is needed`;
       return this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
     }
     const asked = this.#asked;
-    if (reply.call !== asked?.call) return this.#endAsBroken('its process answered what it was not asked');
-    if ('code' in reply) return this.#give({ call: reply.call, error: new IsoproError(reply.code, reply.message) });
+    if (reply.call !== asked?.call)
+      return this.#endAsBroken('its process answered what it was not asked');
+    if ('code' in reply)
+      return this.#give({ call: reply.call, error: new IsoproError(reply.code, reply.message) });
     if ('member' in reply) return this.#give(reply);
     try {
       const value = readResult(asked.method, asked.args, reply.value);
@@ -186,7 +216,10 @@ export class PythonProcess extends EventEmitter {
     }
   }
 
-  /** Filling memory takes time, so that a verifier that wants all of it is late before it is refused. */
+  /**
+   * Filling memory takes time, so that a verifier that wants all of it is late before it is
+   * refused.
+   */
   get tookBeside(): string {
     const bytes = this.#dataBytes();
     return bytes !== null && this.#loadedBytes !== null && bytes - this.#loadedBytes > MUCH_MEMORY
@@ -197,7 +230,9 @@ export class PythonProcess extends EventEmitter {
   /** What the limit of memory counts; null where the system does not say. */
   #dataBytes(): number | null {
     try {
-      const found = /^VmData:\s+(\d+) kB/m.exec(readFileSync(`/proc/${this.#child.pid}/status`, 'utf8'));
+      const found = /^VmData:\s+(\d+) kB/m.exec(
+        readFileSync(`/proc/${this.#child.pid}/status`, 'utf8'),
+      );
       return found === null ? null : 1024 * Number(found[1]);
     } catch {
       return null;
@@ -207,7 +242,8 @@ export class PythonProcess extends EventEmitter {
   #requireSame({ sha256 }: PythonDescription): void {
     const { loaded } = this.#program;
     loaded.sha256 ??= sha256;
-    if (loaded.sha256 !== sha256) throw new MemberError('module', 'was changed while the task was open');
+    if (loaded.sha256 !== sha256)
+      throw new MemberError('module', 'was changed while the task was open');
   }
 
   #show(chunk: Buffer): void {
@@ -215,7 +251,8 @@ export class PythonProcess extends EventEmitter {
     if (this.#program.silent === true || this.#printed > SHOWN_BYTES) return;
     process.stderr.write(chunk.subarray(0, SHOWN_BYTES - this.#printed));
     this.#printed += chunk.length;
-    if (this.#printed > SHOWN_BYTES) process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);
+    if (this.#printed > SHOWN_BYTES)
+      process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);
   }
 
   #give(reply: WorkerReply): void {
@@ -247,7 +284,10 @@ export class PythonProcess extends EventEmitter {
 
   #hold(busy: boolean): void {
     const { stdin, stdout, stderr } = this.#child;
-    for (const handle of [this.#child, stdin, stdout, stderr] as unknown as { ref?(): void; unref?(): void }[])
+    for (const handle of [this.#child, stdin, stdout, stderr] as unknown as {
+      ref?(): void;
+      unref?(): void;
+    }[])
       busy ? handle.ref?.() : handle.unref?.();
   }
 }

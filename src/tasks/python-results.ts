@@ -1,16 +1,29 @@
-/** What the functions of a task in Python return, checked, as the members of a task in this process return it. */
+/**
+ * What the functions of a task in Python return, checked, as the members of a task in this process
+ * return it.
+ */
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
 import type { FinishReason, Judgement, Verdict } from './task.js';
-import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers, wording } from './task-shape.js';
+import {
+  checkMember,
+  firstComplaint,
+  fraction,
+  MemberError,
+  memberShapes,
+  resultShapes,
+  wholeTiers,
+  wording,
+} from './task-shape.js';
 import type { TaskDescription, WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
 /** What a task says of a verdict is told so far. */
 const MOST_SAID = 2000;
 const MOST_CATEGORY = 100;
-const cutAt = (most: number) => (text: string) => (text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text);
+const cutAt = (most: number) => (text: string) =>
+  text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text;
 
 const given = z
   .looseObject({
@@ -36,11 +49,22 @@ function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict
   return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
 }
 
-/** A verdict as a check outside of this process gives it: true, false, or with an outcome. @throws MemberError */
+/**
+ * A verdict as a check outside of this process gives it: true, false, or with an outcome.
+ * @throws MemberError
+ */
 export const readGivenVerdict = (value: unknown): Verdict =>
-  asVerdict(checkMember('verify', given, typeof value === 'boolean' ? { outcome: value ? 'pass' : 'fail' } : value, 'verdict'));
+  asVerdict(
+    checkMember(
+      'verify',
+      given,
+      typeof value === 'boolean' ? { outcome: value ? 'pass' : 'fail' } : value,
+      'verdict',
+    ),
+  );
 
-const readable = ({ outcome, category }: Given): boolean => outcome === 'pass' || (outcome === 'fail' && category !== 'format');
+const readable = ({ outcome, category }: Given): boolean =>
+  outcome === 'pass' || (outcome === 'fail' && category !== 'format');
 
 export interface PythonDescription extends TaskDescription {
   /** Of the code that judges. */
@@ -60,9 +84,15 @@ const description = z.object({
 function asDescription(value: unknown): PythonDescription {
   // what the module names by a constant is called as there
   const member = (at: PropertyKey | undefined): string =>
-    ({ id: 'ID', version: 'VERSION', verifySeconds: 'VERIFY_SECONDS', policies: 'POLICIES' })[String(at)] ?? 'tiers';
+    ({ id: 'ID', version: 'VERSION', verifySeconds: 'VERIFY_SECONDS', policies: 'POLICIES' })[
+      String(at)
+    ] ?? 'tiers';
   const result = description.safeParse(value);
-  if (!result.success) throw new MemberError(member(result.error.issues[0]!.path[0]), firstComplaint(result.error, 'module'));
+  if (!result.success)
+    throw new MemberError(
+      member(result.error.issues[0]!.path[0]),
+      firstComplaint(result.error, 'module'),
+    );
   const { id, version, tiers, policies, verifySeconds, solution, sha256 } = result.data;
   return {
     id,
@@ -90,7 +120,11 @@ function asDescription(value: unknown): PythonDescription {
  * What a call of a task gives, from what Python answered it.
  * @throws MemberError naming the function of the module
  */
-export function readResult(method: WorkerMethod, args: readonly unknown[], value: unknown): unknown {
+export function readResult(
+  method: WorkerMethod,
+  args: readonly unknown[],
+  value: unknown,
+): unknown {
   switch (method) {
     case 'load':
       return asDescription(value);
@@ -99,7 +133,10 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
       try {
         return asProblem(content, args[0] as string);
       } catch (error) {
-        throw new MemberError('problem', `cannot be kept in a log: ${(error as TypeError).message}`);
+        throw new MemberError(
+          'problem',
+          `cannot be kept in a log: ${(error as TypeError).message}`,
+        );
       }
     }
     case 'prompt':
@@ -114,7 +151,10 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
         return judgedCut(cut.success ? { verdict: asVerdict(cut.data), form: null } : null);
       }
       const found = checkMember('verify', given, value, 'verdict');
-      return { verdict: asVerdict(found), form: readable(found) ? 'answer' : null } satisfies Judgement;
+      return {
+        verdict: asVerdict(found),
+        form: readable(found) ? 'answer' : null,
+      } satisfies Judgement;
     }
     case 'answer': {
       const found = checkMember('verify', given, value, 'verdict');

@@ -8,8 +8,10 @@ export interface BuiltInTask<P extends Problem = Problem, A = unknown, R = unkno
   readonly readProblem: (value: unknown) => P;
 }
 
-const builtIn = <P extends Problem, A, R>(task: Task<P, A, R>, readProblem: (value: unknown) => P): BuiltInTask =>
-  ({ task, readProblem }) as unknown as BuiltInTask;
+const builtIn = <P extends Problem, A, R>(
+  task: Task<P, A, R>,
+  readProblem: (value: unknown) => P,
+): BuiltInTask => ({ task, readProblem }) as unknown as BuiltInTask;
 
 const scenario = (name: (typeof SHIPPED)[number]) => async (): Promise<BuiltInTask> => {
   const { shippedTask } = await import('./games/shipped.js');
@@ -18,8 +20,8 @@ const scenario = (name: (typeof SHIPPED)[number]) => async (): Promise<BuiltInTa
 };
 
 /**
- * Every task that ships, by its id, in the order of `tasks list`. Its modules are imported when it is opened: those of all of them are a
- * fifth of what a command takes to start.
+ * Every task that ships, by its id, in the order of `tasks list`. Its modules are imported when it
+ * is opened: those of all of them are a fifth of what a command takes to start.
  */
 const LOAD = {
   scheduling: async () => {
@@ -32,18 +34,29 @@ const LOAD = {
   'scheduling-classic': async () => {
     const { schedulingClassic } = await import('./scheduling-classic/scheduling-classic.js');
     const { readSchedulingProblem } = await import('./scheduling/problem.js');
-    return builtIn(schedulingClassic, (value) => readSchedulingProblem(schedulingClassic.id, value));
+    return builtIn(schedulingClassic, (value) =>
+      readSchedulingProblem(schedulingClassic.id, value),
+    );
   },
   extract: async () => {
-    const [{ extract }, { readExtractProblem }] = [await import('./extract/extract.js'), await import('./extract/problem.js')];
+    const [{ extract }, { readExtractProblem }] = [
+      await import('./extract/extract.js'),
+      await import('./extract/problem.js'),
+    ];
     return builtIn(extract, (value) => readExtractProblem(extract.id, value));
   },
   ladder: async () => {
-    const [{ ladder }, { readLadderProblem }] = [await import('./ladder/ladder.js'), await import('./ladder/problem.js')];
+    const [{ ladder }, { readLadderProblem }] = [
+      await import('./ladder/ladder.js'),
+      await import('./ladder/problem.js'),
+    ];
     return builtIn(ladder, (value) => readLadderProblem(ladder.id, value));
   },
   sql: async () => {
-    const [{ sql }, { readSqlProblem }] = [await import('./sql/sql.js'), await import('./sql/problem.js')];
+    const [{ sql }, { readSqlProblem }] = [
+      await import('./sql/sql.js'),
+      await import('./sql/problem.js'),
+    ];
     return builtIn(sql, (value) => readSqlProblem(sql.id, value));
   },
   grid_ctf: scenario('grid_ctf'),

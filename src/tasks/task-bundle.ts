@@ -1,6 +1,6 @@
 /**
- * A user's task with everything that it imports, as one module: what is judged by is read once, under one hash, and does not change
- * when a file does.
+ * A user's task with everything that it imports, as one module: what is judged by is read once,
+ * under one hash, and does not change when a file does.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -16,8 +16,9 @@ export interface TaskBundle {
   /** Of the code, as JSON; files are named from the folder of the task's. */
   readonly sourceMap: string;
   /**
-   * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are imported, and who imports whom. No folder's
-   * name is part of it, so that a copy elsewhere has the same.
+   * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are
+   * imported, and who imports whom. No folder's name is part of it, so that a copy elsewhere has
+   * the same.
    */
   readonly sha256: string;
 }
@@ -42,9 +43,15 @@ const LOADERS: Readonly<Record<string, Loader>> = {
 const PLACES: Readonly<Record<string, { readonly name: string; readonly value: string }>> = {
   'import.meta.url': { name: 'isopro_url', value: 'isopro_place.href' },
   'import.meta.filename': { name: 'isopro_file', value: 'isopro_path(isopro_place)' },
-  'import.meta.dirname': { name: 'isopro_folder', value: "isopro_path(new URL('.', isopro_place)).slice(0, -1)" },
+  'import.meta.dirname': {
+    name: 'isopro_folder',
+    value: "isopro_path(new URL('.', isopro_place)).slice(0, -1)",
+  },
   __filename: { name: 'isopro_file', value: 'isopro_path(isopro_place)' },
-  __dirname: { name: 'isopro_folder', value: "isopro_path(new URL('.', isopro_place)).slice(0, -1)" },
+  __dirname: {
+    name: 'isopro_folder',
+    value: "isopro_path(new URL('.', isopro_place)).slice(0, -1)",
+  },
 };
 
 /** Reads every file once, notes its hash, and tells it where it lay. */
@@ -91,7 +98,10 @@ function sources(hashes: Map<string, string>): Plugin {
 /** Building starts a process of the bundler's, which ends with the last build. */
 let building = 0;
 
-/** @throws BundleError; IsoproError PACKAGE_MISSING where the bundler is there without its program for this platform */
+/**
+ * @throws BundleError; IsoproError PACKAGE_MISSING where the bundler is there without its program
+ *   for this platform
+ */
 export async function bundleTask(file: string): Promise<TaskBundle> {
   const entry = path.resolve(file);
   const folder = path.dirname(entry);
@@ -118,7 +128,9 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
       treeShaking: false,
       ignoreAnnotations: true,
       preserveSymlinks: false,
-      define: Object.fromEntries(Object.entries(PLACES).map(([expression, { name }]) => [expression, name])),
+      define: Object.fromEntries(
+        Object.entries(PLACES).map(([expression, { name }]) => [expression, name]),
+      ),
       banner: { js: "import { fileURLToPath as isopro_path } from 'node:url';" },
       plugins: [sources(hashes)],
     });
@@ -126,20 +138,35 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
     const [first] = (cause as BuildFailure).errors ?? [];
     if (first === undefined) throw missingBundler(cause) ?? cause;
     const { text, location } = first;
-    throw new BundleError(`${text}${location === null ? '' : ` (${location.file}:${location.line})`}`, { cause });
+    throw new BundleError(
+      `${text}${location === null ? '' : ` (${location.file}:${location.line})`}`,
+      { cause },
+    );
   } finally {
     if (--building === 0) await stop();
   }
-  const written = (ending: string): string => result.outputFiles.find(({ path: name }) => name.endsWith(ending))!.text;
-  return { code: written('.mjs'), sourceMap: written('.map'), sha256: graphHash(entry, folder, result.metafile, hashes) };
+  const written = (ending: string): string =>
+    result.outputFiles.find(({ path: name }) => name.endsWith(ending))!.text;
+  return {
+    code: written('.mjs'),
+    sourceMap: written('.map'),
+    sha256: graphHash(entry, folder, result.metafile, hashes),
+  };
 }
 
 /** esbuild's program is an optional dependency of esbuild, of another name on each platform. */
 function missingBundler(cause: unknown): unknown {
-  const name = /The package "([^"]+)" could not be found, and is needed by esbuild/.exec((cause as Error).message)?.[1];
+  const name = /The package "([^"]+)" could not be found, and is needed by esbuild/.exec(
+    (cause as Error).message,
+  )?.[1];
   return name === undefined
     ? undefined
-    : missingPackage(name, installedVersion('esbuild') ?? 'latest', 'A task or check in JavaScript', cause);
+    : missingPackage(
+        name,
+        installedVersion('esbuild') ?? 'latest',
+        'A task or check in JavaScript',
+        cause,
+      );
 }
 
 function graphHash(
@@ -165,8 +192,14 @@ function graphHash(
     modules.push(module);
     for (const { path: target, kind, original, external } of imports) {
       // a native addon by its contents, Node's modules and this package by their names
-      const name = external === true ? (hashes.get(target) ?? (target.startsWith('file:') ? OWN_PACKAGE : target)) : visit(target);
-      module.imports.push([`${kind} ${external === true && hashes.has(target) ? 'addon' : (original ?? '')}`, name]);
+      const name =
+        external === true
+          ? (hashes.get(target) ?? (target.startsWith('file:') ? OWN_PACKAGE : target))
+          : visit(target);
+      module.imports.push([
+        `${kind} ${external === true && hashes.has(target) ? 'addon' : (original ?? '')}`,
+        name,
+      ]);
     }
     return at;
   };

@@ -5,12 +5,25 @@ import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
 import type { AskModel } from './data/checkers.js';
-import type { TaskDescription, ThreadTask, WorkerAbort, WorkerAnswer, WorkerCall, WorkerReply } from './thread-messages.js';
+import type {
+  TaskDescription,
+  ThreadTask,
+  WorkerAbort,
+  WorkerAnswer,
+  WorkerCall,
+  WorkerReply,
+} from './thread-messages.js';
 import { tooLate, VERIFY_SECONDS } from './time-limit.js';
 
-/** Longest time that one call of a task may take, but for its verifier, which has a limit of its own. */
+/**
+ * Longest time that one call of a task may take, but for its verifier, which has a limit of its
+ * own.
+ */
 const CALL_SECONDS = 5;
-/** Starting the thread, which is not the task's code, and loading one that imports much on a busy machine. */
+/**
+ * Starting the thread, which is not the task's code, and loading one that imports much on a busy
+ * machine.
+ */
 const START_SECONDS = 60;
 /** A verifier that was told to stop may put away what it has open; then its thread ends. */
 const GRACE_MS = 500;
@@ -19,7 +32,10 @@ const MEMORY_LIMIT_MB = 512;
 /** Starts that may fail one after the other; a task that was lost so often is not started again. */
 const MOST_FAILED_STARTS = 3;
 
-/** Where a task is run: a thread for JavaScript, a process for Python. Both are told and say the same. */
+/**
+ * Where a task is run: a thread for JavaScript, a process for Python. Both are told and say the
+ * same.
+ */
 type Holder = EventEmitter &
   Pick<Worker, 'postMessage' | 'ref' | 'unref' | 'terminate'> & {
     /** What it took meanwhile beside time, to be said behind that; empty: nothing that is known. */
@@ -30,7 +46,9 @@ type Holder = EventEmitter &
 const startHolder = (task: ThreadTask): Holder =>
   task.kind === 'python'
     ? new PythonProcess(task.program, task.clockAhead)
-    : startThread(new URL('./task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
+    : startThread(new URL('./task-worker.js', import.meta.url), {
+        resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB },
+      });
 
 export class CallTimeout extends Error {
   /** @param loading the task itself, and not one of its members, took too long */
@@ -45,11 +63,15 @@ export class ThreadLost extends Error {}
 
 /** A user's code may post messages of its own from its thread, which are nothing to us. */
 const isReply = (message: unknown): message is WorkerReply =>
-  typeof message === 'object' && message !== null && ('started' in message || 'ask' in message || 'call' in message);
+  typeof message === 'object' &&
+  message !== null &&
+  ('started' in message || 'ask' in message || 'call' in message);
 
 /** Of what an `error` or `exit` came with. */
 const asLoss = (cause: unknown, otherwise: string): Error =>
-  cause instanceof IsoproError ? cause : new ThreadLost(cause instanceof Error ? cause.message : otherwise);
+  cause instanceof IsoproError
+    ? cause
+    : new ThreadLost(cause instanceof Error ? cause.message : otherwise);
 
 export const invalidMember = (name: string, member: string, message: string): IsoproError =>
   new IsoproError('TASK_INVALID', `${name}: member "${member}" ${message}`);
@@ -60,7 +82,9 @@ interface Limit {
   readonly seconds: number;
 }
 
-/** The thread, or the process, that runs a task; replaced after a call that hangs or brings it down. */
+/**
+ * The thread, or the process, that runs a task; replaced after a call that hangs or brings it down.
+ */
 export class TaskThread {
   readonly #task: ThreadTask;
   readonly #ask: AskModel | undefined;
@@ -82,8 +106,15 @@ export class TaskThread {
     return (await this.#running()).description;
   }
 
-  /** One call at a time. @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED */
-  call(method: Exclude<WorkerCall['method'], 'load'>, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+  /**
+   * One call at a time.
+   * @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED
+   */
+  call(
+    method: Exclude<WorkerCall['method'], 'load'>,
+    args: readonly unknown[],
+    signal?: AbortSignal,
+  ): Promise<unknown> {
     const result = this.#queue.then(async () => {
       const { worker, description } = await this.#running();
       const { verifySeconds = VERIFY_SECONDS } = description.limits;
@@ -119,7 +150,9 @@ export class TaskThread {
   async #start(): Promise<{ readonly worker: Holder; readonly description: TaskDescription }> {
     if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', `${this.#name} was disposed`);
     if (this.#failedStarts >= MOST_FAILED_STARTS)
-      throw new ThreadLost(`it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`);
+      throw new ThreadLost(
+        `it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`,
+      );
     this.#failedStarts++; // until it has
     const worker = startHolder(this.#task);
     this.#worker = worker;
@@ -134,8 +167,12 @@ export class TaskThread {
     });
     try {
       await new Promise<void>((started, failed) => {
-        const lost = (cause?: unknown): void => failed(asLoss(cause, 'it ended before it had started'));
-        const timer = setTimeout(() => failed(new ThreadLost('it did not start')), 1000 * START_SECONDS);
+        const lost = (cause?: unknown): void =>
+          failed(asLoss(cause, 'it ended before it had started'));
+        const timer = setTimeout(
+          () => failed(new ThreadLost('it did not start')),
+          1000 * START_SECONDS,
+        );
         worker.on('message', (reply: unknown) => {
           if (!isReply(reply) || !('started' in reply)) return;
           clearTimeout(timer);
@@ -145,7 +182,12 @@ export class TaskThread {
         worker.once('exit', () => (clearTimeout(timer), lost()));
       });
       const loading = { ms: 1000 * START_SECONDS, seconds: START_SECONDS };
-      const description = (await this.#send(worker, 'load', [this.#task], loading)) as TaskDescription;
+      const description = (await this.#send(
+        worker,
+        'load',
+        [this.#task],
+        loading,
+      )) as TaskDescription;
       this.#failedStarts = 0;
       return { worker, description };
     } catch (error) {
@@ -160,7 +202,13 @@ export class TaskThread {
     await worker?.terminate();
   }
 
-  #send(worker: Holder, method: WorkerCall['method'], args: readonly unknown[], limit: Limit, signal?: AbortSignal): Promise<unknown> {
+  #send(
+    worker: Holder,
+    method: WorkerCall['method'],
+    args: readonly unknown[],
+    limit: Limit,
+    signal?: AbortSignal,
+  ): Promise<unknown> {
     const call = ++this.#calls;
     const aborted = (): IsoproError => abortError('judging a reply was cancelled', signal);
     return new Promise((done, failed) => {
@@ -169,7 +217,8 @@ export class TaskThread {
         clearTimeout(timer);
         offAbort(signal, abort);
         worker.off('message', receive).off('error', lost).off('exit', lost);
-        if (this.#worker === worker) worker.unref(); // one that is ending keeps the process until it has
+        // one that is ending keeps the process until it has
+        if (this.#worker === worker) worker.unref();
         finish();
       };
       const receive = (reply: unknown): void => {
@@ -177,7 +226,8 @@ export class TaskThread {
         settle(() => {
           if (signal?.aborted === true) failed(aborted());
           else if ('error' in reply) failed(reply.error);
-          else if ('member' in reply) failed(invalidMember(this.#name, reply.member, reply.message));
+          else if ('member' in reply)
+            failed(invalidMember(this.#name, reply.member, reply.message));
           else done(reply.value);
         });
       };
@@ -189,7 +239,8 @@ export class TaskThread {
         void this.#end(worker);
         settle(() => failed(failure));
       };
-      const tooLong = (): CallTimeout => new CallTimeout(`${tooLate(limit.seconds)}${worker.tookBeside ?? ''}`, method === 'load');
+      const tooLong = (): CallTimeout =>
+        new CallTimeout(`${tooLate(limit.seconds)}${worker.tookBeside ?? ''}`, method === 'load');
       let timer = setTimeout(() => give(tooLong()), limit.ms);
       const abort = (): void => {
         worker.postMessage({ abort: call } satisfies WorkerAbort);

@@ -1,6 +1,6 @@
 /**
- * Worker thread that holds one task, a user's or one of our own. Answers never leave it, so they may be anything; problems and verdicts are
- * JSON.
+ * Worker thread that holds one task, a user's or one of our own. Answers never leave it, so they
+ * may be anything; problems and verdicts are JSON.
  */
 import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
@@ -9,14 +9,32 @@ import { setClockAhead } from './clock-ahead.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
 import { Origins, wordsOf } from './origins.js';
-import type { ChatMessage, FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
+import type {
+  ChatMessage,
+  FinishReason,
+  Judgement,
+  Parsed,
+  Problem,
+  PromptStyle,
+  Task,
+  Verdict,
+} from './task.js';
 import { builtInTask } from './registry.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
-import type { TaskDescription, ThreadTask, WorkerAbort, WorkerAnswer, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
+import type {
+  TaskDescription,
+  ThreadTask,
+  WorkerAbort,
+  WorkerAnswer,
+  WorkerCall,
+  WorkerMethod,
+  WorkerReply,
+} from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, judgedCut, lost, threw, TRUNCATED } from './verdict.js';
 
-const messageOf = (error: unknown): string => wordsOf(error instanceof Error ? error.message : error);
+const messageOf = (error: unknown): string =>
+  wordsOf(error instanceof Error ? error.message : error);
 
 let task: Task<Problem, unknown, unknown>;
 /** Whether it is one of our own, whose parse and verify do not throw. */
@@ -37,7 +55,10 @@ async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
     return await call();
   } catch (error) {
     const place = origins?.placeOf(error) ?? null;
-    throw new MemberError(member, `threw: ${messageOf(error)}${place === null ? '' : ` (${place})`}`);
+    throw new MemberError(
+      member,
+      `threw: ${messageOf(error)}${place === null ? '' : ` (${place})`}`,
+    );
   }
 }
 
@@ -60,7 +81,8 @@ const methods = {
         : given.kind === 'data'
           ? await rowsTask(given)
           : (await builtInTask(given.id)).task;
-    if (task.step !== undefined && task.limits?.turns === undefined) throw new MemberError('limits', 'needs turns where there is a step');
+    if (task.step !== undefined && task.limits?.turns === undefined)
+      throw new MemberError('limits', 'needs turns where there is a step');
     return {
       id: task.id,
       version: task.version,
@@ -93,21 +115,40 @@ const methods = {
   },
 
   async prompt(problem: Problem, style: PromptStyle): Promise<unknown> {
-    return checkMember('prompt', resultShapes.prompt, await run('prompt', () => task.prompt(problem, style)), 'messages');
+    return checkMember(
+      'prompt',
+      resultShapes.prompt,
+      await run('prompt', () => task.prompt(problem, style)),
+      'messages',
+    );
   },
 
-  /** An exception in parse or verify is no verdict on the reply; a malformed result is an error of the task. */
-  async judge(problem: Problem, text: string, finish: FinishReason, earlier: readonly string[]): Promise<Judgement> {
+  /**
+   * An exception in parse or verify is no verdict on the reply; a malformed result is an error of
+   * the task.
+   */
+  async judge(
+    problem: Problem,
+    text: string,
+    finish: FinishReason,
+    earlier: readonly string[],
+  ): Promise<Judgement> {
     const cut = finish !== 'stop' && task.judgesTruncated !== true;
     if (cut && ours) return { verdict: TRUNCATED, form: null };
     const judging = withinLimit((watch) => judge(problem, text, earlier, watch));
-    if (cut) return judgedCut(await judging.catch(() => null)); // what its code does wrong is told of a whole reply
+    // what its code does wrong is told of a whole reply
+    if (cut) return judgedCut(await judging.catch(() => null));
     return (await judging) ?? { verdict: lost(tooLate(limit())), form: null };
   },
 
   /** As `judge`, of every answer in the reply; all of them together have the time of one. */
   async judgeLeniently(problem: Problem, text: string): Promise<Judgement> {
-    return (await withinLimit((watch) => judgeLeniently(problem, text, watch))) ?? { verdict: lost(tooLate(limit())), form: null };
+    return (
+      (await withinLimit((watch) => judgeLeniently(problem, text, watch))) ?? {
+        verdict: lost(tooLate(limit())),
+        form: null,
+      }
+    );
   },
 
   /** Null for a reply without an answer, and for an answer that has no JSON form. */
@@ -126,20 +167,41 @@ const methods = {
   },
 
   async grade(problem: Problem, verdict: Verdict): Promise<unknown> {
-    const reference = task.reference === undefined ? null : await run('reference', () => task.reference!(problem));
-    return checkMember('grade', resultShapes.grade, await run('grade', () => task.grade!(problem, verdict, reference)), 'grades');
+    const reference =
+      task.reference === undefined ? null : await run('reference', () => task.reference!(problem));
+    return checkMember(
+      'grade',
+      resultShapes.grade,
+      await run('grade', () => task.grade!(problem, verdict, reference)),
+      'grades',
+    );
   },
 
   async feedback(problem: Problem, verdict: Verdict): Promise<unknown> {
-    return checkMember('feedback', resultShapes.feedback, await run('feedback', () => task.feedback!(problem, verdict)), 'feedback');
+    return checkMember(
+      'feedback',
+      resultShapes.feedback,
+      await run('feedback', () => task.feedback!(problem, verdict)),
+      'feedback',
+    );
   },
 
   async step(problem: Problem, replies: readonly string[]): Promise<unknown> {
-    return checkMember('step', resultShapes.step, await run('step', () => task.step!(problem, replies)), 'said');
+    return checkMember(
+      'step',
+      resultShapes.step,
+      await run('step', () => task.step!(problem, replies)),
+      'said',
+    );
   },
 
   async checkTrace(problem: Problem, text: string): Promise<unknown> {
-    return checkMember('checkTrace', resultShapes.checkTrace, await run('checkTrace', () => task.checkTrace!(problem, text)), 'findings');
+    return checkMember(
+      'checkTrace',
+      resultShapes.checkTrace,
+      await run('checkTrace', () => task.checkTrace!(problem, text)),
+      'findings',
+    );
   },
 
   async referenceReply(problem: Problem, style: PromptStyle): Promise<unknown> {
@@ -147,24 +209,50 @@ const methods = {
     return checkMember('referenceReply', resultShapes.referenceReply, text, 'text');
   },
 
-  async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<unknown> {
-    return checkMember('fewShot', resultShapes.prompt, await run('fewShot', () => task.fewShot!(problem, style, count, seed)), 'messages');
+  async fewShot(
+    problem: Problem,
+    style: PromptStyle,
+    count: number,
+    seed: bigint,
+  ): Promise<unknown> {
+    return checkMember(
+      'fewShot',
+      resultShapes.prompt,
+      await run('fewShot', () => task.fewShot!(problem, style, count, seed)),
+      'messages',
+    );
   },
 } satisfies Record<WorkerMethod, unknown>;
 
-async function importTask({ code, path, sourceMap, silent: quiet }: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
+async function importTask({
+  code,
+  path,
+  sourceMap,
+  silent: quiet,
+}: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
   origins = new Origins(sourceMap);
   silent = quiet;
   globalThis.require = createRequire(path); // bundled CommonJS asks for it
   const module = await run(
     'module',
-    () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>,
+    () =>
+      import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<
+        Record<string, unknown>
+      >,
   );
   const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
   // of a file that exports nothing the bundler makes an empty object
-  if (typeof found !== 'object' || found === null || !Object.keys(memberShapes).some((member) => member in found))
-    throw new MemberError('default', 'the file must export the task: `export default defineTask({ … })`, or as `task`');
-  for (const [member, shape] of Object.entries(memberShapes)) checkMember(member, shape, found[member], member);
+  if (
+    typeof found !== 'object' ||
+    found === null ||
+    !Object.keys(memberShapes).some((member) => member in found)
+  )
+    throw new MemberError(
+      'default',
+      'the file must export the task: `export default defineTask({ … })`, or as `task`',
+    );
+  for (const [member, shape] of Object.entries(memberShapes))
+    checkMember(member, shape, found[member], member);
   return found as unknown as typeof task;
 }
 
@@ -204,7 +292,12 @@ async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | n
 async function judgeLeniently(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
   let answers: readonly unknown[];
   try {
-    answers = checkMember('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
+    answers = checkMember(
+      'readLeniently',
+      resultShapes.readLeniently,
+      await task.readLeniently!(text, problem),
+      'answers',
+    );
   } catch (error) {
     if (error instanceof MemberError) throw error;
     tell('readLeniently', error);
@@ -213,10 +306,20 @@ async function judgeLeniently(problem: Problem, text: string, watch: Watch): Pro
   return judgeAny(answers, (answer) => verify(problem, answer, watch));
 }
 
-async function judge(problem: Problem, text: string, earlier: readonly string[], watch: Watch): Promise<Judgement> {
+async function judge(
+  problem: Problem,
+  text: string,
+  earlier: readonly string[],
+  watch: Watch,
+): Promise<Judgement> {
   let parsed: Parsed<unknown>;
   try {
-    parsed = checkMember('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
+    parsed = checkMember(
+      'parse',
+      resultShapes.parse,
+      await task.parse(text, problem, earlier),
+      'parsed',
+    ) as Parsed<unknown>;
   } catch (error) {
     if (error instanceof MemberError) throw error;
     tell('parse', error);

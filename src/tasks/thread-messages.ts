@@ -1,4 +1,7 @@
-/** What is said between whoever opened a task and the thread, or the process of Python, that holds it. */
+/**
+ * What is said between whoever opened a task and the thread, or the process of Python, that holds
+ * it.
+ */
 import type { IsoproError } from '../errors.js';
 import type { DataProgram } from './data/program.js';
 import type { Graded } from './data/score-model.js';
@@ -6,9 +9,18 @@ import type { PythonModule } from './python-module.js';
 import type { BuiltInId } from './registry.js';
 import type { ChatMessage, OpenTask, TaskLimits } from './task.js';
 
-/** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
+/**
+ * What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or
+ * module, or one of our own tasks.
+ */
 export type ThreadTask = (
-  | { readonly kind: 'bundle'; readonly path: string; readonly code: string; readonly sourceMap: string; readonly silent: boolean }
+  | {
+      readonly kind: 'bundle';
+      readonly path: string;
+      readonly code: string;
+      readonly sourceMap: string;
+      readonly silent: boolean;
+    }
   | { readonly kind: 'data'; readonly program: DataProgram }
   | { readonly kind: 'built-in'; readonly id: BuiltInId }
   | { readonly kind: 'python'; readonly program: PythonModule }
@@ -18,10 +30,16 @@ export type ThreadTask = (
 };
 
 export interface TaskDescription
-  extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {
+  extends Pick<
+    OpenTask,
+    'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'
+  > {
   readonly limits: TaskLimits;
   readonly optional: Readonly<
-    Record<'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply', boolean>
+    Record<
+      'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply',
+      boolean
+    >
   >;
 }
 /** The calls that a thread answers (`methods` of task-worker.ts). */
@@ -40,7 +58,11 @@ export type WorkerMethod =
   | 'referenceReply'
   | 'fewShot';
 
-export type WorkerCall = { readonly call: number; readonly method: WorkerMethod; readonly args: readonly unknown[] };
+export type WorkerCall = {
+  readonly call: number;
+  readonly method: WorkerMethod;
+  readonly args: readonly unknown[];
+};
 /** To the call that is going on: nobody waits for it any more. */
 export type WorkerAbort = { readonly abort: number };
 /** To what the thread has asked. */

@@ -1,10 +1,16 @@
-/** Solved examples of a tier, the same before every question of it; what they show solved is given as no problem. */
+/**
+ * Solved examples of a tier, the same before every question of it; what they show solved is given
+ * as no problem.
+ */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
 
-/** Draws in place of a problem that is an example: a tier with hardly more problems than examples gives one all the same. */
+/**
+ * Draws in place of a problem that is an example: a tier with hardly more problems than examples
+ * gives one all the same.
+ */
 const MOST_REDRAWS = 100;
 
 export const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
@@ -12,12 +18,14 @@ export const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
 /** A question's messages with its answer, which ends them. */
 type Example = readonly ChatMessage[];
 
-const question = (messages: readonly ChatMessage[]): string => messages.findLast(({ role }) => role === 'user')?.content ?? '';
+const question = (messages: readonly ChatMessage[]): string =>
+  messages.findLast(({ role }) => role === 'user')?.content ?? '';
 
 function asExamples(messages: readonly ChatMessage[]): Example[] {
   const examples: ChatMessage[][] = [];
   for (const [index, message] of messages.entries()) {
-    if (index === 0 || (message.role === 'user' && messages[index - 1]!.role === 'assistant')) examples.push([]);
+    if (index === 0 || (message.role === 'user' && messages[index - 1]!.role === 'assistant'))
+      examples.push([]);
     examples.at(-1)!.push(message);
   }
   return examples;
@@ -39,26 +47,47 @@ export class TierExamples {
    * What stands before a question, which itself is none of it.
    * @throws IsoproError INVALID_ARGUMENT where the task has no solved examples
    */
-  async before(problem: Problem, asked: readonly ChatMessage[], style: PromptStyle): Promise<readonly ChatMessage[]> {
+  async before(
+    problem: Problem,
+    asked: readonly ChatMessage[],
+    style: PromptStyle,
+  ): Promise<readonly ChatMessage[]> {
     const rows = this.#task.rows !== undefined; // which leave out the question themselves
-    const messages = rows ? await this.#draw(problem, style) : await this.#ofTier(problem.tier, style);
-    if (messages === null) throw new IsoproError('INVALID_ARGUMENT', `examples: ${this.#task.id} has no solved examples`);
+    const messages = rows
+      ? await this.#draw(problem, style)
+      : await this.#ofTier(problem.tier, style);
+    if (messages === null)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `examples: ${this.#task.id} has no solved examples`,
+      );
     if (rows) return messages;
     return asExamples(messages)
       .filter((example) => question(example) !== question(asked))
       .flat();
   }
 
-  /** A problem that is none of the examples, so that none of those held out stands solved before a question that is trained on. */
+  /**
+   * A problem that is none of the examples, so that none of those held out stands solved before a
+   * question that is trained on.
+   */
   async generate(tier: string, seed: bigint): Promise<Problem> {
     let problem = await this.#task.generate(tier, seed);
-    if (this.#task.rows !== undefined) return problem; // rows of the examples are of those that are trained on
+    // rows of the examples are of those that are trained on
+    if (this.#task.rows !== undefined) return problem;
     const shown = new Set(asExamples((await this.#ofTier(tier, 'plain')) ?? []).map(question));
-    const isShown = async (): Promise<boolean> => shown.size > 0 && shown.has(question(await this.#task.prompt(problem, 'plain')));
+    const isShown = async (): Promise<boolean> =>
+      shown.size > 0 && shown.has(question(await this.#task.prompt(problem, 'plain')));
     for (let sample = 0; sample < MOST_REDRAWS && (await isShown()); sample++)
       problem = await this.#task.generate(
         tier,
-        deriveSeed({ runSeed: seed, purpose: 'not-an-example', iteration: 0, problemId: tier, sample }),
+        deriveSeed({
+          runSeed: seed,
+          purpose: 'not-an-example',
+          iteration: 0,
+          problemId: tier,
+          sample,
+        }),
       );
     return problem;
   }

@@ -7,8 +7,16 @@ export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: 
   const tier = tiers.find((candidate) => candidate.id === id);
   if (tier !== undefined) return tier;
   const ids = tiers.map((candidate) => candidate.id);
-  throw new IsoproError('TIER_UNKNOWN', `${task} has no tier ${JSON.stringify(id)}; it has ${ids.join(', ')}${didYouMean(id, ids)}`);
+  throw new IsoproError(
+    'TIER_UNKNOWN',
+    `${task} has no tier ${JSON.stringify(id)}; it has ${ids.join(', ')}${didYouMean(id, ids)}`,
+  );
 }
 
 /** The public members of a tier, without what only the generator knows of it. */
-export const publicTier = ({ id, title, trains, group }: Tier): Tier => ({ id, title, trains, ...(group === undefined ? {} : { group }) });
+export const publicTier = ({ id, title, trains, group }: Tier): Tier => ({
+  id,
+  title,
+  trains,
+  ...(group === undefined ? {} : { group }),
+});

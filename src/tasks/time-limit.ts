@@ -5,7 +5,10 @@ import type { VerifyContext } from './task.js';
 /** Of a task that declares no limit. */
 export const VERIFY_SECONDS = 5;
 
-/** What `verify` is given. The signal is made when it is asked for: most verifiers never do, and the fastest would wait longer for it. */
+/**
+ * What `verify` is given. The signal is made when it is asked for: most verifiers never do, and the
+ * fastest would wait longer for it.
+ */
 export class Watch implements VerifyContext {
   #controller: AbortController | undefined;
   #stopped = false;
@@ -27,12 +30,18 @@ export class Watch implements VerifyContext {
 }
 
 /**
- * What a verifier finds, or null where it does not find it in time. It is told by its watch when its time is over or nobody waits any
- * more, and is waited for until it ends: a verifier that is not to be trusted with that runs in a thread that can be ended (`TaskThread`).
+ * What a verifier finds, or null where it does not find it in time. It is told by its watch when
+ * its time is over or nobody waits any more, and is waited for until it ends: a verifier that is
+ * not to be trusted with that runs in a thread that can be ended (`TaskThread`).
  * @param signal of who waits
  * @throws IsoproError ABORTED, and what `found` is rejected with
  */
-export async function inTime<T>(found: Promise<T>, watch: Watch, seconds: number, signal?: AbortSignal): Promise<T | null> {
+export async function inTime<T>(
+  found: Promise<T>,
+  watch: Watch,
+  seconds: number,
+  signal?: AbortSignal,
+): Promise<T | null> {
   const stop = (): void => watch.stop();
   const started = performance.now();
   const timer = setTimeout(stop, 1000 * seconds);

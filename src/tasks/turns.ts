@@ -11,19 +11,29 @@ interface Turning {
 }
 
 /**
- * Replies of an episode, at most. A task has as many turns as it says, or is asked for fewer; one without turns of its own may be asked for
- * several attempts, between which its feedback stands.
+ * Replies of an episode, at most. A task has as many turns as it says, or is asked for fewer; one
+ * without turns of its own may be asked for several attempts, between which its feedback stands.
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function turnsOf({ id, own, feedback }: Turning, asked: number | undefined): number {
   const turns = asked ?? own ?? 1;
-  if (own !== null && turns > own) throw new IsoproError('INVALID_ARGUMENT', `turns: an episode of ${id} has at most ${own}, not ${turns}`);
+  if (own !== null && turns > own)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `turns: an episode of ${id} has at most ${own}, not ${turns}`,
+    );
   if (own === null && turns > 1 && !feedback)
-    throw new IsoproError('INVALID_ARGUMENT', `turns: ${id} has none of its own and gives no feedback, so that there is nothing to say`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `turns: ${id} has none of its own and gives no feedback, so that there is nothing to say`,
+    );
   return turns;
 }
 
-/** What a reply that failed is answered with; null after any other. Where there is no verdict it is asked for once more. */
+/**
+ * What a reply that failed is answered with; null after any other. Where there is no verdict it is
+ * asked for once more.
+ */
 export async function nextAttempt(
   task: Pick<OpenTask, 'judge' | 'feedback'>,
   problem: Problem,

@@ -42,17 +42,28 @@ const LOADS_TOO_LONG =
   'try again.';
 
 /** What a module of Python calls the members that are called otherwise there. */
-const PYTHON_MEMBERS: Readonly<Record<string, string>> = { generate: 'problem', referenceReply: 'solution' };
-const memberNamed = (path: string, called: string): string => (isPythonSpecifier(path) ? PYTHON_MEMBERS[called] : undefined) ?? called;
+const PYTHON_MEMBERS: Readonly<Record<string, string>> = {
+  generate: 'problem',
+  referenceReply: 'solution',
+};
+const memberNamed = (path: string, called: string): string =>
+  (isPythonSpecifier(path) ? PYTHON_MEMBERS[called] : undefined) ?? called;
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, called: string, error: unknown): unknown {
   const member = memberNamed(path, called);
   if (error instanceof CallTimeout && error.loading)
-    return new IsoproError('TASK_TIMEOUT', `${path} was not loaded: ${error.message}`, { remedy: LOADS_TOO_LONG });
-  if (error instanceof CallTimeout) return new IsoproError('TASK_TIMEOUT', `${path}: member "${member}": ${error.message}`);
+    return new IsoproError('TASK_TIMEOUT', `${path} was not loaded: ${error.message}`, {
+      remedy: LOADS_TOO_LONG,
+    });
+  if (error instanceof CallTimeout)
+    return new IsoproError('TASK_TIMEOUT', `${path}: member "${member}": ${error.message}`);
   if (error instanceof ThreadLost)
-    return invalidMember(path, member, `brought its ${isPythonSpecifier(path) ? 'process' : 'thread'} down: ${error.message}`);
+    return invalidMember(
+      path,
+      member,
+      `brought its ${isPythonSpecifier(path) ? 'process' : 'thread'} down: ${error.message}`,
+    );
   return error;
 }
 
@@ -100,7 +111,10 @@ class UserTask implements OpenTask {
     this.#threads = threads;
     this.#grader = grader;
     const { step, feedback } = this.#optional;
-    this.turns = turnsOf({ id: this.id, own: step ? (description.limits.turns ?? 1) : null, feedback }, turns);
+    this.turns = turnsOf(
+      { id: this.id, own: step ? (description.limits.turns ?? 1) : null, feedback },
+      turns,
+    );
   }
 
   async #call<T>(member: Parameters<TaskThread['call']>[0], ...args: unknown[]): Promise<T> {
@@ -123,7 +137,10 @@ class UserTask implements OpenTask {
       typeof (value as Problem).id !== 'string' ||
       typeof (value as Problem).tier !== 'string'
     ) {
-      throw new IsoproError('PROBLEM_INVALID', `not a problem of ${this.id}: it needs the members id and tier`);
+      throw new IsoproError(
+        'PROBLEM_INVALID',
+        `not a problem of ${this.id}: it needs the members id and tier`,
+      );
     }
     return value as Problem;
   }
@@ -132,7 +149,12 @@ class UserTask implements OpenTask {
     return this.#call('prompt', problem, style);
   }
 
-  judge(problem: Problem, text: string, finish: FinishReason, options: JudgeOptions = {}): Promise<Judgement> {
+  judge(
+    problem: Problem,
+    text: string,
+    finish: FinishReason,
+    options: JudgeOptions = {},
+  ): Promise<Judgement> {
     return this.#threads.judge(problem, text, finish, options);
   }
 
@@ -140,8 +162,14 @@ class UserTask implements OpenTask {
     return this.#optional.readLeniently;
   }
 
-  async judgeLeniently(problem: Problem, text: string, { signal }: Pick<JudgeOptions, 'signal'> = {}): Promise<Judgement | null> {
-    return this.#optional.readLeniently ? this.#threads.judgeLeniently(problem, text, signal) : null;
+  async judgeLeniently(
+    problem: Problem,
+    text: string,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Judgement | null> {
+    return this.#optional.readLeniently
+      ? this.#threads.judgeLeniently(problem, text, signal)
+      : null;
   }
 
   async readAnswer(problem: Problem, text: string): Promise<string | null> {
@@ -153,7 +181,11 @@ class UserTask implements OpenTask {
     }
   }
 
-  applyPolicy(name: string, problem: Problem, { signal }: Pick<JudgeOptions, 'signal'> = {}): Promise<Verdict> {
+  applyPolicy(
+    name: string,
+    problem: Problem,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Verdict> {
     return this.#threads.applyPolicy(name, problem, signal);
   }
 
@@ -162,37 +194,60 @@ class UserTask implements OpenTask {
   }
 
   feedback(problem: Problem, verdict: Verdict): Promise<string | null> {
-    return this.#optional.feedback ? this.#call('feedback', problem, verdict) : Promise.resolve(null);
+    return this.#optional.feedback
+      ? this.#call('feedback', problem, verdict)
+      : Promise.resolve(null);
   }
 
   async step(problem: Problem, replies: readonly string[]): Promise<string | null> {
     if (replies.length >= this.turns) return null;
-    return this.#optional.step ? this.#call('step', problem, replies) : nextAttempt(this, problem, replies);
+    return this.#optional.step
+      ? this.#call('step', problem, replies)
+      : nextAttempt(this, problem, replies);
   }
 
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]> {
-    return this.#optional.checkTrace ? this.#call('checkTrace', problem, text) : Promise.resolve([]);
+    return this.#optional.checkTrace
+      ? this.#call('checkTrace', problem, text)
+      : Promise.resolve([]);
   }
 
-  async fewShot(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[] | null> {
+  async fewShot(
+    problem: Problem,
+    style: PromptStyle,
+    count: number,
+    seed: bigint,
+  ): Promise<ChatMessage[] | null> {
     if (this.#optional.fewShot) return this.#call('fewShot', problem, style, count, seed);
     return this.hasReferences ? this.#solved(problem, style, count, seed) : null;
   }
 
   /** Other problems of the tier with the replies that the task itself calls right. */
-  async #solved(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]> {
+  async #solved(
+    problem: Problem,
+    style: PromptStyle,
+    count: number,
+    seed: bigint,
+  ): Promise<ChatMessage[]> {
     const { tier } = problem;
     const own = await this.prompt(problem, style);
     const asked = new Set([own.at(-1)!.content]);
     const examples: ChatMessage[] = [];
     for (let sample = 0, found = 0; found < count && sample < count + EXAMPLE_DRAWS; sample++) {
-      const other = await this.generate(tier, deriveSeed({ runSeed: seed, purpose: 'example', iteration: 0, problemId: tier, sample }));
+      const other = await this.generate(
+        tier,
+        deriveSeed({ runSeed: seed, purpose: 'example', iteration: 0, problemId: tier, sample }),
+      );
       const messages = await this.prompt(other, style);
-      const shared = messages.findIndex(({ content }, at) => content !== own[at]?.content); // such as a solved example in each prompt
+      // such as a solved example in each prompt
+      const shared = messages.findIndex(({ content }, at) => content !== own[at]?.content);
       const content = await this.referenceReply(other, style);
       if (content === null || shared < 0 || asked.has(messages.at(-1)!.content)) continue;
       asked.add(messages.at(-1)!.content);
-      examples.push(...messages.slice(shared).filter(({ role }) => role !== 'system'), { role: 'assistant', content });
+      examples.push(...messages.slice(shared).filter(({ role }) => role !== 'system'), {
+        role: 'assistant',
+        content,
+      });
       found++;
     }
     if (examples.length === 0) {
@@ -208,7 +263,9 @@ class UserTask implements OpenTask {
   }
 
   referenceReply(problem: Problem, style: PromptStyle): Promise<string | null> {
-    return this.#optional.referenceReply ? this.#call('referenceReply', problem, style) : Promise.resolve(null);
+    return this.#optional.referenceReply
+      ? this.#call('referenceReply', problem, style)
+      : Promise.resolve(null);
   }
 
   async dispose(): Promise<void> {
@@ -223,7 +280,8 @@ class UserTask implements OpenTask {
 
 /**
  * Loads a task from a .js or .ts file, with everything that it imports, into threads of its own.
- * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that is missing or wrong, TASK_TIMEOUT
+ * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that
+ *   is missing or wrong, TASK_TIMEOUT
  */
 export async function openUserTask(file: string, options: UserTaskOptions): Promise<OpenTask> {
   const path = resolve(file);
@@ -231,13 +289,16 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
   try {
     accessSync(path, constants.R_OK);
   } catch (error) {
-    throw new IsoproError('TASK_UNKNOWN', `${path} cannot be read: ${(error as Error).message}`, { cause: error });
+    throw new IsoproError('TASK_UNKNOWN', `${path} cannot be read: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
   let bundle: TaskBundle;
   try {
     bundle = await bundleTask(path);
   } catch (error) {
-    if (error instanceof BundleError) throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
+    if (error instanceof BundleError)
+      throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
     throw error;
   }
   const { code, sourceMap, sha256 } = bundle;
@@ -247,26 +308,48 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
 
 /**
  * A task in Python, `python:MODULE[:NAME]`, in processes of its own.
- * @throws IsoproError TASK_UNKNOWN, TASK_INVALID naming the function that is missing or wrong, TASK_TIMEOUT, PYTHON_UNAVAILABLE where the
- * interpreter or the module is not there
+ * @throws IsoproError TASK_UNKNOWN, TASK_INVALID naming the function that is missing or wrong,
+ * TASK_TIMEOUT, PYTHON_UNAVAILABLE where the interpreter or the module is not there
  */
-export async function openPythonTask(specifier: string, options: UserTaskOptions): Promise<OpenTask> {
+export async function openPythonTask(
+  specifier: string,
+  options: UserTaskOptions,
+): Promise<OpenTask> {
   const program = { ...readPythonSpecifier(specifier), silent: options.silent === true };
-  const sha256Of = (description: TaskDescription): string => (description as PythonDescription).sha256;
-  return openInThreads({ path: program.specifier, options: {} }, { kind: 'python', program }, sha256Of, options);
+  const sha256Of = (description: TaskDescription): string =>
+    (description as PythonDescription).sha256;
+  return openInThreads(
+    { path: program.specifier, options: {} },
+    { kind: 'python', program },
+    sha256Of,
+    options,
+  );
 }
 
 /**
  * The rows of a data file, `.jsonl` or `.csv`, judged by a check in threads of their own.
- * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the row, INVALID_ARGUMENT where the check is none
+ * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the row, INVALID_ARGUMENT where the
+ *   check is none
  */
-export async function openDataTask(file: string, options: UserTaskOptions, given: DataTaskOptions): Promise<OpenTask> {
+export async function openDataTask(
+  file: string,
+  options: UserTaskOptions,
+  given: DataTaskOptions,
+): Promise<OpenTask> {
   const path = resolve(file);
   const { program, sha256, rows } = await readData(path, given);
   const again = { ...given, check: rows.check.specifier };
   const { check } = program;
-  if (check.kind !== 'model') return openInThreads({ path, options: again }, { kind: 'data', program }, () => sha256, options, rows);
-  const { GraderModel } = await import('./data/grader-models.js'); // the engine is for this check alone
+  if (check.kind !== 'model')
+    return openInThreads(
+      { path, options: again },
+      { kind: 'data', program },
+      () => sha256,
+      options,
+      rows,
+    );
+  // the engine is for this check alone
+  const { GraderModel } = await import('./data/grader-models.js');
   // which answers one reply at a time: further threads would wait in their own time
   return openInThreads(
     { path, options: again },
@@ -287,7 +370,11 @@ async function openInThreads(
   grader?: GraderModel,
 ): Promise<OpenTask> {
   const held = clockAhead === undefined ? task : { ...task, clockAhead };
-  const threads = new VerifierThreads(held, verifierThreads, grader && ((messages) => grader.grade(messages)));
+  const threads = new VerifierThreads(
+    held,
+    verifierThreads,
+    grader && ((messages) => grader.grade(messages)),
+  );
   try {
     const description = await threads.first.describe();
     const source = { kind: 'file', path, sha256: sha256Of(description), options: again } as const;

@@ -1,4 +1,12 @@
-import type { FinishReason, JudgeOptions, Judgement, Problem, SynchronousTask, Task, Verdict } from './task.js';
+import type {
+  FinishReason,
+  JudgeOptions,
+  Judgement,
+  Problem,
+  SynchronousTask,
+  Task,
+  Verdict,
+} from './task.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 
 export const failed = (category: string, detail: string): Verdict => ({
@@ -9,22 +17,30 @@ export const failed = (category: string, detail: string): Verdict => ({
 
 export const TRUNCATED = failed('truncated', 'The reply was cut off before it ended.');
 
-export const undecided = (reason: string): Verdict => ({ kind: 'none', violations: [], metrics: {}, reason });
+export const undecided = (reason: string): Verdict => ({
+  kind: 'none',
+  violations: [],
+  metrics: {},
+  reason,
+});
 
 /** Of the task's own code, by the words of its exception. */
-export const threw = (member: string, message: string): Verdict => undecided(`${member} threw: ${message}`);
+export const threw = (member: string, message: string): Verdict =>
+  undecided(`${member} threw: ${message}`);
 
 /**
- * The verdict on a reply that was cut off, of a task that does not judge such: it fails whatever it says. Only code that throws is told
- * of, since it would on other replies too.
+ * The verdict on a reply that was cut off, of a task that does not judge such: it fails whatever it
+ * says. Only code that throws is told of, since it would on other replies too.
  * @param found what judging it all the same came to; null where it came to nothing
  */
 export const judgedCut = (found: Judgement | null): Judgement =>
-  found?.verdict.kind === 'none' && /^\w+ (threw: |raised )/.test(found.verdict.reason ?? '') ? found : { verdict: TRUNCATED, form: null };
+  found?.verdict.kind === 'none' && /^\w+ (threw: |raised )/.test(found.verdict.reason ?? '')
+    ? found
+    : { verdict: TRUNCATED, form: null };
 
 /**
- * Whether the strict reading of a reply succeeded, right or wrong. Its share of the replies that have a verdict is the format rate, which
- * tells form from skill: accuracy is never above it.
+ * Whether the strict reading of a reply succeeded, right or wrong. Its share of the replies that
+ * have a verdict is the format rate, which tells form from skill: accuracy is never above it.
  */
 export const isWellFormed = ({ form }: Pick<Judgement, 'form'>): boolean => form !== null;
 
@@ -33,11 +49,13 @@ const LOST = 'the verifier gave no verdict: ';
 /** A verifier that hangs, crashes or is too slow. */
 export const lost = (reason: string): Verdict => undecided(`${LOST}${reason}`);
 
-export const isLost = ({ kind, reason }: Verdict): boolean => kind === 'none' && reason?.startsWith(LOST) === true;
+export const isLost = ({ kind, reason }: Verdict): boolean =>
+  kind === 'none' && reason?.startsWith(LOST) === true;
 
 /**
- * The verdict on a whole reply and the surface form of its answer: a reply that did not end by itself fails as
- * `truncated`, one that cannot be parsed with the parser's category, usually `format`. A verdict that is there at once is no promise.
+ * The verdict on a whole reply and the surface form of its answer: a reply that did not end by
+ * itself fails as `truncated`, one that cannot be parsed with the parser's category, usually
+ * `format`. A verdict that is there at once is no promise.
  * @throws IsoproError ABORTED
  */
 export function judgeReply<P extends Problem, A>(
@@ -65,14 +83,22 @@ export function judgeReply<P extends Problem, A>(
   if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
   const { answer, form } = parsed;
   const verdict = verifyAnswer(task, problem, answer, signal);
-  return verdict instanceof Promise ? verdict.then((found) => ({ verdict: found, form })) : { verdict, form };
+  return verdict instanceof Promise
+    ? verdict.then((found) => ({ verdict: found, form }))
+    : { verdict, form };
 }
 
 /** Answers of one reply that are judged under the most lenient reading. */
 export const MAX_READINGS = 16;
 
-/** The verdict on several answers of which any may pass: the first pass, else the first without a verdict, else the first. */
-export async function judgeAny<A>(answers: readonly A[], verify: (answer: A) => Verdict | Promise<Verdict>): Promise<Judgement> {
+/**
+ * The verdict on several answers of which any may pass: the first pass, else the first without a
+ * verdict, else the first.
+ */
+export async function judgeAny<A>(
+  answers: readonly A[],
+  verify: (answer: A) => Verdict | Promise<Verdict>,
+): Promise<Judgement> {
   let best: Verdict | undefined;
   for (const answer of answers.slice(0, MAX_READINGS)) {
     const verdict = await verify(answer);
@@ -95,5 +121,7 @@ export function verifyAnswer<P extends Problem, A>(
   const verdict = task.verify(problem, answer, watch);
   if (!(verdict instanceof Promise)) return verdict;
   const { verifySeconds = VERIFY_SECONDS } = task.limits ?? {};
-  return inTime(verdict, watch, verifySeconds, signal).then((found) => found ?? lost(tooLate(verifySeconds)));
+  return inTime(verdict, watch, verifySeconds, signal).then(
+    (found) => found ?? lost(tooLate(verifySeconds)),
+  );
 }

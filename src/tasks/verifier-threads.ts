@@ -5,8 +5,8 @@ import type { ThreadTask } from './thread-messages.js';
 import { lost } from './verdict.js';
 
 /**
- * As many threads with the same task as may judge at once. Verdicts come out in the order in which they were asked for, however many there
- * are; a thread is started when the others are busy.
+ * As many threads with the same task as may judge at once. Verdicts come out in the order in which
+ * they were asked for, however many there are; a thread is started when the others are busy.
  */
 export class VerifierThreads {
   /** Does whatever else the task is asked for. */
@@ -19,23 +19,50 @@ export class VerifierThreads {
 
   constructor(task: ThreadTask, count: number, ask?: AskModel) {
     this.first = new TaskThread(task, ask);
-    this.#threads = [this.first, ...Array.from({ length: count - 1 }, () => new TaskThread(task, ask))];
+    this.#threads = [
+      this.first,
+      ...Array.from({ length: count - 1 }, () => new TaskThread(task, ask)),
+    ];
     this.#idle = [...this.#threads].reverse();
   }
 
-  /** A verifier that hangs or crashes has no verdict. @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED */
-  judge(problem: Problem, text: string, finish: FinishReason, { signal, earlier = [] }: JudgeOptions = {}): Promise<Judgement> {
-    return this.#inOrder(this.#call<Judgement>('judge', [problem, text, finish, earlier], (verdict) => ({ verdict, form: null }), signal));
+  /**
+   * A verifier that hangs or crashes has no verdict.
+   * @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED
+   */
+  judge(
+    problem: Problem,
+    text: string,
+    finish: FinishReason,
+    { signal, earlier = [] }: JudgeOptions = {},
+  ): Promise<Judgement> {
+    return this.#inOrder(
+      this.#call<Judgement>(
+        'judge',
+        [problem, text, finish, earlier],
+        (verdict) => ({ verdict, form: null }),
+        signal,
+      ),
+    );
   }
 
   /** As `judge`, any answer in the reply. */
   judgeLeniently(problem: Problem, text: string, signal?: AbortSignal): Promise<Judgement> {
-    return this.#inOrder(this.#call<Judgement>('judgeLeniently', [problem, text], (verdict) => ({ verdict, form: null }), signal));
+    return this.#inOrder(
+      this.#call<Judgement>(
+        'judgeLeniently',
+        [problem, text],
+        (verdict) => ({ verdict, form: null }),
+        signal,
+      ),
+    );
   }
 
   /** As `judge`. */
   applyPolicy(name: string, problem: Problem, signal?: AbortSignal): Promise<Verdict> {
-    return this.#inOrder(this.#call<Verdict>('policy', [name, problem], (verdict) => verdict, signal));
+    return this.#inOrder(
+      this.#call<Verdict>('policy', [name, problem], (verdict) => verdict, signal),
+    );
   }
 
   async dispose(): Promise<void> {
@@ -48,11 +75,13 @@ export class VerifierThreads {
     otherwise: (verdict: Verdict) => T,
     signal?: AbortSignal,
   ): Promise<T> {
-    const thread = this.#idle.pop() ?? (await new Promise<TaskThread>((take) => this.#waiting.push(take)));
+    const thread =
+      this.#idle.pop() ?? (await new Promise<TaskThread>((take) => this.#waiting.push(take)));
     try {
       return (await thread.call(method, args, signal)) as T;
     } catch (error) {
-      if (error instanceof CallTimeout || error instanceof ThreadLost) return otherwise(lost(error.message));
+      if (error instanceof CallTimeout || error instanceof ThreadLost)
+        return otherwise(lost(error.message));
       throw error;
     } finally {
       const take = this.#waiting.shift();

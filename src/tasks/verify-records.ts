@@ -2,7 +2,14 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
 import { frozenIndex, SET_NAMES } from './frozen-sets.js';
-import { FINISH_REASONS, type Grades, type OpenTask, type Problem, type TraceFinding, type Verdict } from './task.js';
+import {
+  FINISH_REASONS,
+  type Grades,
+  type OpenTask,
+  type Problem,
+  type TraceFinding,
+  type Verdict,
+} from './task.js';
 
 export interface VerifyOptions {
   /** Also grade against the optimum; this may start the solver. */
@@ -13,7 +20,12 @@ export interface VerifyOptions {
 }
 
 export type VerifiedRecord =
-  | ({ readonly line: number; readonly problemId: string; readonly tier: string; readonly form: string | null } & Verdict & {
+  | ({
+      readonly line: number;
+      readonly problemId: string;
+      readonly tier: string;
+      readonly form: string | null;
+    } & Verdict & {
         readonly grades?: Grades;
         readonly trace?: readonly TraceFinding[];
         readonly feedback?: string;
@@ -28,8 +40,9 @@ const record = z.object({
 });
 
 /**
- * Judges JSON lines `{problem | problemId, text, finish?}` in order; `problemId` names a problem of the frozen sets. A
- * line that cannot be judged yields an error in its place; the others are not affected.
+ * Judges JSON lines `{problem | problemId, text, finish?}` in order; `problemId` names a problem of
+ * the frozen sets. A line that cannot be judged yields an error in its place; the others are not
+ * affected.
  */
 export async function* verifyRecords(
   task: OpenTask,
@@ -45,17 +58,33 @@ export async function* verifyRecords(
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       const { code, message } = error;
-      yield { line, error: { code, message: message.startsWith(`line ${line}`) ? message : `line ${line}: ${message}` } };
+      yield {
+        line,
+        error: {
+          code,
+          message: message.startsWith(`line ${line}`) ? message : `line ${line}: ${message}`,
+        },
+      };
     }
   }
 }
 
-async function verifyOne(task: OpenTask, line: number, text: string, { grade, trace, feedback }: VerifyOptions): Promise<VerifiedRecord> {
+async function verifyOne(
+  task: OpenTask,
+  line: number,
+  text: string,
+  { grade, trace, feedback }: VerifyOptions,
+): Promise<VerifiedRecord> {
   const given = parseLine(text, line);
   const result = record.safeParse(given);
   if (!result.success) {
-    const wrong = result.error.issues.map((issue) => `${issue.path.join('.') || 'the line'}: ${issue.message}`).join('; ');
-    const has = typeof given === 'object' && given !== null ? `; it has ${Object.keys(given).join(', ') || 'no members'}` : '';
+    const wrong = result.error.issues
+      .map((issue) => `${issue.path.join('.') || 'the line'}: ${issue.message}`)
+      .join('; ');
+    const has =
+      typeof given === 'object' && given !== null
+        ? `; it has ${Object.keys(given).join(', ') || 'no members'}`
+        : '';
     throw new IsoproError('INVALID_ARGUMENT', `line ${line}: ${wrong}${has}`);
   }
   const { problem: asked, problemId, text: reply, finish } = result.data;
@@ -83,6 +112,9 @@ function heldOutProblem({ id: task, rows }: OpenTask, id: string): Problem {
       ? frozenIndex(task).get(id)?.problem
       : SET_NAMES.flatMap((name) => rows.heldOut[name]).find((problem) => problem.id === id);
   if (found === undefined)
-    throw new IsoproError('PROBLEM_INVALID', `no ${rows === undefined ? 'frozen' : 'held-out'} problem of ${task} has the id ${id}`);
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `no ${rows === undefined ? 'frozen' : 'held-out'} problem of ${task} has the id ${id}`,
+    );
   return found;
 }

@@ -1,9 +1,17 @@
 /**
- * MLflow's file store: an experiment's folder with meta.yaml, in it one a run with meta.yaml and a file a metric, parameter and tag; a
- * metric's lines are `milliseconds value step`, and `/` in its name makes folders.
+ * MLflow's file store: an experiment's folder with meta.yaml, in it one a run with meta.yaml and a
+ * file a metric, parameter and tag; a metric's lines are `milliseconds value step`, and `/` in its
+ * name makes folders.
  */
 import { createHash } from 'node:crypto';
-import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { TrackedRun, Tracker } from './tracker.js';
@@ -18,13 +26,24 @@ const yaml = (members: Readonly<Record<string, unknown>>): string =>
     .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
     .join('');
 
-export function mlflowTracker({ folder, project, name, id, config, resumed, now }: TrackedRun): Tracker {
+export function mlflowTracker({
+  folder,
+  project,
+  name,
+  id,
+  config,
+  resumed,
+  now,
+}: TrackedRun): Tracker {
   // digits, as MLflow names its own
-  const experiment = String(BigInt(`0x${createHash('sha256').update(project).digest('hex').slice(0, 14)}`));
+  const experiment = String(
+    BigInt(`0x${createHash('sha256').update(project).digest('hex').slice(0, 14)}`),
+  );
   const [ofExperiment, ofRun] = [path.join(folder, experiment), path.join(folder, experiment, id)];
   const uri = (of: string): string => pathToFileURL(path.resolve(of)).href;
   if (!resumed) rmSync(ofRun, { recursive: true, force: true });
-  for (const part of ['artifacts', 'metrics', 'params', 'tags']) mkdirSync(path.join(ofRun, part), { recursive: true });
+  for (const part of ['artifacts', 'metrics', 'params', 'tags'])
+    mkdirSync(path.join(ofRun, part), { recursive: true });
   const created = path.join(ofExperiment, 'meta.yaml');
   if (!existsSync(created))
     writeFileSync(
@@ -39,7 +58,9 @@ export function mlflowTracker({ folder, project, name, id, config, resumed, now 
       }),
     );
   const meta = path.join(ofRun, 'meta.yaml');
-  const began = existsSync(meta) ? Number(/^start_time: (\d+)$/m.exec(readFileSync(meta, 'utf8'))?.[1] ?? now()) : now();
+  const began = existsSync(meta)
+    ? Number(/^start_time: (\d+)$/m.exec(readFileSync(meta, 'utf8'))?.[1] ?? now())
+    : now();
   const write = (status: keyof typeof SCHEDULED): void =>
     writeFileSync(
       meta,

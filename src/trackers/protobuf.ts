@@ -1,4 +1,7 @@
-/** The few forms of protocol buffers that event files are written in (protobuf.dev, Encoding): tag, then varint, bits or bytes. */
+/**
+ * The few forms of protocol buffers that event files are written in (protobuf.dev, Encoding): tag,
+ * then varint, bits or bytes.
+ */
 
 const VARINT = 0;
 const BITS_64 = 1;
@@ -15,7 +18,8 @@ function varint(value: bigint): Buffer {
 const tag = (field: number, kind: number): Buffer => varint(BigInt(field * 8 + kind));
 
 /** A whole number of 0 or more. */
-export const integer = (field: number, value: number): Buffer => Buffer.concat([tag(field, VARINT), varint(BigInt(value))]);
+export const integer = (field: number, value: number): Buffer =>
+  Buffer.concat([tag(field, VARINT), varint(BigInt(value))]);
 
 export function double(field: number, value: number): Buffer {
   const bits = Buffer.alloc(8);

@@ -1,6 +1,7 @@
 /**
- * Event files of TensorBoard: records of TFRecord's framing, each an `Event` (tensorflow/core/util/event.proto): wall_time 1, step 2,
- * file_version 3, summary 5 of values 1 {tag 1, simple_value 2}.
+ * Event files of TensorBoard: records of TFRecord's framing, each an `Event`
+ * (tensorflow/core/util/event.proto): wall_time 1, step 2, file_version 3, summary 5 of values 1
+ * {tag 1, simple_value 2}.
  */
 import { appendFileSync, mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -41,8 +42,13 @@ export function tensorboardTracker({ folder, name, resumed, now }: TrackedRun): 
   appendFileSync(file, record(Buffer.concat([wallTime(), text(3, 'brain.Event:2')])));
   return {
     log(step, metrics) {
-      const values = Object.entries(metrics).map(([tag, value]) => message(1, text(1, tag), float(2, value)));
-      appendFileSync(file, record(Buffer.concat([wallTime(), integer(2, step), message(5, ...values)])));
+      const values = Object.entries(metrics).map(([tag, value]) =>
+        message(1, text(1, tag), float(2, value)),
+      );
+      appendFileSync(
+        file,
+        record(Buffer.concat([wallTime(), integer(2, step), message(5, ...values)])),
+      );
     },
     end: () => undefined,
   };

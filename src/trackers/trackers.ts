@@ -1,4 +1,7 @@
-/** All trackers of a training together. None of them can end it: one that fails says so once and is told no more. */
+/**
+ * All trackers of a training together. None of them can end it: one that fails says so once and is
+ * told no more.
+ */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { jsonlTracker } from './jsonl.js';
@@ -16,16 +19,23 @@ interface Kind {
 
 const KINDS = {
   trackio: { open: trackioTracker, show: (folder) => `TRACKIO_DIR=${folder} trackio show` },
-  wandb: { open: wandbTracker, show: (folder) => `wandb sync ${path.join(folder, 'offline-run-*')}` },
+  wandb: {
+    open: wandbTracker,
+    show: (folder) => `wandb sync ${path.join(folder, 'offline-run-*')}`,
+  },
   tensorboard: { open: tensorboardTracker, show: (folder) => `tensorboard --logdir ${folder}` },
-  mlflow: { open: mlflowTracker, show: (folder) => `MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri ${folder}` },
+  mlflow: {
+    open: mlflowTracker,
+    show: (folder) => `MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri ${folder}`,
+  },
   jsonl: { open: jsonlTracker, show: (folder) => `tail -f ${path.join(folder, 'metrics.jsonl')}` },
 } as const satisfies Record<string, Kind>;
 
 export type TrackerName = keyof typeof KINDS;
 export const TRACKER_NAMES = Object.keys(KINDS) as TrackerName[];
 
-export interface TrackersOptions extends Pick<TrackedRun, 'folder' | 'project' | 'name' | 'config' | 'resumed'> {
+export interface TrackersOptions
+  extends Pick<TrackedRun, 'folder' | 'project' | 'name' | 'config' | 'resumed'> {
   readonly onNotice: (text: string) => void;
   readonly now?: () => number;
 }
@@ -36,7 +46,10 @@ export class Trackers {
   /** A command each, which shows what it has written. */
   readonly commands: readonly string[];
 
-  constructor(names: readonly TrackerName[], { onNotice, now = Date.now, ...run }: TrackersOptions) {
+  constructor(
+    names: readonly TrackerName[],
+    { onNotice, now = Date.now, ...run }: TrackersOptions,
+  ) {
     this.#onNotice = onNotice;
     const id = createHash('sha256')
       .update(JSON.stringify([run.project, run.name]))
@@ -45,14 +58,22 @@ export class Trackers {
     const folderOf = (name: TrackerName): string => path.join(run.folder, name);
     const chosen = [...new Set(names)];
     for (const name of chosen) {
-      this.#attempt(name, () => this.#open.set(name, KINDS[name].open({ ...run, folder: folderOf(name), id, now })));
+      this.#attempt(name, () =>
+        this.#open.set(name, KINDS[name].open({ ...run, folder: folderOf(name), id, now })),
+      );
     }
-    this.commands = chosen.filter((name) => this.#open.has(name)).map((name) => KINDS[name].show(folderOf(name)));
+    this.commands = chosen
+      .filter((name) => this.#open.has(name))
+      .map((name) => KINDS[name].show(folderOf(name)));
   }
 
   /** What is no finite number is left out. */
   log(step: number, metrics: Readonly<Record<string, number | null | undefined>>): void {
-    const finite = Object.fromEntries(Object.entries(metrics).filter((entry): entry is [string, number] => Number.isFinite(entry[1])));
+    const finite = Object.fromEntries(
+      Object.entries(metrics).filter((entry): entry is [string, number] =>
+        Number.isFinite(entry[1]),
+      ),
+    );
     for (const [name, tracker] of this.#open) this.#attempt(name, () => tracker.log(step, finite));
   }
 

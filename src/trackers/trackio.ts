@@ -1,4 +1,7 @@
-/** Trackio's database of a project: SQLite, a row a call with the metrics as JSON. Trackio adds what later versions of it want. */
+/**
+ * Trackio's database of a project: SQLite, a row a call with the metrics as JSON. Trackio adds what
+ * later versions of it want.
+ */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
@@ -18,17 +21,32 @@ const TABLES = `
   );
 `;
 
-export function trackioTracker({ folder, project, name, id, config, resumed, now }: TrackedRun): Tracker {
+export function trackioTracker({
+  folder,
+  project,
+  name,
+  id,
+  config,
+  resumed,
+  now,
+}: TrackedRun): Tracker {
   mkdirSync(folder, { recursive: true });
-  const database = new Database(path.join(folder, `${project.replace(/[^\w-]/g, '') || 'default'}.db`), { timeout: BUSY_MS });
+  const database = new Database(
+    path.join(folder, `${project.replace(/[^\w-]/g, '') || 'default'}.db`),
+    { timeout: BUSY_MS },
+  );
   database.pragma('journal_mode = WAL');
   database.exec(TABLES);
   const time = (): string => new Date(now()).toISOString();
   if (!resumed) database.prepare('DELETE FROM metrics WHERE run_id = ?').run(id);
   database
-    .prepare('INSERT OR REPLACE INTO configs (run_id, run_name, config, created_at) VALUES (?, ?, ?, ?)')
+    .prepare(
+      'INSERT OR REPLACE INTO configs (run_id, run_name, config, created_at) VALUES (?, ?, ?, ?)',
+    )
     .run(id, name, JSON.stringify(config), time());
-  const insert = database.prepare('INSERT INTO metrics (timestamp, run_id, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)');
+  const insert = database.prepare(
+    'INSERT INTO metrics (timestamp, run_id, run_name, step, metrics) VALUES (?, ?, ?, ?, ?)',
+  );
   return {
     log: (step, metrics) => void insert.run(time(), id, name, step, JSON.stringify(metrics)),
     end: () => void database.close(),

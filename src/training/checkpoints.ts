@@ -1,4 +1,7 @@
-/** Checkpoints of a run: folders that exist whole or not at all, each named by its digest in the log. The newest two are kept. */
+/**
+ * Checkpoints of a run: folders that exist whole or not at all, each named by its digest in the
+ * log. The newest two are kept.
+ */
 import { createHash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -17,18 +20,27 @@ const digest = z.string().regex(/^[0-9a-f]{64}$/);
 /** Everything that the next iteration depends on besides manifest, log and model. */
 const checkpointState = z.strictObject({
   version: z.literal(2),
-  /** `submitted`: the final adapter is exported and named in the log; only the end of the session is missing. */
+  /**
+   * `submitted`: the final adapter is exported and named in the log; only the end of the session is
+   * missing.
+   */
   stage: z.enum(['prepared', 'iteration', 'submitted']),
   /** The last one that is complete; 0 before the first. */
   iteration: z.int().min(0),
-  /** Records of the log that belong to it, the last of them the one that names it; later ones are abandoned on resumption. */
+  /**
+   * Records of the log that belong to it, the last of them the one that names it; later ones are
+   * abandoned on resumption.
+   */
   logSize: z.int().min(1),
   layers: z.array(z.int()).nullable(),
   learningRate: z.number(),
   maxNorm: z.number(),
   epsilon: z.number(),
   batchSize: z.int(),
-  /** The adapter with the highest dev accuracy so far, by its file's SHA-256; null is the base model. */
+  /**
+   * The adapter with the highest dev accuracy so far, by its file's SHA-256; null is the base
+   * model.
+   */
   best: z.strictObject({ adapterId: digest.nullable(), iteration: z.int() }),
   /** What a rollback goes back to; null before a trainer exists. */
   sound: z.strictObject({ adapterId: digest, iteration: z.int() }).nullable(),
@@ -54,14 +66,18 @@ export interface Checkpoint {
   readonly state: CheckpointState;
   /** Snapshot of the trainer; null before it exists. */
   readonly trainer: Uint8Array | null;
-  /** Snapshots of the best adapter and of the last sound one; null where that is the present state, or nothing was trained yet. */
+  /**
+   * Snapshots of the best adapter and of the last sound one; null where that is the present state,
+   * or nothing was trained yet.
+   */
   readonly best: Uint8Array | null;
   readonly sound: Uint8Array | null;
 }
 
 const PARTIAL = '.partial-';
 const KEPT = 2;
-const nameOf = ({ stage, iteration }: CheckpointState): string => `${String(iteration).padStart(4, '0')}-${stage}`;
+const nameOf = ({ stage, iteration }: CheckpointState): string =>
+  `${String(iteration).padStart(4, '0')}-${stage}`;
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 const manifest = z.strictObject({ state: checkpointState, files: z.record(z.string(), digest) });
@@ -82,7 +98,9 @@ const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Arra
 const digestOf = (content: Manifest): string => sha256(Buffer.from(canonicalJson(content)));
 
 export function sealCheckpoint(checkpoint: Checkpoint): SealedCheckpoint {
-  const files = Object.fromEntries(Object.entries(filesOf(checkpoint)).map(([file, bytes]) => [file, sha256(bytes)]));
+  const files = Object.fromEntries(
+    Object.entries(filesOf(checkpoint)).map(([file, bytes]) => [file, sha256(bytes)]),
+  );
   const content = { state: checkpoint.state, files };
   return { checkpoint, manifest: content, digest: digestOf(content) };
 }
@@ -94,14 +112,20 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 /** @throws IsoproError WRITE_FAILED; older checkpoints are untouched */
-export async function writeCheckpoint(folder: string, { checkpoint, manifest: content }: SealedCheckpoint): Promise<void> {
+export async function writeCheckpoint(
+  folder: string,
+  { checkpoint, manifest: content }: SealedCheckpoint,
+): Promise<void> {
   const name = nameOf(checkpoint.state);
   const partial = path.join(folder, PARTIAL + name);
   try {
     await rm(partial, { recursive: true, force: true });
     makeFolder(partial);
-    for (const [file, bytes] of Object.entries(filesOf(checkpoint))) await writeFileAtomically(path.join(partial, file), [bytes]);
-    await writeFileAtomically(path.join(partial, 'state.json'), [Buffer.from(`${JSON.stringify(content, null, 2)}\n`)]);
+    for (const [file, bytes] of Object.entries(filesOf(checkpoint)))
+      await writeFileAtomically(path.join(partial, file), [bytes]);
+    await writeFileAtomically(path.join(partial, 'state.json'), [
+      Buffer.from(`${JSON.stringify(content, null, 2)}\n`),
+    ]);
     await syncFolder(partial);
     durable('checkpoint.partial');
     await rm(path.join(folder, name), { recursive: true, force: true });
@@ -109,13 +133,20 @@ export async function writeCheckpoint(folder: string, { checkpoint, manifest: co
     await syncFolder(folder);
     durable('checkpoint.complete');
     // newer ones that were refused do not count
-    const upToThis = (await complete(folder)).filter((each, _, all) => all.indexOf(each) <= all.indexOf(name));
-    for (const old of upToThis.slice(0, -KEPT)) await rm(path.join(folder, old), { recursive: true, force: true });
+    const upToThis = (await complete(folder)).filter(
+      (each, _, all) => all.indexOf(each) <= all.indexOf(name),
+    );
+    for (const old of upToThis.slice(0, -KEPT))
+      await rm(path.join(folder, old), { recursive: true, force: true });
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw new IsoproError('WRITE_FAILED', `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`, {
-      cause,
-    });
+    throw new IsoproError(
+      'WRITE_FAILED',
+      `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -141,9 +172,11 @@ export async function hasCheckpoints(folder: string): Promise<boolean> {
 }
 
 /**
- * The newest checkpoint that is whole and the one that the log names at its place; null where there is none.
+ * The newest checkpoint that is whole and the one that the log names at its place; null where there
+ * is none.
  * @throws IsoproError SYSTEM_LIMIT, OUT_OF_MEMORY
- * @param named digests of the checkpoints that the log names under a signed head, by the number of records up to and with the one that does
+ * @param named digests of the checkpoints that the log names under a signed head, by the number of
+ *   records up to and with the one that does
  */
 export async function readCheckpoint(
   { checkpoints, adapter }: Pick<RunPaths, 'checkpoints' | 'adapter'>,
@@ -155,7 +188,8 @@ export async function readCheckpoint(
       return { checkpoint: await readOne(path.join(checkpoints, name), named, adapter), refused };
     } catch (error) {
       const code = error instanceof IsoproError ? error.code : refusal(error, 'FILE_UNREADABLE');
-      if (code === 'SYSTEM_LIMIT' || code === 'OUT_OF_MEMORY') throw unreadable(path.join(checkpoints, name), error); // it may be sound
+      if (code === 'SYSTEM_LIMIT' || code === 'OUT_OF_MEMORY')
+        throw unreadable(path.join(checkpoints, name), error); // it may be sound
       refused.push({ name, reason: error instanceof Refusal ? error.message : 'it is damaged' });
     }
   }
@@ -172,25 +206,43 @@ function absent(error: unknown): null {
   throw error;
 }
 
-async function readOne(folder: string, named: ReadonlyMap<number, string>, adapterFile: RunPaths['adapter']): Promise<Checkpoint> {
-  const content = manifest.parse(JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')));
+async function readOne(
+  folder: string,
+  named: ReadonlyMap<number, string>,
+  adapterFile: RunPaths['adapter'],
+): Promise<Checkpoint> {
+  const content = manifest.parse(
+    JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')),
+  );
   const { state, files } = content;
-  if (named.get(state.logSize) !== digestOf(content)) throw new Refusal('it is not the one that the log names');
+  if (named.get(state.logSize) !== digestOf(content))
+    throw new Refusal('it is not the one that the log names');
   const read = async (file: 'trainer' | 'best' | 'sound'): Promise<Uint8Array | null> => {
     if (files[file] === undefined) return null;
     const bytes = await readFile(path.join(folder, file));
-    if (sha256(bytes) !== files[file]) throw new Refusal(`its file ${file} is not the one that the log names`);
+    if (sha256(bytes) !== files[file])
+      throw new Refusal(`its file ${file} is not the one that the log names`);
     return bytes;
   };
-  const isExported = async (id: string): Promise<boolean> => (await hashFile(adapterFile(id)).catch(absent)) === id;
-  if (state.stage === 'submitted' && (state.adapterId === null || !(await isExported(state.adapterId)))) {
+  const isExported = async (id: string): Promise<boolean> =>
+    (await hashFile(adapterFile(id)).catch(absent)) === id;
+  if (
+    state.stage === 'submitted' &&
+    (state.adapterId === null || !(await isExported(state.adapterId)))
+  ) {
     throw new Refusal('the adapter that it submitted is not there as it was');
   }
-  return { state, trainer: await read('trainer'), best: await read('best'), sound: await read('sound') };
+  return {
+    state,
+    trainer: await read('trainer'),
+    best: await read('best'),
+    sound: await read('sound'),
+  };
 }
 
 /** Removes what an interrupted writing left. */
 export async function cleanCheckpoints(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => []))
-    if (name.startsWith(PARTIAL)) await rm(path.join(folder, name), { recursive: true, force: true });
+    if (name.startsWith(PARTIAL))
+      await rm(path.join(folder, name), { recursive: true, force: true });
 }

@@ -1,4 +1,7 @@
-/** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
+/**
+ * What a run would cost, from ten seconds of its real work. The clock decides how much is tried;
+ * nothing here enters a run.
+ */
 import { localBackend } from '../backends/local.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
 import { IsoproError } from '../errors.js';
@@ -32,13 +35,23 @@ import { peakRssBytes } from './run-state.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
 import { withProfile } from './profile.js';
-import { inUse, isResolved, resolveSettings, taskOptions, type RunSettings, type RunSettingsInput } from './settings.js';
+import {
+  inUse,
+  isResolved,
+  resolveSettings,
+  taskOptions,
+  type RunSettings,
+  type RunSettingsInput,
+} from './settings.js';
 import { unshownExamples } from './unshown-examples.js';
 
 export interface RunPlan {
   /** All of them, `model.threads` as the machine has it. */
   readonly settings: RunSettings;
-  /** What is to be known of the task first, as a run says it: a verifier that passes everything, a tier with few problems. */
+  /**
+   * What is to be known of the task first, as a run says it: a verifier that passes everything, a
+   * tier with few problems.
+   */
   readonly warnings: readonly string[];
   /** Problems of the evaluation sets, ids and order determined by the settings. */
   readonly evaluations: { readonly dev: number; readonly test: number };
@@ -46,7 +59,10 @@ export interface RunPlan {
   readonly trainableParameters: number;
   /** From which iteration each criterion of the rules can fire. */
   readonly rules: readonly Liveness[];
-  /** Of few problems, in limited time; null for the embedded model, whose rates are known. `tasks calibrate` measures more. */
+  /**
+   * Of few problems, in limited time; null for the embedded model, whose rates are known.
+   * `tasks calibrate` measures more.
+   */
   readonly calibration: {
     /** Planned of each tier; a tier has as many as came to an end. */
     readonly problems: number;
@@ -87,7 +103,11 @@ const LOG_BYTES_PER_TOKEN = 12;
  * Measures for some seconds what a run would take.
  * @throws IsoproError as resolveSettings, openTask and loadModel
  */
-export async function planRun(given: RunSettingsInput, signal?: AbortSignal, verifierThreads = 1): Promise<RunPlan> {
+export async function planRun(
+  given: RunSettingsInput,
+  signal?: AbortSignal,
+  verifierThreads = 1,
+): Promise<RunPlan> {
   const settings = isResolved(given) ? given : resolveSettings(await withProfile(given, signal));
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
@@ -101,7 +121,8 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   ];
   for (const problem of [...dev.problems, ...test.problems]) {
     const sentence = await tooLong(problem, { model, task, style, maxTokens });
-    if (sentence !== null) throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', sentence), model.limits);
+    if (sentence !== null)
+      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', sentence), model.limits);
   }
   const warnings = await taskWarnings(task, { style, sets: [dev, test], signal });
   const runSeed = BigInt(settings.seed);
@@ -110,7 +131,13 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
   const counts = new Map(tiers.map((tier) => [tier, problems]));
   const held = calibrates ? await wholeSets(task) : [];
-  const undrawn = new Undrawn(held, { model, task, style, maxTokens, onTooLong: (sentence) => warnings.push(sentence) });
+  const undrawn = new Undrawn(held, {
+    model,
+    task,
+    style,
+    maxTokens,
+    onTooLong: (sentence) => warnings.push(sentence),
+  });
   const plan = inTurn(
     await planRollouts({
       task,
@@ -145,17 +172,24 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       episodes.push(episode);
     },
   ).catch((error: unknown) => {
-    if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true) throw error;
+    if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true)
+      throw error;
   });
   const samplingRate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
   // replies that the limit cut off may be as long as allowed
   const finished = lengths.length;
-  const tokensPerReply = finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
+  const tokensPerReply =
+    finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
   const promptLength = model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
-  if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
+  if (episodes.length === 0)
+    episodes.push(
+      exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))),
+    );
 
   const asked = plan.map(({ problem }) => problem);
-  const references = calibrates ? await longestReference(model, task, [...asked, ...held], style, signal) : { tokens: null, unread: 0 };
+  const references = calibrates
+    ? await longestReference(model, task, [...asked, ...held], style, signal)
+    : { tokens: null, unread: 0 };
   let mostTokens = contextOf(model.limits);
   for (const problem of asked) mostTokens = Math.min(mostTokens, await undrawn.roomFor(problem));
 
@@ -167,7 +201,10 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   try {
     const beginTraining = performance.now();
     for (let at = 0; trained === 0 || performance.now() - beginTraining < TRAINING_MS; at++) {
-      const pair = [2 * at, 2 * at + 1].map((n) => ({ episode: episodes[n % episodes.length]!, key: `${n % episodes.length}` }));
+      const pair = [2 * at, 2 * at + 1].map((n) => ({
+        episode: episodes[n % episodes.length]!,
+        key: `${n % episodes.length}`,
+      }));
       const batch = await learner.boundaries.sequences(pair, signal);
       await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
       trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
@@ -180,7 +217,9 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       2 * test.problems.length;
     const sampledTokens = Math.round(replies * tokensPerReply);
     const { stepsPerIteration, batchSize } = settings.optimiser;
-    const trainedTokens = Math.round(settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply));
+    const trainedTokens = Math.round(
+      settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply),
+    );
     const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
@@ -189,14 +228,22 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       layers,
       trainableParameters: parameters,
       rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
-      calibration: calibrates ? calibrationOf(task, plan, judged, resolved, { references, mostTokens }) : null,
+      calibration: calibrates
+        ? calibrationOf(task, plan, judged, resolved, { references, mostTokens })
+        : null,
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
         trainedTokens,
         memoryBytes:
-          peakRssBytes() + Math.min(settings.layers.boundaryMemory, layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0),
-        diskBytes: parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) + LOG_BYTES_PER_TOKEN * sampledTokens,
+          peakRssBytes() +
+          Math.min(
+            settings.layers.boundaryMemory,
+            layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0,
+          ),
+        diskBytes:
+          parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) +
+          LOG_BYTES_PER_TOKEN * sampledTokens,
       },
       measured: {
         seconds: (performance.now() - started) / 1000,
@@ -210,7 +257,9 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   }
 }
 
-/** A problem of each tier after the other, so that a limit on the time leaves each about as many. */
+/**
+ * A problem of each tier after the other, so that a limit on the time leaves each about as many.
+ */
 function inTurn(plan: readonly PlannedProblem[]): PlannedProblem[] {
   const nth = new Map<string, number>();
   const turn = (tier: string): number => nth.set(tier, (nth.get(tier) ?? -1) + 1).get(tier)!;
@@ -229,7 +278,20 @@ function calibrationOf(
 ): RunPlan['calibration'] {
   const { samples, maxTokens } = settings.sampling;
   const groups = plan.map(({ problem: { tier } }, i) => ({ tier, samples: judged[i]! }));
-  const tiers = task.tiers.filter(({ trains }) => trains).map((tier) => calibrateTier(tier, groups, samples, null));
-  const recommended = recommend(tiers, groups, { samples, maxTokens, ...known, unshown: unshownExamples(settings) });
-  return { problems: CALIBRATED_PROBLEMS, samples, seconds: CALIBRATING_MS / 1000, tiers, recommended };
+  const tiers = task.tiers
+    .filter(({ trains }) => trains)
+    .map((tier) => calibrateTier(tier, groups, samples, null));
+  const recommended = recommend(tiers, groups, {
+    samples,
+    maxTokens,
+    ...known,
+    unshown: unshownExamples(settings),
+  });
+  return {
+    problems: CALIBRATED_PROBLEMS,
+    samples,
+    seconds: CALIBRATING_MS / 1000,
+    tiers,
+    recommended,
+  };
 }

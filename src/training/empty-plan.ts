@@ -12,12 +12,21 @@ interface Drawn {
   readonly undrawn: Undrawn;
 }
 
-/** @throws IsoproError where no problem was drawn: CONTEXT_OVERFLOW where one had no room in the context, else TASK_INVALID */
-export function refuseEmptyPlan(plan: readonly PlannedProblem[], { task, model, undrawn }: Drawn): void {
+/**
+ * @throws IsoproError where no problem was drawn: CONTEXT_OVERFLOW where one had no room in the
+ *   context, else TASK_INVALID
+ */
+export function refuseEmptyPlan(
+  plan: readonly PlannedProblem[],
+  { task, model, undrawn }: Drawn,
+): void {
   if (plan.length > 0) return;
   const [tooLong] = undrawn.tooLong.values();
   if (tooLong !== undefined)
-    throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', `there is nothing to train on: ${tooLong}`), model.limits);
+    throw withContextRemedy(
+      new IsoproError('CONTEXT_OVERFLOW', `there is nothing to train on: ${tooLong}`),
+      model.limits,
+    );
   const { dev, test } = SET_SIZE;
   const needed =
     `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more ` +

@@ -4,8 +4,19 @@ import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
-import { constrainedRecord, devReplyRecord, heldOutRecord, type HeldOut } from '../run-folder/evaluation-records.js';
-import { figuresGiven, figuresOf, verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
+import {
+  constrainedRecord,
+  devReplyRecord,
+  heldOutRecord,
+  type HeldOut,
+} from '../run-folder/evaluation-records.js';
+import {
+  figuresGiven,
+  figuresOf,
+  verdictsByTier,
+  type Summary,
+  type TierVerdicts,
+} from '../statistics/index.js';
 import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import { turnRecords } from './rollout-records.js';
 import { cancellation, countVerdict, report, shownHits, type RunContext } from './run-state.js';
@@ -21,11 +32,17 @@ export interface SetEvaluation {
 
 type At = Pick<HeldOut, 'when' | 'iteration' | 'adapter'>;
 
-/** The test set, once before and once after; with `evaluation.constrained` under the grammar of answers too. @throws as evaluateGreedy */
+/**
+ * The test set, once before and once after; with `evaluation.constrained` under the grammar of
+ * answers too.
+ * @throws as evaluateGreedy
+ */
 export async function evaluateTest(context: RunContext, at: At): Promise<SetEvaluation> {
   const evaluated = await evaluateSet(context, 'test', at);
   if (!context.settings.evaluation.constrained) return evaluated;
-  const { promptTokens, sampledTokens } = await evaluateSet(context, 'test', at, { grammar: context.task.answerGrammar! });
+  const { promptTokens, sampledTokens } = await evaluateSet(context, 'test', at, {
+    grammar: context.task.answerGrammar!,
+  });
   return {
     ...evaluated,
     promptTokens: evaluated.promptTokens + promptTokens,
@@ -34,9 +51,15 @@ export async function evaluateTest(context: RunContext, at: At): Promise<SetEval
 }
 
 /** @throws IsoproError INVALID_ARGUMENT where the settings ask for what the task has not */
-export function refuseWithoutGrammar({ evaluation }: RunSettings, { id, answerGrammar }: OpenTask): void {
+export function refuseWithoutGrammar(
+  { evaluation }: RunSettings,
+  { id, answerGrammar }: OpenTask,
+): void {
   if (evaluation.constrained && answerGrammar === null)
-    throw new IsoproError('INVALID_ARGUMENT', `evaluation.constrained: ${id} has no grammar of answers`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `evaluation.constrained: ${id} has no grammar of answers`,
+    );
 }
 
 /** @throws as evaluateGreedy */
@@ -67,13 +90,24 @@ export async function evaluateSet(
       onReply?.(reply);
     },
     onProgress: ({ done, total, sampledTokens: tokens }) =>
-      report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0, hits: shownHits(hits) }),
+      report(context, {
+        stage,
+        iteration: at.iteration,
+        done,
+        total,
+        tokens: tokens ?? 0,
+        hits: shownHits(hits),
+      }),
   });
   const rollouts = outcomes.map(({ problemId }) => replies.get(problemId)!);
   const measured = {
     ...at,
     setSha256,
-    outcomes: outcomes.map(({ problemId, tier, kind }): [string, string, VerdictKind] => [problemId, tier, kind]),
+    outcomes: outcomes.map(({ problemId, tier, kind }): [string, string, VerdictKind] => [
+      problemId,
+      tier,
+      kind,
+    ]),
     ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
     formed: outcomes.map(({ formed }) => formed),
     why: outcomes.map(({ why }) => [...why]),
@@ -82,11 +116,16 @@ export async function evaluateSet(
       const { problemId, tier: _, ...said } = example;
       return [{ at: problems.findIndex(({ id }) => id === problemId), ...said }];
     }),
-    ...(outcomes.every(({ lenient }) => lenient === undefined) ? {} : { lenient: outcomes.map(({ lenient }) => lenient!) }),
+    ...(outcomes.every(({ lenient }) => lenient === undefined)
+      ? {}
+      : { lenient: outcomes.map(({ lenient }) => lenient!) }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
   };
-  const record = grammar === undefined ? heldOutRecord({ set, ...measured }) : constrainedRecord({ set: 'test', ...measured });
+  const record =
+    grammar === undefined
+      ? heldOutRecord({ set, ...measured })
+      : constrainedRecord({ set: 'test', ...measured });
   // the adapters in between are not kept, so their replies are all that a judge can judge again
   const kept =
     set === 'dev'

@@ -1,4 +1,6 @@
-/** The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log. */
+/**
+ * The end of a run: the adapter that is submitted, its test accuracy, the signed end of the log.
+ */
 import { hash } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -12,7 +14,14 @@ import { restrain, type Restraint } from '../evaluation/restraint.js';
 import { isoproHome } from '../log/home.js';
 import { MANIFEST_FORMAT, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord, weakened } from '../run-folder/course-records.js';
+import {
+  adapterTargets,
+  gateRecord,
+  probeRecord,
+  sessionEndMembers,
+  submissionRecord,
+  weakened,
+} from '../run-folder/course-records.js';
 import { forgettingRecord } from '../run-folder/evaluation-records.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
 import { forgettingOf } from '../statistics/index.js';
@@ -21,19 +30,33 @@ import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
 /**
- * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with
- * the highest dev accuracy, else the last; with less of its strength where it forgets more than it may. All of this stands in the log
- * before the nonce is told.
+ * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the
+ * stop restored; with the gate the one with the highest dev accuracy, else the last; with less of
+ * its strength where it forgets more than it may. All of this stands in the log before the nonce is
+ * told.
  */
-export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
+export async function submit(
+  context: RunContext,
+  state: RunState,
+  learner: Learner,
+): Promise<void> {
   const { settings, log, folder } = context;
   const { best } = state;
-  if (settings.evaluation.gate && !state.settled && best.snapshot !== null && best.adapterId !== state.adapterId) {
+  if (
+    settings.evaluation.gate &&
+    !state.settled &&
+    best.snapshot !== null &&
+    best.adapterId !== state.adapterId
+  ) {
     await learner.restore(best.snapshot, state);
     state.adapterId = await learner.apply();
     state.adapterIteration = best.iteration;
     log.append([
-      gateRecord({ iteration: best.iteration, cause: 'the adapter with the highest dev accuracy is submitted', restored: best.adapterId! }),
+      gateRecord({
+        iteration: best.iteration,
+        cause: 'the adapter with the highest dev accuracy is submitted',
+        restored: best.adapterId!,
+      }),
     ]);
   }
   const paths = runPaths(folder);
@@ -41,29 +64,60 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   const trained = await learner.trainer.exportAdapter(partial);
   const restraint = await restraintOf(context, learner, { file: partial, sha256: trained });
   const { strength = 1 } = restraint ?? {};
-  const sha256 = strength === 1 ? trained : await weakenAdapter(partial, { model: context.model.path, strength, out: partial });
+  const sha256 =
+    strength === 1
+      ? trained
+      : await weakenAdapter(partial, { model: context.model.path, strength, out: partial });
   await rename(partial, paths.adapter(sha256));
   durable('run.adapter');
   const targets = weakened(adapterTargets(learner.trainer.info.targets), strength);
-  log.append([submissionRecord({ adapter: sha256, targets, ...(restraint === null ? {} : { restraint }) })]);
+  log.append([
+    submissionRecord({ adapter: sha256, targets, ...(restraint === null ? {} : { restraint }) }),
+  ]);
   await learner.use(paths.adapter(sha256));
-  const after = await evaluateTest(context, { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
+  const after = await evaluateTest(context, {
+    when: 'after',
+    iteration: state.adapterIteration,
+    adapter: sha256,
+  });
   const { forgetting: prompts = 0 } = settings.evaluation;
-  if (prompts > 0) log.append([await forgettingOfAdapter(context, sha256, learner.adapter!, prompts)]);
-  if (strength < 1) await rm(keptFiles(context.start, prompts, trained).adapter, { force: true }).catch(() => undefined);
+  if (prompts > 0)
+    log.append([await forgettingOfAdapter(context, sha256, learner.adapter!, prompts)]);
+  if (strength < 1)
+    await rm(keptFiles(context.start, prompts, trained).adapter, { force: true }).catch(
+      () => undefined,
+    );
   state.adapterId = sha256;
   state.spent.promptTokens += after.promptTokens;
   state.spent.sampledTokens += after.sampledTokens;
 }
 
-/** Named by all that their figures follow from: another run of the same finds the base's, and this one both after an interruption. */
-function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: number, adapter: string): { base: string; adapter: string } {
-  const base = { code, machine, model: model.sha256, evaluation: asJson(evaluation), prompts, texts: { ...FORGETTING_TEXTS } };
-  const file = (of: Json): string => path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);
+/**
+ * Named by all that their figures follow from: another run of the same finds the base's, and this
+ * one both after an interruption.
+ */
+function keptFiles(
+  { code, machine, model, evaluation }: RunStart,
+  prompts: number,
+  adapter: string,
+): { base: string; adapter: string } {
+  const base = {
+    code,
+    machine,
+    model: model.sha256,
+    evaluation: asJson(evaluation),
+    prompts,
+    texts: { ...FORGETTING_TEXTS },
+  };
+  const file = (of: Json): string =>
+    path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);
   return { base: file(base), adapter: file({ ...base, adapter }) };
 }
 
-/** How strong the trained adapter may be; null where no limit is set, or what is forgotten is not measured. */
+/**
+ * How strong the trained adapter may be; null where no limit is set, or what is forgotten is not
+ * measured.
+ */
 async function restraintOf(
   context: RunContext,
   learner: Learner,
@@ -92,7 +146,12 @@ async function restraintOf(
   });
 }
 
-async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {
+async function forgettingOfAdapter(
+  context: RunContext,
+  sha256: string,
+  adapter: Adapter,
+  prompts: number,
+): Promise<NewRunRecord> {
   const { english, replies } = await measureForgetting(context.model, adapter, {
     prompts,
     kept: keptFiles(context.start, prompts, sha256),
@@ -109,8 +168,8 @@ async function forgettingOfAdapter(context: RunContext, sha256: string, adapter:
 }
 
 /**
- * Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run cost is told here, since only the end
- * knows it.
+ * Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run
+ * cost is told here, since only the end knows it.
  */
 export async function close(context: RunContext, state: RunState): Promise<void> {
   const { log, model, folder, runId, start, settings } = context;
@@ -119,9 +178,20 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   const nonce = await log.reveal();
   await model.releaseContext();
   const adapter = { path: runPaths(folder).adapter(sha256), sha256 };
-  const measured = await measureProbe({ modelPath: model.path, adapter, nonce, threads: settings.model.threads, ...cancellation(context) });
+  const measured = await measureProbe({
+    modelPath: model.path,
+    adapter,
+    nonce,
+    threads: settings.model.threads,
+    ...cancellation(context),
+  });
   log.append([probeRecord(measured)]);
-  await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: sha256 } });
+  await writeManifest(folder, {
+    format: MANIFEST_FORMAT,
+    runId,
+    start,
+    result: { adapter: sha256 },
+  });
   const { seconds, peakRssBytes: peak, promptTokens, sampledTokens, trainedTokens } = state.spent;
   const end = sessionEndMembers({
     stopped: state.stop ?? 'all iterations done',
@@ -134,5 +204,6 @@ export async function close(context: RunContext, state: RunState): Promise<void>
   await log.finish(end);
   // the adapter's half stands in the log now; the base's serves other runs
   const { forgetting: prompts = 0 } = settings.evaluation;
-  if (prompts > 0) await rm(keptFiles(start, prompts, sha256).adapter, { force: true }).catch(() => undefined);
+  if (prompts > 0)
+    await rm(keptFiles(start, prompts, sha256).adapter, { force: true }).catch(() => undefined);
 }

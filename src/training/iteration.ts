@@ -1,4 +1,7 @@
-/** One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies, all of it logged. */
+/**
+ * One iteration: rollouts, verdicts, admission, steps, dev evaluation, gate, rules and remedies,
+ * all of it logged.
+ */
 import { createHash } from 'node:crypto';
 import { algorithmOf } from '../algorithms/index.js';
 import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
@@ -11,7 +14,12 @@ import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { leftOut, planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
-import { adapterStateRecord, adapterTargets, gateRecord, layersRecord } from '../run-folder/course-records.js';
+import {
+  adapterStateRecord,
+  adapterTargets,
+  gateRecord,
+  layersRecord,
+} from '../run-folder/course-records.js';
 import { iterationReportRecord } from '../run-folder/evaluation-records.js';
 import { rolloutReason } from '../run-folder/logged-records.js';
 import { rolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
@@ -27,10 +35,21 @@ import type { LoraSession } from './monitor-session.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { rolloutRecords } from './rollout-records.js';
-import { cancellation, countVerdict, peakRssBytes, report, shownHits, type RunContext, type RunState } from './run-state.js';
+import {
+  cancellation,
+  countVerdict,
+  peakRssBytes,
+  report,
+  shownHits,
+  type RunContext,
+  type RunState,
+} from './run-state.js';
 import { refuseUndecided } from './undecided.js';
 
-/** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
+/**
+ * Sequences that layers are chosen on, and on which it is measured how far a remedy moves the
+ * function.
+ */
 const PROBES = 8;
 /** Records of one append: rollouts are large. */
 const APPEND = 256;
@@ -52,33 +71,59 @@ export async function runIteration(
     runSeed: BigInt(settings.seed),
     settings,
   });
-  const reasons = records.flatMap((record) => (record.kind === 'rollout' ? [rolloutReason(record)] : []));
+  const reasons = records.flatMap((record) =>
+    record.kind === 'rollout' ? [rolloutReason(record)] : [],
+  );
   const failing = new FailureTally();
   for (const reason of reasons) failing.take(reason);
   const asked = groups.map(({ problem }) => problem);
-  const failures = await withQuestions(failing.failures, context.task, asked, settings.sampling.style);
+  const failures = await withQuestions(
+    failing.failures,
+    context.task,
+    asked,
+    settings.sampling.style,
+  );
   const told = withRight(records, failures);
-  for (let at = 0; at < told.length; at += APPEND) log.append(told.slice(at, at + APPEND).map(rolloutsRecord));
+  for (let at = 0; at < told.length; at += APPEND)
+    log.append(told.slice(at, at + APPEND).map(rolloutsRecord));
   for (const record of records) state.buffer.take(record);
   refuseUndecided(context.task, reasons);
   const rolloutSeconds = clock();
 
   await context.model.releaseContext();
   const learner = (state.learner ??= await createLearner(context, state, groups, iteration));
-  const { steps, shift, gap, tokens, data } = await learn(context, state, learner, groups, iteration);
+  const { steps, shift, gap, tokens, data } = await learn(
+    context,
+    state,
+    learner,
+    groups,
+    iteration,
+  );
   const saved = await learner.save();
-  await learner.trainer.releaseBuffers(); // evaluation and rollouts come next, with a context of their own
+  // evaluation and rollouts come next, with a context of their own
+  await learner.trainer.releaseBuffers();
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
-  log.append([adapterStateRecord({ iteration, digest: saved.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
+  log.append([
+    adapterStateRecord({
+      iteration,
+      digest: saved.adapterId,
+      targets: adapterTargets(learner.trainer.info.targets),
+    }),
+  ]);
   const trainingSeconds = clock();
 
-  const dev = await evaluateSet(context, 'dev', { when: 'iteration', iteration, adapter: state.adapterId });
+  const dev = await evaluateSet(context, 'dev', {
+    when: 'iteration',
+    iteration,
+    adapter: state.adapterId,
+  });
   const { best } = state;
   const change = pairedChange(best.verdicts, dev.verdicts);
   const { gained, lost, difference, p } = change;
   let present = saved.snapshot;
-  const rolledBack = settings.evaluation.gate && isSignificantDrop(change, settings.evaluation.gateLevel);
+  const rolledBack =
+    settings.evaluation.gate && isSignificantDrop(change, settings.evaluation.gateLevel);
   if (rolledBack) {
     await learner.restore(best.snapshot!, state);
     state.adapterId = await learner.apply();
@@ -89,7 +134,12 @@ export async function runIteration(
       `gained, p = ${p.toPrecision(2)}`;
     log.append([gateRecord({ iteration, cause, restored: best.adapterId! })]);
   } else if (difference >= 0) {
-    state.best = { adapterId: saved.adapterId, iteration, verdicts: dev.verdicts, snapshot: saved.snapshot };
+    state.best = {
+      adapterId: saved.adapterId,
+      iteration,
+      verdicts: dev.verdicts,
+      snapshot: saved.snapshot,
+    };
   }
 
   const { tally } = state.buffer;
@@ -112,11 +162,21 @@ export async function runIteration(
     // what remedies made of it is a state of its own, even where the adapter's file stays the same
     const remedied = await learner.save();
     state.adapterId = remedied.adapterId;
-    log.append([adapterStateRecord({ iteration, digest: remedied.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
+    log.append([
+      adapterStateRecord({
+        iteration,
+        digest: remedied.adapterId,
+        targets: adapterTargets(learner.trainer.info.targets),
+      }),
+    ]);
     present = remedied.snapshot;
   }
   if (steps.every(({ applied }) => applied))
-    state.sound = { adapterId: state.adapterId, iteration: state.adapterIteration, snapshot: present };
+    state.sound = {
+      adapterId: state.adapterId,
+      iteration: state.adapterIteration,
+      snapshot: present,
+    };
   const evaluationSeconds = clock();
   const { spent } = state;
   spent.promptTokens += promptTokens + dev.promptTokens;
@@ -147,14 +207,22 @@ export async function runIteration(
 
 /** With a reply that passes to each problem that the table of failures shows. */
 function withRight(records: readonly RolloutsRecord[], { rows }: Failures): RolloutsRecord[] {
-  const rights = new Map(rows.flatMap(({ example }) => (example?.right === undefined ? [] : [[example.problemId, example.right]])));
+  const rights = new Map(
+    rows.flatMap(({ example }) =>
+      example?.right === undefined ? [] : [[example.problemId, example.right]],
+    ),
+  );
   return records.map((record) => {
     const right = record.kind === 'problem' ? rights.get(record.problemId) : undefined;
     return record.kind !== 'problem' || right === undefined ? record : { ...record, right };
   });
 }
 
-async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
+async function sample(
+  context: RunContext,
+  state: RunState,
+  iteration: number,
+): ReturnType<typeof sampleRollouts> {
   const { settings, task, backend, undrawn } = context;
   const { rollouts, samples, allocation, allocationFloor } = settings.sampling;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
@@ -165,15 +233,26 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     records: state.buffer.records(iteration),
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
-  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples, excluded: undrawn });
+  const plan = await planRollouts({
+    task,
+    runSeed: BigInt(settings.seed),
+    iteration,
+    counts,
+    samples,
+    excluded: undrawn,
+  });
   refuseEmptyPlan(plan, context);
-  const more = undrawn.tooLong.size > 0 ? 'there are hardly more that have room in the context' : 'there are hardly more';
+  const more =
+    undrawn.tooLong.size > 0
+      ? 'there are hardly more that have room in the context'
+      : 'there are hardly more';
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(
       `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and ${more}: with ${samples} ` +
         `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
     );
-  if (iteration === 1) for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);
+  if (iteration === 1)
+    for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);
   const hits = new Map<string, { passed: number; decided: number }>();
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * samples };
   report(context, { ...progress, hits: shownHits(hits) });
@@ -184,14 +263,28 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     ...cancellation(context),
     onVerdict: ({ tier }, { kind }) => countVerdict(hits, tier, kind),
     onProgress: ({ finished, sampledTokens }) =>
-      report(context, { ...progress, done: finished, tokens: sampledTokens, hits: shownHits(hits) }),
+      report(context, {
+        ...progress,
+        done: finished,
+        tokens: sampledTokens,
+        hits: shownHits(hits),
+      }),
   });
 }
 
-/** The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole prompts where there is none. */
-function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], iteration: number): TrainSequence[] {
+/**
+ * The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole
+ * prompts where there is none.
+ */
+function probeSequences(
+  buffer: ReplayBuffer,
+  groups: readonly RolloutGroup[],
+  iteration: number,
+): TrainSequence[] {
   const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
-  const passed = groups.flatMap(({ rollouts }) => rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop'));
+  const passed = groups.flatMap(({ rollouts }) =>
+    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop'),
+  );
   const right = (traces.length > 0 ? traces : passed).slice(0, PROBES);
   if (right.length > 0) return right.map(({ episode }) => trainSequence(episode));
   return groups.slice(0, PROBES).map(({ rollouts }) => {
@@ -200,8 +293,15 @@ function probeSequences(buffer: ReplayBuffer, groups: readonly RolloutGroup[], i
   });
 }
 
-/** The layers are chosen on what the base model got right, or on its prompts where that is nothing. */
-async function createLearner(context: RunContext, state: RunState, groups: readonly RolloutGroup[], iteration: number): Promise<Learner> {
+/**
+ * The layers are chosen on what the base model got right, or on its prompts where that is nothing.
+ */
+async function createLearner(
+  context: RunContext,
+  state: RunState,
+  groups: readonly RolloutGroup[],
+  iteration: number,
+): Promise<Learner> {
   const { model, settings, log } = context;
   report(context, { stage: 'layers', iteration });
   const { method, layers, scores } = await chooseLayers({
@@ -210,12 +310,26 @@ async function createLearner(context: RunContext, state: RunState, groups: reado
     probes: probeSequences(state.buffer, groups, iteration),
     ...cancellation(context),
   });
-  log.append([layersRecord({ iteration, method, layers: [...layers], scores: scores === null ? null : [...scores] })]);
+  log.append([
+    layersRecord({
+      iteration,
+      method,
+      layers: [...layers],
+      scores: scores === null ? null : [...scores],
+    }),
+  ]);
   state.layers = layers;
   const learner = await Learner.create({ model, settings, layers });
-  // without an update the adapter is the base model; this is what a gate in the first iteration goes back to
+  // without an update the adapter is the base model; this is what a gate in the first iteration
+  // goes back to
   const untrained = await learner.save();
-  log.append([adapterStateRecord({ iteration, digest: untrained.adapterId, targets: adapterTargets(learner.trainer.info.targets) })]);
+  log.append([
+    adapterStateRecord({
+      iteration,
+      digest: untrained.adapterId,
+      targets: adapterTargets(learner.trainer.info.targets),
+    }),
+  ]);
   state.best = { ...state.best, ...untrained };
   state.sound = { ...untrained, iteration: 0 };
   state.executor = createExecutor(learner, state);
@@ -268,9 +382,16 @@ async function learn(
   const before = await temperedLogprobs(learner.trainer, probes, measured);
   await learner.beginIteration(state);
   const steps = await algorithmOf(settings).learn(learning);
-  const after = steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
+  const after =
+    steps.length === 0 ? before : await temperedLogprobs(learner.trainer, probes, measured);
   const gap = topP < 1 ? null : samplerGap(before, probed);
-  return { steps, shift: policyShift(before, after, probes), gap, tokens, data: data.digest('hex') };
+  return {
+    steps,
+    shift: policyShift(before, after, probes),
+    gap,
+    tokens,
+    data: data.digest('hex'),
+  };
 }
 
 const percent = (mean: number): string => `${(100 * mean).toFixed(1)} %`;

@@ -1,9 +1,15 @@
-/** Beside a data file: which of its rows are kept from training, so that the next run keeps the same ones, however the data grow. */
+/**
+ * Beside a data file: which of its rows are kept from training, so that the next run keeps the same
+ * ones, however the data grow.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import type { OpenTask } from '../tasks/task.js';
 
-/** A folder that cannot be written is no reason not to train: the split follows from the rows as long as they stay the same. */
+/**
+ * A folder that cannot be written is no reason not to train: the split follows from the rows as
+ * long as they stay the same.
+ */
 export async function keepSplit({ rows }: OpenTask, notice: (text: string) => void): Promise<void> {
   if (rows === undefined) return;
   const { duplicates, split } = rows;

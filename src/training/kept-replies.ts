@@ -1,6 +1,7 @@
 /**
- * Replies of what a run is sampling, for the run that goes on with it after an interruption. They lie in a file beside the log, which names
- * the file's length and digest; what no such record under a signed head names is sampled again.
+ * Replies of what a run is sampling, for the run that goes on with it after an interruption. They
+ * lie in a file beside the log, which names the file's length and digest; what no such record under
+ * a signed head names is sampled again.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -24,7 +25,11 @@ import { IsoproError } from '../errors.js';
 import { unreadable } from '../files.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import { LogReader } from '../log/read.js';
-import { keptReplies, keptRepliesRecord, type KeptRepliesNamed } from '../run-folder/course-records.js';
+import {
+  keptReplies,
+  keptRepliesRecord,
+  type KeptRepliesNamed,
+} from '../run-folder/course-records.js';
 import { KEPT_REPLIES, runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 
@@ -80,7 +85,10 @@ export class KeptReplies {
   /** The file could not be written. */
   #gaveUp = false;
 
-  /** @throws IsoproError LOG_TAMPERED for a file that is not the one that the log names, FILE_UNREADABLE */
+  /**
+   * @throws IsoproError LOG_TAMPERED for a file that is not the one that the log names,
+   *   FILE_UNREADABLE
+   */
   constructor({ folder, log, heads, after, seconds = SECONDS, onNotice }: KeptRepliesOptions) {
     this.#folder = folder;
     this.#log = log;
@@ -104,14 +112,22 @@ export class KeptReplies {
     }
   }
 
-  /** What the last record of this checkpoint says that is under a signed head; of an attempt that was abandoned too. */
+  /**
+   * What the last record of this checkpoint says that is under a signed head; of an attempt that
+   * was abandoned too.
+   */
   #named(signed: number): KeptRepliesNamed | null {
     const reader = new LogReader(runPaths(this.#folder).log, RUN_STREAMS);
     try {
       let last: KeptRepliesNamed | null = null;
-      for (const { gseq, payload } of reader.records({ stream: 'metrics', abandoned: true, from: this.#after })) {
+      for (const { gseq, payload } of reader.records({
+        stream: 'metrics',
+        abandoned: true,
+        from: this.#after,
+      })) {
         const parsed = keptReplies.safeParse(payload);
-        if (parsed.success && parsed.data.after === this.#after && gseq < signed) last = parsed.data;
+        if (parsed.success && parsed.data.after === this.#after && gseq < signed)
+          last = parsed.data;
       }
       return last;
     } finally {
@@ -122,15 +138,20 @@ export class KeptReplies {
   #read(named: KeptRepliesNamed): void {
     let bytes: Buffer;
     try {
-      bytes = readFileSync(this.#file).subarray(0, named.bytes); // more of it nobody has vouched for
+      // more of it nobody has vouched for
+      bytes = readFileSync(this.#file).subarray(0, named.bytes);
     } catch (cause) {
       throw unreadable(this.#file, cause);
     }
     this.#hash.update(bytes);
     if (bytes.length < named.bytes || this.#hash.copy().digest('hex') !== named.sha256)
-      throw new IsoproError('LOG_TAMPERED', `the kept replies in ${this.#file} are not those that the log names`, {
-        remedy: 'Put the file back as it was, or delete it: its replies are then sampled again.',
-      });
+      throw new IsoproError(
+        'LOG_TAMPERED',
+        `the kept replies in ${this.#file} are not those that the log names`,
+        {
+          remedy: 'Put the file back as it was, or delete it: its replies are then sampled again.',
+        },
+      );
     for (let at = 0; at < bytes.length; ) {
       const end = bytes.indexOf('\n', at);
       const reply = line.parse(JSON.parse(bytes.toString('utf8', at, end)));
@@ -142,7 +163,10 @@ export class KeptReplies {
     this.#name();
   }
 
-  /** A checkpoint is complete: nothing before it will be sampled again. @param after records of the log up to the one that names it */
+  /**
+   * A checkpoint is complete: nothing before it will be sampled again.
+   * @param after records of the log up to the one that names it
+   */
   begin(after: number): void {
     remove(this.#file);
     this.#after = after;
@@ -153,8 +177,9 @@ export class KeptReplies {
   }
 
   /**
-   * Puts what has finished on the disk, and has the log name it and the signer vouch for that. Where the disk takes no more the run goes on
-   * without. @throws IsoproError LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, …
+   * Puts what has finished on the disk, and has the log name it and the signer vouch for that.
+   * Where the disk takes no more the run goes on without. @throws IsoproError LOG_WRITE_FAILED,
+   * WITNESS_UNAVAILABLE, …
    */
   async keep(): Promise<void> {
     if (this.#finished.length > 0 && this.#write()) this.#name();
@@ -167,14 +192,21 @@ export class KeptReplies {
     const bytes = Buffer.from(this.#finished.join(''));
     let file: number | null = null;
     try {
-      file = openSync(this.#file, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o600);
+      file = openSync(
+        this.#file,
+        constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0),
+        0o600,
+      );
       // over what an attempt has left that ended before the log named it
-      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at, this.#bytes + at);
+      for (let at = 0; at < bytes.length; )
+        at += writeSync(file, bytes, at, bytes.length - at, this.#bytes + at);
       ftruncateSync(file, this.#bytes + bytes.length);
       fsyncSync(file);
     } catch (error) {
       this.#gaveUp = true;
-      this.#onNotice(`replies are not kept for the case of an interruption: ${(error as Error).message}`);
+      this.#onNotice(
+        `replies are not kept for the case of an interruption: ${(error as Error).message}`,
+      );
     } finally {
       if (file !== null) closeSync(file);
     }
@@ -191,13 +223,16 @@ export class KeptReplies {
 
   #name(): void {
     const sha256 = this.#hash.copy().digest('hex');
-    this.#log.append([keptRepliesRecord({ after: this.#after, replies: this.#replies, bytes: this.#bytes, sha256 })]);
+    this.#log.append([
+      keptRepliesRecord({ after: this.#after, replies: this.#replies, bytes: this.#bytes, sha256 }),
+    ]);
     this.#unsigned = true;
   }
 
   /**
-   * The back end, which gives what is kept of a request and samples the rest. One of those that are kept is sampled again with the rest:
-   * where it comes otherwise, a reply depends on what else is asked for, and the whole request is sampled anew.
+   * The back end, which gives what is kept of a request and samples the rest. One of those that are
+   * kept is sampled again with the rest: where it comes otherwise, a reply depends on what else is
+   * asked for, and the whole request is sampled anew.
    * @param backend whose replies do not depend on that (`info.batchInvariant`)
    * @param own the adapter that it answers with where a request names none
    */
@@ -205,31 +240,55 @@ export class KeptReplies {
     return { ...backend, sample: (request) => this.#sample(backend, own(), request) };
   }
 
-  async *#sample(backend: Backend<TokenReply>, own: string | null, request: SampleRequest): AsyncGenerator<TokenReply, void, undefined> {
+  async *#sample(
+    backend: Backend<TokenReply>,
+    own: string | null,
+    request: SampleRequest,
+  ): AsyncGenerator<TokenReply, void, undefined> {
     const { prompts, adapter, onProgress } = request;
     const keyOf = keys(request, adapter === undefined ? own : (adapter?.id ?? null));
     const asked = prompts.flatMap((prompt, promptIndex) =>
-      prompt.seeds.map((seed, sampleIndex) => ({ promptIndex, sampleIndex, key: keyOf(prompt, seed), seed })),
+      prompt.seeds.map((seed, sampleIndex) => ({
+        promptIndex,
+        sampleIndex,
+        key: keyOf(prompt, seed),
+        seed,
+      })),
     );
     const given = asked.flatMap(({ key, ...place }) => {
       const kept = this.#kept.get(key);
       return kept === undefined ? [] : [{ ...place, kept }];
     });
-    // with it at least two are sampled: one alone has kernels of its own, and the last bits of another's
+    // with it at least two are sampled: one alone has kernels of its own, and the last bits of
+    // another's
     const control = given.length < asked.length ? given.shift() : undefined;
     // of an episode's first turn
     if (given.length > 0 && prompts.every(({ ids }) => ids === undefined))
-      this.#onNotice(`${given.length} of ${asked.length} samples kept from before the interruption`);
+      this.#onNotice(
+        `${given.length} of ${asked.length} samples kept from before the interruption`,
+      );
     const kept = given.map(({ kept: reply, ...place }) => replyOf(reply, place));
     if (kept.length === asked.length) {
       yield* kept;
       return;
     }
 
-    const found = new Set(given.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`));
+    const found = new Set(
+      given.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`),
+    );
     const rest = prompts.flatMap((prompt, promptIndex) => {
-      const samples = [...prompt.seeds.keys()].filter((sampleIndex) => !found.has(`${promptIndex}/${sampleIndex}`));
-      return samples.length === 0 ? [] : [{ promptIndex, samples, prompt: { ...prompt, seeds: samples.map((i) => prompt.seeds[i]!) } }];
+      const samples = [...prompt.seeds.keys()].filter(
+        (sampleIndex) => !found.has(`${promptIndex}/${sampleIndex}`),
+      );
+      return samples.length === 0
+        ? []
+        : [
+            {
+              promptIndex,
+              samples,
+              prompt: { ...prompt, seeds: samples.map((i) => prompt.seeds[i]!) },
+            },
+          ];
     });
     const replies = backend.sample({
       ...request,
@@ -238,7 +297,11 @@ export class KeptReplies {
         ? {}
         : {
             onProgress: (progress) =>
-              onProgress({ ...progress, finished: progress.finished + kept.length, total: progress.total + kept.length }),
+              onProgress({
+                ...progress,
+                finished: progress.finished + kept.length,
+                total: progress.total + kept.length,
+              }),
           }),
     });
     let waiting = control === undefined ? null : kept;
@@ -246,7 +309,10 @@ export class KeptReplies {
       const { promptIndex, samples, prompt } = rest[sampled.promptIndex]!;
       const reply = { ...sampled, promptIndex, sampleIndex: samples[sampled.sampleIndex]! };
       if (sampled.finish !== 'aborted') {
-        const now = lineOf(keyOf(prompt, prompt.seeds[sampled.sampleIndex]!), { ...reply, finish: sampled.finish });
+        const now = lineOf(keyOf(prompt, prompt.seeds[sampled.sampleIndex]!), {
+          ...reply,
+          finish: sampled.finish,
+        });
         if (now.key !== control?.kept.key) {
           await this.#take(now);
         } else if (isDeepStrictEqual(now, control.kept)) {
@@ -273,7 +339,10 @@ export class KeptReplies {
 }
 
 /** Names of a request's samples by all that their replies depend on. */
-function keys({ sampling, maxTokens, stop, grammar, jsonSchema }: SampleRequest, adapterId: string | null) {
+function keys(
+  { sampling, maxTokens, stop, grammar, jsonSchema }: SampleRequest,
+  adapterId: string | null,
+) {
   const of = JSON.stringify([sampling, maxTokens, stop, grammar, jsonSchema, adapterId]);
   return ({ messages, ids }: SamplePrompt, seed: bigint): string =>
     createHash('sha256')

@@ -15,14 +15,20 @@ export interface LayerChoice {
 
 /** Sequences that a measurement looks at. */
 const PROBES = 8;
-/** Directions of the adapter whose gradient is measured; with B = 0 its rank scales all layers alike. */
+/**
+ * Directions of the adapter whose gradient is measured; with B = 0 its rank scales all layers
+ * alike.
+ */
 const PROBE_RANK = 4;
 
 export interface LayerOptions {
   readonly model: Model;
   readonly settings: Pick<RunSettings, 'seed'> & {
     readonly model: Pick<RunSettings['model'], 'threads'>;
-    readonly layers: Pick<RunSettings['layers'], 'choice' | 'topLayers' | 'targets' | 'trainerMemory'>;
+    readonly layers: Pick<
+      RunSettings['layers'],
+      'choice' | 'topLayers' | 'targets' | 'trainerMemory'
+    >;
   };
   /** Accepted traces of the base model, or its prompts where nothing was accepted. */
   readonly probes: readonly TrainSequence[];
@@ -44,7 +50,15 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
     case 'last':
       return { method: 'last', layers: numbers.slice(-top), scores: null };
     case 'random': {
-      const random = new Random(deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }));
+      const random = new Random(
+        deriveSeed({
+          runSeed: BigInt(settings.seed),
+          purpose: 'layers',
+          iteration: 0,
+          problemId: '',
+          sample: 0,
+        }),
+      );
       let drawn: number[];
       // a control that draws the layers it is to be compared with would be none
       do drawn = ascending(random.shuffle(numbers).slice(0, top));
@@ -63,7 +77,10 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
       const listed = [...new Set(settings.layers.choice.split(',').map(Number))];
       const beyond = listed.find((layer) => layer >= count);
       if (beyond !== undefined)
-        throw new IsoproError('INVALID_ARGUMENT', `layers.choice: the model has layers 0 to ${count - 1}, no layer ${beyond}`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `layers.choice: the model has layers 0 to ${count - 1}, no layer ${beyond}`,
+        );
       return { method: 'list', layers: ascending(listed), scores: null };
     }
   }
@@ -75,21 +92,38 @@ async function residualUpdates({ model, probes, signal }: LayerOptions): Promise
   const sums = layers.map(() => 0);
   const used = probes.slice(0, PROBES);
   for (const { tokenIds } of used) {
-    const norms = await model.hidden({ tokens: tokenIds, layers, reduce: 'norms', ...(signal === undefined ? {} : { signal }) });
+    const norms = await model.hidden({
+      tokens: tokenIds,
+      layers,
+      reduce: 'norms',
+      ...(signal === undefined ? {} : { signal }),
+    });
     for (const { layer, update, in: input } of norms) sums[layer]! += update / input / used.length;
   }
   return sums;
 }
 
-/** By layer, the norm of the gradient of all its adapter pairs in one backward pass without an update. */
+/**
+ * By layer, the norm of the gradient of all its adapter pairs in one backward pass without an
+ * update.
+ */
 async function gradientNorms({ model, settings, probes, signal }: LayerOptions): Promise<number[]> {
   await using trainer = await createTrainer(model, {
     lora: { targets: settings.layers.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },
-    seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'layers', iteration: 0, problemId: '', sample: 0 }),
+    seed: deriveSeed({
+      runSeed: BigInt(settings.seed),
+      purpose: 'layers',
+      iteration: 0,
+      problemId: '',
+      sample: 0,
+    }),
     threads: settings.model.threads,
     memoryBytes: settings.layers.trainerMemory,
   });
-  const { modules } = await trainer.differentiate(probes.slice(0, PROBES), signal === undefined ? {} : { signal });
+  const { modules } = await trainer.differentiate(
+    probes.slice(0, PROBES),
+    signal === undefined ? {} : { signal },
+  );
   const squares = Array.from({ length: model.info.layers }, () => 0);
   for (const [module, { pairGradNorm }] of Object.entries(modules))
     squares[Number(/^blk\.(\d+)\./.exec(module)?.[1])]! += pairGradNorm ** 2;

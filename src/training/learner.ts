@@ -1,4 +1,7 @@
-/** The adapter in training: the trainer, what it cost to feed it, and the states that a run may go back to. */
+/**
+ * The adapter in training: the trainer, what it cost to feed it, and the states that a run may go
+ * back to.
+ */
 import { algorithmOf } from '../algorithms/index.js';
 import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
@@ -45,11 +48,21 @@ export class Learner {
     const trainer = await createTrainer(model, {
       lora: { targets, layers, rank, alpha: scale * rank, dropout },
       optimiser: { learningRate, warmupSteps, maxNorm, weightDecay },
-      seed: deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'adapter', iteration: 0, problemId: '', sample: 0 }),
+      seed: deriveSeed({
+        runSeed: BigInt(settings.seed),
+        purpose: 'adapter',
+        iteration: 0,
+        problemId: '',
+        sample: 0,
+      }),
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
     });
-    return new Learner(options, trainer, algorithmOf(settings).startsAnew(settings) ? await trainer.snapshot() : null);
+    return new Learner(
+      options,
+      trainer,
+      algorithmOf(settings).startsAnew(settings) ? await trainer.snapshot() : null,
+    );
   }
 
   /** Has the model generate with the present factors; returns the adapter's SHA-256. */
@@ -84,7 +97,11 @@ export class Learner {
   /** Goes back to a state; rate, clipping norm and epsilon stay those of the run. */
   async restore(
     snapshot: Uint8Array,
-    { learningRate, maxNorm, epsilon }: { readonly learningRate: number; readonly maxNorm: number; readonly epsilon: number },
+    {
+      learningRate,
+      maxNorm,
+      epsilon,
+    }: { readonly learningRate: number; readonly maxNorm: number; readonly epsilon: number },
   ): Promise<void> {
     await this.trainer.rollbackTo(snapshot);
     await this.trainer.setOptimiser({ learningRate, maxNorm, epsilon });

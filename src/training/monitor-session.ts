@@ -5,7 +5,12 @@ import type { Decision, LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory, type Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration, Measurement } from '../monitor/measurements.js';
 import { decide, DEFAULT_POLICY_TIMEOUT, type Policy, type Refusal } from '../monitor/policy.js';
-import { executeDecision, executedRules, type Effect, type RemedyExecutor } from '../monitor/remedies.js';
+import {
+  executeDecision,
+  executedRules,
+  type Effect,
+  type RemedyExecutor,
+} from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import type { RuleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
@@ -21,13 +26,19 @@ import {
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
 
-/** What the monitor concluded and did. Frozen through and through, so that a hook that gets it can only read. */
+/**
+ * What the monitor concluded and did. Frozen through and through, so that a hook that gets it can
+ * only read.
+ */
 export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly iteration: number;
   readonly evaluation: Evaluation;
   readonly decisions: readonly Decision<T['operation']>[];
   readonly effects: readonly Effect<T['operation']>[];
-  /** Why a fired rule was left without an answer: the policy threw, was late, or answered what does not hold. */
+  /**
+   * Why a fired rule was left without an answer: the policy threw, was late, or answered what does
+   * not hold.
+   */
   readonly refused: Refusal | null;
 }
 
@@ -68,8 +79,8 @@ const NO_TRAINER: RemedyExecutor = {
 };
 
 /**
- * A run's monitor, called once an iteration: evaluates the rules over the whole history, has the policy decide, executes, and logs each
- * before the next.
+ * A run's monitor, called once an iteration: evaluates the rules over the whole history, has the
+ * policy decide, executes, and logs each before the next.
  */
 export class MonitorSession<T extends TraineeTypes> {
   readonly #options: MonitorSessionOptions<T>;
@@ -92,18 +103,26 @@ export class MonitorSession<T extends TraineeTypes> {
   }
 
   /**
-   * Records an iteration. Measurements and evaluation are durable before the policy is asked, decisions before they are executed, effects
-   * before this returns.
-   * Neither a policy that gives no answer that holds nor a remedy that fails ends the run; both are logged and reported.
-   * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED, and what the log throws
+   * Records an iteration. Measurements and evaluation are durable before the policy is asked,
+   * decisions before they are executed, effects before this returns. Neither a policy that gives no
+   * answer that holds nor a remedy that fails ends the run; both are logged and reported.
+   * @throws IsoproError INVALID_ARGUMENT where the iteration does not follow the last one, ABORTED,
+   *   and what the log throws
    */
   async iteration(
     measurement: Measurement<T['step']>,
     { settings, executor, signal, notes = {} }: IterationOptions<T>,
   ): Promise<MonitorReport<T>> {
-    const { watched, rules, policy, policyTimeout: timeout = DEFAULT_POLICY_TIMEOUT, log } = this.#options;
+    const {
+      watched,
+      rules,
+      policy,
+      policyTimeout: timeout = DEFAULT_POLICY_TIMEOUT,
+      log,
+    } = this.#options;
     const { iteration } = measurement;
-    // a copy, since a policy sees it: nothing that it is given is anybody else's, and nothing can be written
+    // a copy, since a policy sees it: nothing that it is given is anybody else's, and nothing can
+    // be written
     const measurements = freeze(structuredClone(measurement));
     const measured: Iteration<T['step']> = { ...measurements, executed: [] };
     const evaluations = evaluateHistory([...this.#history, measured], rules, watched.ruleSet);
@@ -126,7 +145,8 @@ export class MonitorSession<T extends TraineeTypes> {
     if (refused !== null) answers.push(refusedRecord(refused, iteration));
     if (answers.length > 0) log.append(answers);
     const effects: Effect<T['operation']>[] = [];
-    for (const decision of decisions) effects.push(...(await executeDecision(decision, iteration, executor ?? NO_TRAINER)));
+    for (const decision of decisions)
+      effects.push(...(await executeDecision(decision, iteration, executor ?? NO_TRAINER)));
     if (effects.length > 0) log.append(effects.map(effectRecord));
 
     this.#history.push(freeze({ ...measured, executed: executedRules(decisions, effects) }));

@@ -22,13 +22,20 @@ import type { RunSettings } from './settings.js';
  * Thresholds of a run; their digest is part of the genesis.
  * @throws IsoproError INVALID_ARGUMENT where those given are none
  */
-export const ruleConfigOf = ({ monitor: { patience } }: Pick<RunSettings, 'monitor'>, given: RuleConfigInput = {}): RuleConfig =>
-  checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
+export const ruleConfigOf = (
+  { monitor: { patience } }: Pick<RunSettings, 'monitor'>,
+  given: RuleConfigInput = {},
+): RuleConfig => checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-const OWN_POLICIES: Readonly<Record<RunSettings['monitor']['policy'], LoraPolicy>> = { scripted, observe };
+const OWN_POLICIES: Readonly<Record<RunSettings['monitor']['policy'], LoraPolicy>> = {
+  scripted,
+  observe,
+};
 const givenPolicy = z.custom<LoraPolicy>((value) => {
   const { name, decide } = (value ?? {}) as Partial<LoraPolicy>;
-  return typeof name === 'string' && /^[\w.:/@-]{1,100}$/.test(name) && typeof decide === 'function';
+  return (
+    typeof name === 'string' && /^[\w.:/@-]{1,100}$/.test(name) && typeof decide === 'function'
+  );
 }, 'expected an object with `decide` and a `name` of 1 to 100 letters, digits and . : / @ _ -');
 
 /**
@@ -53,7 +60,10 @@ export function policyOf(
   const policy = checked(givenPolicy, given, 'policy');
   const namesake = valueOf(OWN_POLICIES, policy.name);
   if (namesake !== undefined && namesake !== policy)
-    throw new IsoproError('INVALID_ARGUMENT', `policy.name: ${policy.name} is the name of a policy of this program`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `policy.name: ${policy.name} is the name of a policy of this program`,
+    );
   return { policy, timeout };
 }
 
@@ -76,7 +86,10 @@ export interface Measured {
   readonly probe: readonly TrainSequence[];
 }
 
-/** Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer and in `state`. */
+/**
+ * Records the iteration, evaluates the rules, executes remedies. They take effect on the trainer
+ * and in `state`.
+ */
 export async function monitorIteration(
   { settings, hooks, signal }: RunContext,
   state: RunState,
@@ -119,7 +132,9 @@ export async function monitorIteration(
     },
   );
   if (report.refused !== null)
-    hooks.onNotice?.(`${report.refused.rule} of iteration ${iteration} is left without an answer: ${report.refused.reason}`);
+    hooks.onNotice?.(
+      `${report.refused.rule} of iteration ${iteration} is left without an answer: ${report.refused.reason}`,
+    );
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
 }
@@ -127,16 +142,30 @@ export async function monitorIteration(
 const nonFinite = (steps: readonly StepStatistics[]): string =>
   [...new Set(steps.flatMap((step) => step.nonFinite))].slice(0, 3).join(', ');
 
-/** @throws IsoproError NUMERIC_FAILURE where an iteration changed nothing because nothing was finite, and no remedy was executed */
-export function refuseUnapplied({ iteration, steps }: Pick<Measured, 'iteration' | 'steps'>, { effects }: LoraReport): void {
-  if (steps.length === 0 || steps.some(({ applied }) => applied) || effects.some(({ rule, executed }) => rule === 'R7' && executed)) return;
+/**
+ * @throws IsoproError NUMERIC_FAILURE where an iteration changed nothing because nothing was
+ *   finite, and no remedy was executed
+ */
+export function refuseUnapplied(
+  { iteration, steps }: Pick<Measured, 'iteration' | 'steps'>,
+  { effects }: LoraReport,
+): void {
+  if (
+    steps.length === 0 ||
+    steps.some(({ applied }) => applied) ||
+    effects.some(({ rule, executed }) => rule === 'R7' && executed)
+  )
+    return;
   throw new IsoproError(
     'NUMERIC_FAILURE',
     `none of the ${steps.length} steps of iteration ${iteration} was finite (${nonFinite(steps)}), and no remedy was executed`,
   );
 }
 
-/** @throws IsoproError NUMERIC_FAILURE where a whole run changed nothing for that reason, whatever was tried */
+/**
+ * @throws IsoproError NUMERIC_FAILURE where a whole run changed nothing for that reason, whatever
+ *   was tried
+ */
 export function refuseUntrained(history: LoraSession['history']): void {
   const steps = history.flatMap((iteration) => iteration.steps);
   if (steps.length === 0 || steps.some(({ applied }) => applied)) return;

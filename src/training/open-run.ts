@@ -1,4 +1,7 @@
-/** A run folder with everything open that the loop needs: begun anew, or restored from its newest checkpoint. */
+/**
+ * A run folder with everything open that the loop needs: begun anew, or restored from its newest
+ * checkpoint.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
@@ -31,14 +34,22 @@ import {
   type RunManifest,
   type RunStart,
 } from '../run-folder/manifest.js';
-import { checkpoint as checkpointNamed, refusedCheckpointRecord } from '../run-folder/course-records.js';
+import {
+  checkpoint as checkpointNamed,
+  refusedCheckpointRecord,
+} from '../run-folder/course-records.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import { readRolloutsRecord } from '../run-folder/rollout-records.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
-import { cleanCheckpoints, hasCheckpoints, readCheckpoint, type Checkpoint } from './checkpoints.js';
+import {
+  cleanCheckpoints,
+  hasCheckpoints,
+  readCheckpoint,
+  type Checkpoint,
+} from './checkpoints.js';
 import { keepSplit } from './keep-split.js';
 import { KeptReplies } from './kept-replies.js';
 import { Learner } from './learner.js';
@@ -72,15 +83,35 @@ const DEFAULT_EPSILON = 1e-8;
 const logFile = (folder: string): string => runPaths(folder).log;
 
 /** A limit that is not the profile's own, where nothing is measured that it could be held to. */
-const setsLimitInVain = ({ profile, evaluation: { forgetting, maxForgetting } }: RunSettings): boolean =>
-  forgetting === 0 && profile !== 'auto' && maxForgetting !== PROFILES[profile].evaluation?.maxForgetting;
+const setsLimitInVain = ({
+  profile,
+  evaluation: { forgetting, maxForgetting },
+}: RunSettings): boolean =>
+  forgetting === 0 &&
+  profile !== 'auto' &&
+  maxForgetting !== PROFILES[profile].evaluation?.maxForgetting;
 
 /** @throws as `run` */
-export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
-  const { out, signal, policy: own, policyTimeout, rules: given, verifierThreads = 1, keepSeconds, ...hooks } = options;
+export async function openRun(
+  settings: RunSettings,
+  options: RunOptions,
+): Promise<OpenRun | { readonly result: RunResult }> {
+  const {
+    out,
+    signal,
+    policy: own,
+    policyTimeout,
+    rules: given,
+    verifierThreads = 1,
+    keepSeconds,
+    ...hooks
+  } = options;
   const { policy, timeout } = policyOf(settings, own, policyTimeout);
   if (own !== undefined && algorithmOf(settings).startsAnew(settings))
-    throw new IsoproError('INVALID_ARGUMENT', 'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration',
+    );
   const rules = ruleConfigOf(settings, given);
   const closers: (() => Promise<void>)[] = [];
   const dispose = async (): Promise<void> => {
@@ -108,13 +139,23 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       await evaluationSet(task, 'dev', settings.evaluation.devSize),
       await evaluationSet(task, 'test', settings.evaluation.testSize),
     ];
-    const start = await runStart({ settings: resolved, model, teacher, task, dev, test, rules, policy });
+    const start = await runStart({
+      settings: resolved,
+      model,
+      teacher,
+      task,
+      dev,
+      test,
+      rules,
+      policy,
+    });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
       await dispose();
       return { result: readResult(folder) };
     };
-    // a run that has ended is only read: its folder may be one that cannot be written, and then there is no lock
+    // a run that has ended is only read: its folder may be one that cannot be written, and then
+    // there is no lock
     const begun = begunAs(start, folder, model) !== null;
     if (begun && isSettled(folder)) return await ended();
     if (settings.buffer.accept === 'references' && !task.hasReferences)
@@ -124,27 +165,35 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       );
     const notice = (text: string): void => hooks.onNotice?.(text);
     if (setsLimitInVain(resolved))
-      notice('evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured');
+      notice(
+        'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+      );
     if (!begun) {
       const { style } = settings.sampling;
       await refuseNondeterminism(task, style, signal); // before there is a folder
-      for (const warning of await taskWarnings(task, { style, sets: [dev, test], signal })) notice(warning);
+      for (const warning of await taskWarnings(task, { style, sets: [dev, test], signal }))
+        notice(warning);
     }
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
-    if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+    if (lock === null)
+      throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
     closers.push(async () => lock.release());
-    const manifest = begunAs(start, folder, model); // again: what another process wrote until it let go of the lock
+    // again: what another process wrote until it let go of the lock
+    const manifest = begunAs(start, folder, model);
     if (manifest !== null && isFinished(folder)) {
       settleLogFile(logFile(folder));
       return await ended();
     }
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
-    if (manifest === null) await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
+    if (manifest === null)
+      await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
     if (manifest === null) await keepSplit(task, notice);
     const witnessed = resolved.signer === 'witness';
     const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };
-    const signer: LogSigner = witnessed ? await WitnessClient.open(isoproHome(), waiting) : new SingleProcessSigner();
+    const signer: LogSigner = witnessed
+      ? await WitnessClient.open(isoproHome(), waiting)
+      : new SingleProcessSigner();
     closers.push(() => signer.close());
     const opened = await openLog(folder, runId, signer, start, notice);
     if (opened === null) return await ended();
@@ -167,20 +216,35 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       start,
       model,
       teacher,
-      backend: model.info.batchInvariant ? kept.keeping(localBackend(model), () => model.adapterId) : localBackend(model),
+      backend: model.info.batchInvariant
+        ? kept.keeping(localBackend(model), () => model.adapterId)
+        : localBackend(model),
       kept,
       task,
       dev,
       test,
       log,
       hooks,
-      undrawn: new Undrawn(await wholeSets(task), { model, task, style, maxTokens, onTooLong: notice }),
+      undrawn: new Undrawn(await wholeSets(task), {
+        model,
+        task,
+        style,
+        maxTokens,
+        onTooLong: notice,
+      }),
       ...(signal === undefined ? {} : { signal }),
     };
     const state = freshState(resolved);
     closers.push(async () => state.learner?.dispose());
     const session = await restore(context, state, { policy, policyTimeout: timeout }, checkpoint);
-    return { context, state, session, stage: checkpoint?.state.stage ?? 'begun', iteration: checkpoint?.state.iteration ?? 0, dispose };
+    return {
+      context,
+      state,
+      session,
+      stage: checkpoint?.state.stage ?? 'begun',
+      iteration: checkpoint?.state.iteration ?? 0,
+      dispose,
+    };
   } catch (error) {
     await dispose().catch(() => undefined); // what went wrong first is what the caller has to know
     throw error;
@@ -199,8 +263,13 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
   });
 }
 
-/** As `openModel`. What answers but cannot be trained is refused here, before anything is sampled. */
-export async function openTrainee(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
+/**
+ * As `openModel`. What answers but cannot be trained is refused here, before anything is sampled.
+ */
+export async function openTrainee(
+  settings: RunSettings,
+  signal: AbortSignal | undefined,
+): Promise<Model> {
   const model = await openModel(settings, signal);
   try {
     await modelShape(model.path);
@@ -213,12 +282,19 @@ export async function openTrainee(settings: RunSettings, signal: AbortSignal | u
 
 const newRunId = (): string => randomBytes(16).toString('hex');
 
-/** Where `out` is not given: the newest unfinished run of this configuration, so that the same command goes on with it. */
+/**
+ * Where `out` is not given: the newest unfinished run of this configuration, so that the same
+ * command goes on with it.
+ */
 async function folderOf(start: RunStart, out: string | undefined): Promise<string> {
   if (out !== undefined) return path.resolve(out);
   const runs = path.resolve(RUNS);
-  const folders = (await readdir(runs).catch(() => [])).map((name) => path.join(runs, name)).filter(isRunFolder);
-  const begun = new Map(folders.map((folder) => [folder, statSync(runPaths(folder).manifest).mtimeMs]));
+  const folders = (await readdir(runs).catch(() => []))
+    .map((name) => path.join(runs, name))
+    .filter(isRunFolder);
+  const begun = new Map(
+    folders.map((folder) => [folder, statSync(runPaths(folder).manifest).mtimeMs]),
+  );
   for (const folder of folders.sort((a, b) => begun.get(b)! - begun.get(a)!))
     if (sameStart(folder, start) && !isFinished(folder)) return folder;
   return path.join(runs, newRunId());
@@ -233,23 +309,33 @@ function sameStart(folder: string, start: RunStart): boolean {
   }
 }
 
-/** The manifest of the run that began here with the same values; null where none did. @throws RUN_DIFFERS, RUN_MANIFEST_INVALID */
+/**
+ * The manifest of the run that began here with the same values; null where none did.
+ * @throws RUN_DIFFERS, RUN_MANIFEST_INVALID
+ */
 function begunAs(start: RunStart, folder: string, model: RendererIds): RunManifest | null {
   if (!isRunFolder(folder)) return null;
   const manifest = readManifest(folder);
   const before = manifest.start.evaluation.rendererId;
-  const rerendered = manifest.start.model.sha256 === start.model.sha256 ? rendererChange(before, model) : null;
+  const rerendered =
+    manifest.start.model.sha256 === start.model.sha256 ? rendererChange(before, model) : null;
   if (rerendered !== null)
     throw new IsoproError('RUN_DIFFERS', `the run in ${folder} cannot continue: ${rerendered}`, {
-      remedy: 'Start again in another folder with --out, or continue with the version of isopro-native that began the run.',
+      remedy:
+        'Start again in another folder with --out, or continue with the version of isopro-native that began the run.',
     });
   const changes = startChanges(manifest.start, start);
-  if (changes.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values: ${changesText(changes)}`);
+  if (changes.length > 0)
+    throw new IsoproError(
+      'RUN_DIFFERS',
+      `the run in ${folder} began with other values: ${changesText(changes)}`,
+    );
   return manifest;
 }
 
 /** Finished, and nothing of the end left to do. */
-const isSettled = (folder: string): boolean => isFinished(folder) && !existsSync(`${logFile(folder)}-wal`);
+const isSettled = (folder: string): boolean =>
+  isFinished(folder) && !existsSync(`${logFile(folder)}-wal`);
 
 function isFinished(folder: string): boolean {
   if (!existsSync(logFile(folder)) || isUnbegun(logFile(folder), RUN_STREAMS)) return false;
@@ -262,8 +348,9 @@ function isFinished(folder: string): boolean {
 }
 
 /**
- * A log without a first record is begun again where nothing was built on it; one that cannot be read is never touched.
- * Null for one that had ended, which is finished first where a crash kept the signed end from it.
+ * A log without a first record is begun again where nothing was built on it; one that cannot be
+ * read is never touched. Null for one that had ended, which is finished first where a crash kept
+ * the signed end from it.
  */
 async function openLog(
   folder: string,
@@ -290,12 +377,17 @@ async function openLog(
       return null;
     }
     if (refused.length > 0) log.append(refused.map(refusedCheckpointRecord));
-    for (const { name, reason } of refused) notice(`checkpoint ${name} is not gone on with: ${reason}`);
+    for (const { name, reason } of refused)
+      notice(`checkpoint ${name} is not gone on with: ${reason}`);
     return { log, heads, checkpoint };
   }
   if (await hasCheckpoints(paths.checkpoints))
-    throw new IsoproError('LOG_UNREADABLE', `${folder} has checkpoints of a run, but no log that holds a record of it`);
-  for (const suffix of ['', '-wal', '-shm', '-journal']) await rm(paths.log + suffix, { force: true });
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `${folder} has checkpoints of a run, but no log that holds a record of it`,
+    );
+  for (const suffix of ['', '-wal', '-shm', '-journal'])
+    await rm(paths.log + suffix, { force: true });
   return {
     log: await EventLog.create({
       streams: RUN_STREAMS,
@@ -314,17 +406,20 @@ async function openLog(
 const logSizeOf = (checkpoint: Checkpoint | null): number => checkpoint?.state.logSize ?? 1;
 
 /**
- * Digests of checkpoints by the records up to the one that names them. Only records under a head of the signer count, for whoever can write
- * the file could append others; that the log is the one that was signed is checked on resuming it.
+ * Digests of checkpoints by the records up to the one that names them. Only records under a head of
+ * the signer count, for whoever can write the file could append others; that the log is the one
+ * that was signed is checked on resuming it.
  */
 function namedCheckpoints(file: string, heads: readonly string[]): Map<number, string> {
   const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));
   const reader = new LogReader(file, RUN_STREAMS);
   try {
-    const named = [...reader.records({ stream: 'metrics' })].flatMap(({ gseq, payload }): [number, string][] => {
-      const parsed = checkpointNamed.safeParse(payload);
-      return parsed.success && gseq < signed ? [[gseq + 1, parsed.data.digest]] : [];
-    });
+    const named = [...reader.records({ stream: 'metrics' })].flatMap(
+      ({ gseq, payload }): [number, string][] => {
+        const parsed = checkpointNamed.safeParse(payload);
+        return parsed.success && gseq < signed ? [[gseq + 1, parsed.data.digest]] : [];
+      },
+    );
     return new Map(named);
   } finally {
     reader.close();
@@ -350,8 +445,8 @@ const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
 });
 
 /**
- * Takes the state of a checkpoint and of the log below it. @param state what is opened for it is its own at once, also where this fails
- * later
+ * Takes the state of a checkpoint and of the log below it. @param state what is opened for it is
+ * its own at once, also where this fails later
  */
 async function restore(
   context: RunContext,
@@ -367,7 +462,8 @@ async function restore(
   const reader = new LogReader(logFile(folder), RUN_STREAMS);
   let session: LoraSession;
   try {
-    for (const record of reader.records({ stream: 'rollouts' })) state.buffer.take(readRolloutsRecord(record));
+    for (const record of reader.records({ stream: 'rollouts' }))
+      state.buffer.take(readRolloutsRecord(record));
     // rollouts are the bulk of a log, and no rule reads them
     session = new MonitorSession({
       ...monitor,
@@ -378,7 +474,17 @@ async function restore(
   } finally {
     reader.close();
   }
-  const { learningRate, maxNorm, epsilon, batchSize, adapterId, adapterIteration, stop, settled, layers } = saved;
+  const {
+    learningRate,
+    maxNorm,
+    epsilon,
+    batchSize,
+    adapterId,
+    adapterIteration,
+    stop,
+    settled,
+    layers,
+  } = saved;
   Object.assign(state, {
     learningRate,
     maxNorm,
@@ -391,9 +497,14 @@ async function restore(
     layers,
     spent: { ...saved.spent },
   });
-  const dev = readEvaluations(folder).evaluations.find(({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration);
+  const dev = readEvaluations(folder).evaluations.find(
+    ({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration,
+  );
   if (dev === undefined)
-    throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`);
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `the log in ${folder} lacks the dev evaluation of iteration ${saved.best.iteration}`,
+    );
   state.best = {
     ...saved.best,
     verdicts: verdictsByTier(

@@ -1,4 +1,7 @@
-/** Which profile's defaults a model gets: the embedded one's by its name, any other's by its number of parameters. */
+/**
+ * Which profile's defaults a model gets: the embedded one's by its name, any other's by its number
+ * of parameters.
+ */
 import path from 'node:path';
 import type { DownloadProgress } from '../engine/download.js';
 import { inspectModel } from '../engine/inspect.js';
@@ -12,7 +15,8 @@ import { resolveSettings, type RunSettingsInput } from './settings.js';
 export const SMALL_BELOW = 500_000_000;
 
 /**
- * The settings with the profile by its name where it is left to the model, which is fetched where it is not there yet.
+ * The settings with the profile by its name where it is left to the model, which is fetched where
+ * it is not there yet.
  * @throws IsoproError as resolveSettings and resolveModel
  */
 export async function withProfile(
@@ -21,7 +25,8 @@ export async function withProfile(
   onProgress?: (progress: DownloadProgress) => void,
 ): Promise<RunSettingsInput> {
   const { profile, model } = resolveSettings(given);
-  if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL) return { ...given, profile };
+  if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL)
+    return { ...given, profile };
   const file = await resolveModel(model.name, {
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : { onProgress }),
@@ -29,7 +34,10 @@ export async function withProfile(
   return { ...given, profile: (await isSmall(file.path)) ? 'small' : 'downloaded' };
 }
 
-/** False for a file that cannot be read: whoever loads it says why. A model in several parts is none, and the first part counts little. */
+/**
+ * False for a file that cannot be read: whoever loads it says why. A model in several parts is
+ * none, and the first part counts little.
+ */
 async function isSmall(file: string): Promise<boolean> {
   if (splitParts(path.basename(file)).length > 1) return false;
   try {

@@ -1,4 +1,7 @@
-/** What a run ends with, derived from the records of its log: the same figures whoever asks, the command, the report or `runs`. */
+/**
+ * What a run ends with, derived from the records of its log: the same figures whoever asks, the
+ * command, the report or `runs`.
+ */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { Restraint } from '../evaluation/restraint.js';
@@ -30,7 +33,10 @@ export interface RunResult {
     readonly lost: number;
     /** Under the grammar of answers, where that was asked for. */
     readonly constrained?: { readonly before: Summary; readonly after: Summary } & Paired;
-    /** The same test under further readings of the same replies; their rates stand in `before` and `after`. */
+    /**
+     * The same test under further readings of the same replies; their rates stand in `before` and
+     * `after`.
+     */
     readonly readings: { readonly [reading in Reading]?: Paired };
   };
   /** On the same problems. */
@@ -48,9 +54,15 @@ export interface RunResult {
   /** Why the run ended. */
   readonly stopped: string;
   readonly iterations: readonly IterationReport[];
-  /** Rollouts to train on, over all iterations: accepted ones, with grpo those that have an advantage. */
+  /**
+   * Rollouts to train on, over all iterations: accepted ones, with grpo those that have an
+   * advantage.
+   */
   readonly accepted: number;
-  /** Why replies did not pass: of the test problems before and after, null where the log does not tell, and of all rollouts. */
+  /**
+   * Why replies did not pass: of the test problems before and after, null where the log does not
+   * tell, and of all rollouts.
+   */
   readonly failures: {
     readonly before: Failures | null;
     readonly after: Failures | null;
@@ -63,7 +75,10 @@ export interface RunResult {
 const paired = ({ p, gained, lost }: PairedCounts): Paired => ({ pairedP: p, gained, lost });
 
 /** Iterations with their figures. */
-function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations): IterationReport[] {
+function iterationsOf(
+  folder: string,
+  { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations,
+): IterationReport[] {
   const {
     buffer: { kind, tierCap = Infinity },
     evaluation: { gate = false, gateLevel = NaN },
@@ -73,7 +88,10 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
     const own = steps.filter((each) => each.iteration === iteration);
     const dev = comparisons.get(iteration);
     if (dev === undefined)
-      throw new IsoproError('LOG_UNREADABLE', `the log in ${folder} lacks the dev evaluation of iteration ${iteration}`);
+      throw new IsoproError(
+        'LOG_UNREADABLE',
+        `the log in ${folder} lacks the dev evaluation of iteration ${iteration}`,
+      );
     const { gained, lost, difference, p } = dev.change;
     return {
       iteration,
@@ -91,31 +109,60 @@ function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts
   });
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE */
+/**
+ * @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE
+ */
 export function readResult(folder: string): RunResult {
   const logged = readEvaluations(folder);
-  const { runId, evaluations, constrained, policies: trivialPolicies, forgetting, submission: submitted, end } = logged;
+  const {
+    runId,
+    evaluations,
+    constrained,
+    policies: trivialPolicies,
+    forgetting,
+    submission: submitted,
+    end,
+  } = logged;
   const [before, after] = (['before', 'after'] as const).map((when) =>
     evaluations.find((each) => each.set === 'test' && each.when === when),
   );
-  if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined)
+  if (
+    end === null ||
+    typeof submitted?.adapter !== 'string' ||
+    before === undefined ||
+    after === undefined
+  )
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
   const comparison = compareEvaluations(before, after, logged.tiers);
   const readings = READINGS.flatMap((reading) => {
     const change = comparison.readings[reading];
     return change === undefined ? [] : [[reading, paired(change)] as const];
   });
-  const [was, is] = (['before', 'after'] as const).map((when) => constrained.find((each) => each.when === when));
+  const [was, is] = (['before', 'after'] as const).map((when) =>
+    constrained.find((each) => each.when === when),
+  );
   const given =
     was === undefined || is === undefined
       ? {}
-      : { constrained: { before: was.summary, after: is.summary, ...paired(compareEvaluations(was, is, logged.tiers)) } };
+      : {
+          constrained: {
+            before: was.summary,
+            after: is.summary,
+            ...paired(compareEvaluations(was, is, logged.tiers)),
+          },
+        };
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
     runId,
     folder,
-    test: { before: before.summary, after: after.summary, ...paired(comparison), readings: Object.fromEntries(readings), ...given },
+    test: {
+      before: before.summary,
+      after: after.summary,
+      ...paired(comparison),
+      readings: Object.fromEntries(readings),
+      ...given,
+    },
     trivialPolicies,
     forgetting,
     restraint: submitted.restraint ?? null,
@@ -123,10 +170,23 @@ export function readResult(folder: string): RunResult {
     peakRssBytes,
     tokens,
     layers,
-    adapter: { file: runPaths(folder).adapter(submitted.adapter), sha256: submitted.adapter, iteration: end.adapterIteration },
+    adapter: {
+      file: runPaths(folder).adapter(submitted.adapter),
+      sha256: submitted.adapter,
+      iteration: end.adapterIteration,
+    },
     stopped,
     iterations,
-    failures: { before: before.failures, after: after.failures, rollouts: logged.failures, refused: logged.rollouts.refused },
-    accepted: iterations.reduce((sum, { rollouts }) => sum + Object.values(rollouts).reduce((of, { admitted }) => of + admitted, 0), 0),
+    failures: {
+      before: before.failures,
+      after: after.failures,
+      rollouts: logged.failures,
+      refused: logged.rollouts.refused,
+    },
+    accepted: iterations.reduce(
+      (sum, { rollouts }) =>
+        sum + Object.values(rollouts).reduce((of, { admitted }) => of + admitted, 0),
+      0,
+    ),
   };
 }

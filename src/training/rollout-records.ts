@@ -9,7 +9,10 @@ import { figuresOf } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
-/** Of what a verifier says about one reply, so many sentences of so many characters are kept for readers of the report. */
+/**
+ * Of what a verifier says about one reply, so many sentences of so many characters are kept for
+ * readers of the report.
+ */
 const DETAILS = 8;
 const DETAIL_LENGTH = 300;
 const RESULT_LENGTH = 1500;
@@ -25,7 +28,9 @@ export interface AdmissionOptions {
 }
 
 /** The turns of an episode before its last reply, where there are any. */
-export function turnRecords({ earlier, episode }: Pick<JudgedRollout, 'earlier' | 'episode'>): { turns?: TurnRecord[] } {
+export function turnRecords({ earlier, episode }: Pick<JudgedRollout, 'earlier' | 'episode'>): {
+  turns?: TurnRecord[];
+} {
   if (earlier.length === 0) return {};
   const turns = earlier.map(({ text, said }, i) => ({
     tokens: episode[2 * i + 1]!.ids.length,
@@ -50,18 +55,31 @@ async function referenceRecord(
   if (tokenIds.length > sampling.maxTokens) return null;
   const { verdict } = await task.judge(problem, text, 'stop');
   if (verdict.kind === 'fail')
-    throw new IsoproError('TASK_INVALID', `${task.id}: the reference reply to problem ${problem.id} fails: ${JSON.stringify(text)}`);
-  return verdict.kind === 'none' ? null : { kind: 'reference', iteration, problemId: problem.id, tier: problem.tier, tokenIds, text };
+    throw new IsoproError(
+      'TASK_INVALID',
+      `${task.id}: the reference reply to problem ${problem.id} fails: ${JSON.stringify(text)}`,
+    );
+  return verdict.kind === 'none'
+    ? null
+    : { kind: 'reference', iteration, problemId: problem.id, tier: problem.tier, tokenIds, text };
 }
 
-/** The groups of an iteration as records: each problem, then its samples with what becomes of them. */
-export async function rolloutRecords(groups: readonly RolloutGroup[], options: AdmissionOptions): Promise<RolloutsRecord[]> {
+/**
+ * The groups of an iteration as records: each problem, then its samples with what becomes of them.
+ */
+export async function rolloutRecords(
+  groups: readonly RolloutGroup[],
+  options: AdmissionOptions,
+): Promise<RolloutsRecord[]> {
   const { task, iteration, runSeed, settings } = options;
   const algorithm = algorithmOf(settings);
   const contradictory = new Set<JudgedRollout>();
   for (const { problem, rollouts } of groups) {
     for (const rollout of rollouts)
-      if (algorithm.readsReasoning(settings, rollout) && (await task.checkTrace(problem, rollout.text)).length > 0)
+      if (
+        algorithm.readsReasoning(settings, rollout) &&
+        (await task.checkTrace(problem, rollout.text)).length > 0
+      )
         contradictory.add(rollout);
   }
   const fateOf = algorithm.admit(
@@ -85,7 +103,17 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
       promptIds: [...rollouts[0]!.episode[0]!.ids],
     });
     for (const rollout of rollouts) {
-      const { sampleIndex: sample, seed, tokenIds, text, finish, adapterId, logprobs, verdict, form } = rollout;
+      const {
+        sampleIndex: sample,
+        seed,
+        tokenIds,
+        text,
+        finish,
+        adapterId,
+        logprobs,
+        verdict,
+        form,
+      } = rollout;
       const { kind, violations, reason, results } = verdict;
       records.push({
         kind: 'rollout',
@@ -99,22 +127,33 @@ export async function rolloutRecords(groups: readonly RolloutGroup[], options: A
         text,
         finish,
         adapterId,
-        meanLogprob: logprobs.length === 0 ? null : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
+        meanLogprob:
+          logprobs.length === 0
+            ? null
+            : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length,
         form,
         verdict: {
           kind,
           violations: violations.map(({ category }) => category),
-          details: violations.slice(0, DETAILS).map(({ detail }) => shortened(detail, DETAIL_LENGTH)),
+          details: violations
+            .slice(0, DETAILS)
+            .map(({ detail }) => shortened(detail, DETAIL_LENGTH)),
           ...(reason === undefined ? {} : { reason: reason.toWellFormed() }),
           ...(results === undefined
             ? {}
-            : { results: { found: shortened(results.found, RESULT_LENGTH), expected: shortened(results.expected, RESULT_LENGTH) } }),
+            : {
+                results: {
+                  found: shortened(results.found, RESULT_LENGTH),
+                  expected: shortened(results.expected, RESULT_LENGTH),
+                },
+              }),
           ...figuresOf(verdict),
         },
         ...fateOf.get(rollout)!,
       });
     }
-    const reference = settings.buffer.accept === 'references' ? await referenceRecord(problem, options) : null;
+    const reference =
+      settings.buffer.accept === 'references' ? await referenceRecord(problem, options) : null;
     if (reference !== null) records.push(reference);
   }
   return records;

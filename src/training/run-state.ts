@@ -50,7 +50,10 @@ export interface KeptState {
 
 /** The adapter with the highest dev accuracy so far. */
 export interface Best {
-  /** Null before a trainer exists; then that of an adapter without any update stands for the base model. */
+  /**
+   * Null before a trainer exists; then that of an adapter without any update stands for the base
+   * model.
+   */
   readonly adapterId: string | null;
   readonly iteration: number;
   /** On the dev problems. */
@@ -73,11 +76,17 @@ export interface RunState {
   layers: readonly number[] | null;
   adapterId: string | null;
   best: Best;
-  /** What the last iteration whose steps were all applied ended with, its remedies included. Null before a trainer exists. */
+  /**
+   * What the last iteration whose steps were all applied ended with, its remedies included. Null
+   * before a trainer exists.
+   */
   sound: KeptState | null;
   /** Carries remedies out; null before a trainer exists. */
   executor: TrainerExecutor | null;
-  /** Sequences a step, learning rate, clipping norm and Adam's epsilon now in force; remedies change them. */
+  /**
+   * Sequences a step, learning rate, clipping norm and Adam's epsilon now in force; remedies change
+   * them.
+   */
   batchSize: number;
   learningRate: number;
   maxNorm: number;
@@ -95,7 +104,10 @@ export interface RunState {
 export const peakRssBytes = (): number => process.resourceUsage().maxRSS * 1024;
 
 /** Reports progress with the fields that a stage does not have left at their neutral values. */
-export function report(context: Pick<RunContext, 'hooks' | 'settings'>, progress: Pick<RunProgress, 'stage'> & Partial<RunProgress>): void {
+export function report(
+  context: Pick<RunContext, 'hooks' | 'settings'>,
+  progress: Pick<RunProgress, 'stage'> & Partial<RunProgress>,
+): void {
   context.hooks.onProgress?.({
     iteration: 0,
     iterations: context.settings.iterations,
@@ -118,7 +130,10 @@ export function countVerdict(hits: Hits, tier: string, kind: VerdictKind): void 
   if (kind === 'pass') of.passed++;
 }
 
-export const shownHits = (hits: Hits): RunProgress['hits'] => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
+export const shownHits = (hits: Hits): RunProgress['hits'] =>
+  dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
 
-export const cancellation = ({ signal }: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } =>
+export const cancellation = ({
+  signal,
+}: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } =>
   signal === undefined ? {} : { signal };

@@ -1,4 +1,7 @@
-/** A run from its settings to its result: begins, goes on after an interruption, or reads what has already ended. */
+/**
+ * A run from its settings to its result: begins, goes on after an interruption, or reads what has
+ * already ended.
+ */
 import { judgePolicies } from '../evaluation/policies.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkpointRecord } from '../run-folder/course-records.js';
@@ -17,30 +20,44 @@ import { peakRssBytes, report, type RunContext, type RunState } from './run-stat
 import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 /**
- * Trains and measures an adapter, and leaves the folder as it is then; whoever calls it shows what came of it. The same settings on the
- * same folder go on where an interrupted run stopped, and end with the same adapter; a folder whose run has ended gives its result again.
- * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED, WRITE_FAILED, LOG_* and what model, task
- * and trainer throw;
+ * Trains and measures an adapter, and leaves the folder as it is then; whoever calls it shows what
+ * came of it. The same settings on the same folder go on where an interrupted run stopped, and end
+ * with the same adapter; a folder whose run has ended gives its result again.
+ * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED,
+ * WRITE_FAILED, LOG_* and what model, task and trainer throw;
  *   after any of them the same call goes on
  */
-export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
+export async function run(
+  input: RunSettingsInput = {},
+  options: RunOptions = {},
+): Promise<RunResult> {
   const opened = await openRun(resolveSettings(await withProfile(input, options.signal)), options);
   if ('result' in opened) return opened.result;
   const { context, state, stage, iteration } = opened;
   try {
     const { folder, runId, settings } = context;
-    const resumed = stage === 'begun' ? { resumedAfter: null, resumedFrom: null } : { resumedAfter: iteration, resumedFrom: stage };
+    const resumed =
+      stage === 'begun'
+        ? { resumedAfter: null, resumedFrom: null }
+        : { resumedAfter: iteration, resumedFrom: stage };
     options.onBegin?.({ folder, runId, settings, ...resumed, spentSeconds: state.spent.seconds });
     await complete(opened);
   } catch (error) {
-    await opened.dispose().catch(() => undefined); // what went wrong first is what the caller has to know
+    // what went wrong first is what the caller has to know
+    await opened.dispose().catch(() => undefined);
     throw error;
   }
   await opened.dispose();
   return readResult(opened.context.folder);
 }
 
-async function complete({ context, state, session, stage, iteration: done }: OpenRun): Promise<void> {
+async function complete({
+  context,
+  state,
+  session,
+  stage,
+  iteration: done,
+}: OpenRun): Promise<void> {
   const { settings } = context;
   const clock = stageClock(state);
   let last = done;
@@ -49,7 +66,11 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
     await checkpoint(context, state, 'prepared', 0, clock);
   }
   if (stage !== 'submitted') {
-    for (let iteration = done + 1; iteration <= settings.iterations && state.stop === null; iteration++) {
+    for (
+      let iteration = done + 1;
+      iteration <= settings.iterations && state.stop === null;
+      iteration++
+    ) {
       const { report: finished, failures } = await runIteration(context, state, session, iteration);
       last = iteration;
       clock();
@@ -72,21 +93,29 @@ async function complete({ context, state, session, stage, iteration: done }: Ope
   await close(context, state);
 }
 
-/** What there is to improve on: the base model and the trivial policies. The test set is read here and at the end, and never in between. */
+/**
+ * What there is to improve on: the base model and the trivial policies. The test set is read here
+ * and at the end, and never in between.
+ */
 async function prepare(context: RunContext, state: RunState): Promise<void> {
   report(context, { stage: 'before', total: context.test.problems.length });
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateTest(context, at);
   const replies: JudgedText[] = [];
   const dev = await evaluateSet(context, 'dev', at, {
-    onReply: ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }),
+    onReply: ({ problem, rollout: { text, finish }, judgement }) =>
+      replies.push({ problem, text, finish, judgement }),
   });
   await refuseUnsteadyVerdicts(context.task, replies, context.signal);
   await context.teacher?.requireHeadroom(context, dev.summary.mean);
   context.log.append([
     policiesRecord({
       tiers: [...context.task.tiers],
-      verdicts: await judgePolicies(context.task, context.test.problems, context.signal === undefined ? {} : { signal: context.signal }),
+      verdicts: await judgePolicies(
+        context.task,
+        context.test.problems,
+        context.signal === undefined ? {} : { signal: context.signal },
+      ),
     }),
   ]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
@@ -95,8 +124,8 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
 }
 
 /**
- * The log names it and has its head signed first: on resumption it can be told from any other, and follows no record that nobody vouched
- * for.
+ * The log names it and has its head signed first: on resumption it can be told from any other, and
+ * follows no record that nobody vouched for.
  */
 async function checkpoint(
   context: RunContext,
@@ -107,14 +136,30 @@ async function checkpoint(
 ): Promise<void> {
   const { log, folder } = context;
   clock();
-  // 18 MB of keys and values for each running sample of a small model are not held beside the snapshots, which are 59 MB each
+  // 18 MB of keys and values for each running sample of a small model are not held beside the
+  // snapshots, which are 59 MB each
   await context.model.releaseContext();
-  const { learner, best, sound, layers, adapterId, adapterIteration, learningRate, maxNorm, epsilon, batchSize, stop, settled, spent } =
-    state;
+  const {
+    learner,
+    best,
+    sound,
+    layers,
+    adapterId,
+    adapterIteration,
+    learningRate,
+    maxNorm,
+    epsilon,
+    batchSize,
+    stop,
+    settled,
+    spent,
+  } = state;
   const trainer = learner === null ? null : await learner.trainer.snapshot();
   // compared by content: a remedy may change what an adapter's file does not show
   const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null =>
-    snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0) ? null : snapshot;
+    snapshot == null || (trainer !== null && Buffer.compare(snapshot, trainer) === 0)
+      ? null
+      : snapshot;
   const sealed = sealCheckpoint({
     state: {
       version: 2,

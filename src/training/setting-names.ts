@@ -1,7 +1,15 @@
-/** The settings of a run by the names of their flags, in the order of the help. The command line, a job and a page read the same table. */
+/**
+ * The settings of a run by the names of their flags, in the order of the help. The command line, a
+ * job and a page read the same table.
+ */
 import { z } from 'zod';
 import { ALGORITHM_SETTINGS, algorithmOf } from '../algorithms/index.js';
-import { layersAreNamed, runSettings, type RunSettings, type RunSettingsInput } from './settings.js';
+import {
+  layersAreNamed,
+  runSettings,
+  type RunSettings,
+  type RunSettingsInput,
+} from './settings.js';
 
 interface Field {
   readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'object';
@@ -12,7 +20,10 @@ interface Field {
   readonly properties?: Readonly<Record<string, Field>>;
 }
 
-/** In the order of the help; a flag is the last name of its path, or the one beside it. What is not here comes last. */
+/**
+ * In the order of the help; a flag is the last name of its path, or the one beside it. What is not
+ * here comes last.
+ */
 const ORDER: readonly (string | readonly [path: string, flag: string])[] = [
   ['model.name', 'model'],
   'profile',
@@ -53,7 +64,9 @@ export const SETTINGS: ReadonlyMap<string, Setting> = (() => {
   const byPath = new Map<string, Setting>();
   for (const [part, field] of Object.entries(properties)) {
     if (field.type !== 'object') byPath.set(part, { ...field, part: null, name: part });
-    else for (const [name, member] of Object.entries(field.properties ?? {})) byPath.set(`${part}.${name}`, { ...member, part, name });
+    else
+      for (const [name, member] of Object.entries(field.properties ?? {}))
+        byPath.set(`${part}.${name}`, { ...member, part, name });
   }
   const settings = new Map<string, Setting>();
   const add = (path: string, flag: string): void => {
@@ -62,19 +75,30 @@ export const SETTINGS: ReadonlyMap<string, Setting> = (() => {
   };
   for (const entry of [...ORDER, ...byPath.keys()]) {
     const [path, flag] = typeof entry === 'string' ? [entry, null] : entry;
-    const paths = byPath.has(path) ? [path] : flag === null ? [...byPath.keys()].filter((each) => each.startsWith(`${path}.`)) : [];
+    const paths = byPath.has(path)
+      ? [path]
+      : flag === null
+        ? [...byPath.keys()].filter((each) => each.startsWith(`${path}.`))
+        : [];
     for (const each of paths) add(each, flag ?? byPath.get(each)!.name);
   }
   return settings;
 })();
 
 const pathOf = ({ part, name }: Setting): string => (part === null ? name : `${part}.${name}`);
-export const flagName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+export const flagName = (name: string): string =>
+  name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 /** By the setting's path: `sampling.temperature`. */
-export const FLAGS: ReadonlyMap<string, string> = new Map([...SETTINGS].map(([flag, setting]) => [pathOf(setting), flagName(flag)]));
+export const FLAGS: ReadonlyMap<string, string> = new Map(
+  [...SETTINGS].map(([flag, setting]) => [pathOf(setting), flagName(flag)]),
+);
 
-export const valueAt = (settings: object, { part, name }: Pick<Setting, 'part' | 'name'>): unknown => {
-  const of = part === null ? settings : (settings as Readonly<Record<string, object | undefined>>)[part];
+export const valueAt = (
+  settings: object,
+  { part, name }: Pick<Setting, 'part' | 'name'>,
+): unknown => {
+  const of =
+    part === null ? settings : (settings as Readonly<Record<string, object | undefined>>)[part];
   return (of as Readonly<Record<string, unknown>> | undefined)?.[name];
 };
 

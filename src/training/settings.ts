@@ -4,7 +4,12 @@ import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../a
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { GENERAL_PROMPTS, LEAST_PROMPTS, promptsForRun, TOKENS_PER_PROMPT } from '../evaluation/forgetting.js';
+import {
+  GENERAL_PROMPTS,
+  LEAST_PROMPTS,
+  promptsForRun,
+  TOKENS_PER_PROMPT,
+} from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
 import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
@@ -29,9 +34,12 @@ export const TASK_HELP =
   'a task of `tasks list`, the path of a .js or .ts file or of data (CSV or JSON Lines, also .gz), or python:MODULE[:NAME]';
 export const SYSTEM_HELP = "before every prompt, as the system's message";
 export const EXAMPLES_HELP = 'solved examples before every prompt, in rollouts and evaluations';
-export const STOP_HELP = 'text that ends a reply, in rollouts and evaluations, and is no part of it; may be repeated';
-export const VERIFY_SECONDS_HELP = 'seconds that judging a reply to a row of data may take; default: 5';
-export const TRUNCATED_HELP = 'judge replies that were cut off as they stand; else they fail as truncated';
+export const STOP_HELP =
+  'text that ends a reply, in rollouts and evaluations, and is no part of it; may be repeated';
+export const VERIFY_SECONDS_HELP =
+  'seconds that judging a reply to a row of data may take; default: 5';
+export const TRUNCATED_HELP =
+  'judge replies that were cut off as they stand; else they fail as truncated';
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 
@@ -40,7 +48,11 @@ export type LayerMethod = (typeof LAYER_METHODS)[number];
 
 /** How the model is loaded and decodes. */
 const model = z.strictObject({
-  name: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
+  name: z
+    .string()
+    .min(1)
+    .default(EMBEDDED_MODEL)
+    .describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
   matmul: z.enum(MATMULS).default('ggml').describe(MATMUL_HELP),
   contextTokens: count(128, 2 ** 26)
@@ -55,10 +67,14 @@ const sampling = z.strictObject({
   samples: count(1, 1024).default(4).describe('samples a problem'),
   temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
   topP: z.number().gt(0).max(1).default(1).describe('nucleus of the rollouts; 1: off'),
-  maxTokens: count(1, 100_000).default(512).describe('tokens of a reply, in rollouts and evaluations'),
+  maxTokens: count(1, 100_000)
+    .default(512)
+    .describe('tokens of a reply, in rollouts and evaluations'),
   turns: count(0, 64)
     .default(0)
-    .describe('replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback'),
+    .describe(
+      'replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback',
+    ),
   system: z.string().min(1).optional().describe(SYSTEM_HELP),
   examples: count(1, 64).optional().describe(EXAMPLES_HELP),
   stop: z.array(z.string().min(1).max(200)).min(1).max(16).optional().describe(STOP_HELP),
@@ -71,7 +87,12 @@ const sampling = z.strictObject({
     .enum(['adaptive', 'uniform'])
     .default('adaptive')
     .describe('rollouts by tier: more where some but not all succeed, or the same everywhere'),
-  allocationFloor: z.number().min(0).max(1).default(0.4).describe('least part of its uniform share that a tier gets'),
+  allocationFloor: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.4)
+    .describe('least part of its uniform share that a tier gets'),
 });
 
 /** Which rollouts are kept to train on, and which of them are drawn. */
@@ -79,11 +100,24 @@ const buffer = z.strictObject({
   kind: z
     .enum(['balanced', 'classic'])
     .default('balanced')
-    .describe('balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far'),
+    .describe(
+      'balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far',
+    ),
   tierCap: count(1).default(256).describe('newest accepted rollouts that a tier keeps (balanced)'),
-  newShare: z.number().min(0).max(1).default(0.5).describe('part of the training sequences that comes from the newest rollouts (balanced)'),
-  accumulate: z.boolean().default(true).describe('replay earlier iterations; false: train on the newest rollouts only'),
-  accept: z.enum(ACCEPTANCES).default('passing').describe('what is trained on: rollouts that pass; the others are controls'),
+  newShare: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.5)
+    .describe('part of the training sequences that comes from the newest rollouts (balanced)'),
+  accumulate: z
+    .boolean()
+    .default(true)
+    .describe('replay earlier iterations; false: train on the newest rollouts only'),
+  accept: z
+    .enum(ACCEPTANCES)
+    .default('passing')
+    .describe('what is trained on: rollouts that pass; the others are controls'),
 });
 
 /** What is learned from them: the algorithm, and its own settings as it declares them. */
@@ -97,24 +131,50 @@ const algorithm = z.strictObject({
 
 /** The steps, whatever the algorithm. */
 const optimiser = z.strictObject({
-  stepsPerIteration: count(1, 100_000).default(8).describe('optimiser steps an iteration (balanced)'),
+  stepsPerIteration: count(1, 100_000)
+    .default(8)
+    .describe('optimiser steps an iteration (balanced)'),
   batchSize: count(1, 4096).default(8).describe('sequences a step'),
-  learningRate: z.number().gt(0).max(1).default(2e-4).describe('of Adam; constant after the warm-up'),
+  learningRate: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(2e-4)
+    .describe('of Adam; constant after the warm-up'),
   warmupSteps: count(0)
     .default(4)
-    .describe('first steps of the run, in which the learning rate rises in a line; the last of them takes all of it'),
-  weightDecay: z.number().min(0).max(10).default(0).describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
-  maxNorm: z.number().gt(0).max(1e6).default(1).describe('gradients of a larger norm over the whole adapter are scaled down to it'),
+    .describe(
+      'first steps of the run, in which the learning rate rises in a line; the last of them takes all of it',
+    ),
+  weightDecay: z
+    .number()
+    .min(0)
+    .max(10)
+    .default(0)
+    .describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
+  maxNorm: z
+    .number()
+    .gt(0)
+    .max(1e6)
+    .default(1)
+    .describe('gradients of a larger norm over the whole adapter are scaled down to it'),
 });
 
 /** What is trained: which layers, the adapter of each, the memory that they may take. */
 const layers = z.strictObject({
   choice: z
     .string()
-    .regex(/^(activation|gradient|last|random|all|\d+(,\d+)*)$/, `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`)
+    .regex(
+      /^(activation|gradient|last|random|all|\d+(,\d+)*)$/,
+      `expected ${LAYER_METHODS.join(', ')} or layer numbers like 20,21,22`,
+    )
     .default('last')
-    .describe('how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21'),
-  topLayers: count(1, 1000).default(8).describe('layers that activation, gradient, last and random choose'),
+    .describe(
+      'how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21',
+    ),
+  topLayers: count(1, 1000)
+    .default(8)
+    .describe('layers that activation, gradient, last and random choose'),
   targets: z
     .array(z.enum(LORA_TARGETS))
     .min(1)
@@ -133,9 +193,16 @@ const layers = z.strictObject({
 
 /** Held-out problems, and what their verdicts decide. */
 const evaluation = z.strictObject({
-  devSize: count(1, 20).default(5).describe('problems of each tier in the evaluation after each iteration'),
-  testSize: count(1, 100).default(25).describe('problems of each tier in the evaluation before and after the run'),
-  gate: z.boolean().default(true).describe('go back to the best adapter after a significant drop on the dev problems'),
+  devSize: count(1, 20)
+    .default(5)
+    .describe('problems of each tier in the evaluation after each iteration'),
+  testSize: count(1, 100)
+    .default(25)
+    .describe('problems of each tier in the evaluation before and after the run'),
+  gate: z
+    .boolean()
+    .default(true)
+    .describe('go back to the best adapter after a significant drop on the dev problems'),
   forgetting: count(0, GENERAL_PROMPTS)
     .optional()
     .describe(
@@ -155,8 +222,15 @@ const evaluation = z.strictObject({
   constrained: z
     .boolean()
     .default(false)
-    .describe("evaluate the test problems under the task's grammar of answers too, before and after: twice the time of both"),
-  gateLevel: z.number().gt(0).lt(1).default(0.05).describe('level of that test (exact, paired, of the mean over tiers)'),
+    .describe(
+      "evaluate the test problems under the task's grammar of answers too, before and after: twice the time of both",
+    ),
+  gateLevel: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.05)
+    .describe('level of that test (exact, paired, of the mean over tiers)'),
 });
 
 /** Who answers the rules. */
@@ -164,12 +238,16 @@ const monitor = z.strictObject({
   patience: count(1, 1000)
     .default(PROFILE_PATIENCE.downloaded)
     .describe('evaluations that speak against a gain after which the run stops (rule R3)'),
-  policy: z.enum(['scripted', 'observe']).default('scripted').describe("carry out the playbook's remedies, or log only"),
+  policy: z
+    .enum(['scripted', 'observe'])
+    .default('scripted')
+    .describe("carry out the playbook's remedies, or log only"),
 });
 
 /**
- * By part, what concerns no part beside them. Each description is a flag's help (src/cli/setting-flags.ts). Defaults are those for
- * downloaded models; `PROFILES` says what the embedded one has instead.
+ * By part, what concerns no part beside them. Each description is a flag's help
+ * (src/cli/setting-flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
+ * embedded one has instead.
  */
 export const runSettings = z.strictObject({
   task: z.string().min(1).default('scheduling').describe(TASK_HELP),
@@ -178,7 +256,9 @@ export const runSettings = z.strictObject({
     .string()
     .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
     .optional()
-    .describe('of rows of data: the answer is what stands between <tag> and </tag>, and prompts say so; default: the whole reply'),
+    .describe(
+      'of rows of data: the answer is what stands between <tag> and </tag>, and prompts say so; default: the whole reply',
+    ),
   verifySeconds: z.number().gt(0).max(3600).optional().describe(VERIFY_SECONDS_HELP),
   profile: z
     .enum(['auto', 'embedded', 'small', 'downloaded'])
@@ -191,7 +271,12 @@ export const runSettings = z.strictObject({
     .default('42')
     .describe('64-bit seed of every draw'),
   iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
-  maxMinutes: z.number().gt(0).max(100_000).optional().describe('begin no further iteration after so many minutes'),
+  maxMinutes: z
+    .number()
+    .gt(0)
+    .max(100_000)
+    .optional()
+    .describe('begin no further iteration after so many minutes'),
   signer: z
     .enum(['witness', 'single-process'])
     .default('witness')
@@ -208,60 +293,74 @@ export const runSettings = z.strictObject({
 
 export type RunSettings = z.output<typeof runSettings>;
 /** As a caller writes them; a seed may be a number or a bigint too. */
-export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & { readonly seed?: Seed | undefined };
-
-/**
- * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes thousands. Patience is the same in `small`
- * and `downloaded`: PROFILE_PATIENCE has two.
- */
-export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> = {
-  downloaded: {},
-  /**
-   * Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a gigabyte, and a third of the trainer's memory.
-   * Chosen on rollouts and dev problems of `extract` and `sql` (docs/log.md).
-   */
-  small: {
-    model: {
-      matmul: 'auto', // our own kernels take 12 s of processor where ggml's take 32, for 50 short replies of SmolLM2 in Q4_1 without AMX
-      contextTokens: 8192,
-      maxSequences: 8, // each sample has keys and values of its own, 18 MB for 768 tokens
-    },
-    sampling: {
-      rollouts: 640,
-      temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (docs/log.md)
-      samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
-      maxTokens: 192,
-      style: 'plain', // reasoning of so small a model is no help to it, and tokens
-      allocationFloor: 0.3, // most tiers are beyond it at first; how much is a guess
-    },
-    buffer: { tierCap: 512 },
-    optimiser: { stepsPerIteration: 12, batchSize: 16, learningRate: 7e-4, warmupSteps: 4 },
-    // the harder tiers of `extract` came on faster than with the last 8 of 30 layers, in one run of each (docs/log.md)
-    layers: { choice: 'all', rank: 8, trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
-    // two runs of five lost 0.054; at 0.85 of its strength an adapter loses three quarters as much, and a point of accuracy (docs/log.md)
-    evaluation: { maxForgetting: 0.05 },
-  },
-  embedded: {
-    model: {
-      threads: 1, // two threads spend their time waiting for each other on so small a model (docs/log.md)
-      contextTokens: 8192,
-      maxSequences: 8,
-    },
-    sampling: {
-      rollouts: 448,
-      samples: 8,
-      maxTokens: 320, // enough for the longest trace of ten jobs
-    },
-    buffer: { tierCap: 1000 },
-    optimiser: { stepsPerIteration: 25, batchSize: 16, learningRate: 1e-3, warmupSteps: 10 },
-    layers: { topLayers: 3, boundaryMemory: 64_000_000 },
-    evaluation: { devSize: 10, testSize: 100 },
-    monitor: { patience: PROFILE_PATIENCE.embedded },
-  },
+export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & {
+  readonly seed?: Seed | undefined;
 };
 
-/** Of rows of data, whatever the model: few are held out, and all of those are asked, as `eval` does. A tier that has fewer asks fewer. */
-export const DATA_DEFAULTS: RunSettingsInput = { evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test } };
+/**
+ * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes
+ * thousands. Patience is the same in `small` and `downloaded`: PROFILE_PATIENCE has two.
+ */
+export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> =
+  {
+    downloaded: {},
+    /**
+     * Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a
+     * gigabyte, and a third of the trainer's memory. Chosen on rollouts and dev problems of
+     * `extract` and `sql` (docs/log.md).
+     */
+    small: {
+      model: {
+        // our own kernels take 12 s of processor where ggml's take 32, for 50 short replies of
+        // SmolLM2 in Q4_1 without AMX
+        matmul: 'auto',
+        contextTokens: 8192,
+        maxSequences: 8, // each sample has keys and values of its own, 18 MB for 768 tokens
+      },
+      sampling: {
+        rollouts: 640,
+        temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (docs/log.md)
+        samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
+        maxTokens: 192,
+        style: 'plain', // reasoning of so small a model is no help to it, and tokens
+        allocationFloor: 0.3, // most tiers are beyond it at first; how much is a guess
+      },
+      buffer: { tierCap: 512 },
+      optimiser: { stepsPerIteration: 12, batchSize: 16, learningRate: 7e-4, warmupSteps: 4 },
+      // the harder tiers of `extract` came on faster than with the last 8 of 30 layers, in one run
+      // of each (docs/log.md)
+      layers: { choice: 'all', rank: 8, trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
+      // two runs of five lost 0.054; at 0.85 of its strength an adapter loses three quarters as
+      // much, and a point of accuracy (docs/log.md)
+      evaluation: { maxForgetting: 0.05 },
+    },
+    embedded: {
+      model: {
+        // two threads spend their time waiting for each other on so small a model (docs/log.md)
+        threads: 1,
+        contextTokens: 8192,
+        maxSequences: 8,
+      },
+      sampling: {
+        rollouts: 448,
+        samples: 8,
+        maxTokens: 320, // enough for the longest trace of ten jobs
+      },
+      buffer: { tierCap: 1000 },
+      optimiser: { stepsPerIteration: 25, batchSize: 16, learningRate: 1e-3, warmupSteps: 10 },
+      layers: { topLayers: 3, boundaryMemory: 64_000_000 },
+      evaluation: { devSize: 10, testSize: 100 },
+      monitor: { patience: PROFILE_PATIENCE.embedded },
+    },
+  };
+
+/**
+ * Of rows of data, whatever the model: few are held out, and all of those are asked, as `eval`
+ * does. A tier that has fewer asks fewer.
+ */
+export const DATA_DEFAULTS: RunSettingsInput = {
+  evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test },
+};
 
 const complain = (problems: readonly string[]): never => {
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));
@@ -272,7 +371,9 @@ const isPart = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 /** A seed in the form in which settings have it. */
 const inDigits = (value: unknown): unknown =>
-  typeof value === 'bigint' || (typeof value === 'number' && Number.isSafeInteger(value)) ? String(value) : value;
+  typeof value === 'bigint' || (typeof value === 'number' && Number.isSafeInteger(value))
+    ? String(value)
+    : value;
 
 /** Settings one over the other, member by member of each part; what is undefined is not stated. */
 export function mergeSettings(...all: readonly RunSettingsInput[]): RunSettingsInput {
@@ -297,7 +398,10 @@ export const statedPaths = (given: RunSettingsInput): string[] =>
 
 const memberAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
   path.reduce(
-    (of, key) => (typeof of === 'object' && of !== null ? (of as Readonly<Record<PropertyKey, unknown>>)[key] : undefined),
+    (of, key) =>
+      typeof of === 'object' && of !== null
+        ? (of as Readonly<Record<PropertyKey, unknown>>)[key]
+        : undefined,
     value,
   );
 
@@ -309,29 +413,43 @@ function meantValue(issue: z.core.$ZodIssue, given: unknown): string {
   return issue.path.join('.') === 'layers.choice' ? didYouMean(typed, LAYER_METHODS) : '';
 }
 
-/** What is wrong, by path, with what was given; a name that stands in another place is told where. */
+/**
+ * What is wrong, by path, with what was given; a name that stands in another place is told where.
+ */
 function complaints({ issues }: z.ZodError, given: unknown): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.');
-    if (issue.code !== 'unrecognized_keys') return [`${at || 'settings'}: ${issue.message}${meantValue(issue, given)}`];
+    if (issue.code !== 'unrecognized_keys')
+      return [`${at || 'settings'}: ${issue.message}${meantValue(issue, given)}`];
     return issue.keys.map((key) => {
       const path = at === '' ? key : `${at}.${key}`;
       const meant = Object.entries(runSettings.shape).flatMap(([part, field]) =>
-        field instanceof z.ZodPrefault && Object.hasOwn(field.unwrap().shape, key) ? [`${part}.${key}`] : [],
+        field instanceof z.ZodPrefault && Object.hasOwn(field.unwrap().shape, key)
+          ? [`${part}.${key}`]
+          : [],
       );
-      const part = at === '' ? runSettings : runSettings.shape[at as keyof typeof runSettings.shape];
-      const known = part instanceof z.ZodPrefault ? part.unwrap().shape : part instanceof z.ZodObject ? part.shape : {};
-      const instead = meant.length === 0 ? didYouMean(key, Object.keys(known)) : `, it is ${meant.join(' or ')}`;
+      const part =
+        at === '' ? runSettings : runSettings.shape[at as keyof typeof runSettings.shape];
+      const known =
+        part instanceof z.ZodPrefault
+          ? part.unwrap().shape
+          : part instanceof z.ZodObject
+            ? part.shape
+            : {};
+      const instead =
+        meant.length === 0 ? didYouMean(key, Object.keys(known)) : `, it is ${meant.join(' or ')}`;
       return `${path}: there is no such setting${instead}`;
     });
   });
 }
 
 /**
- * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads` stays 0 where the machine
- * decides; the run writes the number it found into its manifest. How many parameters a file has is not asked here: without a profile by
- * name any but the embedded model is a downloaded one (`withProfile` of profile.ts looks).
- * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or contradict each other
+ * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads`
+ * stays 0 where the machine decides; the run writes the number it found into its manifest. How many
+ * parameters a file has is not asked here: without a profile by name any but the embedded model is
+ * a downloaded one (`withProfile` of profile.ts looks).
+ * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or
+ *   contradict each other
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {
   const merged = isPart(given) ? mergeSettings(given) : given;
@@ -342,9 +460,12 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   const own = algorithmOf(parsed.data).defaults?.(mergeSettings(given).algorithm ?? {}) ?? {};
   // a number of top layers asks for these, where the profile would train all
   const { choice, topLayers } = given.layers ?? {};
-  const top: RunSettingsInput = topLayers !== undefined && choice === undefined ? { layers: { choice: 'last' } } : {};
+  const top: RunSettingsInput =
+    topLayers !== undefined && choice === undefined ? { layers: { choice: 'last' } } : {};
   const rows = isDataFile(parsed.data.task) ? DATA_DEFAULTS : {};
-  const settings = runSettings.parse(mergeSettings(PROFILES[profile], rows, { algorithm: own }, top, given, { profile }));
+  const settings = runSettings.parse(
+    mergeSettings(PROFILES[profile], rows, { algorithm: own }, top, given, { profile }),
+  );
   const contradictions = contradictionsOf(settings, statedPaths(given));
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }
@@ -352,20 +473,28 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
 /** Whether they are whole, as resolveSettings gives them. */
 export function isResolved(given: RunSettingsInput): given is RunSettings {
   const { success, data } = runSettings.safeParse(given);
-  return success && data.profile !== 'auto' && canonicalJson(data as unknown as Json) === canonicalJson(given as unknown as Json);
+  return (
+    success &&
+    data.profile !== 'auto' &&
+    canonicalJson(data as unknown as Json) === canonicalJson(given as unknown as Json)
+  );
 }
 
 /** Whether steps draw accepted rollouts from the replay buffer. */
-export const replaysRollouts = (settings: RunSettings): boolean => algorithmOf(settings).replays === true;
+export const replaysRollouts = (settings: RunSettings): boolean =>
+  algorithmOf(settings).replays === true;
 
 /** By number, or all of them: none is left to be chosen. */
-export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean => /^\d|^all$/.test(choice);
+export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean =>
+  /^\d|^all$/.test(choice);
 
 function contradictionsOf(settings: RunSettings, stated: readonly string[]): string[] {
   const { algorithm: of, sampling: drawn, buffer: kept, layers: trained } = settings;
   const found: string[] = [];
   if (drawn.rollouts < drawn.samples)
-    found.push(`sampling.rollouts: ${drawn.rollouts} are fewer than the ${drawn.samples} samples of one problem`);
+    found.push(
+      `sampling.rollouts: ${drawn.rollouts} are fewer than the ${drawn.samples} samples of one problem`,
+    );
   const chosen = algorithmOf(settings);
   found.push(...chosen.contradictions(settings));
   for (const other of ALGORITHMS) {
@@ -373,15 +502,22 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
       .filter((field) => !(field in chosen.settings.shape))
       .map((field) => `algorithm.${field}`)
       .filter((path) => stated.includes(path));
-    found.push(...strange.map((path) => `${path}: belongs to ${other.id}, and the algorithm is ${of.id}`));
+    found.push(
+      ...strange.map((path) => `${path}: belongs to ${other.id}, and the algorithm is ${of.id}`),
+    );
   }
   if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))
     found.push('optimiser.stepsPerIteration: the classic buffer makes one pass over everything');
-  if (kept.kind === 'classic' && !kept.accumulate) found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
+  if (kept.kind === 'classic' && !kept.accumulate)
+    found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
   if (layersAreNamed(settings) && stated.includes('layers.topLayers'))
-    found.push(`layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
+    found.push(
+      `layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`,
+    );
   if (settings.evaluation.forgetting === 0 && stated.includes('evaluation.maxForgetting'))
-    found.push('evaluation.maxForgetting: with evaluation.forgetting 0 what is forgotten is not measured');
+    found.push(
+      'evaluation.maxForgetting: with evaluation.forgetting 0 what is forgotten is not measured',
+    );
   return found;
 }
 
@@ -397,13 +533,19 @@ export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
 });
 
 /** Of the rollouts of all iterations, at most. */
-const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSettings): number => iterations * rollouts * maxTokens;
+const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSettings): number =>
+  iterations * rollouts * maxTokens;
 
-/** With the threads, kernels and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
+/**
+ * With the threads, kernels and turns that model and task have, and the measure of forgetting that
+ * the model's vocabulary allows.
+ */
 export const inUse = (
   settings: RunSettings,
   opened: {
-    readonly model: { readonly info: Pick<NativeModelInfo, 'threads' | 'matmul' | 'vocabularySize'> };
+    readonly model: {
+      readonly info: Pick<NativeModelInfo, 'threads' | 'matmul' | 'vocabularySize'>;
+    };
     readonly task: { readonly turns: number };
   },
 ): RunSettings => ({
@@ -412,9 +554,15 @@ export const inUse = (
     ...settings.evaluation,
     forgetting:
       settings.evaluation.forgetting ??
-      (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY ? 0 : promptsForRun(rolloutTokens(settings))),
+      (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY
+        ? 0
+        : promptsForRun(rolloutTokens(settings))),
   },
-  model: { ...settings.model, threads: opened.model.info.threads, matmul: opened.model.info.matmul },
+  model: {
+    ...settings.model,
+    threads: opened.model.info.threads,
+    matmul: opened.model.info.matmul,
+  },
   sampling: { ...settings.sampling, turns: opened.task.turns },
 });
 

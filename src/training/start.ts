@@ -11,7 +11,13 @@ import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { RunSettings } from './settings.js';
 import type { TeacherModel } from './teacher.js';
 
-const identity = ({ origin, file, perTier, problems, sha256 }: EvaluationSet): EvaluationSetIdentity => ({
+const identity = ({
+  origin,
+  file,
+  perTier,
+  problems,
+  sha256,
+}: EvaluationSet): EvaluationSetIdentity => ({
   origin,
   file,
   perTier,
@@ -32,15 +38,33 @@ export interface StartOptions {
   readonly policy: Pick<LoraPolicy, 'name'>;
 }
 
-export async function runStart({ settings, model, teacher = null, task, dev, test, rules, policy }: StartOptions): Promise<RunStart> {
+export async function runStart({
+  settings,
+  model,
+  teacher = null,
+  task,
+  dev,
+  test,
+  rules,
+  policy,
+}: StartOptions): Promise<RunStart> {
   const { style, maxTokens } = settings.sampling;
   const { maxSequences, threads } = settings.model;
   const name = path.basename(settings.model.name); // no folder of this machine
   return {
     code: await codeVersion(),
     machine: machineClass(),
-    model: { sha256: await model.hash(), name, architecture: model.info.architecture, quantisation: model.info.quantisation },
-    task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
+    model: {
+      sha256: await model.hash(),
+      name,
+      architecture: model.info.architecture,
+      quantisation: model.info.quantisation,
+    },
+    task: {
+      id: task.id,
+      version: task.version,
+      file: task.source.kind === 'file' ? task.source.sha256 : null,
+    },
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: {
       style,
@@ -51,7 +75,12 @@ export async function runStart({ settings, model, teacher = null, task, dev, tes
       matmul: model.info.matmul,
       rendererId: model.rendererId,
     },
-    schedule: { schedule: 'constant', warmupSteps: settings.optimiser.warmupSteps, totalSteps: 0, finalFactor: 0 },
+    schedule: {
+      schedule: 'constant',
+      warmupSteps: settings.optimiser.warmupSteps,
+      totalSteps: 0,
+      finalFactor: 0,
+    },
     rules,
     policy: policy.name,
     settings: asJson({
@@ -66,7 +95,10 @@ export async function runStart({ settings, model, teacher = null, task, dev, tes
 }
 
 /** The teacher is named as the model is, without a folder of this machine, and by its content. */
-const taughtBy = async (algorithm: RunSettings['algorithm'], teacher: Pick<TeacherModel, 'hash'>): Promise<object> => ({
+const taughtBy = async (
+  algorithm: RunSettings['algorithm'],
+  teacher: Pick<TeacherModel, 'hash'>,
+): Promise<object> => ({
   ...algorithm,
   teacher: path.basename(algorithm.teacher!),
   teacherSha256: await teacher.hash(),

@@ -1,4 +1,7 @@
-/** The teacher of a distillation: a second model in this process, asked as the run asks, and held against the student before it teaches. */
+/**
+ * The teacher of a distillation: a second model in this process, asked as the run asks, and held
+ * against the student before it teaches.
+ */
 import type { Teacher } from '../algorithms/algorithm.js';
 import type { KeyedRollout } from '../algorithms/sequences.js';
 import { localBackend } from '../backends/local.js';
@@ -22,7 +25,9 @@ const WHERE = 'algorithm.teacher';
 /** Token ids mean the same to both, one by one. @throws IsoproError INVALID_ARGUMENT */
 function requireSameTokens(teacher: Model, student: Model): void {
   for (let id = 0; id < student.info.vocabularySize; id++) {
-    const [theirs, own] = [teacher, student].map((model) => model.detokenize([id], { withControl: true }));
+    const [theirs, own] = [teacher, student].map((model) =>
+      model.detokenize([id], { withControl: true }),
+    );
     if (theirs !== own)
       throw new IsoproError(
         'INVALID_ARGUMENT',
@@ -49,11 +54,17 @@ export class TeacherModel implements Teacher {
   }
 
   /**
-   * Null where the algorithm has none. Vocabularies are compared by size before the model is loaded, and then token by token. A teacher
-   * that is the student's own file, asked otherwise, is not loaded again.
+   * Null where the algorithm has none. Vocabularies are compared by size before the model is
+   * loaded, and then token by token. A teacher that is the student's own file, asked otherwise, is
+   * not loaded again.
    * @throws IsoproError INVALID_ARGUMENT, and as loadModel
    */
-  static async open(settings: RunSettings, student: Model, task: OpenTask, signal?: AbortSignal): Promise<TeacherModel | null> {
+  static async open(
+    settings: RunSettings,
+    student: Model,
+    task: OpenTask,
+    signal?: AbortSignal,
+  ): Promise<TeacherModel | null> {
     const { teacher: name, teacherExamples: examples } = settings.algorithm;
     if (name === undefined) return null; // a setting of no other algorithm is accepted with it
     const cancelling = signal === undefined ? {} : { signal };
@@ -67,7 +78,12 @@ export class TeacherModel implements Teacher {
         'INVALID_ARGUMENT',
         `${WHERE}: the teacher has ${vocabularySize} tokens and the student ${student.info.vocabularySize}: they cannot be compared`,
       );
-    const model = await loadModel(path, { threads: student.info.threads, fixedThreads: true, contextTokens, ...cancelling });
+    const model = await loadModel(path, {
+      threads: student.info.threads,
+      fixedThreads: true,
+      contextTokens,
+      ...cancelling,
+    });
     try {
       requireSameTokens(model, student);
       return new TeacherModel(model, true, settings, asked);
@@ -82,23 +98,37 @@ export class TeacherModel implements Teacher {
   }
 
   /**
-   * The teacher answers the dev problems too; one that is hardly better than the student has nothing to teach. Its answers are logged.
+   * The teacher answers the dev problems too; one that is hardly better than the student has
+   * nothing to teach. Its answers are logged.
    * @param student mean of its greedy answers to the same problems
    * @throws IsoproError TEACHER_NO_BETTER, and as evaluateGreedy
    */
   async requireHeadroom(
-    { dev, log, signal }: { readonly dev: EvaluationSet; readonly log: Pick<RunLog, 'append'>; readonly signal?: AbortSignal },
+    {
+      dev,
+      log,
+      signal,
+    }: {
+      readonly dev: EvaluationSet;
+      readonly log: Pick<RunLog, 'append'>;
+      readonly signal?: AbortSignal;
+    },
     student: number | null,
   ): Promise<void> {
     const { sampling, model, algorithm } = this.#settings;
     const { style, maxTokens } = sampling;
-    const { outcomes, summary } = await evaluateGreedy(localBackend(this.#model), this.#task, dev.problems, {
-      adapter: null,
-      style,
-      maxTokens,
-      maxSequences: model.maxSequences,
-      ...(signal === undefined ? {} : { signal }),
-    });
+    const { outcomes, summary } = await evaluateGreedy(
+      localBackend(this.#model),
+      this.#task,
+      dev.problems,
+      {
+        adapter: null,
+        style,
+        maxTokens,
+        maxSequences: model.maxSequences,
+        ...(signal === undefined ? {} : { signal }),
+      },
+    );
     await this.#model.releaseContext();
     log.append([
       teacherRecord({
@@ -122,7 +152,8 @@ export class TeacherModel implements Teacher {
   ): Promise<Float32Array[]> {
     const { sampling, layers } = this.#settings;
     this.#scorer ??= await createTrainer(this.#model, {
-      lora: { targets: ['q'], layers: { top: 1 }, rank: 1 }, // never trained: what is asked of it is the base model
+      // never trained: what is asked of it is the base model
+      lora: { targets: ['q'], layers: { top: 1 }, rank: 1 },
       threads: this.#model.info.threads,
       memoryBytes: layers.trainerMemory,
     });

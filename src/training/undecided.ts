@@ -1,4 +1,7 @@
-/** A verifier that decides nothing of what it is given teaches nothing, and a run with it would only look like one that failed. */
+/**
+ * A verifier that decides nothing of what it is given teaches nothing, and a run with it would only
+ * look like one that failed.
+ */
 import { IsoproError } from '../errors.js';
 import { commonestReason, FIRST_VERDICTS } from '../evaluation/first-verdicts.js';
 import { MAX_NONE_FRACTION } from '../statistics/index.js';
@@ -11,10 +14,14 @@ import type { OpenTask } from '../tasks/task.js';
  */
 export function refuseUndecided({ id }: Pick<OpenTask, 'id'>, replies: readonly Reason[]): void {
   const undecided = replies.filter(({ kind }) => kind === 'none');
-  const decided = replies.some(({ kind, formed }) => kind === 'pass' || (kind === 'fail' && formed === true));
+  const decided = replies.some(
+    ({ kind, formed }) => kind === 'pass' || (kind === 'fail' && formed === true),
+  );
   const first = replies.slice(0, FIRST_VERDICTS);
   const begun = first.length === FIRST_VERDICTS && first.every(({ kind }) => kind === 'none');
-  const few = undecided.length < replies.length && undecided.length <= Math.max(1, MAX_NONE_FRACTION * replies.length);
+  const few =
+    undecided.length < replies.length &&
+    undecided.length <= Math.max(1, MAX_NONE_FRACTION * replies.length);
   if (!begun && (decided || undecided.length === 0 || few)) return;
   const others = replies.length - undecided.length;
   throw new IsoproError(

@@ -11,4 +11,8 @@ interface Asked {
 
 /** Null where examples are asked for; the embedded model has been taught one prompt. */
 export const unshownExamples = ({ model, task, sampling }: Asked): Unshown | null =>
-  sampling.examples !== undefined || model.name === EMBEDDED_MODEL ? null : isDataFile(task) ? 'rows' : 'problems';
+  sampling.examples !== undefined || model.name === EMBEDDED_MODEL
+    ? null
+    : isDataFile(task)
+      ? 'rows'
+      : 'problems';

@@ -4,10 +4,15 @@ import { IsoproError } from '../errors.js';
 import type { Message, Policy } from './policy.js';
 
 const has = (what: string): never => {
-  throw new IsoproError('BACKEND_INCAPABLE', `a person has no ${what}`, { remedy: 'Let a model read the beliefs of what a person wrote.' });
+  throw new IsoproError('BACKEND_INCAPABLE', `a person has no ${what}`, {
+    remedy: 'Let a model read the beliefs of what a person wrote.',
+  });
 };
 
-/** @param ask shows the messages and resolves to what the person writes; what it throws ends the run, which can be gone on with */
+/**
+ * @param ask shows the messages and resolves to what the person writes; what it throws ends the
+ *   run, which can be gone on with
+ */
 export function humanPolicy(
   ask: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>,
 ): Policy & { readonly identity: { readonly kind: 'human' } } {
@@ -15,7 +20,11 @@ export function humanPolicy(
     id: hash('sha256', 'human'),
     identity: { kind: 'human' },
     capabilities: { logprobs: false },
-    infer: async (messages, { signal } = {}) => ({ text: await ask(messages, signal), tokenIds: [], finish: 'stop' }),
+    infer: async (messages, { signal } = {}) => ({
+      text: await ask(messages, signal),
+      tokenIds: [],
+      finish: 'stop',
+    }),
     promptIds: () => has('tokens'),
     textIds: () => has('tokens'),
     score: async () => has('log-probabilities'),

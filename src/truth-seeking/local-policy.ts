@@ -5,7 +5,14 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
-import { asBranch, type InferOptions, type InferRequest, type Policy, type Reply, type Target } from './policy.js';
+import {
+  asBranch,
+  type InferOptions,
+  type InferRequest,
+  type Policy,
+  type Reply,
+  type Target,
+} from './policy.js';
 
 /** All that the answers of a local policy follow from. */
 export interface LocalIdentity {
@@ -17,7 +24,9 @@ export interface LocalIdentity {
   readonly adapterScale: number;
   readonly renderer: string;
   readonly kvType: string;
-  /** Whose kernels multiply, where those are not llama.cpp's: the last bits of a belief are others. */
+  /**
+   * Whose kernels multiply, where those are not llama.cpp's: the last bits of a belief are others.
+   */
   readonly matmul?: 'own';
   readonly threads: number;
   readonly seed: string;
@@ -31,7 +40,10 @@ export interface LocalPolicyOptions {
   readonly seed?: bigint;
 }
 
-/** Which scoring a model does now: the adapter is the model's own while it scores, so that two policies of one model take turns. */
+/**
+ * Which scoring a model does now: the adapter is the model's own while it scores, so that two
+ * policies of one model take turns.
+ */
 const turns = new WeakMap<Model, Promise<unknown>>();
 
 function inTurn<T>(model: Model, work: () => Promise<T>): Promise<T> {
@@ -43,7 +55,10 @@ function inTurn<T>(model: Model, work: () => Promise<T>): Promise<T> {
   return turn;
 }
 
-/** `score` says of the first token of a continuation what `generate` said of it; that a branch cannot be asked for. */
+/**
+ * `score` says of the first token of a continuation what `generate` said of it; that a branch
+ * cannot be asked for.
+ */
 async function scoresOf(
   model: Model,
   prefix: TokenIds,
@@ -56,7 +71,10 @@ async function scoresOf(
   return (await model.scoreBranches(prefix, branches, options)).logProbabilities;
 }
 
-/** Prompts that begin alike stand beside each other: `generate` evaluates once what one has in common with the next. */
+/**
+ * Prompts that begin alike stand beside each other: `generate` evaluates once what one has in
+ * common with the next.
+ */
 function compareIds(a: TokenIds, b: TokenIds): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
@@ -64,7 +82,8 @@ function compareIds(a: TokenIds, b: TokenIds): number {
 }
 
 /**
- * Policies may share a model, with different adapters; nobody else sets the model's own adapter meanwhile.
+ * Policies may share a model, with different adapters; nobody else sets the model's own adapter
+ * meanwhile.
  * @throws IsoproError FILE_UNREADABLE where the model's file cannot be hashed
  */
 export async function localPolicy(
@@ -82,10 +101,15 @@ export async function localPolicy(
     threads: model.info.threads,
     seed: seed.toString(),
   };
-  const inferMany = async (requests: readonly InferRequest[], options: InferOptions = {}): Promise<Reply[]> => {
+  const inferMany = async (
+    requests: readonly InferRequest[],
+    options: InferOptions = {},
+  ): Promise<Reply[]> => {
     const { maxTokens = 256, temperature = 0.25, grammar, signal } = options;
     const rendered = requests.map(({ messages }) => model.renderChat(messages).tokenIds);
-    const order = [...requests.keys()].sort((a, b) => compareIds(rendered[a]!, rendered[b]!) || a - b);
+    const order = [...requests.keys()].sort(
+      (a, b) => compareIds(rendered[a]!, rendered[b]!) || a - b,
+    );
     const rollouts = model.generate({
       prompts: order.map((i) => ({ tokenIds: rendered[i]!, seeds: [requests[i]!.seed] })),
       samples: 1,
@@ -99,21 +123,25 @@ export async function localPolicy(
     const replies: Reply[] = [];
     for await (const { promptIndex, text, tokenIds, finish } of rollouts)
       if (finish !== 'aborted') replies[order[promptIndex]!] = { text, tokenIds, finish };
-    if (requests.some((_, i) => replies[i] === undefined)) throw new IsoproError('ABORTED', 'the reply was cancelled');
+    if (requests.some((_, i) => replies[i] === undefined))
+      throw new IsoproError('ABORTED', 'the reply was cancelled');
     return replies;
   };
   return {
     id: hash('sha256', canonicalJson({ ...identity })),
     identity,
     capabilities: { logprobs: true },
-    infer: async (messages, options = {}) => (await inferMany([{ messages, seed: options.seed ?? seed }], options))[0]!,
+    infer: async (messages, options = {}) =>
+      (await inferMany([{ messages, seed: options.seed ?? seed }], options))[0]!,
     inferMany,
     promptIds: (messages) => model.renderChat(messages).tokenIds,
     textIds: (text) => model.tokenize(text),
     score: (prefix, targets, options = {}) =>
       inTurn(model, async () => {
         await model.setAdapter(adapter, adapterScale);
-        return (await scoresOf(model, prefix, targets, options)).map((each) => Float64Array.from(each));
+        return (await scoresOf(model, prefix, targets, options)).map((each) =>
+          Float64Array.from(each),
+        );
       }),
   };
 }

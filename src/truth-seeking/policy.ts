@@ -1,6 +1,7 @@
 /**
- * Who reasons: what the truth-seeking layer asks of a policy, and nothing of how it answers. Where a policy cannot do what it is asked it
- * throws an IsoproError; a number always is one that it holds.
+ * Who reasons: what the truth-seeking layer asks of a policy, and nothing of how it answers. Where
+ * a policy cannot do what it is asked it throws an IsoproError; a number always is one that it
+ * holds.
  */
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
@@ -18,7 +19,10 @@ export interface InferOptions {
   readonly maxTokens?: number;
   /** 0 takes the most likely token. Default 0.25, as in the reference (section 2.4). */
   readonly temperature?: number;
-  /** GBNF that a local model's reply is bound to; whoever cannot be bound answers freely, and is read as strictly. */
+  /**
+   * GBNF that a local model's reply is bound to; whoever cannot be bound answers freely, and is
+   * read as strictly.
+   */
   readonly grammar?: string;
   readonly signal?: AbortSignal;
 }
@@ -58,23 +62,43 @@ export interface Policy {
   readonly capabilities: Readonly<Record<Capability, boolean>>;
   /** @throws IsoproError of the engine, CONTEXT_OVERFLOW among them */
   infer(messages: readonly Message[], options?: InferOptions): Promise<Reply>;
-  /** As `infer` for each, in order; one that cannot be answered ends all. Absent where there is nothing to be gained. */
-  inferMany?(requests: readonly InferRequest[], options?: Omit<InferOptions, 'seed'>): Promise<Reply[]>;
-  /** What `infer` reads for these messages, up to the first token of its reply. @throws IsoproError TEMPLATE_INVALID */
+  /**
+   * As `infer` for each, in order; one that cannot be answered ends all. Absent where there is
+   * nothing to be gained.
+   */
+  inferMany?(
+    requests: readonly InferRequest[],
+    options?: Omit<InferOptions, 'seed'>,
+  ): Promise<Reply[]>;
+  /**
+   * What `infer` reads for these messages, up to the first token of its reply.
+   * @throws IsoproError TEMPLATE_INVALID
+   */
   promptIds(messages: readonly Message[]): TokenIds;
   /** Token ids of a text inside a reply: no control token is recognised. */
   textIds(text: string): TokenIds;
   /**
-   * Natural log-probability of each token of each target after the prefix, or of those of a branch from `from` on after what stands before
-   * it, at temperature 1; -Infinity for what the policy never says. One call for all that is asked of one text costs that text once.
-   * @throws IsoproError BACKEND_INCAPABLE where `capabilities.logprobs` is false; of the engine, CONTEXT_OVERFLOW among them
+   * Natural log-probability of each token of each target after the prefix, or of those of a branch
+   * from `from` on after what stands before it, at temperature 1; -Infinity for what the policy
+   * never says. One call for all that is asked of one text costs that text once.
+   * @throws IsoproError BACKEND_INCAPABLE where `capabilities.logprobs` is false; of the engine,
+   *   CONTEXT_OVERFLOW among them
    */
-  score(prefix: TokenIds, targets: readonly Target[], options?: { readonly signal?: AbortSignal }): Promise<Float64Array[]>;
+  score(
+    prefix: TokenIds,
+    targets: readonly Target[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<Float64Array[]>;
 }
 
 /** @throws IsoproError BACKEND_INCAPABLE */
-export function requireCapability(policy: Pick<Policy, 'id' | 'capabilities'>, capability: Capability): void {
+export function requireCapability(
+  policy: Pick<Policy, 'id' | 'capabilities'>,
+  capability: Capability,
+): void {
   if (policy.capabilities[capability]) return;
   const message = `policy ${policy.id.slice(0, 12)} has no ${capability}`;
-  throw new IsoproError('BACKEND_INCAPABLE', message, { remedy: 'Use a policy that has it; one of a local model has log-probabilities.' });
+  throw new IsoproError('BACKEND_INCAPABLE', message, {
+    remedy: 'Use a policy that has it; one of a local model has log-probabilities.',
+  });
 }

@@ -1,4 +1,6 @@
-/** What a problem holds beside its kind and id, as records of a run and files of a domain have it. */
+/**
+ * What a problem holds beside its kind and id, as records of a run and files of a domain have it.
+ */
 import { z } from 'zod';
 import type { Json } from '../canonical-json.js';
 import { dictionaryOf } from '../dictionary-form.js';

@@ -15,9 +15,13 @@ export interface BinaryProblem {
   readonly options: readonly [string, string];
   /** Null where nobody knows. */
   readonly correctOption: Option | null;
-  /** The option that the user of a question says to believe in; what is right stays `correctOption`. */
+  /**
+   * The option that the user of a question says to believe in; what is right stays `correctOption`.
+   */
   readonly userOption?: Option;
-  /** Of problems that belong together: a statement and its negation, a question in several framings. */
+  /**
+   * Of problems that belong together: a statement and its negation, a question in several framings.
+   */
   readonly group?: string;
   readonly about?: Readonly<Record<string, Json>>;
 }
@@ -33,28 +37,41 @@ export interface OpenProblem {
 
 export type Problem = BinaryProblem | OpenProblem;
 
-/** What is asked, with the id that follows from it. @throws IsoproError PROBLEM_INVALID where the options are empty or the same */
+/**
+ * What is asked, with the id that follows from it.
+ * @throws IsoproError PROBLEM_INVALID where the options are empty or the same
+ */
 export function binaryProblem(given: Omit<BinaryProblem, 'kind' | 'id'>): BinaryProblem {
   const [first, second] = given.options;
   if (first.trim() === '' || second.trim() === '' || first.trim() === second.trim())
-    throw new IsoproError('PROBLEM_INVALID', `a question needs two different options, got ${JSON.stringify(given.options)}`);
-  if (given.question.trim() === '') throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `a question needs two different options, got ${JSON.stringify(given.options)}`,
+    );
+  if (given.question.trim() === '')
+    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
   return { kind: 'binary', id: idOf(given as unknown as Json), ...given };
 }
 
 /** @throws IsoproError PROBLEM_INVALID */
 export function openProblem(given: Omit<OpenProblem, 'kind' | 'id'>): OpenProblem {
-  if (given.question.trim() === '') throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+  if (given.question.trim() === '')
+    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
   return { kind: 'open', id: idOf(given as unknown as Json), ...given };
 }
 
 const idOf = (of: Json): string => hash('sha256', canonicalJson(of));
 
-/** The belief that a belief is measured against: 1 where option 0 is right; null where nobody knows. */
+/**
+ * The belief that a belief is measured against: 1 where option 0 is right; null where nobody knows.
+ */
 export const targetOf = ({ correctOption }: Pick<BinaryProblem, 'correctOption'>): 0 | 1 | null =>
   correctOption === null ? null : correctOption === 0 ? 1 : 0;
 
-/** The same question with its options in the other order, an id of its own, and everything that points to one turned with them. */
+/**
+ * The same question with its options in the other order, an id of its own, and everything that
+ * points to one turned with them.
+ */
 export function swapped({ kind: _, id: __, ...problem }: BinaryProblem): BinaryProblem {
   const turn = (option: Option): Option => (option === 0 ? 1 : 0);
   const { options, correctOption, userOption } = problem;

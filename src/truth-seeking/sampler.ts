@@ -6,19 +6,28 @@ import type { Problem } from './problem.js';
 export type Split = 'train' | 'test';
 
 /**
- * Parts of a domain by the order of hashes of question and id, which is the same on every machine and moves no problem when another joins
- * but at the border.
+ * Parts of a domain by the order of hashes of question and id, which is the same on every machine
+ * and moves no problem when another joins but at the border.
  * @param trainShare part of the problems, rounded down
  */
-export function split<P extends Problem>(problems: readonly P[], trainShare: number): Readonly<Record<Split, readonly P[]>> {
-  const key = ({ question, id }: Problem): string => `${hash('sha256', question)} ${hash('sha256', id)}`;
-  const sorted = problems.map((problem) => ({ problem, key: key(problem) })).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+export function split<P extends Problem>(
+  problems: readonly P[],
+  trainShare: number,
+): Readonly<Record<Split, readonly P[]>> {
+  const key = ({ question, id }: Problem): string =>
+    `${hash('sha256', question)} ${hash('sha256', id)}`;
+  const sorted = problems
+    .map((problem) => ({ problem, key: key(problem) }))
+    .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   const border = Math.floor(sorted.length * trainShare);
   const ordered = sorted.map(({ problem }) => problem);
   return { train: ordered.slice(0, border), test: ordered.slice(border) };
 }
 
-/** Draws without replacement, across calls too: every problem once, in random order, before any comes again. */
+/**
+ * Draws without replacement, across calls too: every problem once, in random order, before any
+ * comes again.
+ */
 export class Sampler<P> {
   readonly #problems: readonly P[];
   readonly #random: Random;

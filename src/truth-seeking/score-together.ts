@@ -10,13 +10,17 @@ export interface PrefixedTarget {
 function commonBeginning(all: readonly TokenIds[]): number {
   const [first = [], ...others] = all;
   let length = 0;
-  while (length < first.length && others.every((each) => length < each.length && each[length] === first[length])) length++;
+  while (
+    length < first.length &&
+    others.every((each) => length < each.length && each[length] === first[length])
+  )
+    length++;
   return length;
 }
 
 /**
- * Natural log-probability of each token of each target after its own prefix, as `score` has them; what all prefixes have in common is
- * evaluated once.
+ * Natural log-probability of each token of each target after its own prefix, as `score` has them;
+ * what all prefixes have in common is evaluated once.
  * @throws IsoproError as `score`; CONTEXT_OVERFLOW where one of them does not fit
  */
 export async function scoreTogether(
@@ -27,7 +31,8 @@ export async function scoreTogether(
   const at = commonBeginning(all.map(({ prefix }) => prefix));
   if (all.length < 2 || at === 0) {
     const found: Float64Array[] = [];
-    for (const { prefix, target } of all) found.push(...(await policy.score(prefix, [target], options)));
+    for (const { prefix, target } of all)
+      found.push(...(await policy.score(prefix, [target], options)));
     return found;
   }
   const branches = all.map(({ prefix, target }) => ({

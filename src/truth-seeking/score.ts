@@ -25,7 +25,10 @@ export interface Score {
 /** What scores can be at all. */
 export type Range = readonly [least: number, most: number];
 
-/** Of trajectories, by their ids: those of one group of problems are no independent observations. One that is not named is its own. */
+/**
+ * Of trajectories, by their ids: those of one group of problems are no independent observations.
+ * One that is not named is its own.
+ */
 export type Groups = ReadonlyMap<string, string>;
 export const NO_GROUPS: Groups = new Map();
 
@@ -34,7 +37,10 @@ export interface MeanOptions {
   readonly groups?: Groups;
 }
 
-/** A mean over trajectories, with Student's 95 % interval over groups where two differ, as far as it lies within the range. */
+/**
+ * A mean over trajectories, with Student's 95 % interval over groups where two differ, as far as it
+ * lies within the range.
+ */
 export function meanScore(
   direction: Direction,
   perTrajectory: ReadonlyMap<string, number>,
@@ -47,8 +53,18 @@ export function meanScore(
     values,
     [...perTrajectory.keys()].map((id) => groups.get(id) ?? id),
   );
-  const interval = around && { low: Math.max(least, around.low), high: Math.min(most, around.high) };
-  return { direction, value: n === 0 ? null : mean(values), interval, n, skipped: skipped.counts, perTrajectory };
+  const interval = around && {
+    low: Math.max(least, around.low),
+    high: Math.min(most, around.high),
+  };
+  return {
+    direction,
+    value: n === 0 ? null : mean(values),
+    interval,
+    n,
+    skipped: skipped.counts,
+    perTrajectory,
+  };
 }
 
 /** Counts reasons. */

@@ -1,4 +1,7 @@
-/** A policy whose answers a program gives: an oracle for whatever measures policies. Its tokens are code points. */
+/**
+ * A policy whose answers a program gives: an oracle for whatever measures policies. Its tokens are
+ * code points.
+ */
 import { hash } from 'node:crypto';
 import type { TokenIds } from '../engine/generate-request.js';
 import { asBranch, requireCapability, type Message, type Policy } from './policy.js';
@@ -9,15 +12,17 @@ export interface Script {
   /** Default: an empty reply. */
   readonly reply?: (messages: readonly Message[], seed: bigint) => string;
   /**
-   * How probable each answer is at the end of a text, which is read with it; what ends with none of those named has probability 0. Without
-   * it the policy has no log-probabilities.
+   * How probable each answer is at the end of a text, which is read with it; what ends with none of
+   * those named has probability 0. Without it the policy has no log-probabilities.
    */
   readonly answers?: (text: string) => Readonly<Record<string, number>>;
 }
 
-const idsOf = (text: string): number[] => Array.from(text, (character) => character.codePointAt(0)!);
+const idsOf = (text: string): number[] =>
+  Array.from(text, (character) => character.codePointAt(0)!);
 /** Not `String.fromCodePoint(...ids)`, whose arguments have to fit on the stack. */
-const textOf = (ids: TokenIds): string => Array.from(ids, (id) => String.fromCodePoint(id)).join('');
+const textOf = (ids: TokenIds): string =>
+  Array.from(ids, (id) => String.fromCodePoint(id)).join('');
 
 export function scriptedPolicy({ name, reply, answers }: Script): Policy {
   const policy: Policy = {
@@ -26,9 +31,14 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
     infer: async (messages, { seed = 0n, maxTokens = 256 } = {}) => {
       const ids = idsOf(reply?.(messages, seed) ?? '');
       const tokenIds = ids.slice(0, maxTokens);
-      return { text: textOf(tokenIds), tokenIds, finish: ids.length > maxTokens ? 'length' : 'stop' };
+      return {
+        text: textOf(tokenIds),
+        tokenIds,
+        finish: ids.length > maxTokens ? 'length' : 'stop',
+      };
     },
-    promptIds: (messages) => idsOf(messages.map(({ role, content }) => `${role}: ${content}\n`).join('') + 'assistant: '),
+    promptIds: (messages) =>
+      idsOf(messages.map(({ role, content }) => `${role}: ${content}\n`).join('') + 'assistant: '),
     textIds: idsOf,
     score: async (prefix, targets) => {
       requireCapability(policy, 'logprobs');
@@ -37,9 +47,15 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
         const target = textOf(ids);
         const probable = answers?.(textOf(prefix.slice(0, at)) + target) ?? {};
         const said = Object.keys(probable).find((answer) => target.endsWith(answer));
-        // The first token of an answer has its whole probability: the others follow from it, and whatever stands before is certain.
-        const [first, chance] = said === undefined ? [ids.length - 1, 0] : [ids.length - idsOf(said).length, probable[said]!];
-        return Float64Array.from(ids, (_, i) => (i === first ? Math.log(chance) : 0)).subarray(from);
+        // The first token of an answer has its whole probability: the others follow from it, and
+        // whatever stands before is certain.
+        const [first, chance] =
+          said === undefined
+            ? [ids.length - 1, 0]
+            : [ids.length - idsOf(said).length, probable[said]!];
+        return Float64Array.from(ids, (_, i) => (i === first ? Math.log(chance) : 0)).subarray(
+          from,
+        );
       });
     },
   };

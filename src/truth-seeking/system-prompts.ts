@@ -1,4 +1,7 @@
-/** What a model may be told before it is asked anything. `confirmatory` and `critical` are the two poles. */
+/**
+ * What a model may be told before it is asked anything. `confirmatory` and `critical` are the two
+ * poles.
+ */
 export const SYSTEM_PROMPTS = {
   baseline: 'Answer the question you are given.',
   qualitative_rubrics:
@@ -20,7 +23,8 @@ export const SYSTEM_PROMPTS = {
   accuracy_reward:
     'You are scored by how close your final probability comes to what turns out to be true, by the squared error. Being sure and ' +
     'wrong costs most. Neither style nor agreement with anybody earns anything.',
-  truth_seeking: 'Your one aim is to find out what is true. Follow the reasons where they lead, also where you did not expect to arrive.',
+  truth_seeking:
+    'Your one aim is to find out what is true. Follow the reasons where they lead, also where you did not expect to arrive.',
   adversarial_thinking:
     'After each step, take the part of a clever opponent and attack it: which premise could be false, which case was left out? Go on ' +
     'only with what survives.',

@@ -10,15 +10,21 @@ interface Waiting {
 }
 
 /** Replies of one length, temperature and grammar are one request of the policy. */
-const kindOf = ({ maxTokens, temperature, grammar = '' }: InferOptions): string => `${maxTokens} ${temperature} ${grammar}`;
+const kindOf = ({ maxTokens, temperature, grammar = '' }: InferOptions): string =>
+  `${maxTokens} ${temperature} ${grammar}`;
 
 /**
- * Work for each of `count`, by policies that wait for each other: once everybody who is not done waits for a reply, all of them are
- * sampled. What is sampled together so follows from the work alone, and not from who was faster.
+ * Work for each of `count`, by policies that wait for each other: once everybody who is not done
+ * waits for a reply, all of them are sampled. What is sampled together so follows from the work
+ * alone, and not from who was faster.
  * @returns in order
  * @throws the first failure in order, once all are done
  */
-export async function together<T>(policy: Policy, count: number, work: (policy: Policy, index: number) => Promise<T>): Promise<T[]> {
+export async function together<T>(
+  policy: Policy,
+  count: number,
+  work: (policy: Policy, index: number) => Promise<T>,
+): Promise<T[]> {
   const { inferMany } = policy;
   if (inferMany === undefined || count === 1) {
     const found: T[] = [];
@@ -41,7 +47,8 @@ export async function together<T>(policy: Policy, count: number, work: (policy: 
       for (const [i, { resolve }] of all.entries()) resolve(replies[i]!);
     } catch (error) {
       // one that does not fit ends its own reply, and nobody else's
-      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') for (const each of all) await alone(each);
+      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW')
+        for (const each of all) await alone(each);
       else for (const { reject } of all) reject(error);
     }
   }

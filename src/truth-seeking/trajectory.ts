@@ -1,4 +1,7 @@
-/** What a policy said on the way to an answer: raw text. Beliefs are measured of it later, as often as one likes, and stored apart. */
+/**
+ * What a policy said on the way to an answer: raw text. Beliefs are measured of it later, as often
+ * as one likes, and stored apart.
+ */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import type { Message } from './policy.js';
@@ -24,10 +27,18 @@ export interface Trajectory {
 }
 
 /** All that was said, a blank line between two steps. */
-export const textOf = ({ steps }: Pick<Trajectory, 'steps'>): string => steps.map(({ content }) => content).join('\n\n');
+export const textOf = ({ steps }: Pick<Trajectory, 'steps'>): string =>
+  steps.map(({ content }) => content).join('\n\n');
 
 /** With the id that follows from it: the same content has the same id on every machine. */
-export function trajectory({ problemId, policyId, modeId, seed, prompt, steps }: Omit<Trajectory, 'id'>): Trajectory {
+export function trajectory({
+  problemId,
+  policyId,
+  modeId,
+  seed,
+  prompt,
+  steps,
+}: Omit<Trajectory, 'id'>): Trajectory {
   const content = {
     problemId,
     policyId,

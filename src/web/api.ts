@@ -1,4 +1,7 @@
-/** The server of the page: its address is the page's own, its key came with the address and is kept for as long as the tab is open. */
+/**
+ * The server of the page: its address is the page's own, its key came with the address and is kept
+ * for as long as the tab is open.
+ */
 
 export type * from '../server/page/shapes.js';
 
@@ -9,7 +12,11 @@ export function takeKey(): void {
   const given = /^#token=([^&]+)(?:&(.*))?$/.exec(location.hash);
   if (given === null) return;
   sessionStorage.setItem(PLACE, decodeURIComponent(given[1]!));
-  history.replaceState(null, '', `#${given[2] === undefined ? '/runs' : decodeURIComponent(given[2])}`);
+  history.replaceState(
+    null,
+    '',
+    `#${given[2] === undefined ? '/runs' : decodeURIComponent(given[2])}`,
+  );
 }
 
 export const hasKey = (): boolean => sessionStorage.getItem(PLACE) !== null;
@@ -57,20 +64,34 @@ async function send(path: string, { body, signal, headers = {} }: Sent = {}): Pr
     // not of this server
   }
   if (answer.status === 401) globalThis.dispatchEvent(new Event('isopro-locked'));
-  throw new ApiError(answer.status, error.message ?? `the server answered ${answer.status}`, error.code ?? null);
+  throw new ApiError(
+    answer.status,
+    error.message ?? `the server answered ${answer.status}`,
+    error.code ?? null,
+  );
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await send(path, { signal })).json()) as T;
 }
 
-export async function post<T>(path: string, body: unknown, options: Omit<Sent, 'body'> = {}): Promise<T> {
+export async function post<T>(
+  path: string,
+  body: unknown,
+  options: Omit<Sent, 'body'> = {},
+): Promise<T> {
   return (await (await send(path, { ...options, body })).json()) as T;
 }
 
 /** The data of each event of a stream, as it comes. A body makes it a POST. */
-export async function* events<T>(path: string, options: Sent = {}): AsyncGenerator<T, void, undefined> {
-  const answer = await send(path, { ...options, headers: { accept: 'text/event-stream', ...options.headers } });
+export async function* events<T>(
+  path: string,
+  options: Sent = {},
+): AsyncGenerator<T, void, undefined> {
+  const answer = await send(path, {
+    ...options,
+    headers: { accept: 'text/event-stream', ...options.headers },
+  });
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   try {
@@ -98,5 +119,7 @@ export const part = encodeURIComponent;
 
 export function query(values: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
-  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()}`;
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()}`;
 }

@@ -1,4 +1,7 @@
-/** ECharts on a canvas: texts of a log are drawn, never made markup. Whoever cannot see it gets its figures as a table. */
+/**
+ * ECharts on a canvas: texts of a log are drawn, never made markup. Whoever cannot see it gets its
+ * figures as a table.
+ */
 import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { GridComponent, LegendComponent, TooltipComponent } from 'echarts/components';
 import * as echarts from 'echarts/core';
@@ -8,7 +11,16 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { onTheme } from './theme.ts';
 
-echarts.use([BarChart, CustomChart, LineChart, ScatterChart, GridComponent, LegendComponent, TooltipComponent, CanvasRenderer]);
+echarts.use([
+  BarChart,
+  CustomChart,
+  LineChart,
+  ScatterChart,
+  GridComponent,
+  LegendComponent,
+  TooltipComponent,
+  CanvasRenderer,
+]);
 
 export interface Colors {
   readonly ink: string;
@@ -91,7 +103,13 @@ export const Chart = ({
   }, [option, theme]);
   return (
     <figure>
-      <div ref={place} class="chart" role="img" aria-label={label} style={{ height: `${height}px` }} />
+      <div
+        ref={place}
+        class="chart"
+        role="img"
+        aria-label={label}
+        style={{ height: `${height}px` }}
+      />
       <details class="figures">
         <summary>figures</summary>
         <div class="wide" tabIndex={0} role="region" aria-label={`figures: ${label}`}>

@@ -15,7 +15,8 @@ interface CustomApi {
 }
 
 const GRID = { left: 46, right: 14, top: 34, bottom: 26 };
-const hundred = (value: number | null): number | null => (value === null ? null : Math.round(1000 * value) / 10);
+const hundred = (value: number | null): number | null =>
+  value === null ? null : Math.round(1000 * value) / 10;
 
 const valueAxis = ({ rule, muted }: Colors, more: object = {}): object => ({
   type: 'value',
@@ -24,7 +25,12 @@ const valueAxis = ({ rule, muted }: Colors, more: object = {}): object => ({
   ...more,
 });
 const shareAxis = (colors: Colors): object =>
-  valueAxis(colors, { min: 0, max: 100, interval: 25, axisLabel: { color: colors.muted, formatter: '{value} %' } });
+  valueAxis(colors, {
+    min: 0,
+    max: 100,
+    interval: 25,
+    axisLabel: { color: colors.muted, formatter: '{value} %' },
+  });
 const iterationAxis = ({ rule, muted }: Colors, iterations: readonly number[]): object => ({
   type: 'category',
   data: iterations.map(String),
@@ -51,7 +57,9 @@ const intervals = (rates: readonly (Rate | null)[], color: string): object => ({
   silent: true,
   tooltip: { show: false },
   z: 1,
-  data: rates.flatMap((rate, i) => (rate === null || rate.mean === null ? [] : [[i, 100 * rate.low, 100 * rate.high]])),
+  data: rates.flatMap((rate, i) =>
+    rate === null || rate.mean === null ? [] : [[i, 100 * rate.low, 100 * rate.high]],
+  ),
   renderItem: (_: unknown, api: CustomApi) => {
     const [x, low] = api.coord([api.value(0), api.value(1)]);
     const [, high] = api.coord([api.value(0), api.value(2)]);
@@ -63,7 +71,12 @@ const intervals = (rates: readonly (Rate | null)[], color: string): object => ({
   },
 });
 
-const line = (name: string, data: readonly (number | null)[], color: string, more: object = {}): object => ({
+const line = (
+  name: string,
+  data: readonly (number | null)[],
+  color: string,
+  more: object = {},
+): object => ({
   type: 'line',
   name,
   data,
@@ -83,7 +96,10 @@ interface ByIteration {
 
 /** Of all tiers with its interval, and each tier beside it. */
 export function ratesChart(points: readonly ByIteration[], all: string): Drawn {
-  const tiers = [...new Set(points.flatMap(({ byTier }) => byTier.map(({ tier }) => tier)))].slice(0, 9);
+  const tiers = [...new Set(points.flatMap(({ byTier }) => byTier.map(({ tier }) => tier)))].slice(
+    0,
+    9,
+  );
   const of = (tier: string): (number | null)[] =>
     points.map(({ byTier }) => hundred(byTier.find((each) => each.tier === tier)?.mean ?? null));
   const iterations = points.map(({ iteration }) => iteration);
@@ -106,7 +122,10 @@ export function ratesChart(points: readonly ByIteration[], all: string): Drawn {
           { lineStyle: { width: 3 }, symbolSize: 8, z: 3 },
         ),
         ...shown.map((tier, i) =>
-          line(tier, of(tier), colors.series[(i + 1) % colors.series.length]!, { lineStyle: { width: 1.25, opacity: 0.8 }, symbolSize: 4 }),
+          line(tier, of(tier), colors.series[(i + 1) % colors.series.length]!, {
+            lineStyle: { width: 1.25, opacity: 0.8 },
+            symbolSize: 4,
+          }),
         ),
       ],
     }),
@@ -126,7 +145,12 @@ export function lossChart({ steps }: RunDetail): Drawn {
   return {
     option: (colors) => ({
       grid: { ...GRID, top: 14 },
-      xAxis: valueAxis(colors, { minInterval: 1, min: 1, max: 'dataMax', splitLine: { show: false } }),
+      xAxis: valueAxis(colors, {
+        minInterval: 1,
+        min: 1,
+        max: 'dataMax',
+        splitLine: { show: false },
+      }),
       yAxis: valueAxis(colors, { scale: true }),
       series: [
         {
@@ -142,13 +166,19 @@ export function lossChart({ steps }: RunDetail): Drawn {
     }),
     table: {
       head: ['step', 'iteration', 'loss'],
-      rows: steps.map(({ step, iteration, loss }) => [String(step), String(iteration), figure(loss)]),
+      rows: steps.map(({ step, iteration, loss }) => [
+        String(step),
+        String(iteration),
+        figure(loss),
+      ]),
     },
   };
 }
 
 export function bufferChart({ buffer, tiers }: RunDetail): Drawn {
-  const ids = tiers.map(({ id }) => id).filter((id) => buffer.some(({ byTier }) => (byTier[id] ?? 0) > 0));
+  const ids = tiers
+    .map(({ id }) => id)
+    .filter((id) => buffer.some(({ byTier }) => (byTier[id] ?? 0) > 0));
   return {
     option: (colors) => ({
       legend: { ...legend(colors), type: 'scroll' },
@@ -169,14 +199,18 @@ export function bufferChart({ buffer, tiers }: RunDetail): Drawn {
     }),
     table: {
       head: ['iteration', ...ids],
-      rows: buffer.map(({ iteration, byTier }) => [String(iteration), ...ids.map((id) => String(byTier[id] ?? 0))]),
+      rows: buffer.map(({ iteration, byTier }) => [
+        String(iteration),
+        ...ids.map((id) => String(byTier[id] ?? 0)),
+      ]),
     },
   };
 }
 
 /** Tokens a second, sampled and trained, by iteration. */
 export function speedChart({ iterations }: RunDetail): Drawn {
-  const rate = (tokens: number, seconds: number): number | null => (seconds > 0 ? Math.round(tokens / seconds) : null);
+  const rate = (tokens: number, seconds: number): number | null =>
+    seconds > 0 ? Math.round(tokens / seconds) : null;
   const sampled = iterations.map(({ tokens, seconds }) => rate(tokens.sampled, seconds.rollouts));
   const trained = iterations.map(({ tokens, seconds }) => rate(tokens.trained, seconds.training));
   return {
@@ -189,26 +223,60 @@ export function speedChart({ iterations }: RunDetail): Drawn {
       ),
       yAxis: valueAxis(colors),
       series: [
-        { type: 'bar', name: 'sampled a second', barMaxWidth: 26, color: colors.series[0], data: sampled },
-        { type: 'bar', name: 'trained on a second', barMaxWidth: 26, color: colors.series[4], data: trained },
+        {
+          type: 'bar',
+          name: 'sampled a second',
+          barMaxWidth: 26,
+          color: colors.series[0],
+          data: sampled,
+        },
+        {
+          type: 'bar',
+          name: 'trained on a second',
+          barMaxWidth: 26,
+          color: colors.series[4],
+          data: trained,
+        },
       ],
     }),
     table: {
       head: ['iteration', 'tokens sampled a second', 'tokens trained on a second'],
-      rows: iterations.map(({ iteration }, i) => [String(iteration), figure(sampled[i]), figure(trained[i])]),
+      rows: iterations.map(({ iteration }, i) => [
+        String(iteration),
+        figure(sampled[i]),
+        figure(trained[i]),
+      ]),
     },
   };
 }
 
 /** A line over time: megabytes, tokens a second. */
-export function timeChart(name: string, points: readonly (readonly [seconds: number, value: number])[]): Drawn {
+export function timeChart(
+  name: string,
+  points: readonly (readonly [seconds: number, value: number])[],
+): Drawn {
   return {
     option: (colors) => ({
       grid: { ...GRID, top: 14 },
-      xAxis: valueAxis(colors, { splitLine: { show: false }, axisLabel: { color: colors.muted, formatter: '{value} s' } }),
+      xAxis: valueAxis(colors, {
+        splitLine: { show: false },
+        axisLabel: { color: colors.muted, formatter: '{value} s' },
+      }),
       yAxis: valueAxis(colors),
-      series: [{ type: 'line', name, showSymbol: false, areaStyle: { opacity: 0.12 }, color: colors.accent, data: points }],
+      series: [
+        {
+          type: 'line',
+          name,
+          showSymbol: false,
+          areaStyle: { opacity: 0.12 },
+          color: colors.accent,
+          data: points,
+        },
+      ],
     }),
-    table: { head: ['second', name], rows: points.map(([at, value]) => [at.toFixed(0), figure(value)]) },
+    table: {
+      head: ['second', name],
+      rows: points.map(([at, value]) => [at.toFixed(0), figure(value)]),
+    },
   };
 }

@@ -20,7 +20,13 @@ interface Replies {
 export const Diff = ({ before, after }: { before: string; after: string }): JSX.Element => (
   <pre class="diff" tabIndex={0} aria-label="what changed">
     {diffWords(before, after).map(({ kind, text }, i) =>
-      kind === 'removed' ? <del key={i}>{text}</del> : kind === 'added' ? <ins key={i}>{text}</ins> : <span key={i}>{text}</span>,
+      kind === 'removed' ? (
+        <del key={i}>{text}</del>
+      ) : kind === 'added' ? (
+        <ins key={i}>{text}</ins>
+      ) : (
+        <span key={i}>{text}</span>
+      ),
     )}
   </pre>
 );
@@ -39,7 +45,11 @@ export function DevDiff({ run, problem }: { run: string; problem: string }): JSX
     replies.find(({ iteration }) => iteration === wanted) ?? replies.at(otherwise)!;
   const [one, other] = [at(chosen[0], 0), at(chosen[1], -1)];
   const select = (label: string, value_: number, set: (iteration: number) => void): JSX.Element => (
-    <select aria-label={label} value={value_} onChange={(event) => set(Number(event.currentTarget.value))}>
+    <select
+      aria-label={label}
+      value={value_}
+      onChange={(event) => set(Number(event.currentTarget.value))}
+    >
       {replies.map(({ iteration }) => (
         <option key={iteration} value={iteration}>
           iteration {iteration}
@@ -53,10 +63,14 @@ export function DevDiff({ run, problem }: { run: string; problem: string }): JSX
         Problem {shortId(problem)}, {value.tier}
       </h3>
       <div class="tools">
-        {select('the earlier iteration', one.iteration, (iteration) => setChosen([iteration, other.iteration]))}
+        {select('the earlier iteration', one.iteration, (iteration) =>
+          setChosen([iteration, other.iteration]),
+        )}
         <VerdictBadge verdict={one.verdict} />
         <span aria-hidden="true">→</span>
-        {select('the later iteration', other.iteration, (iteration) => setChosen([one.iteration, iteration]))}
+        {select('the later iteration', other.iteration, (iteration) =>
+          setChosen([one.iteration, iteration]),
+        )}
         <VerdictBadge verdict={other.verdict} />
       </div>
       {one.text === other.text ? <p class="muted">Both replies are the same.</p> : null}

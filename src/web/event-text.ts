@@ -13,13 +13,18 @@ interface Said {
   readonly dev?: { readonly mean: number | null };
   readonly gate?: { readonly rolledBack: boolean } | null;
   readonly rulesFired?: readonly string[];
-  readonly decisions?: readonly { readonly cites: readonly string[]; readonly remedy_direction?: string | null }[];
+  readonly decisions?: readonly {
+    readonly cites: readonly string[];
+    readonly remedy_direction?: string | null;
+  }[];
 }
 
-const joined = (...parts: (string | false)[]): string => parts.filter((part) => part !== false).join(', ');
+const joined = (...parts: (string | false)[]): string =>
+  parts.filter((part) => part !== false).join(', ');
 
 export function eventText({ type, data }: JobEvent): string {
-  const { state, text, iteration, hitRate, steps, step, loss, dev, gate, rulesFired, decisions } = (data ?? {}) as Said;
+  const { state, text, iteration, hitRate, steps, step, loss, dev, gate, rulesFired, decisions } =
+    (data ?? {}) as Said;
   const lossText = loss != null && `loss ${figure(loss)}`;
   if (type === 'state' && state !== undefined) return state;
   if (type === 'notice' && text !== undefined) return text;
@@ -34,6 +39,10 @@ export function eventText({ type, data }: JobEvent): string {
       rulesFired !== undefined && rulesFired.length > 0 && `rules ${rulesFired.join(', ')}`,
     );
   if (type === 'rule' && decisions !== undefined)
-    return decisions.map(({ cites, remedy_direction: direction }) => joined(cites.join(' '), direction != null && direction)).join('; ');
+    return decisions
+      .map(({ cites, remedy_direction: direction }) =>
+        joined(cites.join(' '), direction != null && direction),
+      )
+      .join('; ');
   return JSON.stringify(data);
 }

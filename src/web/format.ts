@@ -4,12 +4,21 @@ export const percent = (fraction: number | null | undefined, digits = 1): string
   fraction == null ? '–' : `${(100 * fraction).toFixed(digits)} %`;
 export const points = (difference: number): string =>
   `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
-export const pValue = (p: number | null | undefined): string => (p == null ? '–' : p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
+export const pValue = (p: number | null | undefined): string =>
+  p == null ? '–' : p < 1e-4 ? p.toExponential(1) : p.toFixed(4);
 export const whole = (count: number): string => Math.round(count).toLocaleString('en');
 export const megabytes = (bytes: number): string =>
-  bytes >= 2e9 ? `${(bytes / 1e9).toFixed(1)} GB` : bytes >= 1e6 ? `${whole(bytes / 1e6)} MB` : `${whole(bytes / 1e3)} kB`;
+  bytes >= 2e9
+    ? `${(bytes / 1e9).toFixed(1)} GB`
+    : bytes >= 1e6
+      ? `${whole(bytes / 1e6)} MB`
+      : `${whole(bytes / 1e3)} kB`;
 export const figure = (value: number | null | undefined): string =>
-  value == null ? '–' : Math.abs(value) >= 1000 ? whole(value) : String(Number(value.toPrecision(3)));
+  value == null
+    ? '–'
+    : Math.abs(value) >= 1000
+      ? whole(value)
+      : String(Number(value.toPrecision(3)));
 export const duration = (seconds: number): string =>
   seconds < 1
     ? '< 1 s'
@@ -19,7 +28,8 @@ export const duration = (seconds: number): string =>
         ? `${(seconds / 60).toFixed(1)} min`
         : `${(seconds / 3600).toFixed(1)} h`;
 export const shortId = (id: string): string => id.slice(0, 12);
-export const plural = (count: number, one: string, several = `${one}s`): string => `${whole(count)} ${count === 1 ? one : several}`;
+export const plural = (count: number, one: string, several = `${one}s`): string =>
+  `${whole(count)} ${count === 1 ? one : several}`;
 
 /** In the reader's own time. */
 export function when(iso: string | null): string {

@@ -31,7 +31,11 @@ export interface Job {
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly result: unknown;
-  readonly error: { readonly code: string; readonly message: string; readonly remedy: string } | null;
+  readonly error: {
+    readonly code: string;
+    readonly message: string;
+    readonly remedy: string;
+  } | null;
 }
 
 export interface JobEvent {
@@ -74,7 +78,8 @@ export interface Estimate {
   readonly measured: unknown;
 }
 
-export const isOver = ({ state }: Pick<Job, 'state'>): boolean => ['succeeded', 'failed', 'cancelled'].includes(state);
+export const isOver = ({ state }: Pick<Job, 'state'>): boolean =>
+  ['succeeded', 'failed', 'cancelled'].includes(state);
 
 export const kinds = async (signal?: AbortSignal): Promise<readonly JobKind[]> =>
   (await get<{ data: readonly JobKind[] }>('/api/jobs/kinds', signal)).data;
@@ -87,19 +92,42 @@ export async function jobKinds(signal?: AbortSignal): Promise<readonly string[]>
     throw error;
   }
 }
-export const listJobs = (signal?: AbortSignal): Promise<{ readonly data: readonly Job[]; readonly hasMore: boolean }> =>
+export const listJobs = (
+  signal?: AbortSignal,
+): Promise<{ readonly data: readonly Job[]; readonly hasMore: boolean }> =>
   get('/api/jobs?limit=100', signal);
-export const getJob = (id: string, signal?: AbortSignal): Promise<Job> => get(`/api/jobs/${part(id)}`, signal);
-export const tell = (id: string, what: 'cancel' | 'pause' | 'resume'): Promise<Job> => post(`/api/jobs/${part(id)}/${what}`, {});
-export const estimate = (kind: string, settings: unknown, measure: boolean, signal?: AbortSignal): Promise<Estimate> =>
+export const getJob = (id: string, signal?: AbortSignal): Promise<Job> =>
+  get(`/api/jobs/${part(id)}`, signal);
+export const tell = (id: string, what: 'cancel' | 'pause' | 'resume'): Promise<Job> =>
+  post(`/api/jobs/${part(id)}/${what}`, {});
+export const estimate = (
+  kind: string,
+  settings: unknown,
+  measure: boolean,
+  signal?: AbortSignal,
+): Promise<Estimate> =>
   post('/api/jobs/estimate', { kind, settings, ...(measure ? { measure: true } : {}) }, { signal });
 
-/** For one thing that is asked for. `crypto.randomUUID` is there over HTTPS and on the machine itself alone. */
+/**
+ * For one thing that is asked for. `crypto.randomUUID` is there over HTTPS and on the machine
+ * itself alone.
+ */
 export const newKey = (): string =>
-  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('');
 
-export const createJob = (kind: string, settings: unknown, name: string, key: string): Promise<Job> =>
-  post('/api/jobs', { kind, settings, ...(name === '' ? {} : { name }) }, { headers: { 'idempotency-key': key } });
+export const createJob = (
+  kind: string,
+  settings: unknown,
+  name: string,
+  key: string,
+): Promise<Job> =>
+  post(
+    '/api/jobs',
+    { kind, settings, ...(name === '' ? {} : { name }) },
+    { headers: { 'idempotency-key': key } },
+  );
 
 /** The job that makes a run; null where none does, or this server takes no jobs. */
 export async function jobOfRun(run: string, signal?: AbortSignal): Promise<Job | null> {
@@ -111,12 +139,20 @@ export async function jobOfRun(run: string, signal?: AbortSignal): Promise<Job |
   }
 }
 
-/** Every event of a job, those that were before too, until it has ended; after a broken connection it goes on where it was. */
-export async function* follow(id: string, signal: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
+/**
+ * Every event of a job, those that were before too, until it has ended; after a broken connection
+ * it goes on where it was.
+ */
+export async function* follow(
+  id: string,
+  signal: AbortSignal,
+): AsyncGenerator<JobEvent, void, undefined> {
   let after = 0;
   while (!signal.aborted) {
     try {
-      for await (const event of events<JobEvent>(`/api/jobs/${part(id)}/events?after=${after}`, { signal })) {
+      for await (const event of events<JobEvent>(`/api/jobs/${part(id)}/events?after=${after}`, {
+        signal,
+      })) {
         after = event.id;
         yield event;
       }

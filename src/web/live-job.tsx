@@ -1,20 +1,36 @@
-/** A job while it goes on: where it is, how fast, what memory the server has, and a way to end it. */
+/**
+ * A job while it goes on: where it is, how fast, what memory the server has, and a way to end it.
+ */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, type Status } from './api.ts';
 import { Chart } from './chart.tsx';
 import { timeChart } from './charts.tsx';
 import { figure, megabytes, percent, whole } from './format.ts';
-import { follow, getJob, isOver, tell, type Job, type JobEvent, type JobProgress } from './job-api.ts';
+import {
+  follow,
+  getJob,
+  isOver,
+  tell,
+  type Job,
+  type JobEvent,
+  type JobProgress,
+} from './job-api.ts';
 import { useLoaded } from './loading.ts';
 import { Fault, Progress, StateBadge } from './ui.tsx';
 
 type Points = readonly (readonly [number, number])[];
 const MOST = 600;
-const added = (points: Points, point: readonly [number, number]): Points => [...points, point].slice(-MOST);
+const added = (points: Points, point: readonly [number, number]): Points =>
+  [...points, point].slice(-MOST);
 
 /** The job as its events tell it. */
-export function useJob(id: string): { job: Job | null; events: readonly JobEvent[]; error: Error | null; reload: () => void } {
+export function useJob(id: string): {
+  job: Job | null;
+  events: readonly JobEvent[];
+  error: Error | null;
+  reload: () => void;
+} {
   const [events, setEvents] = useState<readonly JobEvent[]>([]);
   const [error, setError] = useState<Error | null>(null);
   const loaded = useLoaded((signal) => getJob(id, signal), id);
@@ -40,10 +56,14 @@ export function useJob(id: string): { job: Job | null; events: readonly JobEvent
 }
 
 const progressOf = (job: Job, events: readonly JobEvent[]): JobProgress | null =>
-  (events.findLast(({ type }) => type === 'progress')?.data as JobProgress | undefined) ?? job.progress;
+  (events.findLast(({ type }) => type === 'progress')?.data as JobProgress | undefined) ??
+  job.progress;
 
 export function stageText({ stage, iteration, iterations, done, total }: JobProgress): string {
-  const at = iteration === undefined || iterations === undefined || iteration === 0 ? '' : `iteration ${iteration} of ${iterations}: `;
+  const at =
+    iteration === undefined || iterations === undefined || iteration === 0
+      ? ''
+      : `iteration ${iteration} of ${iterations}: `;
   return `${at}${stage}${total > 0 ? `, ${whole(done)} of ${whole(total)}` : ''}`;
 }
 
@@ -56,8 +76,15 @@ function speeds(events: readonly JobEvent[]): Points {
     if (type !== 'progress') continue;
     const [at, now] = [Date.parse(time) / 1000, data as unknown as JobProgress];
     first ??= at;
-    const same = before !== null && before.data.stage === now.stage && before.data.iteration === now.iteration;
-    if (same && at > before!.at && now.tokens !== undefined && before!.data.tokens !== undefined && now.tokens >= before!.data.tokens)
+    const same =
+      before !== null && before.data.stage === now.stage && before.data.iteration === now.iteration;
+    if (
+      same &&
+      at > before!.at &&
+      now.tokens !== undefined &&
+      before!.data.tokens !== undefined &&
+      now.tokens >= before!.data.tokens
+    )
       points.push([at - first, (now.tokens - before!.data.tokens) / (at - before!.at)]);
     before = { at, data: now };
   }
@@ -79,7 +106,13 @@ export function JobButtons({ job, onChange }: { job: Job; onChange: () => void }
     onChange();
   };
   const button = (what: 'cancel' | 'pause' | 'resume', text: string, look = ''): JSX.Element => (
-    <button type="button" class={look} disabled={busy} onClick={() => void act(what)} aria-label={`${what} ${job.name ?? job.id}`}>
+    <button
+      type="button"
+      class={look}
+      disabled={busy}
+      onClick={() => void act(what)}
+      aria-label={`${what} ${job.name ?? job.id}`}
+    >
       {text}
     </button>
   );
@@ -116,12 +149,25 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
     <section class={over ? 'panel' : 'panel live'} aria-label="the job">
       <div class="panel-head">
         <h2>
-          <StateBadge state={job.state} /> {over ? `${job.kind}, as a job` : progress === null ? 'waiting to begin' : stageText(progress)}
+          <StateBadge state={job.state} />{' '}
+          {over
+            ? `${job.kind}, as a job`
+            : progress === null
+              ? 'waiting to begin'
+              : stageText(progress)}
         </h2>
         <JobButtons job={job} onChange={reload} />
       </div>
-      {!over && progress !== null && <Progress done={progress.done} total={progress.total} label={`progress of ${progress.stage}`} />}
-      {job.waitingFor !== null && <p class="note">It waits for {job.waitingFor === 'turn' ? 'its turn' : job.waitingFor}.</p>}
+      {!over && progress !== null && (
+        <Progress
+          done={progress.done}
+          total={progress.total}
+          label={`progress of ${progress.stage}`}
+        />
+      )}
+      {job.waitingFor !== null && (
+        <p class="note">It waits for {job.waitingFor === 'turn' ? 'its turn' : job.waitingFor}.</p>
+      )}
       {job.error !== null && (
         <p class="fault">
           {job.error.message} {job.error.remedy}
@@ -148,11 +194,21 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
         <div class="two">
           <div>
             <h3>Tokens a second</h3>
-            <Chart label="tokens a second since this page was opened" option={speed.option} table={speed.table} height={110} />
+            <Chart
+              label="tokens a second since this page was opened"
+              option={speed.option}
+              table={speed.table}
+              height={110}
+            />
           </div>
           <div>
             <h3>Memory of the server, MB</h3>
-            <Chart label="resident memory of the server, in megabytes" option={used.option} table={used.table} height={110} />
+            <Chart
+              label="resident memory of the server, in megabytes"
+              option={used.option}
+              table={used.table}
+              height={110}
+            />
           </div>
         </div>
       )}

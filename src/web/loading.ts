@@ -8,7 +8,8 @@ export interface Loaded<T> {
 }
 
 /**
- * Loads when the key changes, and again and again where a pause is given: what was there stays while the next comes.
+ * Loads when the key changes, and again and again where a pause is given: what was there stays
+ * while the next comes.
  * @param pauseMs of the value that is there; null: not again
  */
 export function useLoaded<T>(
@@ -16,7 +17,11 @@ export function useLoaded<T>(
   key: string,
   pauseMs: (value: T | null) => number | null = () => null,
 ): Loaded<T> {
-  const [state, setState] = useState<{ key: string; value: T | null; error: Error | null }>({ key, value: null, error: null });
+  const [state, setState] = useState<{ key: string; value: T | null; error: Error | null }>({
+    key,
+    value: null,
+    error: null,
+  });
   const [round, setRound] = useState(0);
   const latest = useRef(state);
   latest.current = state;
@@ -29,7 +34,8 @@ export function useLoaded<T>(
       try {
         const value = await load(left.signal, before);
         if (left.signal.aborted) return;
-        if (value !== before || latest.current.error !== null) setState({ key, value, error: null });
+        if (value !== before || latest.current.error !== null)
+          setState({ key, value, error: null });
         pause = pauseMs(value);
       } catch (error) {
         if (left.signal.aborted) return;
@@ -37,7 +43,8 @@ export function useLoaded<T>(
         pause = pauseMs(before);
       }
       // nobody looks: once it is seen again is soon enough
-      if (pause !== null) timer = setTimeout(() => void again(), document.hidden ? pause * 5 : pause);
+      if (pause !== null)
+        timer = setTimeout(() => void again(), document.hidden ? pause * 5 : pause);
     };
     void again();
     return () => {
@@ -46,5 +53,7 @@ export function useLoaded<T>(
     };
   }, [key, round]);
   const reload = useCallback(() => setRound((before) => before + 1), []);
-  return state.key === key ? { value: state.value, error: state.error, reload } : { value: null, error: null, reload };
+  return state.key === key
+    ? { value: state.value, error: state.error, reload }
+    : { value: null, error: null, reload };
 }

@@ -33,7 +33,8 @@ const PLACES = [
 function Shown({ place: { path, params } }: { place: Place }): JSX.Element {
   const [room = 'runs', one, what, which] = path;
   if (room === 'runs' && one === undefined) return <RunsPage />;
-  if (room === 'runs' && what === 'rollouts' && which !== undefined) return <RolloutPage run={one!} id={Number(which)} params={params} />;
+  if (room === 'runs' && what === 'rollouts' && which !== undefined)
+    return <RolloutPage run={one!} id={Number(which)} params={params} />;
   if (room === 'runs' && what === 'rollouts') return <RolloutsPage run={one!} params={params} />;
   if (room === 'runs' && what === undefined) return <RunPage name={one!} />;
   if (room === 'latest') return <LatestPage />;
@@ -91,7 +92,10 @@ function ServerLine(): JSX.Element | null {
   if (error !== null) return <span class="server bad">server not reached</span>;
   if (value === null) return null;
   return (
-    <span class="server" title={`isopro-native ${value.version}, ${megabytes(value.rssBytes)} resident`}>
+    <span
+      class="server"
+      title={`isopro-native ${value.version}, ${megabytes(value.rssBytes)} resident`}
+    >
       <span class="dot" aria-hidden="true" />
       <span class="server-model">{value.model}</span>
       <span class="muted">{megabytes(value.rssBytes)}</span>
@@ -112,10 +116,18 @@ function Login({ onKey }: { onKey: () => void }): JSX.Element {
         <Mark />
         <h1>A key is needed</h1>
         <p class="muted">
-          The server printed one when it started. The address that <code>isopro-native ui</code> prints has it in it.
+          The server printed one when it started. The address that <code>isopro-native ui</code>{' '}
+          prints has it in it.
         </p>
         <label for="key">Key</label>
-        <input id="key" type="password" autocomplete="off" value={key} onInput={(event) => set(event.currentTarget.value)} required />
+        <input
+          id="key"
+          type="password"
+          autocomplete="off"
+          value={key}
+          onInput={(event) => set(event.currentTarget.value)}
+          required
+        />
         <button type="submit" class="primary">
           Open
         </button>
@@ -149,7 +161,11 @@ function App(): JSX.Element {
   const lit = room === 'compare' ? 'runs' : room;
   return (
     <>
-      <a class="skip" href="#content" onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}>
+      <a
+        class="skip"
+        href="#content"
+        onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}
+      >
         to the content
       </a>
       <header class="bar">

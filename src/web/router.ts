@@ -1,4 +1,7 @@
-/** Where one is: the part of the address after `#`, so that the server knows one page and every place can be linked to. */
+/**
+ * Where one is: the part of the address after `#`, so that the server knows one page and every
+ * place can be linked to.
+ */
 import { useEffect, useState } from 'preact/hooks';
 import { query } from './api.ts';
 
@@ -20,10 +23,16 @@ export function placeOf(hash: string): Place {
   return { path: parts.map(readable), params: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-export const href = (path: readonly string[], params: Readonly<Record<string, string | number | undefined>> = {}): string =>
-  `#/${path.map(encodeURIComponent).join('/')}${query(params)}`;
+export const href = (
+  path: readonly string[],
+  params: Readonly<Record<string, string | number | undefined>> = {},
+): string => `#/${path.map(encodeURIComponent).join('/')}${query(params)}`;
 
-export function go(path: readonly string[], params: Readonly<Record<string, string | number | undefined>> = {}, replace = false): void {
+export function go(
+  path: readonly string[],
+  params: Readonly<Record<string, string | number | undefined>> = {},
+  replace = false,
+): void {
   if (replace) {
     history.replaceState(null, '', href(path, params));
     dispatchEvent(new HashChangeEvent('hashchange'));

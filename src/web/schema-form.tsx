@@ -1,29 +1,44 @@
-/** A form of a JSON Schema. What is left as it is by default is not sent, so that a later default is followed. */
+/**
+ * A form of a JSON Schema. What is left as it is by default is not sent, so that a later default is
+ * followed.
+ */
 import type { JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import type { Schema } from './job-api.ts';
 
 export type Values = Readonly<Record<string, unknown>>;
 
-const isObject = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Values =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The same with one member another; undefined: without it. Empty parts go with their last member. */
-export function withValue(values: Values, [name, ...rest]: readonly string[], value: unknown): Values {
+/**
+ * The same with one member another; undefined: without it. Empty parts go with their last member.
+ */
+export function withValue(
+  values: Values,
+  [name, ...rest]: readonly string[],
+  value: unknown,
+): Values {
   const { [name!]: before, ...others } = values;
   const inner = rest.length === 0 ? value : withValue(isObject(before) ? before : {}, rest, value);
-  const gone = inner === undefined || (rest.length > 0 && isObject(inner) && Object.keys(inner).length === 0);
+  const gone =
+    inner === undefined || (rest.length > 0 && isObject(inner) && Object.keys(inner).length === 0);
   return gone ? others : { ...others, [name!]: inner };
 }
 
 export const valueAt = (values: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), values);
 
-/** The one form of several that says most: a field that may be null or `auto` is shown as what it is else. */
+/**
+ * The one form of several that says most: a field that may be null or `auto` is shown as what it is
+ * else.
+ */
 function plain(schema: Schema): Schema {
   const several = schema.anyOf ?? schema.oneOf;
   if (several === undefined) return schema;
   const constants = several.filter((each) => each.const !== undefined || each.enum !== undefined);
-  if (constants.length === several.length) return { ...schema, enum: several.flatMap((each) => each.enum ?? [each.const]) };
+  if (constants.length === several.length)
+    return { ...schema, enum: several.flatMap((each) => each.enum ?? [each.const]) };
   const told = several.filter(({ type }) => type !== 'null');
   const [first, ...more] = told.map(plain);
   return more.length === 0 && first !== undefined
@@ -32,7 +47,8 @@ function plain(schema: Schema): Schema {
 }
 
 /** `batchSize` as `batch size`. */
-export const words = (name: string): string => name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
+export const words = (name: string): string =>
+  name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
 
 interface FieldProps {
   readonly name: string;
@@ -45,17 +61,34 @@ interface FieldProps {
 }
 
 const shown = (value: unknown): string =>
-  value === undefined || value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value);
+  value === undefined || value === null
+    ? ''
+    : typeof value === 'string'
+      ? value
+      : JSON.stringify(value);
 
-export function Field({ name, schema: given, choices, value, required, onChange }: FieldProps): JSX.Element {
+export function Field({
+  name,
+  schema: given,
+  choices,
+  value,
+  required,
+  onChange,
+}: FieldProps): JSX.Element {
   const id = useId();
   const schema = plain(given);
   const [text, setText] = useState(() => shown(value));
   const [fault, setFault] = useState(false);
-  const type = Array.isArray(schema.type) ? (schema.type.find((each) => each !== 'null') ?? 'json') : (schema.type ?? 'string');
+  const type = Array.isArray(schema.type)
+    ? (schema.type.find((each) => each !== 'null') ?? 'json')
+    : (schema.type ?? 'string');
   const told = schema.default === undefined || schema.default === null ? '' : shown(schema.default);
   const said = `${id}-said`;
-  const common = { id, 'aria-describedby': schema.description === undefined || choices !== undefined ? undefined : said };
+  const common = {
+    id,
+    'aria-describedby':
+      schema.description === undefined || choices !== undefined ? undefined : said,
+  };
   let control: JSX.Element;
   if (schema.enum !== undefined || choices !== undefined) {
     const all = choices ?? schema.enum!.map(shown);
@@ -65,12 +98,15 @@ export function Field({ name, schema: given, choices, value, required, onChange 
         required={required}
         value={shown(value)}
         onChange={({ currentTarget }) => {
-          const picked = schema.enum?.find((each) => shown(each) === currentTarget.value) ?? currentTarget.value;
+          const picked =
+            schema.enum?.find((each) => shown(each) === currentTarget.value) ?? currentTarget.value;
           onChange(currentTarget.value === '' ? undefined : picked);
         }}
       >
         {(!required || value === undefined) && (
-          <option value="">{told === '' ? (required ? 'choose' : 'default') : `${told} (default)`}</option>
+          <option value="">
+            {told === '' ? (required ? 'choose' : 'default') : `${told} (default)`}
+          </option>
         )}
         {all.map((each) => (
           <option key={each} value={each}>
@@ -84,9 +120,13 @@ export function Field({ name, schema: given, choices, value, required, onChange 
       <select
         {...common}
         value={value === undefined ? '' : String(value)}
-        onChange={({ currentTarget }) => onChange(currentTarget.value === '' ? undefined : currentTarget.value === 'true')}
+        onChange={({ currentTarget }) =>
+          onChange(currentTarget.value === '' ? undefined : currentTarget.value === 'true')
+        }
       >
-        <option value="">{told === '' ? 'default' : `${told === 'true' ? 'yes' : 'no'} (default)`}</option>
+        <option value="">
+          {told === '' ? 'default' : `${told === 'true' ? 'yes' : 'no'} (default)`}
+        </option>
         <option value="true">yes</option>
         <option value="false">no</option>
       </select>
@@ -113,11 +153,18 @@ export function Field({ name, schema: given, choices, value, required, onChange 
       placeholder: told,
       value: text,
       'aria-invalid': fault,
-      onInput: ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => change(currentTarget.value),
+      onInput: ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) =>
+        change(currentTarget.value),
     };
     const most = Math.abs(schema.maximum ?? Infinity) < 1e15 ? schema.maximum : undefined;
     control = numeric ? (
-      <input {...typed} type="number" step={type === 'integer' ? 1 : 'any'} min={schema.minimum} max={most} />
+      <input
+        {...typed}
+        type="number"
+        step={type === 'integer' ? 1 : 'any'}
+        min={schema.minimum}
+        max={most}
+      />
     ) : (
       <input {...typed} />
     );
@@ -139,7 +186,9 @@ export function Field({ name, schema: given, choices, value, required, onChange 
 export interface FormProps {
   readonly schema: Schema;
   readonly values: Values;
-  /** What the settings come to, defaults of the chosen model included; undefined until it is known. */
+  /**
+   * What the settings come to, defaults of the chosen model included; undefined until it is known.
+   */
   readonly resolved: unknown;
   /** Lists of what may be named, by what a field's path ends with. */
   readonly choicesOf: (path: readonly string[]) => readonly string[] | undefined;
@@ -155,14 +204,27 @@ const schemaAt = (schema: Schema, path: readonly string[]): Schema | undefined =
 const withDefault = (schema: Schema, value: unknown): Schema =>
   typeof value === 'number' || typeof value === 'boolean' ? { ...schema, default: value } : schema;
 
-export function SchemaForm({ schema, values, resolved, choicesOf, first, onChange }: FormProps): JSX.Element {
-  const leading = first.map((path) => path.split('.')).filter((path) => schemaAt(schema, path) !== undefined);
-  const isLeading = (path: readonly string[]): boolean => leading.some((each) => each.join('.') === path.join('.'));
+export function SchemaForm({
+  schema,
+  values,
+  resolved,
+  choicesOf,
+  first,
+  onChange,
+}: FormProps): JSX.Element {
+  const leading = first
+    .map((path) => path.split('.'))
+    .filter((path) => schemaAt(schema, path) !== undefined);
+  const isLeading = (path: readonly string[]): boolean =>
+    leading.some((each) => each.join('.') === path.join('.'));
   const field = (path: readonly string[], of: Schema, required: boolean): JSX.Element => (
     <Field
       key={path.join('.')}
       name={path.length === 2 && path[1] === 'name' ? path[0]! : path.at(-1)!}
-      schema={withDefault(of, valueAt(values, path) === undefined ? valueAt(resolved, path) : undefined)}
+      schema={withDefault(
+        of,
+        valueAt(values, path) === undefined ? valueAt(resolved, path) : undefined,
+      )}
       choices={choicesOf(path)}
       value={valueAt(values, path)}
       required={required}
@@ -173,7 +235,11 @@ export function SchemaForm({ schema, values, resolved, choicesOf, first, onChang
   const needs = (name: string): boolean => schema.required?.includes(name) === true;
   const simple = entries.filter(([name, of]) => of.properties === undefined && !isLeading([name]));
   const parts = entries.filter(([, of]) => of.properties !== undefined);
-  const group = (title: string, fields: readonly JSX.Element[], changed: number): JSX.Element | null =>
+  const group = (
+    title: string,
+    fields: readonly JSX.Element[],
+    changed: number,
+  ): JSX.Element | null =>
     fields.length === 0 ? null : (
       <details class="group" key={title}>
         <summary>
@@ -182,19 +248,26 @@ export function SchemaForm({ schema, values, resolved, choicesOf, first, onChang
         <div class="fields">{fields}</div>
       </details>
     );
-  const count = (paths: readonly (readonly string[])[]): number => paths.filter((path) => valueAt(values, path) !== undefined).length;
+  const count = (paths: readonly (readonly string[])[]): number =>
+    paths.filter((path) => valueAt(values, path) !== undefined).length;
   const required = simple.filter(([name, of]) => needs(name) && of.default === undefined);
   const optional = simple.filter((each) => !required.includes(each));
   return (
     <>
       <div class="fields">
         {leading.map((path) =>
-          field(path, schemaAt(schema, path)!, path.length === 1 && needs(path[0]!) && schemaAt(schema, path)!.default === undefined),
+          field(
+            path,
+            schemaAt(schema, path)!,
+            path.length === 1 && needs(path[0]!) && schemaAt(schema, path)!.default === undefined,
+          ),
         )}
         {required.map(([name, of]) => field([name], of, true))}
       </div>
       {parts.map(([name, of]) => {
-        const inner = Object.entries(of.properties!).filter(([member]) => !isLeading([name, member]));
+        const inner = Object.entries(of.properties!).filter(
+          ([member]) => !isLeading([name, member]),
+        );
         return group(
           words(name),
           inner.map(([member, form]) => field([name, member], form, false)),

@@ -5,9 +5,13 @@ import type { Finding, Rate, Tone } from './api.ts';
 import { percent } from './format.js';
 import { href } from './router.ts';
 
-export const Badge = ({ tone, children }: { tone: Tone | 'plain' | 'live'; children: ComponentChildren }): JSX.Element => (
-  <span class={`badge ${tone}`}>{children}</span>
-);
+export const Badge = ({
+  tone,
+  children,
+}: {
+  tone: Tone | 'plain' | 'live';
+  children: ComponentChildren;
+}): JSX.Element => <span class={`badge ${tone}`}>{children}</span>;
 
 const STATES: Readonly<Record<string, readonly [Tone | 'plain' | 'live', string]>> = {
   ended: ['plain', 'ended'],
@@ -33,7 +37,15 @@ interface Named {
   readonly seed: string | null;
 }
 /** What a table calls a run: a link to it, or why it cannot be read. */
-export const RunName = ({ run, to, children }: { run: Named; to: string; children: ComponentChildren }): JSX.Element =>
+export const RunName = ({
+  run,
+  to,
+  children,
+}: {
+  run: Named;
+  to: string;
+  children: ComponentChildren;
+}): JSX.Element =>
   run.state === 'unreadable' ? (
     <span>
       {run.name} <small class="bad">{run.reason}</small>
@@ -49,7 +61,8 @@ export const RunName = ({ run, to, children }: { run: Named; to: string; childre
 
 export const VerdictBadge = ({ verdict }: { verdict: string | null }): JSX.Element => (
   <span class={`verdict ${verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'}`}>
-    <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span> {verdict ?? 'no verdict'}
+    <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span>{' '}
+    {verdict ?? 'no verdict'}
   </span>
 );
 
@@ -57,7 +70,15 @@ export const VerdictBadge = ({ verdict }: { verdict: string | null }): JSX.Eleme
 export const toneOf = (finding: Finding | null): Tone | undefined =>
   finding === 'better' ? 'good' : finding === 'worse' ? 'bad' : undefined;
 
-export const Card = ({ value, tone, children }: { value: ComponentChildren; tone?: Tone; children: ComponentChildren }): JSX.Element => (
+export const Card = ({
+  value,
+  tone,
+  children,
+}: {
+  value: ComponentChildren;
+  tone?: Tone;
+  children: ComponentChildren;
+}): JSX.Element => (
   <div class="card">
     <b class={tone}>{value}</b>
     <span>{children}</span>
@@ -105,7 +126,13 @@ export const Waiting = ({ what = 'Loading' }: { what?: string }): JSX.Element =>
   </p>
 );
 
-export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element => (
+export const Empty = ({
+  title,
+  children,
+}: {
+  title: string;
+  children?: ComponentChildren;
+}): JSX.Element => (
   <div class="empty">
     <p class="empty-title">{title}</p>
     {children}
@@ -175,7 +202,13 @@ export const Table = ({
 );
 
 /** A mean with its interval as a bar between 0 and 1. */
-export const RateBar = ({ rate, against }: { rate: Rate | null; against?: Rate | null }): JSX.Element => {
+export const RateBar = ({
+  rate,
+  against,
+}: {
+  rate: Rate | null;
+  against?: Rate | null;
+}): JSX.Element => {
   if (rate === null || rate.mean === null) return <span class="muted">–</span>;
   const x = (value: number): number => 2 + 116 * Math.min(1, Math.max(0, value));
   return (
@@ -183,18 +216,33 @@ export const RateBar = ({ rate, against }: { rate: Rate | null; against?: Rate |
       <svg width="120" height="14" viewBox="0 0 120 14" aria-hidden="true">
         <line class="rate-ground" x1="2" x2="118" y1="7" y2="7" />
         <line class="rate-interval" x1={x(rate.low)} x2={x(rate.high)} y1="7" y2="7" />
-        {against?.mean != null && <line class="rate-before" x1={x(against.mean)} x2={x(against.mean)} y1="1" y2="13" />}
+        {against?.mean != null && (
+          <line class="rate-before" x1={x(against.mean)} x2={x(against.mean)} y1="1" y2="13" />
+        )}
         <circle class="rate-mean" cx={x(rate.mean)} cy="7" r="4" />
       </svg>
       <span class="rate-text">
-        {percent(rate.mean)} <small>{`${(100 * rate.low).toFixed(0)}–${(100 * rate.high).toFixed(0)}`}</small>
+        {percent(rate.mean)}{' '}
+        <small>{`${(100 * rate.low).toFixed(0)}–${(100 * rate.high).toFixed(0)}`}</small>
       </span>
     </span>
   );
 };
 
-export const Progress = ({ done, total, label }: { done: number; total: number; label: string }): JSX.Element => (
-  <progress max={Math.max(1, total)} value={Math.min(done, Math.max(1, total))} aria-label={label} />
+export const Progress = ({
+  done,
+  total,
+  label,
+}: {
+  done: number;
+  total: number;
+  label: string;
+}): JSX.Element => (
+  <progress
+    max={Math.max(1, total)}
+    value={Math.min(done, Math.max(1, total))}
+    aria-label={label}
+  />
 );
 
 /** A command that can be copied. */
@@ -221,7 +269,15 @@ export const Command = ({ text }: { text: string }): JSX.Element => {
 };
 
 /** Asks before something is done that others notice. */
-export const Dialog = ({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }): JSX.Element => {
+export const Dialog = ({
+  title,
+  onClose,
+  children,
+}: {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+}): JSX.Element => {
   const place = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {

@@ -1,7 +1,13 @@
 /** What is trained on of an episode: the tokens that were sampled, wherever they stand. */
 import { expect, test } from '@jest/globals';
 import { trainSequence } from '../../src/algorithms/sequences.js';
-import { episodeIds, exchange, lossMask, ofSampled, type Episode } from '../../src/rollouts/episode.js';
+import {
+  episodeIds,
+  exchange,
+  lossMask,
+  ofSampled,
+  type Episode,
+} from '../../src/rollouts/episode.js';
 
 const ids = (...values: number[]): Int32Array => Int32Array.from(values);
 /** Two turns; the second reply has an opening that was put into the model's mouth. */
@@ -22,5 +28,7 @@ test('the ids of an episode are those of its segments, and the loss is over the 
 });
 
 test('of a row with a value a token, those of the sampled tokens', () => {
-  expect(ofSampled(EPISODE, Float32Array.of(10, 20, 30, 40, 50, 60, 70, 80, 90))).toEqual(Float32Array.of(40, 50, 80, 90));
+  expect(ofSampled(EPISODE, Float32Array.of(10, 20, 30, 40, 50, 60, 70, 80, 90))).toEqual(
+    Float32Array.of(40, 50, 80, 90),
+  );
 });

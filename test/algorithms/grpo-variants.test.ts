@@ -1,6 +1,7 @@
 /**
- * The variants of grpo against numbers that do not come from this code: each paper's objective written down in Python as it stands there,
- * for the replies below, and its gradient by central differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
+ * The variants of grpo against numbers that do not come from this code: each paper's objective
+ * written down in Python as it stands there, for the replies below, and its gradient by central
+ * differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
  */
 import { describe, expect, test } from '@jest/globals';
 import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
@@ -27,9 +28,18 @@ const NEW = [
 const MAX_TOKENS = 8;
 
 const EXPECTED = {
-  grpo: [-0.0920974, 0, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0, 0.075403, 0.0682274],
-  'dr-grpo': [-0.0172683, 0, 0.0164261, 0.0127927, 0.0210915, -0.0164261, -0.014863, -0.015625, -0.0159406, 0, 0.0141381, 0.0127927],
-  dapo: [-0.0920974, -0.1038395, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0, 0.075403, 0.0682274],
+  grpo: [
+    -0.0920974, 0, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332, -0.0850166, 0,
+    0.075403, 0.0682274,
+  ],
+  'dr-grpo': [
+    -0.0172683, 0, 0.0164261, 0.0127927, 0.0210915, -0.0164261, -0.014863, -0.015625, -0.0159406, 0,
+    0.0141381, 0.0127927,
+  ],
+  dapo: [
+    -0.0920974, -0.1038395, 0.0876057, 0.0682274, 0.112488, -0.0876057, -0.079269, -0.0833332,
+    -0.0850166, 0, 0.075403, 0.0682274,
+  ],
 };
 
 const PROMPT = Int32Array.of(1);
@@ -52,7 +62,10 @@ const group: RolloutGroup = {
 const replyOf = ({ tokenIds }: TrainSequence): number => tokenIds[1]! - 10;
 const padded = (row: readonly number[]): Float32Array => Float32Array.of(0, ...row);
 
-/** What the trainer makes of a step (docs/training.md): the slope of its loss in each token's log-probability, replies in their order. */
+/**
+ * What the trainer makes of a step (docs/training.md): the slope of its loss in each token's
+ * log-probability, replies in their order.
+ */
 function slopes(
   sequences: readonly TrainSequence[],
   { clipLow, clipHigh }: { readonly clipLow: number; readonly clipHigh: number },
@@ -77,23 +90,42 @@ async function secondStep(own: object): Promise<number[]> {
     sampling: { samples: 4, maxTokens: MAX_TOKENS },
     optimiser: { stepsPerIteration: 2 },
   });
-  const steps: { sequences: readonly TrainSequence[]; objective: { clipLow: number; clipHigh: number } }[] = [];
+  const steps: {
+    sequences: readonly TrainSequence[];
+    objective: { clipLow: number; clipHigh: number };
+  }[] = [];
   const trainer = {
     info: { lowestTrained: 0 },
     evaluate: (sequences: readonly TrainSequence[]) =>
-      Promise.resolve({ sequences: sequences.map((each) => ({ logprobs: padded((steps.length === 0 ? OLD : NEW)[replyOf(each)]!) })) }),
-    step: (sequences: readonly TrainSequence[], { objective }: { objective: { clipLow: number; clipHigh: number } }) => {
+      Promise.resolve({
+        sequences: sequences.map((each) => ({
+          logprobs: padded((steps.length === 0 ? OLD : NEW)[replyOf(each)]!),
+        })),
+      }),
+    step: (
+      sequences: readonly TrainSequence[],
+      { objective }: { objective: { clipLow: number; clipHigh: number } },
+    ) => {
       steps.push({ sequences, objective });
       return Promise.resolve({});
     },
   } as unknown as Trainer;
   const boundaries = new BoundaryCache(trainer, 0);
-  await grpo.learn({ trainer, boundaries, buffer: null as never, groups: [group], settings: resolved, iteration: 1, batchSize: 4 });
+  await grpo.learn({
+    trainer,
+    boundaries,
+    buffer: null as never,
+    groups: [group],
+    settings: resolved,
+    iteration: 1,
+    batchSize: 4,
+  });
   expect(steps).toHaveLength(2);
   return slopes(steps[1]!.sequences, steps[1]!.objective);
 }
 
-const close = (values: readonly number[]): unknown[] => values.map((value) => expect.closeTo(value, 6));
+const close = (values: readonly number[]): unknown[] =>
+  values.map((value) => expect.closeTo(value, 6));
 
 test("dr-grpo's advantages are rewards less their mean", () => {
   expect(advantages([1, 0, 0, 0, null], false)).toEqual([0.75, -0.25, -0.25, -0.25, null]);
@@ -107,27 +139,47 @@ describe('the gradient of a step', () => {
   test('gspo: as its paper has it, with the loss and the clipped part of the same numbers', async () => {
     const clip = { clipLow: 0.1, clipHigh: 0.15 };
     expect(await secondStep({ variant: 'gspo', ...clip })).toEqual(
-      close([0, 0, 0.0876057, 0.0876057, 0.0876057, -0.0628132, -0.0628132, -0.0628132, -0.0628132, 0, 0, 0]),
+      close([
+        0, 0, 0.0876057, 0.0876057, 0.0876057, -0.0628132, -0.0628132, -0.0628132, -0.0628132, 0, 0,
+        0,
+      ]),
     );
-    expect(await secondStep({ variant: 'gspo' })).toEqual(close([0, 0, 0.0876057, 0.0876057, 0.0876057, 0, 0, 0, 0, 0, 0, 0]));
+    expect(await secondStep({ variant: 'gspo' })).toEqual(
+      close([0, 0, 0.0876057, 0.0876057, 0.0876057, 0, 0, 0, 0, 0, 0, 0]),
+    );
     const replies = OLD.map((row, i) => ({
       advantage: (i % 2 === 0 ? 1 : -1) * 0.999998,
       old: Float32Array.from(row),
       now: Float32Array.from(NEW[i]!),
     }));
-    expect(replyRatios(replies, clip)).toMatchObject({ loss: expect.closeTo(-0.0509353, 6), clipFraction: expect.closeTo(5 / 12, 9) });
-    expect(() => resolveSettings({ algorithm: { id: 'grpo', variant: 'gspo', klCoefficient: 0.1 } })).toThrow(/klCoefficient: gspo/);
+    expect(replyRatios(replies, clip)).toMatchObject({
+      loss: expect.closeTo(-0.0509353, 6),
+      clipFraction: expect.closeTo(5 / 12, 9),
+    });
+    expect(() =>
+      resolveSettings({ algorithm: { id: 'grpo', variant: 'gspo', klCoefficient: 0.1 } }),
+    ).toThrow(/klCoefficient: gspo/);
     for (const own of [{ id: 'grpo' }, { id: 'distill', teacher: 'tiny' }] as const)
-      expect(() => resolveSettings({ algorithm: own, layers: { dropout: 0.1 } })).toThrow(/layers\.dropout: .* takes ratios/);
+      expect(() => resolveSettings({ algorithm: own, layers: { dropout: 0.1 } })).toThrow(
+        /layers\.dropout: .* takes ratios/,
+      );
   });
 
   test('dapo clips higher by default, and a clip that is given comes first', () => {
-    expect(resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo' } }).algorithm).toMatchObject({ clipLow: 0.2, clipHigh: 0.28 });
-    expect(resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo', clipHigh: 0.3 } }).algorithm).toMatchObject({
+    expect(resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo' } }).algorithm).toMatchObject(
+      { clipLow: 0.2, clipHigh: 0.28 },
+    );
+    expect(
+      resolveSettings({ algorithm: { id: 'grpo', variant: 'dapo', clipHigh: 0.3 } }).algorithm,
+    ).toMatchObject({
       clipLow: 0.2,
       clipHigh: 0.3,
     });
-    expect(resolveSettings({ algorithm: { id: 'grpo' } }).algorithm).toMatchObject({ variant: 'grpo', clipLow: 0.2, clipHigh: 0.2 });
+    expect(resolveSettings({ algorithm: { id: 'grpo' } }).algorithm).toMatchObject({
+      variant: 'grpo',
+      clipLow: 0.2,
+      clipHigh: 0.2,
+    });
   });
 });
 
@@ -139,27 +191,52 @@ describe('what a group is compared by', () => {
   });
   const fatesOf = (rollouts: ReturnType<typeof sample>[], reward: 'score' | 'verdict') => {
     const settings = resolveSettings({ algorithm: { id: 'grpo', variant: 'dr-grpo', reward } });
-    const fates = grpo.admit([{ tier: 'T', rollouts }], { settings, iteration: 1, runSeed: 1n, contradicts: () => false });
-    return rollouts.map((rollout) => fates.get(rollout)!).map(({ admission, advantage }) => advantage ?? admission);
+    const fates = grpo.admit([{ tier: 'T', rollouts }], {
+      settings,
+      iteration: 1,
+      runSeed: 1n,
+      contradicts: () => false,
+    });
+    return rollouts
+      .map((rollout) => fates.get(rollout)!)
+      .map(({ admission, advantage }) => advantage ?? admission);
   };
 
   test('by their scores, replies that all failed differ: what is half right is raised, what is wrong is lowered', () => {
-    const failed = [sample('fail', 0.5), sample('fail', 0.25), sample('fail', 0), sample('none'), sample('fail', 0.25, 'length')];
+    const failed = [
+      sample('fail', 0.5),
+      sample('fail', 0.25),
+      sample('fail', 0),
+      sample('none'),
+      sample('fail', 0.25, 'length'),
+    ];
     expect(fatesOf(failed, 'score')).toEqual([0.25, 0, -0.25, 'undecided', 'incomplete']);
-    expect(fatesOf(failed, 'verdict')).toEqual(['uninformative', 'uninformative', 'uninformative', 'undecided', 'incomplete']);
+    expect(fatesOf(failed, 'verdict')).toEqual([
+      'uninformative',
+      'uninformative',
+      'uninformative',
+      'undecided',
+      'incomplete',
+    ]);
   });
 
   test('a task without scores has its verdicts, and equal scores have nothing to contrast', () => {
     expect(fatesOf([sample('pass'), sample('fail')], 'score')).toEqual([0.5, -0.5]);
-    expect(fatesOf([sample('fail', 0.5), sample('fail', 0.5)], 'score')).toEqual(['uninformative', 'uninformative']);
+    expect(fatesOf([sample('fail', 0.5), sample('fail', 0.5)], 'score')).toEqual([
+      'uninformative',
+      'uninformative',
+    ]);
   });
 });
 
 test('each pass takes every problem once, and the samples of a problem one after the other', () => {
-  const samples = Array.from({ length: 6 }, (_, p) => ({ ...group, problem: { id: `p${p}`, tier: 'T' } })).flatMap((each) =>
-    keyedRollouts([each], 1),
+  const samples = Array.from({ length: 6 }, (_, p) => ({
+    ...group,
+    problem: { id: `p${p}`, tier: 'T' },
+  })).flatMap((each) => keyedRollouts([each], 1));
+  const order = shuffledBatches(samples, 12, 4, new Random(1n)).map((batch) =>
+    batch.map(({ problem }) => problem.id),
   );
-  const order = shuffledBatches(samples, 12, 4, new Random(1n)).map((batch) => batch.map(({ problem }) => problem.id));
   for (const batch of order) expect(new Set(batch).size).toBe(1);
   const passes = [order.slice(0, 6), order.slice(6)].map((batches) => batches.map(([id]) => id));
   for (const pass of passes) expect([...pass].sort()).toEqual(['p0', 'p1', 'p2', 'p3', 'p4', 'p5']);

@@ -1,9 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTrainer, inspectAdapter, prepareAdapter, type AdapterInspection } from '../../src/index.js';
+import {
+  createTrainer,
+  inspectAdapter,
+  prepareAdapter,
+  type AdapterInspection,
+} from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { runCli } from './run-cli.js';
@@ -23,7 +36,10 @@ beforeAll(async () => {
   const shape = writeSyntheticModel(file('model.gguf'), { architecture: 'llama' });
   writeSyntheticModel(file('wide.gguf'), { architecture: 'llama', embedding: 128 });
   writeSyntheticAdapter(file('adapter.gguf'), shape, { rank: 4, targets: ['attn_q', 'ffn_up'] });
-  await using trainer = await createTrainer({ path: file('model.gguf') }, { lora: { rank: 2, layers: { top: 1 } }, threads: 1 });
+  await using trainer = await createTrainer(
+    { path: file('model.gguf') },
+    { lora: { rank: 2, layers: { top: 1 } }, threads: 1 },
+  );
   await trainer.exportAdapter(file('fresh.gguf'));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -39,7 +55,12 @@ test('inspect: a table, every module, JSON', async () => {
   );
   const { stdout } = await runCli(['adapters', 'inspect', file('adapter.gguf'), '--json']);
   const inspection = JSON.parse(stdout) as AdapterInspection;
-  expect(inspection).toMatchObject({ format: 'gguf', sha256: hash('adapter.gguf'), layers: [0, 1], parameters: 2 * 4 * (128 + 192) });
+  expect(inspection).toMatchObject({
+    format: 'gguf',
+    sha256: hash('adapter.gguf'),
+    layers: [0, 1],
+    parameters: 2 * 4 * (128 + 192),
+  });
 });
 
 test('inspect: an untrained adapter changes nothing and names its base', async () => {
@@ -61,7 +82,10 @@ test('export to PEFT and back, and merge', async () => {
     'some/model',
     '--json',
   ]);
-  expect(JSON.parse(peft.stdout)).toMatchObject({ format: 'peft', sha256: hash('peft/adapter_model.safetensors') });
+  expect(JSON.parse(peft.stdout)).toMatchObject({
+    format: 'peft',
+    sha256: hash('peft/adapter_model.safetensors'),
+  });
   const back = await runCli([
     'adapters',
     'export',
@@ -98,18 +122,33 @@ test('export to PEFT and back, and merge', async () => {
 
 describe('use', () => {
   const prepare = (program: Parameters<typeof prepareAdapter>[0]['for'], more: object = {}) =>
-    prepareAdapter({ for: program, adapter: file('adapter.gguf'), model: file('model.gguf'), out: file(`use ${program}`), ...more });
+    prepareAdapter({
+      for: program,
+      adapter: file('adapter.gguf'),
+      model: file('model.gguf'),
+      out: file(`use ${program}`),
+      ...more,
+    });
 
   test('llama-server and Ollama get the adapter as GGUF, with the commands that name it', async () => {
     const server = await prepare('llama-server');
     const gguf = file('use llama-server/adapter.gguf');
     expect(server.files).toEqual([gguf]);
-    expect((await inspectAdapter(gguf)).modules).toEqual((await inspectAdapter(file('adapter.gguf'))).modules);
-    expect(server.commands[0]).toBe(`llama-server --model ${file('model.gguf')} --lora '${gguf}' --port 8080`);
+    expect((await inspectAdapter(gguf)).modules).toEqual(
+      (await inspectAdapter(file('adapter.gguf'))).modules,
+    );
+    expect(server.commands[0]).toBe(
+      `llama-server --model ${file('model.gguf')} --lora '${gguf}' --port 8080`,
+    );
     const ollama = await prepare('ollama');
-    expect(readFileSync(ollama.files[1]!, 'utf8')).toBe(`FROM ${file('model.gguf')}\nADAPTER "${file('use ollama/adapter.gguf')}"\n`);
+    expect(readFileSync(ollama.files[1]!, 'utf8')).toBe(
+      `FROM ${file('model.gguf')}\nADAPTER "${file('use ollama/adapter.gguf')}"\n`,
+    );
     const name = adapted('adapter.gguf');
-    expect(ollama.commands).toEqual([`ollama create ${name} -f '${ollama.files[1]}'`, `ollama run ${name}`]);
+    expect(ollama.commands).toEqual([
+      `ollama create ${name} -f '${ollama.files[1]}'`,
+      `ollama run ${name}`,
+    ]);
   });
 
   test('LM Studio gets the merged model; transformers a folder of PEFT that names the base, and a script', async () => {
@@ -117,9 +156,17 @@ describe('use', () => {
     expect(studio.files).toEqual([file(`use lm-studio/${adapted('adapter.gguf')}.gguf`)]);
     expect(studio.commands[0]).toContain(`'${studio.files[0]}'`);
     const peft = await prepare('transformers');
-    expect(peft.files.map((each) => path.basename(each))).toEqual(['adapter_model.safetensors', 'adapter_config.json', 'reply.py']);
-    expect(JSON.parse(readFileSync(peft.files[1]!, 'utf8'))).toMatchObject({ base_model_name_or_path: file('model.gguf') });
-    expect(readFileSync(peft.files[2]!, 'utf8')).toBe(readFileSync('assets/python/reply.py', 'utf8'));
+    expect(peft.files.map((each) => path.basename(each))).toEqual([
+      'adapter_model.safetensors',
+      'adapter_config.json',
+      'reply.py',
+    ]);
+    expect(JSON.parse(readFileSync(peft.files[1]!, 'utf8'))).toMatchObject({
+      base_model_name_or_path: file('model.gguf'),
+    });
+    expect(readFileSync(peft.files[2]!, 'utf8')).toBe(
+      readFileSync('assets/python/reply.py', 'utf8'),
+    );
   });
 
   test('what stood before every question goes where each program takes it', async () => {
@@ -130,26 +177,42 @@ describe('use', () => {
     ] as const;
     const out = file('behind');
     const ollama = await prepare('ollama', { out, before });
-    expect(readFileSync(ollama.files[1]!, 'utf8').split('ADAPTER')[1]!.split('\n').slice(1).join('\n')).toBe(
+    expect(
+      readFileSync(ollama.files[1]!, 'utf8').split('ADAPTER')[1]!.split('\n').slice(1).join('\n'),
+    ).toBe(
       'SYSTEM """It\'s short."""\nMESSAGE user """Is 2 even?\nSay "yes" or no."""\nMESSAGE assistant """yes"""\n',
     );
     const messages = [...before, { role: 'user', content: 'QUESTION' }];
     const bodyOf = (command: string): unknown => JSON.parse(/ -d '([^']*)'$/.exec(command)![1]!);
-    expect(bodyOf((await prepare('llama-server', { out, before, force: true })).commands[1]!)).toEqual({ messages });
+    expect(
+      bodyOf((await prepare('llama-server', { out, before, force: true })).commands[1]!),
+    ).toEqual({ messages });
     const studio = await prepare('lm-studio', { out, before });
     expect(bodyOf(studio.commands.at(-1)!)).toEqual({ model: adapted('adapter.gguf'), messages });
     const { files } = await prepare('transformers', { out, before });
-    expect(JSON.parse(/^BEFORE = (\[.*?^\])$/ms.exec(readFileSync(files[2]!, 'utf8'))![1]!)).toEqual(before);
-    await expect(prepare('ollama', { out, force: true, before: [{ role: 'user', content: 'a"""\nb' }] })).rejects.toMatchObject({
+    expect(
+      JSON.parse(/^BEFORE = (\[.*?^\])$/ms.exec(readFileSync(files[2]!, 'utf8'))![1]!),
+    ).toEqual(before);
+    await expect(
+      prepare('ollama', { out, force: true, before: [{ role: 'user', content: 'a"""\nb' }] }),
+    ).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     });
   });
 
   test('a base that the adapter was not trained on is refused, and so is what a Modelfile cannot say', async () => {
-    await expect(prepare('ollama', { modelSha256: hash('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
-    await expect(prepare('ollama', { modelSha256: hash('model.gguf'), force: true })).resolves.toBeDefined();
-    await expect(prepare('ollama', { model: file('wide.gguf'), force: true })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
-    await expect(prepare('ollama', { out: file('a"b') })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(prepare('ollama', { modelSha256: hash('wide.gguf') })).rejects.toMatchObject({
+      code: 'ADAPTER_MISMATCH',
+    });
+    await expect(
+      prepare('ollama', { modelSha256: hash('model.gguf'), force: true }),
+    ).resolves.toBeDefined();
+    await expect(
+      prepare('ollama', { model: file('wide.gguf'), force: true }),
+    ).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
+    await expect(prepare('ollama', { out: file('a"b') })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
   });
 
   test('what is there is not replaced, unless that is asked for', async () => {
@@ -163,7 +226,10 @@ describe('use', () => {
       rmSync(out, { recursive: true, force: true });
       mkdirSync(out);
       writeFileSync(path.join(out, name), 'another');
-      await expect(prepare(program, { out })).rejects.toMatchObject({ code: 'WRITE_FAILED', message: expect.stringContaining(name) });
+      await expect(prepare(program, { out })).rejects.toMatchObject({
+        code: 'WRITE_FAILED',
+        message: expect.stringContaining(name),
+      });
       expect(readdirSync(out)).toEqual([name]);
       expect(readFileSync(path.join(out, name), 'utf8')).toBe('another');
     }
@@ -172,14 +238,25 @@ describe('use', () => {
   });
 
   test('from the command line: what was written, then the commands', async () => {
-    const args = ['adapters', 'use', file('adapter.gguf'), '--for', 'ollama', '--out', file('typed')];
+    const args = [
+      'adapters',
+      'use',
+      file('adapter.gguf'),
+      '--for',
+      'ollama',
+      '--out',
+      file('typed'),
+    ];
     mkdirSync(file('typed'));
     writeFileSync(file('typed/adapter.gguf'), 'another');
     const { code, stdout } = await runCli([...args, '--model', file('model.gguf'), '--force']);
     expect(code).toBe(0);
     expect(stdout).toContain(file('typed/Modelfile'));
     expect(stdout).toMatch(new RegExp(`^ollama create ${adapted('adapter.gguf')} -f \\S+$`, 'm'));
-    expect(await runCli(args)).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
+    expect(await runCli(args)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--model'),
+    });
   });
 });
 
@@ -213,8 +290,12 @@ test('errors say what to do', async () => {
       ])
     ).code,
   ).toBe(2);
-  expect((await runCli(['adapters', 'export', file('adapter.gguf'), '--out', file('x')])).code).toBe(2);
-  expect(JSON.parse((await runCli(['adapters', 'inspect', file('model.gguf'), '--json'])).stderr)).toMatchObject({
+  expect(
+    (await runCli(['adapters', 'export', file('adapter.gguf'), '--out', file('x')])).code,
+  ).toBe(2);
+  expect(
+    JSON.parse((await runCli(['adapters', 'inspect', file('model.gguf'), '--json'])).stderr),
+  ).toMatchObject({
     error: { code: 'ADAPTER_MISMATCH' },
   });
 });

@@ -1,4 +1,7 @@
-/** `generate` and `chat` with `--task`: a prompt stands behind what stood before the questions of the adapter's run. */
+/**
+ * `generate` and `chat` with `--task`: a prompt stands behind what stood before the questions of
+ * the adapter's run.
+ */
 import { copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
@@ -14,7 +17,8 @@ const file = path.join(folder.path, 'rows.csv');
 afterAll(() => folder.remove());
 
 test('the system message and the examples of the run, without a question; of other rows it is refused', async () => {
-  const rows = (answer: string) => Array.from({ length: 40 }, (_, i) => `what is item ${i}?,${answer}${i % 2}`);
+  const rows = (answer: string) =>
+    Array.from({ length: 40 }, (_, i) => `what is item ${i}?,${answer}${i % 2}`);
   writeFileSync(file, `prompt,answer\n${rows('a').join('\n')}\n`);
   const asking = { system: 'Be brief.', examples: 2 };
   await using task = await openTask(file, { check: 'exact', ...asking });
@@ -38,14 +42,25 @@ test('the system message and the examples of the run, without a question; of oth
   process.chdir(folder.path);
   expect(await asTrainedHere(named)).toEqual(before);
   process.chdir(elsewhere);
-  expect(before.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant']);
+  expect(before.map(({ role }) => role)).toEqual([
+    'system',
+    'user',
+    'assistant',
+    'user',
+    'assistant',
+  ]);
   const problem = await task.generate(task.tiers[0]!.id, 7n);
   const whole = await task.prompt(problem, 'plain');
   expect(whole.slice(0, -1)).toEqual(before);
   // what the file is called is no part of the task
   copyFileSync(file, path.join(folder.path, 'clean.csv'));
   expect(await asTrained(found, path.join(folder.path, 'clean.csv'))).toEqual(before);
-  await expect(asTrained({ run: null }, file)).rejects.toThrow('--task goes with the adapter of a run');
+  await expect(asTrained({ run: null }, file)).rejects.toThrow(
+    '--task goes with the adapter of a run',
+  );
   writeFileSync(file, `prompt,answer\n${rows('b').join('\n')}\n`);
-  await expect(asTrained(found, file)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('SHA-256') });
+  await expect(asTrained(found, file)).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining('SHA-256'),
+  });
 });

@@ -1,10 +1,20 @@
 /**
- * Every command with every path that it takes broken in every way: an error with a code and a remedy, soon, and nothing that was there is
- * gone.
+ * Every command with every path that it takes broken in every way: an error with a code and a
+ * remedy, soon, and nothing that was there is gone.
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeFileAtomically } from '../../src/engine/atomic-file.js';
@@ -12,7 +22,15 @@ import { loadModel } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { ERRORS } from '../../src/errors.js';
 import { makeFolder } from '../../src/files.js';
-import { brokenPath, INPUT_KINDS, OUTPUT_KINDS, pathCases, SMALL_RUN, type Kind, type PathCase } from '../models/broken-input.js';
+import {
+  brokenPath,
+  INPUT_KINDS,
+  OUTPUT_KINDS,
+  pathCases,
+  SMALL_RUN,
+  type Kind,
+  type PathCase,
+} from '../models/broken-input.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { MAIN, runCli, type CliResult } from './run-cli.js';
 
@@ -24,7 +42,8 @@ const TOGETHER = 2;
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 /** Root without capabilities reads and writes what its permissions say, as any user. */
-const UNPRIVILEGED = process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-all', '--inh-caps=-all'] : [];
+const UNPRIVILEGED =
+  process.getuid?.() === 0 ? ['setpriv', '--bounding-set=-all', '--inh-caps=-all'] : [];
 const env = (): NodeJS.ProcessEnv => ({ ...process.env, ISOPRO_HOME: file('home'), NO_COLOR: '1' });
 
 function command(args: readonly string[]): Promise<CliResult & { readonly timedOut: boolean }> {
@@ -37,9 +56,17 @@ function command(args: readonly string[]): Promise<CliResult & { readonly timedO
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let [stdout, stderr] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout = (stdout + text).slice(-100_000)));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-100_000)));
-  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, stdout, stderr, timedOut: signal === 'SIGKILL' })));
+  child.stdout
+    .setEncoding('utf8')
+    .on('data', (text: string) => (stdout = (stdout + text).slice(-100_000)));
+  child.stderr
+    .setEncoding('utf8')
+    .on('data', (text: string) => (stderr = (stderr + text).slice(-100_000)));
+  return new Promise((resolve) =>
+    child.on('close', (code, signal) =>
+      resolve({ code, stdout, stderr, timedOut: signal === 'SIGKILL' }),
+    ),
+  );
 }
 
 beforeAll(async () => {
@@ -47,11 +74,26 @@ beforeAll(async () => {
   for (const name of ['scratch', 'broken']) mkdirSync(file(name));
   writeLetterModel(file('model.gguf'));
   writeLetterTask(file('task.mjs'));
-  writeFileSync(file('data.jsonl'), '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":"b"}\n');
-  await using trainer = await createTrainer({ path: file('model.gguf') }, { lora: { rank: 1, layers: { top: 1 } }, threads: 1 });
+  writeFileSync(
+    file('data.jsonl'),
+    '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":"b"}\n',
+  );
+  await using trainer = await createTrainer(
+    { path: file('model.gguf') },
+    { lora: { rank: 1, layers: { top: 1 } }, threads: 1 },
+  );
   await trainer.exportAdapter(file('adapter.gguf'));
   const { code, stderr } = await runCli(
-    ['run', '--model', file('model.gguf'), '--task', file('task.mjs'), '--out', file('run'), ...SMALL_RUN],
+    [
+      'run',
+      '--model',
+      file('model.gguf'),
+      '--task',
+      file('task.mjs'),
+      '--out',
+      file('run'),
+      ...SMALL_RUN,
+    ],
     env(),
   );
   if (code !== 0 && code !== 3) throw new Error(stderr); // 3: nothing was accepted
@@ -59,13 +101,18 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** What a command that was given a broken path said wrong; empty where it did as it should. */
-function complaints({ code, stdout, stderr, timedOut }: Awaited<ReturnType<typeof command>>, { name }: PathCase): string[] {
+function complaints(
+  { code, stdout, stderr, timedOut }: Awaited<ReturnType<typeof command>>,
+  { name }: PathCase,
+): string[] {
   const text = `${stdout}\n${stderr}`;
   const found: string[] = [];
   if (timedOut) found.push('did not answer');
-  if (/^\s+at .*:\d+/m.test(text) || /unexpected failure|NATIVE_FAILURE/.test(text)) found.push('a stack trace');
+  if (/^\s+at .*:\d+/m.test(text) || /unexpected failure|NATIVE_FAILURE/.test(text))
+    found.push('a stack trace');
   const [, errorCode] = /^error ([A-Z_]+): [^]+\n {2}what to do: .+/m.exec(stderr) ?? [];
-  if (errorCode !== undefined && !Object.hasOwn(ERRORS, errorCode)) found.push(`the unknown code ${errorCode}`);
+  if (errorCode !== undefined && !Object.hasOwn(ERRORS, errorCode))
+    found.push(`the unknown code ${errorCode}`);
   const verdict = /^(judge|log verify)/.test(name)
     ? [3, 4]
     : /^tasks verify file/.test(name)
@@ -73,8 +120,10 @@ function complaints({ code, stdout, stderr, timedOut }: Awaited<ReturnType<typeo
       : /^models inspect/.test(name)
         ? [1]
         : [];
-  if (code === 1 && errorCode === undefined && !verdict.includes(1)) found.push('no code and remedy');
-  if (code === 2 && !/See isopro-native .*--help\./.test(stderr)) found.push('usage without a word');
+  if (code === 1 && errorCode === undefined && !verdict.includes(1))
+    found.push('no code and remedy');
+  if (code === 2 && !/See isopro-native .*--help\./.test(stderr))
+    found.push('usage without a word');
   if (code !== 1 && code !== 2 && !verdict.includes(code ?? -1)) found.push(`exit code ${code}`);
   return found.map((what) => `${what}: ${text.trim().slice(0, 300)}`);
 }
@@ -94,7 +143,8 @@ describe('a broken path', () => {
       const kinds: readonly Kind[] = each.side === 'input' ? INPUT_KINDS : OUTPUT_KINDS;
       const short = [kinds[at % kinds.length]!];
       for (const kind of FULL ? kinds : short) {
-        if (kind === 'homeless' && /^(run|ablate) --out/.test(each.name)) continue; // they make their folder
+        // they make their folder
+        if (kind === 'homeless' && /^(run|ablate) --out/.test(each.name)) continue;
         jobs.push({ each, kind });
       }
     }
@@ -103,18 +153,27 @@ describe('a broken path', () => {
       Array.from({ length: TOGETHER }, async () => {
         for (let job = jobs.pop(); job !== undefined; job = jobs.pop()) {
           const { each, kind } = job;
-          const ending = each.name.endsWith('--task') ? '.mjs' : /model|adapter/.test(each.name) ? '.gguf' : '';
+          const ending = each.name.endsWith('--task')
+            ? '.mjs'
+            : /model|adapter/.test(each.name)
+              ? '.gguf'
+              : '';
           const broken = brokenPath(file('broken'), kind, each.side, ending);
           const answer = await command(each.args(broken));
-          // written line by line to what is there, it replaces nothing: a device takes it as the file that it is, and nobody keeps the
-          // replies
+          // written line by line to what is there, it replaces nothing: a device takes it as the
+          // file that it is, and nobody keeps the replies
           if (kind === 'device' && each.name === 'eval --out' && answer.code === 0) continue;
-          for (const what of complaints(answer, each)) wrong.push(`${each.name} (${kind}): ${what}`);
+          for (const what of complaints(answer, each))
+            wrong.push(`${each.name} (${kind}): ${what}`);
         }
       }),
     );
     expect(wrong).toEqual([]);
-    expect(['/dev/null', '/dev/full', '/dev/zero'].every((device) => lstatSync(device).isCharacterDevice())).toBe(true);
+    expect(
+      ['/dev/null', '/dev/full', '/dev/zero'].every((device) =>
+        lstatSync(device).isCharacterDevice(),
+      ),
+    ).toBe(true);
     expect(readdirSync(file('broken')).filter((name) => name.endsWith('.partial'))).toEqual([]);
   }, 1_800_000);
 
@@ -132,13 +191,20 @@ describe('a broken path', () => {
       [missing, `there is no file ${missing}`],
       [directory, `${directory} is a folder`],
     ] as const) {
-      const said = await Promise.all(places(broken).map(async (args) => (await runCli(args, env())).stderr));
-      for (const text of said) expect(text).toBe(`error FILE_UNREADABLE: ${words}\n  what to do: ${ERRORS.FILE_UNREADABLE}\n`);
+      const said = await Promise.all(
+        places(broken).map(async (args) => (await runCli(args, env())).stderr),
+      );
+      for (const text of said)
+        expect(text).toBe(
+          `error FILE_UNREADABLE: ${words}\n  what to do: ${ERRORS.FILE_UNREADABLE}\n`,
+        );
     }
   }, 60_000);
 
   test('a byte order mark is no part of a prompt, an example, a setting or a schema', async () => {
-    const marked = (name: string, text: string): string => (writeFileSync(file(name), `\ufeff${text}`), file(name));
+    const marked = (name: string, text: string): string => (
+      writeFileSync(file(name), `\ufeff${text}`), file(name)
+    );
     const prompts = marked('marked-prompts.jsonl', '{"prompt":"hi","id":"a"}\r\n');
     const generated = await runCli(
       [
@@ -154,7 +220,10 @@ describe('a broken path', () => {
       ],
       env(),
     );
-    expect([generated.code, JSON.parse(generated.stdout)]).toMatchObject([0, { id: 'a', text: expect.stringMatching(/true|false/) }]);
+    expect([generated.code, JSON.parse(generated.stdout)]).toMatchObject([
+      0,
+      { id: 'a', text: expect.stringMatching(/true|false/) },
+    ]);
     const plan = await runCli(
       [
         'train',
@@ -170,33 +239,58 @@ describe('a broken path', () => {
       env(),
     );
     expect([plan.code, JSON.parse(plan.stdout)]).toMatchObject([0, { examples: 1 }]);
-    const refused = await runCli(['run', '--config', marked('marked-config.json', '{"iterations":0}')], env());
+    const refused = await runCli(
+      ['run', '--config', marked('marked-config.json', '{"iterations":0}')],
+      env(),
+    );
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--iterations')]);
   }, 60_000);
 
   test('an empty answer in a training file is named', async () => {
-    writeFileSync(file('mute.jsonl'), '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":""}\n');
+    writeFileSync(
+      file('mute.jsonl'),
+      '{"prompt":"one","completion":"a"}\n{"prompt":"two","completion":""}\n',
+    );
     const { code, stderr } = await runCli(
-      ['train', '--model', file('model.gguf'), '--data', file('mute.jsonl'), '--out', file('mute.gguf')],
+      [
+        'train',
+        '--model',
+        file('model.gguf'),
+        '--data',
+        file('mute.jsonl'),
+        '--out',
+        file('mute.gguf'),
+      ],
       env(),
     );
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/^error INVALID_ARGUMENT: line 2: the answer is empty/)]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error INVALID_ARGUMENT: line 2: the answer is empty/),
+    ]);
   }, 30_000);
 
   test('standard output that takes nothing more: WRITE_FAILED', () => {
-    const { status, stderr } = spawnSync('sh', ['-c', `"${process.execPath}" "${MAIN}" tasks generate --count 50 > /dev/full`], {
-      encoding: 'utf8',
-    });
+    const { status, stderr } = spawnSync(
+      'sh',
+      ['-c', `"${process.execPath}" "${MAIN}" tasks generate --count 50 > /dev/full`],
+      {
+        encoding: 'utf8',
+      },
+    );
     expect([status, stderr]).toEqual([
       1,
-      expect.stringMatching(/^error WRITE_FAILED: standard output could not be written.*\n {2}what to do: /),
+      expect.stringMatching(
+        /^error WRITE_FAILED: standard output could not be written.*\n {2}what to do: /,
+      ),
     ]);
   }, 30_000);
 });
 
 describe('folders and files that are made', () => {
   test('where a file system denies a folder that it should be able to make, the error comes at once', () => {
-    expect(() => makeFolder('/proc/no/such/place')).toThrow(expect.objectContaining({ code: 'ENOENT' }));
+    expect(() => makeFolder('/proc/no/such/place')).toThrow(
+      expect.objectContaining({ code: 'ENOENT' }),
+    );
     makeFolder(file('one/two/three'));
     makeFolder(file('one/two/three'));
     expect(statSync(file('one/two/three')).isDirectory()).toBe(true);
@@ -206,17 +300,27 @@ describe('folders and files that are made', () => {
 
   test('a killed process leaves neither a half file nor an adapter for good', async () => {
     const dead = spawnSync(process.execPath, ['-e', '']).pid;
-    for (const pid of [dead, process.pid]) writeFileSync(file(`kept.json.${pid}.9.partial`), 'half');
+    for (const pid of [dead, process.pid])
+      writeFileSync(file(`kept.json.${pid}.9.partial`), 'half');
     await writeFileAtomically(file('kept.json'), [Buffer.from('whole')]);
-    expect(readdirSync(folder).filter((name) => name.startsWith('kept.json'))).toEqual(['kept.json', `kept.json.${process.pid}.9.partial`]);
-    const left = [path.join(tmpdir(), `isopro-adapter-${dead}-abcdef`), path.join(tmpdir(), `isopro-adapter-${process.pid}-abcdef`)];
+    expect(readdirSync(folder).filter((name) => name.startsWith('kept.json'))).toEqual([
+      'kept.json',
+      `kept.json.${process.pid}.9.partial`,
+    ]);
+    const left = [
+      path.join(tmpdir(), `isopro-adapter-${dead}-abcdef`),
+      path.join(tmpdir(), `isopro-adapter-${process.pid}-abcdef`),
+    ];
     for (const each of left) {
       mkdirSync(each);
       writeFileSync(path.join(each, 'adapter.gguf'), '');
       utimesSync(each, 0, 0);
     }
     await using model = await loadModel(file('model.gguf'), { threads: 1 });
-    await using trainer = await createTrainer(model, { lora: { rank: 1, layers: { top: 1 } }, threads: 1 });
+    await using trainer = await createTrainer(model, {
+      lora: { rank: 1, layers: { top: 1 } },
+      threads: 1,
+    });
     await trainer.applyTo(model);
     expect(left.map(existsSync)).toEqual([false, true]);
     rmSync(left[1]!, { recursive: true });

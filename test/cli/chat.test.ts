@@ -1,4 +1,7 @@
-/** `chat` and `generate --stream`: a dialogue on a terminal and through a pipe, replies as they are sampled. */
+/**
+ * `chat` and `generate --stream`: a dialogue on a terminal and through a pipe, replies as they are
+ * sampled.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -9,7 +12,14 @@ import { PassThrough } from 'node:stream';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { chat } from '../../src/cli/chat-session.js';
 import { abortError } from '../../src/errors.js';
-import { Conversation, loadModel, type ChatMessage, type HostReply, type HostRequest, type TokenEvent } from '../../src/index.js';
+import {
+  Conversation,
+  loadModel,
+  type ChatMessage,
+  type HostReply,
+  type HostRequest,
+  type TokenEvent,
+} from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { MAIN, runCli } from './run-cli.js';
@@ -19,10 +29,16 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const model = path.join(folder, 'model.gguf');
 const shape = writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
 
-/** Says its last message back in two tokens; with `hang`, waits behind the first one until it is aborted. */
+/**
+ * Says its last message back in two tokens; with `hang`, waits behind the first one until it is
+ * aborted.
+ */
 class Echo {
   readonly asked: (readonly ChatMessage[])[] = [];
-  async *stream({ messages: asked = [], signal }: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
+  async *stream({
+    messages: asked = [],
+    signal,
+  }: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
     const messages = asked as readonly ChatMessage[]; // of a conversation, which has read them
     this.asked.push(messages);
     const { content } = messages.at(-1)!;
@@ -42,10 +58,19 @@ function terminal(echo: Echo) {
   const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
   let shown = '';
   output.on('data', (data: string) => (shown += data));
-  const session = chat(new Conversation(echo, { system: 'be brief' }), { input, output, terminal: true });
+  const session = chat(new Conversation(echo, { system: 'be brief' }), {
+    input,
+    output,
+    terminal: true,
+  });
   const until = async (text: string): Promise<void> => {
-    for (const begun = Date.now(); !shown.includes(text); await new Promise((resolve) => setTimeout(resolve, 2)))
-      if (Date.now() - begun > 20_000) throw new Error(`${JSON.stringify(text)} is not in ${JSON.stringify(shown)}`);
+    for (
+      const begun = Date.now();
+      !shown.includes(text);
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    )
+      if (Date.now() - begun > 20_000)
+        throw new Error(`${JSON.stringify(text)} is not in ${JSON.stringify(shown)}`);
     shown = shown.slice(shown.indexOf(text) + text.length);
   };
   return { session, until, type: (keys: string) => input.write(keys) };
@@ -72,10 +97,14 @@ describe('a conversation', () => {
     const conversation = new Conversation(new Echo());
     const first = conversation.reply('one');
     await first.next();
-    await expect(conversation.reply('two').next()).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(conversation.reply('two').next()).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
     await read(first);
     await read(conversation.reply('three'));
-    expect(conversation.messages.filter(({ role }) => role === 'user').map(({ content }) => content)).toEqual(['one', 'three']);
+    expect(
+      conversation.messages.filter(({ role }) => role === 'user').map(({ content }) => content),
+    ).toEqual(['one', 'three']);
   });
 });
 
@@ -93,7 +122,10 @@ describe('a dialogue', () => {
     expect(await session).toBe(true);
     const said = (...lines: string[]): ChatMessage[] => [
       { role: 'system', content: 'be brief' },
-      ...lines.map((content, i) => ({ role: i % 2 === 0 ? ('user' as const) : ('assistant' as const), content })),
+      ...lines.map((content, i) => ({
+        role: i % 2 === 0 ? ('user' as const) : ('assistant' as const),
+        content,
+      })),
     ];
     expect(echo.asked).toEqual([said('one'), said('one', 'you said one', 'two'), said('three')]);
   });
@@ -111,7 +143,12 @@ describe('a dialogue', () => {
     await until('you said go on');
     type('\u0004');
     expect(await session).toBe(true);
-    expect(echo.asked.at(-1)!.map(({ content }) => content)).toEqual(['be brief', 'hang', 'you said ', 'go on']);
+    expect(echo.asked.at(-1)!.map(({ content }) => content)).toEqual([
+      'be brief',
+      'hang',
+      'you said ',
+      'go on',
+    ]);
   });
 
   test('what is typed while a reply is written does not run into it: it is shown and answered behind', async () => {
@@ -137,9 +174,11 @@ describe('a dialogue', () => {
     const session = chat(new Conversation(new Echo()), { input, output, terminal: false });
     const begun = Date.now();
     input.write('hang\n');
-    while (shown === '' && Date.now() - begun < 20_000) await new Promise((resolve) => setTimeout(resolve, 2));
+    while (shown === '' && Date.now() - begun < 20_000)
+      await new Promise((resolve) => setTimeout(resolve, 2));
     input.end('next\n');
-    await new Promise((resolve) => setTimeout(resolve, 20)); // the line has come before the reply ends
+    // the line has come before the reply ends
+    await new Promise((resolve) => setTimeout(resolve, 20));
     process.emit('SIGINT');
     expect(await session).toBe(true);
     expect(shown).toBe('you said \nyou said next\n');
@@ -179,10 +218,14 @@ describe('through a pipe', () => {
   const common = ['--model', model, '--threads', '1', '--max-tokens', '6', '--temperature', '0'];
 
   test('chat answers line by line, each with what was said before, up to /exit', async () => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'chat', ...common, '--json'], {
-      input: 'hello\n\nand you?\n/exit\nnever\n',
-      encoding: 'utf8',
-    });
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [MAIN, 'chat', ...common, '--json'],
+      {
+        input: 'hello\n\nand you?\n/exit\nnever\n',
+        encoding: 'utf8',
+      },
+    );
     expect([status, stderr]).toEqual([0, '']);
     const replies = stdout
       .trim()
@@ -193,7 +236,11 @@ describe('through a pipe', () => {
     const messages: ChatMessage[] = [];
     for (const { prompt, text } of replies) {
       messages.push({ role: 'user', content: prompt });
-      for await (const rollout of alone.generate({ prompts: [{ messages }], maxTokens: 6, sampling: { temperature: 0 } })) {
+      for await (const rollout of alone.generate({
+        prompts: [{ messages }],
+        maxTokens: 6,
+        sampling: { temperature: 0 },
+      })) {
         expect(text).toBe(rollout.text);
       }
       messages.push({ role: 'assistant', content: text });
@@ -213,23 +260,42 @@ describe('through a pipe', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines.slice(0, -1).map(({ tokenId }) => tokenId)).toEqual(answer.tokenIds);
-    expect(lines.at(-1)).toMatchObject({ text: answer.text, tokenIds: answer.tokenIds, seed: answer.seed });
+    expect(lines.at(-1)).toMatchObject({
+      text: answer.text,
+      tokenIds: answer.tokenIds,
+      seed: answer.seed,
+    });
     expect(plain.stdout).toBe(`${answer.text}\n`);
-    expect(await runCli([...args, '--stream', '--samples', '2'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--stream') });
+    expect(await runCli([...args, '--stream', '--samples', '2'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--stream'),
+    });
   });
 
   test('neither a model nor a run, and an adapter that is none: a clear line', async () => {
-    expect(await runCli(['chat'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
+    expect(await runCli(['chat'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--model'),
+    });
     const unknown = await runCli(['chat', '--adapter', '3f2a']);
-    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('error RUN_NOT_FOUND') });
+    expect(unknown).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('error RUN_NOT_FOUND'),
+    });
   });
 
-  test.each(['generate --prompt x', 'eval --per-tier 1', 'chat'])('%s guesses no model for an adapter that names none', async (command) => {
-    const adapter = path.join(folder, 'alone.gguf');
-    writeSyntheticAdapter(adapter, shape);
-    const { code, stderr } = await runCli([...command.split(' '), '--adapter', adapter]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('Give --model, or a run or a name in the registry as --adapter.')]);
-  });
+  test.each(['generate --prompt x', 'eval --per-tier 1', 'chat'])(
+    '%s guesses no model for an adapter that names none',
+    async (command) => {
+      const adapter = path.join(folder, 'alone.gguf');
+      writeSyntheticAdapter(adapter, shape);
+      const { code, stderr } = await runCli([...command.split(' '), '--adapter', adapter]);
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringContaining('Give --model, or a run or a name in the registry as --adapter.'),
+      ]);
+    },
+  );
 
   test('an adapter that names another base is used with a note, and with its own without', async () => {
     const adapter = path.join(folder, 'named.gguf');
@@ -240,14 +306,28 @@ describe('through a pipe', () => {
     expect(await runCli(asked)).toMatchObject({ code: 0, stderr: '' });
     writeSyntheticAdapter(adapter, shape, { base: [...sha256].reverse().join('') });
     const told = (stderr: string): string => stderr.replace(/\s+/g, ' ');
-    const note = expect.stringMatching(/^named\.gguf was trained on another file than model\.gguf \(SHA-256 \w{12}…\): its answers/);
+    const note = expect.stringMatching(
+      /^named\.gguf was trained on another file than model\.gguf \(SHA-256 \w{12}…\): its answers/,
+    );
     for (const command of [
       asked,
       [...asked, '--stream'],
       ['chat', ...args],
-      ['adapters', 'use', ...args.slice(0, 2), adapter, '--for', 'ollama', '--out', path.join(folder, 'use')],
+      [
+        'adapters',
+        'use',
+        ...args.slice(0, 2),
+        adapter,
+        '--for',
+        'ollama',
+        '--out',
+        path.join(folder, 'use'),
+      ],
     ]) {
-      const { status, stderr } = spawnSync(process.execPath, [MAIN, ...command], { input: '', encoding: 'utf8' });
+      const { status, stderr } = spawnSync(process.execPath, [MAIN, ...command], {
+        input: '',
+        encoding: 'utf8',
+      });
       expect([status, told(stderr)]).toEqual([0, note]);
     }
   });

@@ -25,7 +25,17 @@ const lines = (stdout: string): Record<string, unknown>[] =>
 
 describe('isopro-native generate', () => {
   test('prompts in, JSONL out; the same seed gives the same answers', async () => {
-    const args = [...common, '--prompt', 'one', '--prompt', 'two', '--samples', '3', '--json', '--seed'];
+    const args = [
+      ...common,
+      '--prompt',
+      'one',
+      '--prompt',
+      'two',
+      '--samples',
+      '3',
+      '--json',
+      '--seed',
+    ];
     const first = await runCli([...args, '12345678901234567890']);
     expect([first.code, first.stderr]).toEqual([0, '']);
     const rollouts = lines(first.stdout);
@@ -49,7 +59,9 @@ describe('isopro-native generate', () => {
     );
     const { code, stdout } = await runCli([...common, '--prompts', prompts, '--temperature', '0']);
     expect(code).toBe(0);
-    const rollouts = lines(stdout).sort((a, b) => (a.promptIndex as number) - (b.promptIndex as number));
+    const rollouts = lines(stdout).sort(
+      (a, b) => (a.promptIndex as number) - (b.promptIndex as number),
+    );
     expect(rollouts.map(({ id }) => id)).toEqual(['a', undefined, 'c']);
     expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
   });
@@ -57,7 +69,9 @@ describe('isopro-native generate', () => {
   test('in a terminal one answer is its text, several are under headings; --json is JSONL there too', async () => {
     const terminal = { NODE_OPTIONS: '--import=data:text/javascript,process.stdout.isTTY=true' };
     const args = [...common, '--temperature', '0', '--prompt', 'hi'];
-    const [{ text }] = lines((await runCli([...args, '--json'], terminal)).stdout) as [{ text: string }];
+    const [{ text }] = lines((await runCli([...args, '--json'], terminal)).stdout) as [
+      { text: string },
+    ];
     expect((await runCli(args, terminal)).stdout).toBe(`${visible(text.trim())}\n`);
     expect((await runCli([...args, '--samples', '2'], terminal)).stdout).toMatch(
       /^--- prompt 1, answer 1: 8 tokens, .*^--- prompt 1, answer 2: /ms,
@@ -66,10 +80,20 @@ describe('isopro-native generate', () => {
 
   test('--raw continues a text as it stands: the same tokens as {"text"}, and fewer than with the chat template', async () => {
     const prompts = file('texts.jsonl', '{"text":"hi"}\n{"prompt":"hi"}\n');
-    const raw = lines((await runCli([...common, '--temperature', '0', '--raw', '--prompt', 'hi', '--prompt', 'hi'])).stdout);
-    const mixed = lines((await runCli([...common, '--temperature', '0', '--prompts', prompts])).stdout);
-    const all = lines((await runCli([...common, '--temperature', '0', '--raw', '--prompts', prompts])).stdout);
-    expect(mixed.map(({ promptTokens }) => promptTokens)).toEqual([raw[0]!.promptTokens, expect.any(Number)]);
+    const raw = lines(
+      (await runCli([...common, '--temperature', '0', '--raw', '--prompt', 'hi', '--prompt', 'hi']))
+        .stdout,
+    );
+    const mixed = lines(
+      (await runCli([...common, '--temperature', '0', '--prompts', prompts])).stdout,
+    );
+    const all = lines(
+      (await runCli([...common, '--temperature', '0', '--raw', '--prompts', prompts])).stdout,
+    );
+    expect(mixed.map(({ promptTokens }) => promptTokens)).toEqual([
+      raw[0]!.promptTokens,
+      expect.any(Number),
+    ]);
     expect(mixed[1]!.promptTokens).toBeGreaterThan(raw[0]!.promptTokens as number);
     expect(mixed[0]!.tokenIds).toEqual(raw[0]!.tokenIds);
     expect(all.map(({ tokenIds }) => tokenIds)).toEqual(raw.map(({ tokenIds }) => tokenIds));
@@ -85,7 +109,13 @@ describe('isopro-native generate', () => {
   });
 
   test('follows a grammar and a JSON Schema', async () => {
-    const grammar = await runCli([...common, '--prompt', 'x', '--grammar', file('yes.gbnf', 'root ::= "yes" | "no"')]);
+    const grammar = await runCli([
+      ...common,
+      '--prompt',
+      'x',
+      '--grammar',
+      file('yes.gbnf', 'root ::= "yes" | "no"'),
+    ]);
     expect(['yes', 'no']).toContain(lines(grammar.stdout)[0]!.text);
     const schema = await runCli([
       'generate',
@@ -109,10 +139,30 @@ describe('isopro-native generate', () => {
     ['a flag without its value', ['--prompt'], 2, 'prompt'],
     ['a seed that is no number', ['--prompt', 'x', '--seed', '-1'], 2, '--seed'],
     ['a negative temperature', ['--prompt', 'x', '--temperature', '-1'], 1, 'INVALID_ARGUMENT'],
-    ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'error FILE_UNREADABLE: there is no file absent.jsonl'],
-    ['grammar and schema together', ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'], 2, 'mutually exclusive'],
-    ['a system message without a template', ['--prompt', 'x', '--raw', '--system', 'y'], 2, 'leave out --system'],
-    ['an adapter that is not there', ['--prompt', 'x', '--adapter', 'absent.gguf'], 1, 'MODEL_NOT_FOUND'],
+    [
+      'a file that is not there',
+      ['--prompts', 'absent.jsonl'],
+      1,
+      'error FILE_UNREADABLE: there is no file absent.jsonl',
+    ],
+    [
+      'grammar and schema together',
+      ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'],
+      2,
+      'mutually exclusive',
+    ],
+    [
+      'a system message without a template',
+      ['--prompt', 'x', '--raw', '--system', 'y'],
+      2,
+      'leave out --system',
+    ],
+    [
+      'an adapter that is not there',
+      ['--prompt', 'x', '--adapter', 'absent.gguf'],
+      1,
+      'MODEL_NOT_FOUND',
+    ],
   ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {
     const { code, stdout, stderr } = await runCli([...common, ...args]);
     expect([code, stdout]).toEqual([expectedCode, '']);
@@ -121,16 +171,35 @@ describe('isopro-native generate', () => {
   });
 
   test('a line of the prompts that is not usable is named', async () => {
-    for (const bad of ['{"prompt":1}', 'not json', '{"prompt":"a","tokenIds":[1]}', '{"prompt":"a","text":"a"}', '{}']) {
-      const { code, stderr } = await runCli([...common, '--prompts', file('bad.jsonl', `{"prompt":"ok"}\n${bad}\n`)]);
+    for (const bad of [
+      '{"prompt":1}',
+      'not json',
+      '{"prompt":"a","tokenIds":[1]}',
+      '{"prompt":"a","text":"a"}',
+      '{}',
+    ]) {
+      const { code, stderr } = await runCli([
+        ...common,
+        '--prompts',
+        file('bad.jsonl', `{"prompt":"ok"}\n${bad}\n`),
+      ]);
       expect(code).toBe(1);
       expect(stderr).toContain('line 2');
     }
   });
 
   test('an unknown model name lists the aliases; --json errors are JSON', async () => {
-    const { code, stderr } = await runCli(['generate', '--model', 'qwen9', '--prompt', 'x', '--json']);
+    const { code, stderr } = await runCli([
+      'generate',
+      '--model',
+      'qwen9',
+      '--prompt',
+      'x',
+      '--json',
+    ]);
     expect(code).toBe(1);
-    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'MODEL_NOT_FOUND', message: expect.stringContaining('qwen2.5-3b') } });
+    expect(JSON.parse(stderr)).toMatchObject({
+      error: { code: 'MODEL_NOT_FOUND', message: expect.stringContaining('qwen2.5-3b') },
+    });
   });
 });

@@ -1,6 +1,6 @@
-// Loaded before node (LD_PRELOAD): a process that a signal ends says in whose code, on a line `ended in FILE`: the file of the
-// innermost frame that is not of the C and C++ libraries; behind std::terminate, whose handler is ggml's, where an exception was
-// not caught.
+// Loaded before node (LD_PRELOAD): a process that a signal ends says in whose code, on a line
+// `ended in FILE`: the file of the innermost frame that is not of the C and C++ libraries; behind
+// std::terminate, whose handler is ggml's, where an exception was not caught.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
@@ -20,14 +20,19 @@ void onEnd(int signal, siginfo_t*, void*) {
   int first = 0;
   for (int i = 0; i < count; ++i) {
     frames[i] = static_cast<char*>(frames[i]) - 1;  // in the call, not behind it
-    if (dladdr(frames[i], &from) != 0 && from.dli_sname != nullptr && std::strcmp(from.dli_sname, "_ZSt9terminatev") == 0) first = i + 1;
+    if (dladdr(frames[i], &from) != 0 && from.dli_sname != nullptr &&
+        std::strcmp(from.dli_sname, "_ZSt9terminatev") == 0)
+      first = i + 1;
   }
   for (int i = first; i < count; ++i) {
-    if (dladdr(frames[i], &from) == 0 || from.dli_fname == nullptr || from.dli_fbase == here.dli_fbase) continue;
+    if (dladdr(frames[i], &from) == 0 || from.dli_fname == nullptr ||
+        from.dli_fbase == here.dli_fbase)
+      continue;
     const char* slash = std::strrchr(from.dli_fname, '/');
     const char* name = slash == nullptr ? from.dli_fname : slash + 1;
-    const bool library =
-        std::strncmp(name, "libc.", 5) == 0 || std::strncmp(name, "libstdc++", 9) == 0 || std::strncmp(name, "libgcc", 6) == 0;
+    const bool library = std::strncmp(name, "libc.", 5) == 0 ||
+                         std::strncmp(name, "libstdc++", 9) == 0 ||
+                         std::strncmp(name, "libgcc", 6) == 0;
     if (library) continue;
     char line[256];
     const int length = std::snprintf(line, sizeof line, "\nended in %s\n", name);
@@ -36,7 +41,8 @@ void onEnd(int signal, siginfo_t*, void*) {
   }
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
-  reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(dlsym(RTLD_NEXT, "sigaction"))(signal, &standard, nullptr);
+  reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(
+      dlsym(RTLD_NEXT, "sigaction"))(signal, &standard, nullptr);
   raise(signal);
 }
 
@@ -46,15 +52,21 @@ __attribute__((constructor)) void install() {
   struct sigaction ending {};
   ending.sa_sigaction = onEnd;
   ending.sa_flags = SA_SIGINFO;
-  const auto real = reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(dlsym(RTLD_NEXT, "sigaction"));
-  for (const int signal : {SIGABRT, SIGSEGV, SIGTRAP, SIGILL, SIGBUS}) real(signal, &ending, nullptr);
+  const auto real = reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(
+      dlsym(RTLD_NEXT, "sigaction"));
+  for (const int signal : {SIGABRT, SIGSEGV, SIGTRAP, SIGILL, SIGBUS})
+    real(signal, &ending, nullptr);
 }
 
 }  // namespace
 
 // Node sets handlers of its own for some of them.
-extern "C" int sigaction(int signal, const struct sigaction* wanted, struct sigaction* before) noexcept {
-  static const auto real = reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(dlsym(RTLD_NEXT, "sigaction"));
-  const bool ending = signal == SIGABRT || signal == SIGSEGV || signal == SIGTRAP || signal == SIGILL || signal == SIGBUS;
+extern "C" int sigaction(int signal, const struct sigaction* wanted,
+                         struct sigaction* before) noexcept {
+  static const auto real =
+      reinterpret_cast<int (*)(int, const struct sigaction*, struct sigaction*)>(
+          dlsym(RTLD_NEXT, "sigaction"));
+  const bool ending = signal == SIGABRT || signal == SIGSEGV || signal == SIGTRAP ||
+                      signal == SIGILL || signal == SIGBUS;
   return real(signal, ending ? nullptr : wanted, before);
 }

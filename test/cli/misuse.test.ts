@@ -17,7 +17,17 @@ import { resolveSettings } from '../../src/training/settings.js';
 import { MAIN, runLines } from './run-cli.js';
 
 test('the nearest word is found through one slip in three letters, and a beginning is enough', () => {
-  const names = ['run', 'runs', 'report', 'eval', 'judge', 'mode', 'model', 'max-tokens', 'toString'];
+  const names = [
+    'run',
+    'runs',
+    'report',
+    'eval',
+    'judge',
+    'mode',
+    'model',
+    'max-tokens',
+    'toString',
+  ];
   for (const [word, found] of [
     ['evl', 'eval'],
     ['modle', 'model'],
@@ -28,27 +38,49 @@ test('the nearest word is found through one slip in three letters, and a beginni
     ['maxtokens', 'max-tokens'],
   ] as const)
     expect([word, nearest(word, names)]).toEqual([word, found]);
-  for (const word of ['', 'xyz', 'constructor', 'e'.repeat(5000), '\u001b[2J']) expect(nearest(word, names)).toBeNull();
+  for (const word of ['', 'xyz', 'constructor', 'e'.repeat(5000), '\u001b[2J'])
+    expect(nearest(word, names)).toBeNull();
 });
 
 test('misspelt commands, actions, options and choices name the nearest; no error prints the help', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'isopro-misuse-'));
   // an app of its own version around the program
-  writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ name: 'app', version: '9.9.9' }));
+  writeFileSync(
+    path.join(folder, 'package.json'),
+    JSON.stringify({ name: 'app', version: '9.9.9' }),
+  );
   const CASES: readonly (readonly [readonly string[], RegExp])[] = [
     [['jugde', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['jugde', '--moddel', 'x'], /^There is no command jugde; did you mean judge\?$/m],
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
-    [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
+    [
+      ['eval', '--max-tokenz', '5', '--perTeir=3'],
+      /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m,
+    ],
     [['run', '--iterations', 'abc'], /^--iterations takes a number, not abc$/m],
     [['run', '--rollouts', '0'], /^--rollouts: takes at least 1, not 0$/m],
-    [['run', '--top-p', '1.5', '--rank', '2.5'], /^--top-p: takes at most 1, not 1\.5\n--rank: takes a whole number, not 2\.5$/m],
+    [
+      ['run', '--top-p', '1.5', '--rank', '2.5'],
+      /^--top-p: takes at most 1, not 1\.5\n--rank: takes a whole number, not 2\.5$/m,
+    ],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
-    [['judge', 'x', '--held-out', 'afer'], /Argument: held-out, Given: "afer".*did you mean after\?$/m],
-    [['run', '--log-to', 'jsonl,tensorbord'], /no tracker tensorbord; .*mlflow, jsonl; did you mean tensorboard\?$/m],
-    [['train', '--model', 'none', '--data', 'x', '--log-to', 'foo'], /no tracker foo; there are trackio, wandb, .*jsonl$/m],
+    [
+      ['judge', 'x', '--held-out', 'afer'],
+      /Argument: held-out, Given: "afer".*did you mean after\?$/m,
+    ],
+    [
+      ['run', '--log-to', 'jsonl,tensorbord'],
+      /no tracker tensorbord; .*mlflow, jsonl; did you mean tensorboard\?$/m,
+    ],
+    [
+      ['train', '--model', 'none', '--data', 'x', '--log-to', 'foo'],
+      /no tracker foo; there are trackio, wandb, .*jsonl$/m,
+    ],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
-    [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
+    [
+      ['generate', 'One, two or "three, four"?'],
+      /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m,
+    ],
     [['task', 'check', 'x.csv'], /^There is no command task; did you mean tasks\?$/m],
     [['runn'], /^There is no command runn; did you mean run\?$/m],
     [['run', 'mails.csv'], /^There is no argument mails\.csv; did you mean --task mails\.csv\?$/m],
@@ -65,8 +97,13 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     expect(stderr).toMatch(message);
     expect(stderr.trim().split('\n').length).toBeLessThanOrEqual(4);
   }
-  const { version } = JSON.parse(readFileSync(path.join(path.dirname(MAIN), '../../../package.json'), 'utf8')) as { version: string };
-  const started = spawnSync(process.execPath, [MAIN, '--version'], { cwd: folder, encoding: 'utf8' });
+  const { version } = JSON.parse(
+    readFileSync(path.join(path.dirname(MAIN), '../../../package.json'), 'utf8'),
+  ) as { version: string };
+  const started = spawnSync(process.execPath, [MAIN, '--version'], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
   expect(started.stdout.trim()).toBe(version);
   rmSync(folder, { recursive: true });
 });
@@ -74,27 +111,38 @@ test('misspelt commands, actions, options and choices name the nearest; no error
 test('the remedy for a context that is too small is a larger one only where the model takes it', () => {
   const remedy = (message: string, limits: { contextTokens: number; trainedContext: number }) =>
     (withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits) as IsoproError).remedy;
-  const long = 'prompt 0 has 900 tokens; with maxTokens 200 it needs 1100, more than the context of 1024';
-  expect(remedy(long, { contextTokens: 1024, trainedContext: 4096 })).toMatch(/--context\) of at least 1100: it was trained for 4096/);
+  const long =
+    'prompt 0 has 900 tokens; with maxTokens 200 it needs 1100, more than the context of 1024';
+  expect(remedy(long, { contextTokens: 1024, trainedContext: 4096 })).toMatch(
+    /--context\) of at least 1100: it was trained for 4096/,
+  );
   expect(remedy(long, { contextTokens: 4096, trainedContext: 1024 })).toMatch(
     /trained for 1024 tokens, and a larger context does not help/,
   );
-  expect(remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 })).toMatch(/does not help/);
-  expect(remedy('too long', { contextTokens: 1024, trainedContext: 4096 })).toMatch(/a larger contextTokens \(--context\): it was/);
+  expect(
+    remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 }),
+  ).toMatch(/does not help/);
+  expect(remedy('too long', { contextTokens: 1024, trainedContext: 4096 })).toMatch(
+    /a larger contextTokens \(--context\): it was/,
+  );
   const other = new IsoproError('ABORTED', 'x');
   expect(withContextRemedy(other, { contextTokens: 1, trainedContext: 1 })).toBe(other);
 });
 
 test('the remedy for a missing addon is a command that can be typed where the package is', () => {
   const app = path.join('/app', 'node_modules', 'isopro-native');
-  expect(missingAddonRemedy(app, false)).toMatch(/--ignore-scripts.*npm rebuild isopro-native --foreground-scripts` in \/app;/);
+  expect(missingAddonRemedy(app, false)).toMatch(
+    /--ignore-scripts.*npm rebuild isopro-native --foreground-scripts` in \/app;/,
+  );
   expect(missingAddonRemedy(app, true)).toMatch(/built for another processor.*npm rebuild/);
   expect(missingAddonRemedy('/src/isopro-native', false)).toMatch(
     /It has not been built: run `npm run build:native` in \/src\/isopro-native/,
   );
   const published = mkdtempSync(path.join(tmpdir(), 'isopro-published-'));
   mkdirSync(path.join(published, 'prebuilds', 'plan9-mips'), { recursive: true });
-  expect(missingAddonRemedy(published, false)).toMatch(/holds an addon for plan9-mips and this is .*: install from a clone/);
+  expect(missingAddonRemedy(published, false)).toMatch(
+    /holds an addon for plan9-mips and this is .*: install from a clone/,
+  );
   rmSync(published, { recursive: true });
 });
 
@@ -119,7 +167,10 @@ test('a value that is none of those there are names the nearest, wherever it is 
     [await settings({ layers: { targets: ['q', 'gat'] } }), 'gate'],
   ] as const)
     expect(message).toMatch(new RegExp(`; did you mean ${meant}\\?$`));
-  for (const message of [await said(() => readCheck('zzzzzz')), await settings({ iterations: 'three' })])
+  for (const message of [
+    await said(() => readCheck('zzzzzz')),
+    await settings({ iterations: 'three' }),
+  ])
     expect(message).not.toMatch(/mean/);
 });
 
@@ -135,13 +186,21 @@ test('a key of a request that is none says where it belongs, or names the neares
   };
   const batch = (given: object): string => said(() => checkBatchRequest({ prompt: 'x', ...given }));
   for (const key of ['temperature', 'topP', 'seed'])
-    expect(batch({ [key]: 0 })).toBe(`request: there is no "${key}"; it belongs in sampling: { sampling: { ${key} } }`);
+    expect(batch({ [key]: 0 })).toBe(
+      `request: there is no "${key}"; it belongs in sampling: { sampling: { ${key} } }`,
+    );
   expect(batch({ maxToken: 5 })).toBe('request: there is no "maxToken"; did you mean maxTokens?');
-  expect(batch({ sampling: { temprature: 0 } })).toBe('request.sampling: there is no "temprature"; did you mean temperature?');
+  expect(batch({ sampling: { temprature: 0 } })).toBe(
+    'request.sampling: there is no "temprature"; did you mean temperature?',
+  );
   expect(batch({ zzzz: 0 })).toBe('request: there is no "zzzz"');
   expect(batch({ maxTokens: 0 })).toBe('request.maxTokens: takes at least 1, not 0');
-  expect(said(() => checkRequest({ prompts: ['x'], temperature: 0 } as never))).toMatch(/; it belongs in sampling/);
-  expect(said(() => resolveSettings({ sampling: { rolouts: 8 } } as never))).toMatch(/there is no such setting; did you mean rollouts\?$/);
+  expect(said(() => checkRequest({ prompts: ['x'], temperature: 0 } as never))).toMatch(
+    /; it belongs in sampling/,
+  );
+  expect(said(() => resolveSettings({ sampling: { rolouts: 8 } } as never))).toMatch(
+    /there is no such setting; did you mean rollouts\?$/,
+  );
 });
 
 test('a folder of runs, a run without its log and a page of the documentation are named as what helps', () => {
@@ -156,7 +215,9 @@ test('a folder of runs, a run without its log and a page of the documentation ar
     ],
     folder,
   );
-  expect(adapter!.stderr.replace(/\s+/g, ' ')).toMatch(/runs holds a run and no adapter .*Name a run: runs\/first/);
+  expect(adapter!.stderr.replace(/\s+/g, ' ')).toMatch(
+    /runs holds a run and no adapter .*Name a run: runs\/first/,
+  );
   const page = /`([^`]+own-data\.md)`/.exec(rows!.stderr.replace(/\n {2,}/g, ''))![1]!;
   expect(readFileSync(path.resolve(folder, page), 'utf8')).toMatch(/^# /);
   rmSync(folder, { recursive: true });
@@ -164,11 +225,13 @@ test('a folder of runs, a run without its log and a page of the documentation ar
 
 test('what is no number is refused by what was typed', () => {
   const words = ['run', '--iterations', 'abc', '--rank=8', '--k=two'];
-  expect(wrongNumber({ iterations: Number.NaN, rank: 8 }, words)).toBe('--iterations takes a number, not abc');
-  expect(wrongNumber({ k: Number.NaN }, words)).toBe('--k takes a number, not two');
-  expect(wrongNumber({ maxTokens: [1, Number.NaN] }, ['--max-tokens', '1', '--max-tokens', '2o'])).toBe(
-    '--max-tokens takes a number, not 2o',
+  expect(wrongNumber({ iterations: Number.NaN, rank: 8 }, words)).toBe(
+    '--iterations takes a number, not abc',
   );
+  expect(wrongNumber({ k: Number.NaN }, words)).toBe('--k takes a number, not two');
+  expect(
+    wrongNumber({ maxTokens: [1, Number.NaN] }, ['--max-tokens', '1', '--max-tokens', '2o']),
+  ).toBe('--max-tokens takes a number, not 2o');
   expect(wrongNumber({ rank: 8, task: 'x', json: false, seed: undefined }, words)).toBeNull();
 });
 

@@ -20,7 +20,10 @@ beforeAll(async () => {
     response.writeHead(200, { 'content-length': body.length }).end(body);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  env = { ISOPRO_HOME: home, HF_ENDPOINT: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  env = {
+    ISOPRO_HOME: home,
+    HF_ENDPOINT: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  };
 });
 afterAll(() => {
   server.closeAllConnections();
@@ -44,7 +47,13 @@ test('models pull fetches by alias, prints the path on stdout alone, and models 
   expect((JSON.parse(again.stdout) as { path: string }).path).toBe(pulled.stdout.trim());
   const after = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
   expect(after.aliases.filter(({ cached }) => cached)).toEqual([
-    { alias: 'qwen3-0.6b', uri: expect.stringContaining('hf:'), cached: true, bytes: body.length, path: pulled.stdout.trim() },
+    {
+      alias: 'qwen3-0.6b',
+      uri: expect.stringContaining('hf:'),
+      cached: true,
+      bytes: body.length,
+      path: pulled.stdout.trim(),
+    },
   ]);
   const text = await runCli(['models', 'list'], env);
   expect(text.stdout).toMatch(/qwen3-0\.6b +here +500 kB/);
@@ -54,7 +63,9 @@ test('models pull fetches by alias, prints the path on stdout alone, and models 
 test('a failed pull ends with 1 and says on stderr where the file would have to be put', async () => {
   const { code, stdout, stderr } = await runCli(['models', 'pull', 'qwen2.5-3b', '--json'], env);
   expect([code, stdout]).toEqual([1, '']);
-  const { error } = JSON.parse(stderr) as { error: { code: string; message: string; remedy: string } };
+  const { error } = JSON.parse(stderr) as {
+    error: { code: string; message: string; remedy: string };
+  };
   expect(error.code).toBe('MODEL_DOWNLOAD_FAILED');
   expect(error.message).toContain(
     `${env.HF_ENDPOINT}/Qwen/Qwen2.5-3B-Instruct-GGUF/resolve/main/qwen2.5-3b-instruct-q4_k_m.gguf answered 404`,
@@ -70,9 +81,18 @@ describe('models inspect', () => {
     expect(text.code).toBe(0);
     expect(text.stdout).toMatch(/^model +.*qwen3/m);
     expect(text.stdout).toMatch(/^tensors +q4_K: 2\d with/m);
-    expect(text.stdout).toMatch(/^runs +yes.*\ntrains +yes: an adapter of rank 16.*\nchats +yes: /m);
+    expect(text.stdout).toMatch(
+      /^runs +yes.*\ntrains +yes: an adapter of rank 16.*\nchats +yes: /m,
+    );
     expect(text.stdout.trimEnd().split('\n').length).toBeLessThan(24);
-    const { code, stdout } = await runCli(['models', 'inspect', file, '--context', '1000', '--json']);
+    const { code, stdout } = await runCli([
+      'models',
+      'inspect',
+      file,
+      '--context',
+      '1000',
+      '--json',
+    ]);
     expect(code).toBe(0);
     // 3 layers, 2 key-value heads of 64, keys and values, f16.
     expect(JSON.parse(stdout)).toMatchObject({
@@ -80,13 +100,24 @@ describe('models inspect', () => {
       problem: null,
       memory: { kvBytesPerToken: 3 * 2 * 64 * 2 * 2, kvBytes: 1000 * 3 * 2 * 64 * 2 * 2 },
     });
-    const unreadable = await runCli(['models', 'inspect', path.join(home, '..', 'package.json'), '--json']);
+    const unreadable = await runCli([
+      'models',
+      'inspect',
+      path.join(home, '..', 'package.json'),
+      '--json',
+    ]);
     expect([unreadable.code, unreadable.stdout]).toEqual([1, '']);
   });
 
   test('a reader that has enough (| head) ends it without a complaint', async () => {
     const file = path.join(home, 'long.gguf');
-    writeSyntheticModel(file, { architecture: 'llama', layers: 2000, embedding: 8, feedForward: 8, heads: 2 });
+    writeSyntheticModel(file, {
+      architecture: 'llama',
+      layers: 2000,
+      embedding: 8,
+      feedForward: 8,
+      heads: 2,
+    });
     const child = spawn(process.execPath, [MAIN, 'models', 'inspect', file, '--tensors']);
     child.stdout.once('data', () => child.stdout.destroy());
     let complaint = '';
@@ -109,12 +140,15 @@ test.each([
   expect([code, stdout]).toEqual([2, '']);
 });
 
-test.each([['models'], ['models list'], ['models pull'], ['models inspect'], ['doctor']])('%s --help shows an example', async (command) => {
-  const { code, stdout } = await runCli([...command.split(' '), '--help']);
-  expect(code).toBe(0);
-  expect(stdout).toContain(`isopro-native ${command.split(' ')[0]}`);
-  expect(stdout).toMatch(/Examples:\n {2}isopro-native/);
-});
+test.each([['models'], ['models list'], ['models pull'], ['models inspect'], ['doctor']])(
+  '%s --help shows an example',
+  async (command) => {
+    const { code, stdout } = await runCli([...command.split(' '), '--help']);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`isopro-native ${command.split(' ')[0]}`);
+    expect(stdout).toMatch(/Examples:\n {2}isopro-native/);
+  },
+);
 
 test('--help does not wait for heavy modules', () => {
   const hooks = `export async function resolve(name, context, next) {
@@ -123,9 +157,21 @@ test('--help does not wait for heavy modules', () => {
     return found;
   }`;
   const url = (source: string): string => `data:text/javascript,${encodeURIComponent(source)}`;
-  const telling = url(`import { register } from 'node:module'; register(${JSON.stringify(url(hooks))});`);
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', telling, MAIN, '--help'], { encoding: 'utf8' });
+  const telling = url(
+    `import { register } from 'node:module'; register(${JSON.stringify(url(hooks))});`,
+  );
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', telling, MAIN, '--help'],
+    { encoding: 'utf8' },
+  );
   expect([status, stdout]).toEqual([0, expect.stringContaining('isopro-native run')]);
   expect(stderr).toMatch(/dist\/src\/cli\/main\.js$/m);
-  expect(stderr.split('\n').filter((each) => /node_modules\/(@node-llama-cpp|node-llama-cpp|or-tools)|\.node$/.test(each))).toEqual([]);
+  expect(
+    stderr
+      .split('\n')
+      .filter((each) =>
+        /node_modules\/(@node-llama-cpp|node-llama-cpp|or-tools)|\.node$/.test(each),
+      ),
+  ).toEqual([]);
 });

@@ -18,7 +18,13 @@ function recorder(terminal: boolean, columns = 100) {
 describe('progress on a terminal', () => {
   test('redraws one line with bar, amounts, rate and remaining time', () => {
     const { written, state, stream, now } = recorder(true);
-    const progress = new Progress({ label: 'download m', total: 1000e6, unit: 'bytes', stream, now });
+    const progress = new Progress({
+      label: 'download m',
+      total: 1000e6,
+      unit: 'bytes',
+      stream,
+      now,
+    });
     progress.update(0);
     state.now = 10_000;
     progress.update(250e6);
@@ -33,7 +39,13 @@ describe('progress on a terminal', () => {
 
   test('does not redraw more often than ten times a second, and never wraps', () => {
     const { written, state, stream, now } = recorder(true, 40);
-    const progress = new Progress({ label: 'a rather long label for forty columns', total: 100, unit: 'problems', stream, now });
+    const progress = new Progress({
+      label: 'a rather long label for forty columns',
+      total: 100,
+      unit: 'problems',
+      stream,
+      now,
+    });
     for (let i = 0; i <= 100; ++i) {
       state.now = i * 10;
       progress.update(i);
@@ -54,7 +66,9 @@ describe('progress on a terminal', () => {
     progress.update(0);
     state.now = 10_000;
     progress.update(250e6);
-    expect(written.at(-1)).toMatch(/\.\.\S*model-Q4_K_M\.gguf {3}25 % {2}250 MB of 1\.00 GB {2}25\.0 MB\/s {2}ETA 0:30\x1b\[K$/);
+    expect(written.at(-1)).toMatch(
+      /\.\.\S*model-Q4_K_M\.gguf {3}25 % {2}250 MB of 1\.00 GB {2}25\.0 MB\/s {2}ETA 0:30\x1b\[K$/,
+    );
   });
 
   test('what was there at the start counts as done but not as speed', () => {
@@ -85,7 +99,13 @@ describe('progress on a terminal', () => {
 describe('a line of progress', () => {
   const long = (terminal: Terminal, note = ''): Progress => {
     const state = { now: 0 };
-    const progress = new Progress({ label: 'test problems', total: 1000, unit: 'answers', stream: terminal, now: () => state.now });
+    const progress = new Progress({
+      label: 'test problems',
+      total: 1000,
+      unit: 'answers',
+      stream: terminal,
+      now: () => state.now,
+    });
     progress.update(0);
     state.now = 10_000;
     progress.update(250, { note });
@@ -94,22 +114,32 @@ describe('a line of progress', () => {
 
   test('stands before there is an amount', () => {
     const terminal = new Terminal(80);
-    const progress = new Progress({ label: 'evaluating', unit: 'answers', stream: terminal, now: () => 0 });
+    const progress = new Progress({
+      label: 'evaluating',
+      unit: 'answers',
+      stream: terminal,
+      now: () => 0,
+    });
     progress.begin('loading the model');
     expect(terminal.shown).toBe('evaluating  loading the model');
     progress.update(3, { total: 10 });
     expect(terminal.shown).not.toContain('loading');
   });
 
-  test.each([80, 0, undefined])('of %s columns is whole: where there is little room the rate goes first', (columns) => {
-    const terminal = new Terminal(columns);
-    long(terminal);
-    expect(terminal.shown).toMatch(/^\[#+-+\] test problems {3}25 % {2}250 of 1000 answers {2}25\/s {2}ETA 0:30$/);
-    const narrow = new Terminal(columns);
-    long(narrow, 'step 250/1000, loss 1.234, 800 MB');
-    expect(narrow.shown).toMatch(/25 % .*ETA 0:30 {2}step 250\/1000, loss 1\.234, 800 MB$/);
-    expect(narrow.shown.length).toBeLessThan(80);
-  });
+  test.each([80, 0, undefined])(
+    'of %s columns is whole: where there is little room the rate goes first',
+    (columns) => {
+      const terminal = new Terminal(columns);
+      long(terminal);
+      expect(terminal.shown).toMatch(
+        /^\[#+-+\] test problems {3}25 % {2}250 of 1000 answers {2}25\/s {2}ETA 0:30$/,
+      );
+      const narrow = new Terminal(columns);
+      long(narrow, 'step 250/1000, loss 1.234, 800 MB');
+      expect(narrow.shown).toMatch(/25 % .*ETA 0:30 {2}step 250\/1000, loss 1\.234, 800 MB$/);
+      expect(narrow.shown.length).toBeLessThan(80);
+    },
+  );
 
   test('leaves nothing behind at Ctrl-C, whose echo has room beside it', () => {
     const terminal = new Terminal(80);
@@ -157,5 +187,11 @@ test('sizes, durations and numbers round into the next unit', () => {
     '4.70 GB',
   ]);
   expect([0, 59.6, 61, 3661].map(formatDuration)).toEqual(['0:00', '1:00', '1:01', '1:01:01']);
-  expect([0, 12_345, 45.67, 0.1234, 3].map(formatNumber)).toEqual(['0', '12345', '45.7', '0.123', '3']);
+  expect([0, 12_345, 45.67, 0.1234, 3].map(formatNumber)).toEqual([
+    '0',
+    '12345',
+    '45.7',
+    '0.123',
+    '3',
+  ]);
 });

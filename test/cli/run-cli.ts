@@ -10,7 +10,11 @@ export interface CliResult {
 
 export const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 
-export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<CliResult> {
+export async function runCli(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  cwd?: string,
+): Promise<CliResult> {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env }, cwd });
   let stdout = '';
   let stderr = '';
@@ -23,15 +27,22 @@ export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {
 const LINES = fileURLToPath(new URL('../../dist/test/models/command-lines.js', import.meta.url));
 
 /**
- * Command lines one after the other in one process: a start takes half a second, and what is said of wrong usage a few milliseconds. Of
- * those that end with their answer, and leave nothing open.
+ * Command lines one after the other in one process: a start takes half a second, and what is said
+ * of wrong usage a few milliseconds. Of those that end with their answer, and leave nothing open.
  */
 export function runLines(lines: readonly (readonly string[])[], cwd?: string): CliResult[] {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [LINES], { input: JSON.stringify(lines), cwd, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [LINES], {
+    input: JSON.stringify(lines),
+    cwd,
+    encoding: 'utf8',
+  });
   if (status !== 0) throw new Error(`the command lines ended with ${status}: ${stderr}`);
   return JSON.parse(stdout) as CliResult[];
 }
 
 /** `{ devSize: 4 }` as `--dev-size 4`. */
 export const asFlags = (values: Readonly<Record<string, string | number>>): string[] =>
-  Object.entries(values).flatMap(([name, value]) => [`--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`, String(value)]);
+  Object.entries(values).flatMap(([name, value]) => [
+    `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+    String(value),
+  ]);

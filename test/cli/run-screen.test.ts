@@ -1,4 +1,6 @@
-/** What a person sees of a run while it goes on, on a terminal of the tests' own and by their clock. */
+/**
+ * What a person sees of a run while it goes on, on a terminal of the tests' own and by their clock.
+ */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { RunScreen } from '../../src/cli/run-screen.js';
 import { plannedWork, TimeLeft } from '../../src/cli/time-left.js';
@@ -6,7 +8,13 @@ import type { BegunRun, IterationReport, RunProgress, Stage } from '../../src/tr
 import { resolveSettings } from '../../src/training/settings.js';
 import { Terminal } from '../models/terminal.js';
 
-const at = (stage: Stage, iteration: number, done: number, total: number, more: Partial<RunProgress> = {}): RunProgress => ({
+const at = (
+  stage: Stage,
+  iteration: number,
+  done: number,
+  total: number,
+  more: Partial<RunProgress> = {},
+): RunProgress => ({
   stage,
   iteration,
   iterations: 3,
@@ -22,7 +30,11 @@ const at = (stage: Stage, iteration: number, done: number, total: number, more: 
 const COURSE: readonly (readonly [Stage, iteration: number, units: number, seconds: number])[] = [
   ['before', 0, 40, 40],
   ['dev', 0, 20, 20],
-  ...[1, 2, 3].flatMap((i) => [['rollouts', i, 60, 60] as const, ['training', i, 10, 30] as const, ['dev', i, 20, 20] as const]),
+  ...[1, 2, 3].flatMap((i) => [
+    ['rollouts', i, 60, 60] as const,
+    ['training', i, 10, 30] as const,
+    ['dev', i, 20, 20] as const,
+  ]),
   ['after', 3, 40, 40],
 ];
 const WHOLE = COURSE.reduce((sum, [, , , seconds]) => sum + seconds, 0);
@@ -32,7 +44,8 @@ const PLANNED = { testSize: 8, devSize: 4, rollouts: 60 };
 function* course(): Generator<readonly [RunProgress, number]> {
   let begun = 0;
   for (const [stage, iteration, units, seconds] of COURSE) {
-    for (let tenth = 0; tenth <= 10; tenth++) yield [at(stage, iteration, (units * tenth) / 10, units), begun + (seconds * tenth) / 10];
+    for (let tenth = 0; tenth <= 10; tenth++)
+      yield [at(stage, iteration, (units * tenth) / 10, units), begun + (seconds * tenth) / 10];
     begun += seconds;
   }
 }
@@ -57,13 +70,20 @@ describe('the time left', () => {
     time.take(at('before', 0, 0, 40), 0);
     expect(time.left(0)).toBeNull();
     time.take(at('before', 0, 10, 40), 10_000);
-    // 30 more problems, 20 dev problems four times, the test again, and three times 60 replies at the same pace, without training
+    // 30 more problems, 20 dev problems four times, the test again, and three times 60 replies at
+    // the same pace, without training
     expect(time.left(10_000)!).toBeGreaterThanOrEqual(30 + 4 * 20 + 40 + 3 * 60);
   });
 
   test('is about right where stages are unequal, answers end eight at a time, and forgetting is a fifth of the run', () => {
     // seconds a unit as a run of SmolLM2-135M on rows of a table had them, each stage another one
-    const STAGES: readonly (readonly [Stage, iteration: number, units: number, each: number, tokens: number])[] = [
+    const STAGES: readonly (readonly [
+      Stage,
+      iteration: number,
+      units: number,
+      each: number,
+      tokens: number,
+    ])[] = [
       ['before', 0, 40, 1, 16],
       ['dev', 0, 24, 0.8, 16],
       ...[1, 2].flatMap((i) => [
@@ -75,30 +95,48 @@ describe('the time left', () => {
       ['forgetting', 2, 232, 0.74, 0],
     ];
     const WHOLE_RUN = STAGES.reduce((sum, [, , units, each]) => sum + units * each, 0);
-    const time = new TimeLeft({ testSize: 40, devSize: 24, rollouts: 128, samples: 4, together: 8, trained: 192, forgetting: 100 });
+    const time = new TimeLeft({
+      testSize: 40,
+      devSize: 24,
+      rollouts: 128,
+      samples: 4,
+      together: 8,
+      trained: 192,
+      forgetting: 100,
+    });
     const ratios: { readonly iteration: number; readonly ratio: number }[] = [];
     let begun = 0;
     for (const [stage, iteration, units, each, tokens] of STAGES) {
       const together = stage === 'training' ? 1 : 8;
       // nothing is heard of a stage before its first answers end, the first stage excepted
       for (let done = stage === 'before' ? 0 : 1; done <= units; done++) {
-        const seconds = begun + Math.min(units, Math.ceil(done / together) * together) * each + done / 1000;
-        time.take({ ...at(stage, iteration, done, units, { tokens: tokens * done }), iterations: 2 }, 1000 * seconds);
+        const seconds =
+          begun + Math.min(units, Math.ceil(done / together) * together) * each + done / 1000;
+        time.take(
+          { ...at(stage, iteration, done, units, { tokens: tokens * done }), iterations: 2 },
+          1000 * seconds,
+        );
         const [left, rest] = [time.left(1000 * seconds), WHOLE_RUN - seconds];
         if (done > 0 && rest > 60) ratios.push({ iteration, ratio: left! / rest });
       }
       begun += units * each;
     }
     expect(ratios.length).toBeGreaterThan(400);
-    for (const { ratio } of ratios) expect([ratio, ratio > 0.5 && ratio < 2]).toEqual([ratio, true]);
+    for (const { ratio } of ratios)
+      expect([ratio, ratio > 0.5 && ratio < 2]).toEqual([ratio, true]);
     // from a quarter of the first evaluation on
-    for (const { ratio } of ratios.slice(10)) expect([ratio, ratio > 0.6 && ratio < 1.5]).toEqual([ratio, true]);
-    for (const { iteration, ratio } of ratios) if (iteration === 2) expect([ratio, ratio > 0.7 && ratio < 1.4]).toEqual([ratio, true]);
+    for (const { ratio } of ratios.slice(10))
+      expect([ratio, ratio > 0.6 && ratio < 1.5]).toEqual([ratio, true]);
+    for (const { iteration, ratio } of ratios)
+      if (iteration === 2) expect([ratio, ratio > 0.7 && ratio < 1.4]).toEqual([ratio, true]);
   });
 
   test('counts the steps that accepted rollouts are enough for, and not all that are allowed', () => {
     const planned = plannedWork(resolveSettings({ profile: 'small', sampling: { rollouts: 64 } }));
-    expect(planned).toMatchObject({ trained: 192, reuse: { uses: 4, passing: true, earlier: true } });
+    expect(planned).toMatchObject({
+      trained: 192,
+      reuse: { uses: 4, passing: true, earlier: true },
+    });
     const { trained: _, reuse: __, ...untrained } = planned;
     /** Seconds of the steps of three iterations, at a second a reply. */
     const steps = (passed: number): number => {
@@ -126,8 +164,18 @@ describe('the time left', () => {
 
 describe('the screen', () => {
   const open: RunScreen[] = [];
-  const screenOn = (terminal: Terminal, clock: { now: number }, title = 'tiny on scheduling'): RunScreen => {
-    const screen = new RunScreen({ title, planned: PLANNED, stream: terminal, now: () => clock.now, tick: 0 });
+  const screenOn = (
+    terminal: Terminal,
+    clock: { now: number },
+    title = 'tiny on scheduling',
+  ): RunScreen => {
+    const screen = new RunScreen({
+      title,
+      planned: PLANNED,
+      stream: terminal,
+      now: () => clock.now,
+      tick: 0,
+    });
     open.push(screen);
     return screen;
   };
@@ -138,7 +186,9 @@ describe('the screen', () => {
   test('has a stage, a bar and a time from the first moment on, while the model loads', () => {
     const terminal = new Terminal(80);
     const screen = screenOn(terminal, { now: 0 });
-    expect(terminal.shown).toMatch(/^tiny on scheduling {3}loading {3}0:00, time left not known yet\n\[-+\]$/);
+    expect(terminal.shown).toMatch(
+      /^tiny on scheduling {3}loading {3}0:00, time left not known yet\n\[-+\]$/,
+    );
     screen.onDownload({ downloadedBytes: 250e6, totalBytes: 500e6 });
     expect(terminal.shown).toMatch(/\n\[#{15}-{15}\] fetched 250 MB of 500 MB$/);
   });
@@ -146,17 +196,28 @@ describe('the screen', () => {
   test.each([80, 0, undefined, 48, 200])('of %s columns neither wraps nor cuts', (columns) => {
     const terminal = new Terminal(columns);
     const clock = { now: 0 };
-    const screen = screenOn(terminal, clock, `/a/long/path/to/some/folder/with/${'a'.repeat(60)}/model.gguf on scheduling`);
-    const hits = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`tier-${i}`, { passed: 100 + i, decided: 200 }]));
+    const screen = screenOn(
+      terminal,
+      clock,
+      `/a/long/path/to/some/folder/with/${'a'.repeat(60)}/model.gguf on scheduling`,
+    );
+    const hits = Object.fromEntries(
+      Array.from({ length: 9 }, (_, i) => [`tier-${i}`, { passed: 100 + i, decided: 200 }]),
+    );
     for (const [progress, seconds] of course()) {
       clock.now = 1000 * seconds + 200;
-      screen.onProgress({ ...progress, tokens: 123_456 * progress.done, hits: progress.stage === 'rollouts' ? hits : {} });
+      screen.onProgress({
+        ...progress,
+        tokens: 123_456 * progress.done,
+        hits: progress.stage === 'rollouts' ? hits : {},
+      });
       const lines = terminal.shown.split('\n');
       for (const line of lines) expect([line, line.length < terminal.width]).toEqual([line, true]);
       expect(lines.length).toBeLessThanOrEqual(9); // redrawn in place
       if (progress.iteration > 1) expect(terminal.shown).toMatch(/ left\n/);
       if (progress.stage === 'rollouts' && progress.done > 10 && terminal.width >= 80)
-        for (const [tier, { passed, decided }] of Object.entries(hits)) expect(terminal.shown).toContain(`${tier} ${passed}/${decided}`);
+        for (const [tier, { passed, decided }] of Object.entries(hits))
+          expect(terminal.shown).toContain(`${tier} ${passed}/${decided}`);
       if (progress.stage === 'training') expect(terminal.shown).toContain('resident');
     }
   });
@@ -222,8 +283,12 @@ describe('the screen', () => {
       clock.now = 1000 * seconds;
       screen.onProgress(progress);
     }
-    expect(written.filter((line) => /test set|dev set|rollouts|training,/.test(line)).length).toBe(COURSE.length);
-    expect(written.filter((line) => line.includes('60 of 60 samples; now the first step')).length).toBe(3);
+    expect(written.filter((line) => /test set|dev set|rollouts|training,/.test(line)).length).toBe(
+      COURSE.length,
+    );
+    expect(
+      written.filter((line) => line.includes('60 of 60 samples; now the first step')).length,
+    ).toBe(3);
     expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
     for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);
   });
@@ -231,11 +296,18 @@ describe('the screen', () => {
 
 test('an iteration in which nothing passes says at once what to change', () => {
   const written: string[] = [];
-  const screen = new RunScreen({ title: 'm on rows.csv', stream: { write: (text) => written.push(text) } });
+  const screen = new RunScreen({
+    title: 'm on rows.csv',
+    stream: { write: (text) => written.push(text) },
+  });
   screen.onBegin({
     folder: 'runs/x',
     runId: 'x',
-    settings: resolveSettings({ model: { name: 'm.gguf' }, task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
+    settings: resolveSettings({
+      model: { name: 'm.gguf' },
+      task: 'rows.csv',
+      sampling: { maxTokens: 16, style: 'plain' },
+    }),
     resumedAfter: null,
     resumedFrom: null,
     spentSeconds: 0,
@@ -262,30 +334,68 @@ test('an iteration in which nothing passes says at once what to change', () => {
 });
 
 test('a run that goes on says so, and from where; one that begins says nothing', () => {
-  const said = (begun: Pick<BegunRun, 'resumedAfter' | 'resumedFrom'> & Partial<BegunRun>): string => {
+  const said = (
+    begun: Pick<BegunRun, 'resumedAfter' | 'resumedFrom'> & Partial<BegunRun>,
+  ): string => {
     const written: string[] = [];
-    using screen = new RunScreen({ title: 'm on t', stream: { write: (text) => written.push(text) } });
-    screen.onBegin({ folder: 'runs/x', runId: 'x', settings: resolveSettings({}), spentSeconds: 0, ...begun });
+    using screen = new RunScreen({
+      title: 'm on t',
+      stream: { write: (text) => written.push(text) },
+    });
+    screen.onBegin({
+      folder: 'runs/x',
+      runId: 'x',
+      settings: resolveSettings({}),
+      spentSeconds: 0,
+      ...begun,
+    });
     expect(screen.resumedAfter).toBe(begun.resumedAfter);
     return written.join('');
   };
   expect(said({ resumedAfter: null, resumedFrom: null })).toBe('');
-  expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(/goes on with the run in runs\/x: the first evaluations are done/);
-  expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(/goes on with the run in runs\/x: iteration 2 of 6 is done\n$/);
-  expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(/: training and the last evaluations are done/);
-  expect(said({ resumedAfter: 2, resumedFrom: 'iteration', spentSeconds: 725 })).toMatch(/^ *12:05  goes on/);
+  expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(
+    /goes on with the run in runs\/x: the first evaluations are done/,
+  );
+  expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(
+    /goes on with the run in runs\/x: iteration 2 of 6 is done\n$/,
+  );
+  expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(
+    /: training and the last evaluations are done/,
+  );
+  expect(said({ resumedAfter: 2, resumedFrom: 'iteration', spentSeconds: 725 })).toMatch(
+    /^ *12:05  goes on/,
+  );
 });
 
 test('an iteration says how many passing replies are left out, and why', () => {
   const written: string[] = [];
-  using screen = new RunScreen({ title: 'm on t', stream: { write: (text) => written.push(text) } });
+  using screen = new RunScreen({
+    title: 'm on t',
+    stream: { write: (text) => written.push(text) },
+  });
   const rollouts = { T0: { sampled: 64, passed: 19, failed: 45, undecided: 0, admitted: 7 } };
-  const report = { iteration: 1, hitRate: 19 / 64, rollouts, steps: 2, loss: null, dev: { mean: 0 }, gate: null, rulesFired: [] };
+  const report = {
+    iteration: 1,
+    hitRate: 19 / 64,
+    rollouts,
+    steps: 2,
+    loss: null,
+    dev: { mean: 0 },
+    gate: null,
+    rulesFired: [],
+  };
   const none = { replies: 64, passed: 19, rows: [] };
-  screen.onIteration({ ...report, refused: { incomplete: 1, duplicate: 11 } } as unknown as IterationReport, none);
-  expect(written.join('')).toMatch(/29\.7 %, 7 to train on \(12 more passed: 11 nearly the same as another reply .*, 1 cut off\), 2 steps/);
+  screen.onIteration(
+    { ...report, refused: { incomplete: 1, duplicate: 11 } } as unknown as IterationReport,
+    none,
+  );
+  expect(written.join('')).toMatch(
+    /29\.7 %, 7 to train on \(12 more passed: 11 nearly the same as another reply .*, 1 cut off\), 2 steps/,
+  );
   screen.onIteration({ ...report, refused: { failed: 12 } } as unknown as IterationReport, none);
-  expect(written.at(-1)).toMatch(/7 to train on \(12 more passed: 12 not what this control trains on\), 2 steps/);
+  expect(written.at(-1)).toMatch(
+    /7 to train on \(12 more passed: 12 not what this control trains on\), 2 steps/,
+  );
   screen.onIteration({ ...report, refused: {} } as unknown as IterationReport, none);
   expect(written.at(-1)).toMatch(/7 to train on, 2 steps/);
 });

@@ -14,11 +14,15 @@ const folder = mkdtempSync(join(tmpdir(), 'isopro-cli-tasks-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const cli = (args: string[], input = ''): { code: number | null; out: string; err: string } => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'dist/src/cli/main.js'), ...args], {
-    input,
-    encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1' },
-  });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(root, 'dist/src/cli/main.js'), ...args],
+    {
+      input,
+      encoding: 'utf8',
+      env: { ...process.env, NO_COLOR: '1' },
+    },
+  );
   return { code: status, out: stdout, err: stderr };
 };
 const lines = <T>(text: string): T[] =>
@@ -35,11 +39,38 @@ const answer = (schedule: Record<string, number>): string =>
 describe('isopro-native tasks', () => {
   test('list names tasks, tiers and the frozen sets', () => {
     const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as {
-      tasks: { id: string; tiers: { id: string; trains: boolean }[]; sets: { problems: number }[] }[];
+      tasks: {
+        id: string;
+        tiers: { id: string; trains: boolean }[];
+        sets: { problems: number }[];
+      }[];
     };
-    const scenarios = ['grid_ctf', 'othello', 'irrigation', 'convoy', 'resource_trader', 'othello-board'];
-    expect(tasks.map(({ id }) => id)).toEqual(['scheduling', 'scheduling-classic', 'extract', 'ladder', 'sql', ...scenarios]);
-    expect(tasks[0]!.tiers.map(({ id }) => id)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T5']);
+    const scenarios = [
+      'grid_ctf',
+      'othello',
+      'irrigation',
+      'convoy',
+      'resource_trader',
+      'othello-board',
+    ];
+    expect(tasks.map(({ id }) => id)).toEqual([
+      'scheduling',
+      'scheduling-classic',
+      'extract',
+      'ladder',
+      'sql',
+      ...scenarios,
+    ]);
+    expect(tasks[0]!.tiers.map(({ id }) => id)).toEqual([
+      'T0',
+      'T1',
+      'T2',
+      'T3',
+      'T4sr',
+      'T4rd',
+      'T4sd',
+      'T5',
+    ]);
     expect(tasks[0]!.sets.map(({ problems }) => problems)).toEqual([800, 160]);
     expect(cli(['tasks', 'list']).out).toContain('held out of training');
   });
@@ -48,19 +79,27 @@ describe('isopro-native tasks', () => {
     const args = ['tasks', 'generate', '--tier', 'T4rd', '--count', '3', '--seed', '9', '--json'];
     const first = cli(args);
     expect(first.code).toBe(0);
-    const rows = lines<{ problem: SchedulingProblem; messages: { role: string; content: string }[] }>(first.out);
+    const rows = lines<{
+      problem: SchedulingProblem;
+      messages: { role: string; content: string }[];
+    }>(first.out);
     expect(rows).toHaveLength(3);
     expect(new Set(rows.map(({ problem }) => problem.id)).size).toBe(3);
-    for (const { problem, messages } of rows) expect([problem.tier, messages.length, messages[0]!.role]).toEqual(['T4rd', 1, 'user']);
+    for (const { problem, messages } of rows)
+      expect([problem.tier, messages.length, messages[0]!.role]).toEqual(['T4rd', 1, 'user']);
     expect(cli(args).out).toBe(first.out);
-    expect(cli(['tasks', 'generate', '--tier', 'T0']).out).toContain('<answer>A: ?, B: ?, C: ?, D: ?</answer>');
+    expect(cli(['tasks', 'generate', '--tier', 'T0']).out).toContain(
+      '<answer>A: ?, B: ?, C: ?, D: ?</answer>',
+    );
   });
 
   test('generate --set prints the frozen problems', () => {
     const rows = lines<{ problem: SchedulingProblem }>(
       cli(['tasks', 'generate', '--set', 'test', '--tier', 'T1', '--count', '100', '--json']).out,
     );
-    expect(rows.map(({ problem }) => problem)).toEqual(set.filter(({ problem }) => problem.tier === 'T1').map(({ problem }) => problem));
+    expect(rows.map(({ problem }) => problem)).toEqual(
+      set.filter(({ problem }) => problem.tier === 'T1').map(({ problem }) => problem),
+    );
   });
 
   test.each([
@@ -76,7 +115,10 @@ describe('isopro-native tasks', () => {
       const frozen = frozenSet(task, 'test').problems.filter((_, index) => index % 25 === 0);
       const input = [
         ...made.map(({ problem }) => ({ problem, text: 'I do not know.' })),
-        ...frozen.map(({ problem, reference }) => ({ problemId: problem.id, text: reply(reference) })),
+        ...frozen.map(({ problem, reference }) => ({
+          problemId: problem.id,
+          text: reply(reference),
+        })),
       ];
       const { code, out } = cli(
         ['tasks', 'verify', '--task', task, '--feedback', '--json'],
@@ -84,21 +126,44 @@ describe('isopro-native tasks', () => {
       );
       expect(code).toBe(0);
       const verdicts = lines<{ kind: string; form: string | null }>(out);
-      expect(verdicts.slice(0, made.length).map(({ kind }) => kind)).toEqual(made.map(() => 'fail'));
-      expect(verdicts.slice(made.length).map((verdict) => [verdict.kind, verdict.form])).toEqual(frozen.map(() => ['pass', form]));
+      expect(verdicts.slice(0, made.length).map(({ kind }) => kind)).toEqual(
+        made.map(() => 'fail'),
+      );
+      expect(verdicts.slice(made.length).map((verdict) => [verdict.kind, verdict.form])).toEqual(
+        frozen.map(() => ['pass', form]),
+      );
     },
   );
 
   test('generated problems go straight into verify; verdicts come out in order', () => {
-    const rows = lines<{ problem: SchedulingProblem }>(cli(['tasks', 'generate', '--count', '2', '--json']).out);
+    const rows = lines<{ problem: SchedulingProblem }>(
+      cli(['tasks', 'generate', '--count', '2', '--json']).out,
+    );
     const input = rows
-      .map(({ problem }) => JSON.stringify({ problem, text: answer(Object.fromEntries(problem.jobs.map((job) => [job.label, 0]))) }))
+      .map(({ problem }) =>
+        JSON.stringify({
+          problem,
+          text: answer(Object.fromEntries(problem.jobs.map((job) => [job.label, 0]))),
+        }),
+      )
       .join('\n');
     const { code, out } = cli(['tasks', 'verify', '--json'], input);
     expect(code).toBe(0);
-    const verdicts = lines<{ problemId: string; kind: string; form: string; violations: { category: string }[] }>(out);
-    expect(verdicts.map(({ problemId }) => problemId)).toEqual(rows.map(({ problem }) => problem.id));
-    for (const verdict of verdicts) expect([verdict.kind, verdict.form, verdict.violations.length > 0]).toEqual(['fail', 'list', true]);
+    const verdicts = lines<{
+      problemId: string;
+      kind: string;
+      form: string;
+      violations: { category: string }[];
+    }>(out);
+    expect(verdicts.map(({ problemId }) => problemId)).toEqual(
+      rows.map(({ problem }) => problem.id),
+    );
+    for (const verdict of verdicts)
+      expect([verdict.kind, verdict.form, verdict.violations.length > 0]).toEqual([
+        'fail',
+        'list',
+        true,
+      ]);
   });
 
   test('verify by id, with grades, trace and feedback', () => {
@@ -127,7 +192,11 @@ describe('isopro-native tasks', () => {
       trace: [{ category: 'duration', claimed: '99' }],
     });
     expect(cut).toMatchObject({ kind: 'fail', violations: [{ category: 'truncated' }] });
-    expect(none).toMatchObject({ kind: 'fail', violations: [{ category: 'format' }], feedback: expect.stringContaining('<answer>') });
+    expect(none).toMatchObject({
+      kind: 'fail',
+      violations: [{ category: 'format' }],
+      feedback: expect.stringContaining('<answer>'),
+    });
     expect(cli(['tasks', 'verify', file]).out).toContain('1 verdicts'.replace('1', '3'));
   });
 
@@ -142,10 +211,20 @@ describe('isopro-native tasks', () => {
       ['{"problemId":"x","text":"x"}', 'PROBLEM_INVALID'],
       ['{"problem":{},"text":"x"}', 'PROBLEM_INVALID'],
       [JSON.stringify({ problem: { ...problem, horizon: 99 }, text: '' }), 'PROBLEM_INVALID'],
-      [JSON.stringify({ problem: { ...problem, id: undefined, task: 'scheduling-classic' }, text: '' }), 'PROBLEM_INVALID'],
       [
         JSON.stringify({
-          problem: { ...problem, id: undefined, jobs: problem.jobs.map((job) => ({ ...job, after: ['A', 'B'] })) },
+          problem: { ...problem, id: undefined, task: 'scheduling-classic' },
+          text: '',
+        }),
+        'PROBLEM_INVALID',
+      ],
+      [
+        JSON.stringify({
+          problem: {
+            ...problem,
+            id: undefined,
+            jobs: problem.jobs.map((job) => ({ ...job, after: ['A', 'B'] })),
+          },
           text: '',
         }),
         'PROBLEM_INVALID',
@@ -157,7 +236,11 @@ describe('isopro-native tasks', () => {
     );
     expect(code).toBe(1);
     const rows = lines<{ line: number; kind?: string; error?: { code: string } }>(out);
-    expect(rows.map((row) => row.kind ?? row.error!.code)).toEqual(['pass', ...bad.map(([, expected]) => expected), 'pass']);
+    expect(rows.map((row) => row.kind ?? row.error!.code)).toEqual([
+      'pass',
+      ...bad.map(([, expected]) => expected),
+      'pass',
+    ]);
     expect(rows.map(({ line }) => line)).toEqual(rows.map((_, index) => index + 1));
   });
 
@@ -167,7 +250,13 @@ describe('isopro-native tasks', () => {
     const { policies, notes } = JSON.parse(out) as {
       policies: Record<
         string,
-        { mean: number; byTier: Record<string, { passed: number; n: number; none: number; mean: number; low: number; high: number }> }
+        {
+          mean: number;
+          byTier: Record<
+            string,
+            { passed: number; n: number; none: number; mean: number; low: number; high: number }
+          >;
+        }
       >;
       notes: Record<string, string>;
     };
@@ -183,7 +272,17 @@ describe('isopro-native tasks', () => {
       ]),
     );
     for (const { byTier } of Object.values(policies)) {
-      expect(Object.keys(byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
+      expect(Object.keys(byTier)).toEqual([
+        'T0',
+        'T1',
+        'T2',
+        'T3',
+        'T4sr',
+        'T4rd',
+        'T4sd',
+        'T4',
+        'T5',
+      ]);
       for (const [tier, { passed, n, none, mean, low, high }] of Object.entries(byTier)) {
         expect([n, none]).toEqual([tier === 'T4' ? 60 : 20, 0]);
         expect(mean).toBeCloseTo(passed / n, 12);
@@ -191,10 +290,23 @@ describe('isopro-native tasks', () => {
       }
     }
     expect(notes['earliest-start']).toContain('exact solver');
-    expect(cli(['tasks', 'baselines', '--count', '5']).out).toContain('earliest-start: exact solver');
-    const scored = cli(['tasks', 'baselines', '--task', 'convoy', '--set', 'dev', '--count', '20']).out;
+    expect(cli(['tasks', 'baselines', '--count', '5']).out).toContain(
+      'earliest-start: exact solver',
+    );
+    const scored = cli([
+      'tasks',
+      'baselines',
+      '--task',
+      'convoy',
+      '--set',
+      'dev',
+      '--count',
+      '20',
+    ]).out;
     expect(scored).toMatch(/mean score.*\n\n +match\nn +20\nrandom-valid +0\.\d{3}/);
-    expect(scored).toContain('valid: random-valid 100.0 % (84-100), best-constant 100.0 % (84-100), grid-search 100.0 % (84-100)');
+    expect(scored).toContain(
+      'valid: random-valid 100.0 % (84-100), best-constant 100.0 % (84-100), grid-search 100.0 % (84-100)',
+    );
   });
 
   test("a user's task on the command line; what it prints does not reach stdout", () => {
@@ -213,7 +325,9 @@ export default {
   },
 };`,
     );
-    const [row] = lines<{ problem: object }>(cli(['tasks', 'generate', '--task', file, '--json']).out);
+    const [row] = lines<{ problem: object }>(
+      cli(['tasks', 'generate', '--task', file, '--json']).out,
+    );
     const { out, code } = cli(
       ['tasks', 'verify', '--task', file, '--json'],
       ['1', '2', 'boom'].map((text) => JSON.stringify({ ...row, text })).join('\n'),
@@ -254,12 +368,23 @@ describe('isopro-native bench verify', () => {
 
 describe('isopro-native bench gate', () => {
   test('prints rates of false promotions and of power as JSON', () => {
-    const result = JSON.parse(cli(['bench', 'gate', '--campaigns', '4', '--json']).out) as Record<string, unknown>;
+    const result = JSON.parse(cli(['bench', 'gate', '--campaigns', '4', '--json']).out) as Record<
+      string,
+      unknown
+    >;
     const rate = expect.any(Number);
     const rates = { null: rate, nearTie: rate, heavyTail: rate, drift: rate, clustered: rate };
-    expect(result).toMatchObject({ alpha: 0.05, campaigns: 4, falsePromotions: rates, naive: rates, peeking: rates });
+    expect(result).toMatchObject({
+      alpha: 0.05,
+      campaigns: 4,
+      falsePromotions: rates,
+      naive: rates,
+      peeking: rates,
+    });
     expect(result['policies']).toEqual({ 'e-process': rates, sign: rates, 'paired-t': rates });
-    expect(result['power']).toContainEqual(expect.objectContaining({ effect: 0.1, problems: 200, power: rate }));
+    expect(result['power']).toContainEqual(
+      expect.objectContaining({ effect: 0.1, problems: 200, power: rate }),
+    );
     expect(cli(['bench', 'gate', '--campaigns', '0'])).toMatchObject({ code: 2, out: '' });
   });
 });
@@ -267,7 +392,11 @@ describe('isopro-native bench gate', () => {
 describe('examples', () => {
   test('quickstart-gce judges four answers in under five seconds', () => {
     const started = performance.now();
-    const { status, stdout } = spawnSync(process.execPath, [join(root, 'dist/examples/quickstart-gce.js')], { encoding: 'utf8' });
+    const { status, stdout } = spawnSync(
+      process.execPath,
+      [join(root, 'dist/examples/quickstart-gce.js')],
+      { encoding: 'utf8' },
+    );
     expect(status).toBe(0);
     expect(performance.now() - started).toBeLessThan(5_000);
     expect(stdout).toMatch(
@@ -277,10 +406,15 @@ describe('examples', () => {
 
   test('custom-verifier is a task of under 100 lines that greedy solves in one tier and not in the other', () => {
     const file = join(root, 'examples/custom-verifier.ts');
-    const { policies } = JSON.parse(cli(['tasks', 'baselines', '--task', file, '--count', '10', '--json']).out) as {
+    const { policies } = JSON.parse(
+      cli(['tasks', 'baselines', '--task', file, '--count', '10', '--json']).out,
+    ) as {
       policies: Record<string, { byTier: Record<string, { mean: number }> }>;
     };
-    expect([policies['greedy']!.byTier['E0']!.mean, policies['greedy']!.byTier['E1']!.mean]).toEqual([1, 0]);
+    expect([
+      policies['greedy']!.byTier['E0']!.mean,
+      policies['greedy']!.byTier['E1']!.mean,
+    ]).toEqual([1, 0]);
     const [row] = lines<{ problem: { coins: number[]; amount: number } }>(
       cli(['tasks', 'generate', '--task', file, '--tier', 'E1', '--json']).out,
     );
@@ -291,7 +425,10 @@ describe('examples', () => {
       const way = ways.shift()!;
       const paid = way.reduce((total, coin) => total + coin, 0);
       if (paid === amount) fewest = way;
-      else for (const coin of coins) if (paid + coin <= amount && (way.length === 0 || coin <= way.at(-1)!)) ways.push([...way, coin]);
+      else
+        for (const coin of coins)
+          if (paid + coin <= amount && (way.length === 0 || coin <= way.at(-1)!))
+            ways.push([...way, coin]);
     }
     const replies = [
       `I pay <answer>${fewest.join(' + ')}</answer>`,
@@ -300,7 +437,10 @@ describe('examples', () => {
       '<answer></answer>',
     ];
     const verdicts = lines<{ kind: string }>(
-      cli(['tasks', 'verify', '--task', file, '--json'], replies.map((text) => JSON.stringify({ ...row, text })).join('\n')).out,
+      cli(
+        ['tasks', 'verify', '--task', file, '--json'],
+        replies.map((text) => JSON.stringify({ ...row, text })).join('\n'),
+      ).out,
     );
     expect(verdicts.map(({ kind }) => kind)).toEqual(['pass', 'fail', 'fail', 'fail']);
   });

@@ -12,8 +12,12 @@ import { shellWord } from '../../src/shell-word.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { runCli } from './run-cli.js';
 
-/** What steers a terminal, or the direction of reading: all of C0 but tab and line feed, DEL, C1, and what has no width. */
-const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\u{e0000}-\u{e007f}]/u;
+/**
+ * What steers a terminal, or the direction of reading: all of C0 but tab and line feed, DEL, C1,
+ * and what has no width.
+ */
+const STEERING =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|[\u{e0000}-\u{e007f}]/u;
 const ALPHABET = [
   'a',
   'B',
@@ -59,7 +63,10 @@ const CONTROLS = [
 function texts(count: number, alphabet: readonly string[], seed: bigint): string[] {
   const random = new Random(seed);
   return Array.from({ length: count }, () =>
-    Array.from({ length: 1 + random.nextInteger(0, 11) }, () => alphabet[random.nextInteger(0, alphabet.length - 1)]!).join(''),
+    Array.from(
+      { length: 1 + random.nextInteger(0, 11) },
+      () => alphabet[random.nextInteger(0, alphabet.length - 1)]!,
+    ).join(''),
   );
 }
 
@@ -80,7 +87,11 @@ describe('a text on a screen', () => {
   });
 
   test('is the same value in JSON, in characters that steer nothing', () => {
-    for (const text of texts(500, [...ALPHABET, ...CONTROLS, '\u00ad', '\u{e007f}', '\u2028', 'é', '漢', '😀'], 2n)) {
+    for (const text of texts(
+      500,
+      [...ALPHABET, ...CONTROLS, '\u00ad', '\u{e007f}', '\u2028', 'é', '漢', '😀'],
+      2n,
+    )) {
       const json = jsonText({ [text]: [text] });
       expect(json).not.toMatch(STEERING);
       expect(JSON.parse(json)).toEqual({ [text]: [text] });
@@ -92,7 +103,12 @@ describe('a text on a screen', () => {
     let said = '';
     const stream = { write: (text: string) => (said += text), isTTY: true, columns: 200 };
     for (const text of texts(50, CONTROLS, 3n)) {
-      const progress = new Progress({ label: text, unit: 'rows', stream, now: () => (said.length + 1) * 1e6 });
+      const progress = new Progress({
+        label: text,
+        unit: 'rows',
+        stream,
+        now: () => (said.length + 1) * 1e6,
+      });
       progress.update(1, { note: text });
       progress[Symbol.dispose]();
     }
@@ -108,7 +124,11 @@ describe('a text on a screen', () => {
       writeFileSync(
         at('rows.jsonl'),
         Array.from({ length: 12 }, (_, i) =>
-          JSON.stringify({ prompt: `q${i}${hostile}`, answer: `a${i % 2}${hostile}`, tier: hostile }),
+          JSON.stringify({
+            prompt: `q${i}${hostile}`,
+            answer: `a${i % 2}${hostile}`,
+            tier: hostile,
+          }),
         ).join('\n'),
       );
       writeFileSync(
@@ -118,7 +138,10 @@ describe('a text on a screen', () => {
           parse: (text) => ({ ok: true, answer: text, form: 'text' }),
           verify: () => { throw new Error(${JSON.stringify(hostile)}); }, trivialPolicies: {} };`,
       );
-      writeFileSync(at('replies.jsonl'), `${JSON.stringify({ problemId: hostile, text: hostile })}\n${hostile}\n`);
+      writeFileSync(
+        at('replies.jsonl'),
+        `${JSON.stringify({ problemId: hostile, text: hostile })}\n${hostile}\n`,
+      );
       const run = at(`run${hostile}`);
       mkdirSync(path.dirname(run), { recursive: true });
       await writeRunFolder({
@@ -142,8 +165,11 @@ describe('a text on a screen', () => {
         ['generate', '--model', at(hostile)],
         ['train', '--data', at(`none${hostile}`)],
       ];
-      for (const { stdout, stderr } of await Promise.all(commands.map((args) => runCli(args, { ISOPRO_HOME: at('home') }))))
-        for (const line of [...stdout.split('\n'), ...stderr.split('\n')]) expect(line).not.toMatch(STEERING);
+      for (const { stdout, stderr } of await Promise.all(
+        commands.map((args) => runCli(args, { ISOPRO_HOME: at('home') })),
+      ))
+        for (const line of [...stdout.split('\n'), ...stderr.split('\n')])
+          expect(line).not.toMatch(STEERING);
     },
     120_000,
   );
@@ -152,21 +178,46 @@ describe('a text on a screen', () => {
 describe('a word of a command', () => {
   const platform = Object.getOwnPropertyDescriptor(process, 'platform')!;
   afterEach(() => void Object.defineProperty(process, 'platform', platform));
-  const words = [...texts(200, [...ALPHABET, '\n', '\t', 'é', '\u001b'], 4n), '', '-', '--', '=', "'", '\\', 'C:\\x'];
+  const words = [
+    ...texts(200, [...ALPHABET, '\n', '\t', 'é', '\u001b'], 4n),
+    '',
+    '-',
+    '--',
+    '=',
+    "'",
+    '\\',
+    'C:\\x',
+  ];
 
-  (process.platform === 'win32' ? test.skip : test)('is what the shell of the system takes for one word, whatever is in it', () => {
-    const script = words.map((word) => `printf '%s\\0' ${shellWord(word)}`).join('\n');
-    expect(spawnSync('sh', ['-c', script], { encoding: 'utf8' }).stdout.split('\0').slice(0, -1)).toEqual(words);
-  });
+  (process.platform === 'win32' ? test.skip : test)(
+    'is what the shell of the system takes for one word, whatever is in it',
+    () => {
+      const script = words.map((word) => `printf '%s\\0' ${shellWord(word)}`).join('\n');
+      expect(
+        spawnSync('sh', ['-c', script], { encoding: 'utf8' }).stdout.split('\0').slice(0, -1),
+      ).toEqual(words);
+    },
+  );
 
   test('is inert on Windows: between single quotes, which are doubled, or of nothing that cmd.exe or PowerShell reads', () => {
     Object.defineProperty(process, 'platform', { value: 'win32' });
-    for (const word of [...words, 'it\u2019s', '\u2018$(x)\u2019', 'a b\\', '@x', 'C:\\Program Files\\x.gguf', 'Grüße 1']) {
+    for (const word of [
+      ...words,
+      'it\u2019s',
+      '\u2018$(x)\u2019',
+      'a b\\',
+      '@x',
+      'C:\\Program Files\\x.gguf',
+      'Grüße 1',
+    ]) {
       const quoted = shellWord(word);
       const single = /^'((?:[^'\u2018-\u201b]|(['\u2018-\u201b])\2)*)'$/s.exec(quoted);
       const double = /^"([^"%$`&|<>^!()\u201c-\u201e;{}*]*)"$/s.exec(quoted);
       const bare = /^[\w+:./\\-]+$/.test(quoted) ? quoted : null;
-      expect([word, single?.[1]?.replace(/(['\u2018-\u201b])\1/g, '$1') ?? double?.[1] ?? bare]).toEqual([word, word]);
+      expect([
+        word,
+        single?.[1]?.replace(/(['\u2018-\u201b])\1/g, '$1') ?? double?.[1] ?? bare,
+      ]).toEqual([word, word]);
     }
     expect(shellWord('C:\\Program Files\\x.gguf')).toBe('"C:\\Program Files\\x.gguf"');
   });

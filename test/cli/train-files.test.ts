@@ -8,7 +8,12 @@ import { TrainFiles, type RowTokens } from '../../src/cli/train-files.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-train-files-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const now: RowTokens = { rendererId: 'new', formerRendererId: null, endOfAnswer: 7, formerEndOfAnswer: 7 };
+const now: RowTokens = {
+  rendererId: 'new',
+  formerRendererId: null,
+  endOfAnswer: 7,
+  formerEndOfAnswer: 7,
+};
 const course = { rank: 8, seed: '1' };
 let files = 0;
 const begun = (settings: object | null): TrainFiles => {
@@ -39,7 +44,11 @@ describe('a training that was interrupted before the renderer was corrected', ()
       { ...now, formerRendererId: 'old' },
       /^INVALID_ARGUMENT: .* the renderer was corrected since/,
     ],
-    ['of both', { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 }, /the renderer was corrected .*; an answer now ends/],
+    [
+      'of both',
+      { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 },
+      /the renderer was corrected .*; an answer now ends/,
+    ],
   ])('%s', (_, tokens, expected) => {
     expect(refusal(begun(course), tokens)).toMatch(expected);
     expect(refusal(begun(null), tokens)).toMatch(expected);
@@ -50,9 +59,17 @@ test('one that was begun since goes on with the tokens that it was begun with, a
   const own = begun(null);
   const tokens = { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 };
   await own.open(0, course, tokens);
-  expect(JSON.parse(readFileSync(own.settings, 'utf8'))).toEqual({ ...course, renderer: 'new', 'end-of-answer': 7 });
+  expect(JSON.parse(readFileSync(own.settings, 'utf8'))).toEqual({
+    ...course,
+    renderer: 'new',
+    'end-of-answer': 7,
+  });
   expect(refusal(own, tokens)).toBe('goes on');
   expect(() => own.checkSame(course)).not.toThrow();
-  expect(refusal(own, { ...tokens, endOfAnswer: 9 })).toMatch(/ends with the token 9, .* ended with 7/);
-  expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(/the renderer was corrected since/);
+  expect(refusal(own, { ...tokens, endOfAnswer: 9 })).toMatch(
+    /ends with the token 9, .* ended with 7/,
+  );
+  expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(
+    /the renderer was corrected since/,
+  );
 });

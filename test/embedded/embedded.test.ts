@@ -24,7 +24,9 @@ describe('the embedded model', () => {
   test('is small, a qwen2, and the file that was measured', () => {
     expect(statSync(EMBEDDED_MODEL_FILE).size).toBeLessThan(8e6);
     expect(model.info.architecture).toBe('qwen2');
-    expect(createHash('sha256').update(readFileSync(EMBEDDED_MODEL_FILE)).digest('hex')).toBe(figures.model);
+    expect(createHash('sha256').update(readFileSync(EMBEDDED_MODEL_FILE)).digest('hex')).toBe(
+      figures.model,
+    );
   });
 
   test('has its figures in its card', () => {
@@ -32,7 +34,10 @@ describe('the embedded model', () => {
   });
 
   test('answers in the required form, and names a heuristic', async () => {
-    const { replies, parsed, byHeuristic } = await measure(model, 'dev', { temperature: 0, perTier: 2 });
+    const { replies, parsed, byHeuristic } = await measure(model, 'dev', {
+      temperature: 0,
+      perTier: 2,
+    });
     expect(parsed / replies).toBeGreaterThanOrEqual(0.9);
     expect(byHeuristic.none?.replies ?? 0).toBeLessThanOrEqual(1);
   }, 120_000);
@@ -43,6 +48,8 @@ describe('the embedded model', () => {
     const asking = { model, task, settings: resolveSettings({}), adapter: null };
     const free = await replies(asking, problems, '');
     expect(new Set(free.map(({ text }) => namedHeuristic(text))).size).toBe(1);
-    expect(await replies(asking, problems, beginning(namedHeuristic(free[0]!.text)!))).toEqual(free);
+    expect(await replies(asking, problems, beginning(namedHeuristic(free[0]!.text)!))).toEqual(
+      free,
+    );
   }, 120_000);
 });

@@ -42,7 +42,10 @@ describe('pretraining', () => {
     expect(losses).toHaveLength(6);
     expect(losses.at(-1)).toBeLessThan(losses[0]!);
     mkdirSync(path.join(root, 'parts'));
-    copyFileSync(path.join(root, 'whole', 'initial.gguf'), path.join(root, 'parts', 'initial.gguf'));
+    copyFileSync(
+      path.join(root, 'whole', 'initial.gguf'),
+      path.join(root, 'parts', 'initial.gguf'),
+    );
     await run('parts', 3);
     expect(losses).toHaveLength(9);
     expect(await run('parts')).toBe(whole);

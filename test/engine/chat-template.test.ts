@@ -1,6 +1,6 @@
 /**
- * Templates give what jinja2 gives where transformers configures it: jinja2/table.json holds its texts, jinja2/models.json
- * what was rendered before.
+ * Templates give what jinja2 gives where transformers configures it: jinja2/table.json holds its
+ * texts, jinja2/models.json what was rendered before.
  */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
@@ -25,9 +25,14 @@ interface Table {
 }
 interface Models {
   readonly conversations: readonly Readonly<Record<string, unknown>>[];
-  readonly cases: readonly { readonly name: string; readonly template: string; readonly before: readonly (string | null)[] }[];
+  readonly cases: readonly {
+    readonly name: string;
+    readonly template: string;
+    readonly before: readonly (string | null)[];
+  }[];
 }
-const read = <Content>(name: string): Content => JSON.parse(readFileSync(new URL(`./jinja2/${name}`, import.meta.url), 'utf8')) as Content;
+const read = <Content>(name: string): Content =>
+  JSON.parse(readFileSync(new URL(`./jinja2/${name}`, import.meta.url), 'utf8')) as Content;
 const table = read<Table>('table.json');
 const models = read<Models>('models.json');
 
@@ -42,8 +47,10 @@ const rendererId = (chatTemplate: string): string =>
     tokenize: () => new Int32Array(),
     isInjective: false,
   }).rendererId;
-const render = (template: string, variables: Readonly<Record<string, unknown>> = table.variables): string =>
-  new ChatTemplate(template).render(variables);
+const render = (
+  template: string,
+  variables: Readonly<Record<string, unknown>> = table.variables,
+): string => new ChatTemplate(template).render(variables);
 const failure = (template: string, variables?: Readonly<Record<string, unknown>>): string => {
   try {
     return `no error: ${render(template, variables)}`;
@@ -55,21 +62,29 @@ const failure = (template: string, variables?: Readonly<Record<string, unknown>>
 describe('what jinja2 renders', () => {
   test.each([...new Set(table.cases.map(({ group }) => group))])('%s', (group) => {
     const cases = table.cases.filter((one) => one.group === group && one.text !== undefined);
-    expect(cases.map(({ template }) => [template, failure(template).replace('no error: ', '')])).toEqual(
-      cases.map(({ template, text }) => [template, text]),
-    );
+    expect(
+      cases.map(({ template }) => [template, failure(template).replace('no error: ', '')]),
+    ).toEqual(cases.map(({ template, text }) => [template, text]));
   });
 
   test('what is an error of jinja2 is one of ours', () => {
     for (const { template, error } of table.cases)
-      if (error !== undefined) expect([template, failure(template)]).toEqual([template, expect.stringMatching(/^(Template|NotCovered)/)]);
+      if (error !== undefined)
+        expect([template, failure(template)]).toEqual([
+          template,
+          expect.stringMatching(/^(Template|NotCovered)/),
+        ]);
   });
 
   test('the table has every filter, test and method that is covered', () => {
     const all = table.cases.map(({ template }) => template).join('\n');
     const missing = [
-      ...[...FILTER_NAMES].filter((name) => !new RegExp(`(\\||filter|map\\(') ?${name}\\b`).test(all)),
-      ...[...TEST_NAMES].filter((name) => /^\w/.test(name) && !new RegExp(`is (not )?${name}\\b|'${name}'`).test(all)),
+      ...[...FILTER_NAMES].filter(
+        (name) => !new RegExp(`(\\||filter|map\\(') ?${name}\\b`).test(all),
+      ),
+      ...[...TEST_NAMES].filter(
+        (name) => /^\w/.test(name) && !new RegExp(`is (not )?${name}\\b|'${name}'`).test(all),
+      ),
       ...[...METHODS].filter((name) => !new RegExp(`\\.${name}\\(`).test(all)),
     ];
     expect(missing).toEqual([]);
@@ -87,9 +102,18 @@ describe('what jinja2 3.1.6 renders beside the table', () => {
         '{{ constructor }}{{ toString }}{{ valueOf }}{{ __proto__ }}',
       '1234',
     ],
-    ['{% macro constructor(valueOf) %}{{ valueOf }}{% endmacro %}{{ constructor(valueOf=5) }}{{ hasOwnProperty is defined }}', '5False'],
-    ["{{ 'e\u0301a b' | wordcount }} {{ '\u0915\u093f' | wordcount }} {{ 'a_b\u203fc' | wordcount }}", '3 1 2'],
-    ["{{ 565 | replace(5, 7) }} {{ s | replace('o', 0) }} {{ s | replace('o', none) }}", '767 Hell0 W0rld HellNone WNonerld'],
+    [
+      '{% macro constructor(valueOf) %}{{ valueOf }}{% endmacro %}{{ constructor(valueOf=5) }}{{ hasOwnProperty is defined }}',
+      '5False',
+    ],
+    [
+      "{{ 'e\u0301a b' | wordcount }} {{ '\u0915\u093f' | wordcount }} {{ 'a_b\u203fc' | wordcount }}",
+      '3 1 2',
+    ],
+    [
+      "{{ 565 | replace(5, 7) }} {{ s | replace('o', 0) }} {{ s | replace('o', none) }}",
+      '767 Hell0 W0rld HellNone WNonerld',
+    ],
     [
       "{{ '%5.1f|%.0f|%.0f|%.2f|%.1f' % (1.25, 0.5, 1.5, 2.675, -0.25) }} {{ '%.2f' % 1e22 }} {{ '%f' % -0.0 }}",
       '  1.2|0|2|2.67|-0.2 10000000000000000000000.00 -0.000000',
@@ -99,14 +123,20 @@ describe('what jinja2 3.1.6 renders beside the table', () => {
         '{{ 2.5e-7 | round(6) }}',
       '4.0 0.38 -0.12 1200.0 1e+22 0.0',
     ],
-    ["{{ '\\ufeff5' | int }} {{ '\\x1f5' | int }} {{ '\\u20035\\n' | int }} {{ '\\x852.5' | float }}", '0 0 5 2.5'],
+    [
+      "{{ '\\ufeff5' | int }} {{ '\\x1f5' | int }} {{ '\\u20035\\n' | int }} {{ '\\x852.5' | float }}",
+      '0 0 5 2.5',
+    ],
     ["{{ 1 if 'nan' | float else 2 }}", '1'],
     [
       "{{ '\u00aab \u2177a'.title() }} {{ '\u00aa'.islower() }} {{ '\u24b6'.isupper() }} {{ '\u2177' is lower }} " +
         "{{ '\u0391\u03a3'.capitalize() }}",
       '\u00aab \u2167a True True True \u0391\u03c2',
     ],
-    ["{{ '\u1369'.isdigit() }} {{ '\u2780'.isdigit() }} {{ '\u00bd'.isdigit() }}", 'True True False'],
+    [
+      "{{ '\u1369'.isdigit() }} {{ '\u2780'.isdigit() }} {{ '\u00bd'.isdigit() }}",
+      'True True False',
+    ],
   ])('%s', (template, text) => {
     expect(failure(template)).toBe(`no error: ${text}`);
   });
@@ -135,23 +165,34 @@ describe('the id of a template', () => {
   /** Of today's inputs alone, as it was. */
   const IDS: Readonly<Record<string, string>> = { qwen3: 'corrected' };
 
-  test.each(models.cases)('$name: the prompts of before, or another id', ({ name, template, before }) => {
-    const now = models.conversations.map((variables) => failure(template, variables));
-    const same = now.map((text, i) => (before[i] === null ? text.startsWith('Template') : text === `no error: ${before[i]}`));
-    const isCorrected = new ChatTemplate(template).isCorrected;
-    expect(isCorrected).toBe(IDS[name] === 'corrected');
-    expect(same.every((one) => one)).toBe(!isCorrected);
-  });
+  test.each(models.cases)(
+    '$name: the prompts of before, or another id',
+    ({ name, template, before }) => {
+      const now = models.conversations.map((variables) => failure(template, variables));
+      const same = now.map((text, i) =>
+        before[i] === null ? text.startsWith('Template') : text === `no error: ${before[i]}`,
+      );
+      const isCorrected = new ChatTemplate(template).isCorrected;
+      expect(isCorrected).toBe(IDS[name] === 'corrected');
+      expect(same.every((one) => one)).toBe(!isCorrected);
+    },
+  );
 
   test('is looked at for the template of the embedded model, as its file has it', () => {
     const { template } = models.cases.find(({ name }) => name.includes('embedded'))!;
-    expect(readFileSync(new URL('../../assets/models/tiny.gguf', import.meta.url)).includes(template)).toBe(true);
+    expect(
+      readFileSync(new URL('../../assets/models/tiny.gguf', import.meta.url)).includes(template),
+    ).toBe(true);
   });
 
   test('stays the one that it was, in figures', () => {
-    expect(rendererId('{{ messages[0].content }}')).toBe('166953e126eb24de42a4a2c544573c189b29c58bb24c3870aecc1e13e4e26301');
+    expect(rendererId('{{ messages[0].content }}')).toBe(
+      '166953e126eb24de42a4a2c544573c189b29c58bb24c3870aecc1e13e4e26301',
+    );
     expect(rendererId('')).toBe('9b0e4e189a495cbb7f6dbd56b6609eb24e1ddbec04c68edb4a13f388f4835f75');
-    expect(rendererId("{{ messages[0].content.strip('x') }}")).not.toBe('0c8ff5604d6d3046569b843f2362e8b1126b897b2980903154a10c53f04e1d65');
+    expect(rendererId("{{ messages[0].content.strip('x') }}")).not.toBe(
+      '0c8ff5604d6d3046569b843f2362e8b1126b897b2980903154a10c53f04e1d65',
+    );
   });
 
   test('is another one wherever a text of the table is, but where that hangs on variables that no training had', () => {
@@ -162,8 +203,10 @@ describe('the id of a template', () => {
         .join('|')})\\b(?!\\()`,
     );
     for (const { template, text, before } of table.cases) {
-      if (text === undefined || before === null || text === before || others.test(template)) continue;
-      if (/-0\.0 \| tojson|\\x85|2 \*\* 100|indent\(first/.test(JSON.stringify(template))) continue; // as `corrections.ts` says, or as rare
+      if (text === undefined || before === null || text === before || others.test(template))
+        continue;
+      // as `corrections.ts` says, or as rare
+      if (/-0\.0 \| tojson|\\x85|2 \*\* 100|indent\(first/.test(JSON.stringify(template))) continue;
       expect([template, new ChatTemplate(template).isCorrected]).toEqual([template, true]);
     }
   });
@@ -221,7 +264,9 @@ describe('what is not covered', () => {
 
   test('nothing is listed of what is covered', () => {
     const { cases } = table;
-    const listed = cases.filter(({ text }) => text !== undefined).filter(({ template }) => new ChatTemplate(template).uncovered.length > 0);
+    const listed = cases
+      .filter(({ text }) => text !== undefined)
+      .filter(({ template }) => new ChatTemplate(template).uncovered.length > 0);
     expect(listed.map(({ template }) => template)).toEqual([]);
   });
 });
@@ -232,19 +277,43 @@ describe('what it may cost', () => {
     ['a long range', '{% for i in range(1000000000) %}{% endfor %}'],
     ['the length of one', '{{ range(4000000000) | length }}'],
     ['a range down', '{{ range(10 ** 18, 0, -1) | list }}'],
-    ['loops in loops', '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}'],
-    ['a text that doubles', `{% set ns = namespace(x='ab') %}${DOUBLE.replace('DOUBLED', 'ns.x ~ ns.x')}{{ ns.x }}`],
-    ['a sum that doubles', `{% set ns = namespace(x='ab') %}${DOUBLE.replace('DOUBLED', 'ns.x + ns.x')}{{ ns.x | length }}`],
-    ['a list that doubles', `{% set ns = namespace(x=[1]) %}${DOUBLE.replace('DOUBLED', 'ns.x + ns.x')}`],
-    ['a list of itself twice, as text', `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x }}`],
-    ['a list of itself twice, as JSON', `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x | tojson }}`],
+    [
+      'loops in loops',
+      '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}',
+    ],
+    [
+      'a text that doubles',
+      `{% set ns = namespace(x='ab') %}${DOUBLE.replace('DOUBLED', 'ns.x ~ ns.x')}{{ ns.x }}`,
+    ],
+    [
+      'a sum that doubles',
+      `{% set ns = namespace(x='ab') %}${DOUBLE.replace('DOUBLED', 'ns.x + ns.x')}{{ ns.x | length }}`,
+    ],
+    [
+      'a list that doubles',
+      `{% set ns = namespace(x=[1]) %}${DOUBLE.replace('DOUBLED', 'ns.x + ns.x')}`,
+    ],
+    [
+      'a list of itself twice, as text',
+      `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x }}`,
+    ],
+    [
+      'a list of itself twice, as JSON',
+      `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x | tojson }}`,
+    ],
     [
       'a list of itself twice, compared',
       `{% set ns = namespace(x=[], y=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}` +
         `{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}`,
     ],
-    ['a replacement that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', "ns.x.replace('a', 'aa')")}`],
-    ['a join that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', 'ns.x.join([ns.x, ns.x, ns.x])')}`],
+    [
+      'a replacement that doubles',
+      `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', "ns.x.replace('a', 'aa')")}`,
+    ],
+    [
+      'a join that doubles',
+      `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', 'ns.x.join([ns.x, ns.x, ns.x])')}`,
+    ],
     [
       'a block that doubles',
       `{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}`,
@@ -252,7 +321,10 @@ describe('what it may cost', () => {
     ['a text times a number', "{{ 'ab' * 1000000000 }}"],
     ['a list times a number', '{{ [1] * 10 ** 12 }}'],
     ['powers', '{{ 9 ** 99999 }}'],
-    ['a product that grows', '{% set ns = namespace(x=3) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}{{ ns.x }}'],
+    [
+      'a product that grows',
+      '{% set ns = namespace(x=3) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}{{ ns.x }}',
+    ],
     ['widths', "{{ 'a'.ljust(10 ** 12) }}"],
     ['a centre', "{{ 'a' | center(10 ** 10) }}"],
     ['an indent', "{{ 'a\\nb' | indent(10 ** 9) }}"],
@@ -261,8 +333,14 @@ describe('what it may cost', () => {
     ['zeros', "{{ '1'.zfill(10 ** 11) }}"],
     ['a fill', '{{ [1] | batch(10 ** 11, 0) | list }}'],
     ['a macro that calls itself', '{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}'],
-    ['a macro that calls itself twice', '{% macro a(n) %}{% if n %}{{ a(n - 1) }}{{ a(n - 1) }}{% endif %}{% endmacro %}{{ a(60) }}'],
-    ['a loop that calls itself', '{% set x = [1] %}{% for i in x recursive %}{{ loop(x) }}{% endfor %}'],
+    [
+      'a macro that calls itself twice',
+      '{% macro a(n) %}{% if n %}{{ a(n - 1) }}{{ a(n - 1) }}{% endif %}{% endmacro %}{{ a(60) }}',
+    ],
+    [
+      'a loop that calls itself',
+      '{% set x = [1] %}{% for i in x recursive %}{{ loop(x) }}{% endfor %}',
+    ],
     ['brackets in brackets', `{{ ${'['.repeat(100_000)}${']'.repeat(100_000)} }}`],
     ['parentheses', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`],
     ['signs', `{{ ${'-'.repeat(100_000)}1 }}`],
@@ -276,7 +354,10 @@ describe('what it may cost', () => {
       'a list that holds one deeper at each step',
       '{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}',
     ],
-    ['a search for half of a text in the whole', "{% set a = 'a' * 4000000 %}{{ (a ~ 'b') in a }}{{ a.count('a' * 2000000 ~ 'b') }}"],
+    [
+      'a search for half of a text in the whole',
+      "{% set a = 'a' * 4000000 %}{{ (a ~ 'b') in a }}{{ a.count('a' * 2000000 ~ 'b') }}",
+    ],
   ])('%s ends with an error, and soon', (_, template) => {
     const began = performance.now();
     expect(failure(template)).toMatch(/^Template(Limit|Error): /);
@@ -331,8 +412,14 @@ describe('what it may cost', () => {
       'range(3)',
     ];
     for (let i = 0; i < 3000; i++) {
-      const template = Array.from({ length: 1 + rng.nextInteger(0, 14) }, () => pieces[rng.nextInteger(0, pieces.length - 1)]!).join('');
-      expect([template, failure(template)]).toEqual([template, expect.stringMatching(/^(no error|Template|NotCovered)/)]);
+      const template = Array.from(
+        { length: 1 + rng.nextInteger(0, 14) },
+        () => pieces[rng.nextInteger(0, pieces.length - 1)]!,
+      ).join('');
+      expect([template, failure(template)]).toEqual([
+        template,
+        expect.stringMatching(/^(no error|Template|NotCovered)/),
+      ]);
     }
   });
 });

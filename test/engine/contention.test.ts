@@ -1,4 +1,7 @@
-/** Threads under load, and the cost of an adapter swap, on the shape of Qwen2.5-0.5B. Full form only: minutes long. */
+/**
+ * Threads under load, and the cost of an adapter swap, on the shape of Qwen2.5-0.5B. Full form
+ * only: minutes long.
+ */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -32,26 +35,31 @@ async function decodingRate(model: Model, sequences: number, tokens: number): Pr
 }
 
 describeFull('the shape of Qwen2.5-0.5B', () => {
-  test.each([1, 8])('%i sequences keep a quarter of their speed beside two busy processes', async (sequences) => {
-    await using model = await loadModel(benchModel('qwen2.5-0.5b'));
-    await decodingRate(model, sequences, 8);
-    const calm: number[] = [];
-    const loaded: number[] = [];
-    for (let round = 0; round < 2; round++) {
-      calm.push(await decodingRate(model, sequences, 48));
-      const busy = [0, 1].map(() => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
-      try {
-        loaded.push(await decodingRate(model, sequences, 48));
-      } finally {
-        busy.forEach((process) => process.kill('SIGKILL'));
+  test.each([1, 8])(
+    '%i sequences keep a quarter of their speed beside two busy processes',
+    async (sequences) => {
+      await using model = await loadModel(benchModel('qwen2.5-0.5b'));
+      await decodingRate(model, sequences, 8);
+      const calm: number[] = [];
+      const loaded: number[] = [];
+      for (let round = 0; round < 2; round++) {
+        calm.push(await decodingRate(model, sequences, 48));
+        const busy = [0, 1].map(() =>
+          spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
+        );
+        try {
+          loaded.push(await decodingRate(model, sequences, 48));
+        } finally {
+          busy.forEach((process) => process.kill('SIGKILL'));
+        }
       }
-    }
-    console.log(
-      `${sequences} sequences: undisturbed ${calm.map((x) => x.toFixed(1)).join(', ')}, beside two busy processes ` +
-        `${loaded.map((x) => x.toFixed(1)).join(', ')} tokens/s`,
-    );
-    expect(Math.max(...loaded) / Math.max(...calm)).toBeGreaterThan(0.25);
-  });
+      console.log(
+        `${sequences} sequences: undisturbed ${calm.map((x) => x.toFixed(1)).join(', ')}, beside two busy processes ` +
+          `${loaded.map((x) => x.toFixed(1)).join(', ')} tokens/s`,
+      );
+      expect(Math.max(...loaded) / Math.max(...calm)).toBeGreaterThan(0.25);
+    },
+  );
 
   test('an adapter of 7 million parameters is swapped in under 50 ms', async () => {
     await using model = await loadModel(benchModel('qwen2.5-0.5b'), { fixedThreads: true });
@@ -75,8 +83,11 @@ describeFull('the shape of Qwen2.5-0.5B', () => {
       await model.setAdapter(adapters[round % 2]!);
       swapped.push(performance.now() - begin + (await firstToken()));
     }
-    const median = (values: number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]!;
-    console.log(`first token ${median(plain).toFixed(1)} ms, after a swap ${median(swapped).toFixed(1)} ms`);
+    const median = (values: number[]): number =>
+      [...values].sort((a, b) => a - b)[values.length >> 1]!;
+    console.log(
+      `first token ${median(plain).toFixed(1)} ms, after a swap ${median(swapped).toFixed(1)} ms`,
+    );
     expect(median(swapped) - median(plain)).toBeLessThan(50);
   });
 });

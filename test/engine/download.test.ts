@@ -10,9 +10,14 @@ import { downloadModel, type DownloadProgress } from '../../src/engine/download.
 import { locateRemote, type RemoteModel } from '../../src/engine/model-location.js';
 import { cachedModels, resolveModel } from '../../src/engine/model-files.js';
 
-/** Bytes that begin as a GGUF file does and differ from seed to seed; what they are matters to nobody here. */
+/**
+ * Bytes that begin as a GGUF file does and differ from seed to seed; what they are matters to
+ * nobody here.
+ */
 function content(bytes: number, seed: number): Buffer {
-  const buffer = createCipheriv('aes-128-ctr', Buffer.alloc(16, seed), Buffer.alloc(16)).update(Buffer.alloc(bytes));
+  const buffer = createCipheriv('aes-128-ctr', Buffer.alloc(16, seed), Buffer.alloc(16)).update(
+    Buffer.alloc(bytes),
+  );
   buffer.write('GGUF', 'latin1');
   return buffer;
 }
@@ -54,15 +59,23 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   }
   const { body } = behaviour;
   const probe = request.headers.range === 'bytes=0-3';
-  const range = behaviour.ranges && (probe || !behaviour.restarts) ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') : null;
-  const shift = !probe && range !== null && behaviour.shifts > 0 && --behaviour.shifts >= 0 ? 1_000_000 : 0;
+  const range =
+    behaviour.ranges && (probe || !behaviour.restarts)
+      ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '')
+      : null;
+  const shift =
+    !probe && range !== null && behaviour.shifts > 0 && --behaviour.shifts >= 0 ? 1_000_000 : 0;
   const from = range === null ? 0 : Number(range[1]) - shift;
-  const to = range === null || range[2] === '' ? body.length : Math.min(body.length, Number(range[2]) + 1);
+  const to =
+    range === null || range[2] === '' ? body.length : Math.min(body.length, Number(range[2]) + 1);
   response.setHeader('content-length', to - from);
   response.setHeader('etag', `"${createHash('sha256').update(body).digest('hex').slice(0, 8)}"`);
   if (behaviour.ranges) response.setHeader('accept-ranges', 'bytes');
   if (behaviour.announce !== undefined) {
-    response.setHeader('x-linked-etag', `"${createHash('sha256').update(behaviour.announce).digest('hex')}"`);
+    response.setHeader(
+      'x-linked-etag',
+      `"${createHash('sha256').update(behaviour.announce).digest('hex')}"`,
+    );
     response.setHeader('x-linked-size', behaviour.announce.length);
   }
   if (range !== null) response.setHeader('content-range', `bytes ${from}-${to - 1}/${body.length}`);
@@ -70,12 +83,14 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   if (!probe) contentRequests.push(request.headers.range ?? 'whole');
   const cut = !probe && behaviour.cuts > 0 && --behaviour.cuts >= 0;
   const hang = !probe && behaviour.hangs > 0 && --behaviour.hangs >= 0;
-  const end = cut || hang ? Math.min(to, from + behaviour.cutAfter) : to - (probe ? 0 : behaviour.missing);
+  const end =
+    cut || hang ? Math.min(to, from + behaviour.cutAfter) : to - (probe ? 0 : behaviour.missing);
   for (let at = from; at < end && !response.destroyed; at += 65_536) {
     const piece = body.subarray(at, Math.min(end, at + 65_536));
     if (!probe) bytesSent += piece.length;
     await new Promise((resolve) => response.write(piece, resolve));
-    if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
+    if (behaviour.delayMs > 0)
+      await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
   }
   if (cut || behaviour.missing > 0) response.destroy();
   else if (!hang) response.end();
@@ -131,7 +146,9 @@ function finished(): string[] {
 describe('a whole download', () => {
   test('lands in the cache under the name of its source, with the announced content and growing progress', async () => {
     const progress: DownloadProgress[] = [];
-    const result = await resolveModel('hf:owner/repo-GGUF/sub/m.gguf', { onProgress: (step) => progress.push(step) });
+    const result = await resolveModel('hf:owner/repo-GGUF/sub/m.gguf', {
+      onProgress: (step) => progress.push(step),
+    });
     expect(result).toEqual({
       path: path.join(home, 'models', 'huggingface', 'owner', 'repo-GGUF', 'sub', 'm.gguf'),
       url: `${base}/owner/repo-GGUF/resolve/main/sub/m.gguf`,
@@ -148,7 +165,9 @@ describe('a whole download', () => {
     behaviour.status = 500;
     expect(await resolveModel('qwen3-0.6b')).toEqual(first);
     expect(contentRequests.length).toBe(requests);
-    expect(await cachedModels()).toEqual([{ alias: 'qwen3-0.6b', path: first.path, bytes: behaviour.body.length }]);
+    expect(await cachedModels()).toEqual([
+      { alias: 'qwen3-0.6b', path: first.path, bytes: behaviour.body.length },
+    ]);
   });
 
   test('asks the hub which file a quantisation is', async () => {
@@ -163,8 +182,11 @@ describe('a whole download', () => {
       'big-00002-of-00003.gguf',
       'big-00003-of-00003.gguf',
     ]);
-    for (const name of finished()) expect(readFileSync(path.join(home, name)).equals(behaviour.body)).toBe(true);
-    expect(await cachedModels()).toEqual([{ alias: null, path: result.path, bytes: 3 * behaviour.body.length }]);
+    for (const name of finished())
+      expect(readFileSync(path.join(home, name)).equals(behaviour.body)).toBe(true);
+    expect(await cachedModels()).toEqual([
+      { alias: null, path: result.path, bytes: 3 * behaviour.body.length },
+    ]);
   });
 
   test('fails without a request where downloads are not allowed', async () => {
@@ -181,7 +203,13 @@ describe('a cut connection', () => {
     ['with byte ranges', true],
     ['without byte ranges', false],
   ])('%s: the file is whole in the end', async (_title, ranges) => {
-    behaviour = { ...behaviour, body: content(23_000_000, 2), ranges, cuts: 1, cutAfter: 13_000_000 };
+    behaviour = {
+      ...behaviour,
+      body: content(23_000_000, 2),
+      ranges,
+      cuts: 1,
+      cutAfter: 13_000_000,
+    };
     const model = remote();
     await downloadModel(model);
     expect(readFileSync(model.path).equals(behaviour.body)).toBe(true);
@@ -194,7 +222,14 @@ describe('a cut connection', () => {
     'a range from another place than was asked for is not put behind what is there (announced: %s)',
     async (announced) => {
       const body = content(9_000_000, 5);
-      behaviour = { ...behaviour, body, cuts: 1, cutAfter: 5_000_000, shifts: 2, ...(announced && { announce: body }) };
+      behaviour = {
+        ...behaviour,
+        body,
+        cuts: 1,
+        cutAfter: 5_000_000,
+        shifts: 2,
+        ...(announced && { announce: body }),
+      };
       const model = remote();
       await downloadModel(model);
       expect(readFileSync(model.path).equals(body)).toBe(true);
@@ -208,7 +243,9 @@ describe('a cut connection', () => {
     const body = content(30_000_000, 3);
     behaviour = { ...behaviour, body, announce: body, hangs: 100, cutAfter: 6_000_000 };
     const model = remote();
-    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+    });
     expect(finished()).toEqual([]);
     behaviour.hangs = 0;
     bytesSent = 0;
@@ -222,7 +259,9 @@ describe('a cut connection', () => {
     const old = content(30_000_000, 4);
     behaviour = { ...behaviour, body: old, announce: old, hangs: 100, cutAfter: 6_000_000 };
     const model = remote();
-    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED' });
+    await expect(downloadModel(model, { stallMs: 5000 })).rejects.toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+    });
     const fresh = content(30_000_000, 5);
     behaviour = { ...behaviour, body: fresh, announce: fresh, hangs: 0 };
     await downloadModel(model);
@@ -252,7 +291,10 @@ describe('what cannot be used leaves no file behind', () => {
 
   test('401 says that a token may be missing', async () => {
     behaviour.status = 401;
-    expect(await failure(remote())).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining('HF_TOKEN') });
+    expect(await failure(remote())).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining('HF_TOKEN'),
+    });
   });
 
   test('no server at all', async () => {
@@ -298,7 +340,10 @@ describe('what cannot be used leaves no file behind', () => {
 
   test('content other than announced, of the right size', async () => {
     behaviour.announce = content(behaviour.body.length, 6);
-    expect(await failure(remote())).toMatchObject({ code: 'MODEL_DOWNLOAD_FAILED', message: expect.stringContaining('SHA-256') });
+    expect(await failure(remote())).toMatchObject({
+      code: 'MODEL_DOWNLOAD_FAILED',
+      message: expect.stringContaining('SHA-256'),
+    });
   });
 
   test('a size other than announced', async () => {
@@ -310,23 +355,26 @@ describe('what cannot be used leaves no file behind', () => {
   });
 });
 
-test.each([true, false])('an AbortSignal ends a download at once (byte ranges: %s)', async (ranges) => {
-  behaviour = { ...behaviour, ranges, body: content(5_000_000, 7), delayMs: 20 };
-  const abort = new AbortController();
-  let aborted = 0;
-  const download = downloadModel(remote(), {
-    signal: abort.signal,
-    onProgress: ({ downloadedBytes }) => {
-      if (downloadedBytes === 0 || aborted !== 0) return;
-      aborted = Date.now();
-      abort.abort();
-    },
-  });
-  await expect(download).rejects.toMatchObject({ code: 'ABORTED' });
-  expect(aborted).toBeGreaterThan(0);
-  expect(Date.now() - aborted).toBeLessThan(2000);
-  expect(finished()).toEqual([]);
-});
+test.each([true, false])(
+  'an AbortSignal ends a download at once (byte ranges: %s)',
+  async (ranges) => {
+    behaviour = { ...behaviour, ranges, body: content(5_000_000, 7), delayMs: 20 };
+    const abort = new AbortController();
+    let aborted = 0;
+    const download = downloadModel(remote(), {
+      signal: abort.signal,
+      onProgress: ({ downloadedBytes }) => {
+        if (downloadedBytes === 0 || aborted !== 0) return;
+        aborted = Date.now();
+        abort.abort();
+      },
+    });
+    await expect(download).rejects.toMatchObject({ code: 'ABORTED' });
+    expect(aborted).toBeGreaterThan(0);
+    expect(Date.now() - aborted).toBeLessThan(2000);
+    expect(finished()).toEqual([]);
+  },
+);
 
 test('two processes that want the same file fetch it once, and a killed one does not lock out the next', async () => {
   behaviour = { ...behaviour, body: content(6_000_000, 8), delayMs: 15 };
@@ -345,7 +393,9 @@ test('two processes that want the same file fetch it once, and a killed one does
     const downloading = new Promise<void>((resolve) =>
       child.stderr.on('data', (text) => String(text).includes('downloading') && resolve()),
     );
-    const ended = new Promise<string>((resolve) => child.on('close', (code) => resolve(code === 0 ? output : `exit ${code}`)));
+    const ended = new Promise<string>((resolve) =>
+      child.on('close', (code) => resolve(code === 0 ? output : `exit ${code}`)),
+    );
     return { child, downloading, ended };
   };
   const victim = start();
@@ -358,7 +408,8 @@ test('two processes that want the same file fetch it once, and a killed one does
   const paths = await Promise.all(processes.map(({ ended }) => ended));
   expect(new Set(paths).size).toBe(1);
   expect(readFileSync(paths[0]!).equals(behaviour.body)).toBe(true);
-  // One download: a whole request to learn of ranges (never read to the end) and at most one a piece of 5 MB.
+  // One download: a whole request to learn of ranges (never read to the end) and at most one a
+  // piece of 5 MB.
   expect(contentRequests.length).toBeLessThanOrEqual(3);
 });
 
@@ -373,23 +424,37 @@ describe('what is not a download', () => {
     ['a misspelt alias', 'qwen-2.5', /neither a file nor an alias.*qwen2\.5-3b/],
     ['a path that is not there', './missing.gguf', /there is no file/],
   ])('%s', async (_title, name, message) => {
-    await expect(resolveModel(name)).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND', message: expect.stringMatching(message) });
+    await expect(resolveModel(name)).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+      message: expect.stringMatching(message),
+    });
   });
 
   test('a folder names the models in it', async () => {
     writeFileSync(path.join(home, 'mine.gguf'), behaviour.body);
-    await expect(resolveModel(home)).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND', message: expect.stringContaining('mine.gguf') });
+    await expect(resolveModel(home)).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+      message: expect.stringContaining('mine.gguf'),
+    });
   });
 
-  test.each(['hf:', 'hf:owner', 'hf:owner/', 'hf:owner/repo//x.gguf', 'https://', 'http://user:secret@host/m.gguf'])(
-    '%s is refused',
-    async (name) => {
-      await expect(resolveModel(name)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-    },
-  );
+  test.each([
+    'hf:',
+    'hf:owner',
+    'hf:owner/',
+    'hf:owner/repo//x.gguf',
+    'https://',
+    'http://user:secret@host/m.gguf',
+  ])('%s is refused', async (name) => {
+    await expect(resolveModel(name)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
 
   test('a URI cannot reach outside the cache', () => {
-    for (const uri of ['hf:../../x/../../../y/z.gguf', `${base}/..%2f..%2f..%2fetc/x.gguf`, 'hf:a/b/../../../../x.gguf']) {
+    for (const uri of [
+      'hf:../../x/../../../y/z.gguf',
+      `${base}/..%2f..%2f..%2fetc/x.gguf`,
+      'hf:a/b/../../../../x.gguf',
+    ]) {
       expect(remote(uri).path.startsWith(path.join(home, 'models') + path.sep)).toBe(true);
       expect(remote(uri).path).not.toContain('..' + path.sep);
     }

@@ -1,4 +1,7 @@
-/** Texts as vectors: against node-llama-cpp's hidden states of the same files, and what a caller may hand in. */
+/**
+ * Texts as vectors: against node-llama-cpp's hidden states of the same files, and what a caller may
+ * hand in.
+ */
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { getLlama, LlamaLogLevel, type Llama, type Token } from 'node-llama-cpp';
@@ -7,24 +10,39 @@ import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { describeStories, folder, STORIES, syntheticModel } from './fixtures.js';
 
-const TEXTS = ['a cat', 'A river runs through the city and out of it again. '.repeat(4), 'x', 'a cat'];
+const TEXTS = [
+  'a cat',
+  'A river runs through the city and out of it again. '.repeat(4),
+  'x',
+  'a cat',
+];
 const ONE_THREAD = { threads: 1, fixedThreads: true };
 
 let llama: Llama;
 beforeAll(async () => {
-  llama = await getLlama({ gpu: false, build: 'never', logLevel: LlamaLogLevel.disabled, maxThreads: 1 });
+  llama = await getLlama({
+    gpu: false,
+    build: 'never',
+    logLevel: LlamaLogLevel.disabled,
+    maxThreads: 1,
+  });
 });
 afterAll(() => llama.dispose());
 
-const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => Array.from(a).reduce((sum, value, i) => sum + value * b[i]!, 0);
+const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  Array.from(a).reduce((sum, value, i) => sum + value * b[i]!, 0);
 const unit = (of: readonly number[]): number[] => of.map((value) => value / Math.sqrt(dot(of, of)));
 
-/** The peer gives the state of a text's last token; a token does not see those after it, so those of all beginnings are the states. */
+/**
+ * The peer gives the state of a text's last token; a token does not see those after it, so those of
+ * all beginnings are the states.
+ */
 async function peerStates(file: string, ids: readonly number[]): Promise<number[][]> {
   await using model = await llama.loadModel({ modelPath: file });
   await using context = await model.createEmbeddingContext({ contextSize: 256, threads: 1 });
   const states: number[][] = [];
-  for (let end = 1; end <= ids.length; end++) states.push([...(await context.getEmbeddingFor(ids.slice(0, end) as Token[])).vector]);
+  for (let end = 1; end <= ids.length; end++)
+    states.push([...(await context.getEmbeddingFor(ids.slice(0, end) as Token[])).vector]);
   return states;
 }
 
@@ -48,8 +66,9 @@ describeStories('stories260K', () => {
   test('a row is the mean of the hidden states of node-llama-cpp', () => expectMean(STORIES));
 });
 
-test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)('%s: a row is the mean of the hidden states of node-llama-cpp', (architecture) =>
-  expectMean(syntheticModel({ architecture, type: 'F32', seed: 7n })),
+test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)(
+  '%s: a row is the mean of the hidden states of node-llama-cpp',
+  (architecture) => expectMean(syntheticModel({ architecture, type: 'F32', seed: 7n })),
 );
 
 describe('a caller', () => {
@@ -67,18 +86,29 @@ describe('a caller', () => {
     ['no list', 'a cat', 'INVALID_ARGUMENT', 'texts: '],
     ['an empty text', ['a', ''], 'INVALID_ARGUMENT', 'texts.1: an empty text has no embedding'],
     ['a text that is none', ['a', 7], 'INVALID_ARGUMENT', 'texts.1: expected a text or token ids'],
-    ['a token that is none', ['a', [99_999]], 'INVALID_ARGUMENT', 'texts.1: there is no token 99999'],
+    [
+      'a token that is none',
+      ['a', [99_999]],
+      'INVALID_ARGUMENT',
+      'texts.1: there is no token 99999',
+    ],
     ['no tokens', [[]], 'INVALID_ARGUMENT', 'texts.0: '],
     ['a text that is too long', ['a', 'long '.repeat(100)], 'CONTEXT_OVERFLOW', 'texts.1: '],
   ])('is told what is wrong with %s', async (_, texts, code, message) => {
-    await expect(model.embed(texts as string[])).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+    await expect(model.embed(texts as string[])).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
   });
 
   test('gets none for no texts, a result that JSON takes, and a vector that depends on its text alone', async () => {
     expect((await model.embed([])).rows).toEqual([]);
     const [together, alone] = [await model.embed(TEXTS.slice(2)), await model.embed([TEXTS[3]!])];
     expect([...together.rows[1]!]).toEqual([...alone.rows[0]!]);
-    expect(JSON.parse(JSON.stringify(alone))).toEqual({ rows: [[...alone.rows[0]!]], tokens: [...alone.tokens] });
+    expect(JSON.parse(JSON.stringify(alone))).toEqual({
+      rows: [[...alone.rows[0]!]],
+      tokens: [...alone.tokens],
+    });
   });
 
   test('may name an adapter, for one call', async () => {
@@ -89,7 +119,9 @@ describe('a caller', () => {
     expect([...(await model.embed(['a cat'])).rows[0]!]).toEqual([...bare.rows[0]!]);
     await model.setAdapter(loaded);
     expect([...(await model.embed(['a cat'])).rows[0]!]).toEqual([...adapted.rows[0]!]);
-    expect([...(await model.embed(['a cat'], { adapter: null })).rows[0]!]).toEqual([...bare.rows[0]!]);
+    expect([...(await model.embed(['a cat'], { adapter: null })).rows[0]!]).toEqual([
+      ...bare.rows[0]!,
+    ]);
     await model.setAdapter(null);
     loaded.dispose();
   });
@@ -103,7 +135,10 @@ describe('a caller', () => {
 
   test('may cancel, with a reason', async () => {
     const reason = new Error('enough');
-    await expect(model.embed(['a'], { signal: AbortSignal.abort(reason) })).rejects.toMatchObject({ name: 'AbortError', cause: reason });
+    await expect(model.embed(['a'], { signal: AbortSignal.abort(reason) })).rejects.toMatchObject({
+      name: 'AbortError',
+      cause: reason,
+    });
     const controller = new AbortController();
     const running = model.embed(
       Array.from({ length: 1000 }, () => 'a cat'),
@@ -118,14 +153,24 @@ describe('a caller', () => {
     try {
       const hosted = await host.load(file, { ...ONE_THREAD, contextTokens: 1024 });
       const bare = await model.embed(['a cat']);
-      const reply = hosted.generate({ tokenIds: [5, 6, 7], maxTokens: 100, ignoreEndOfSequence: true });
+      const reply = hosted.generate({
+        tokenIds: [5, 6, 7],
+        maxTokens: 100,
+        ignoreEndOfSequence: true,
+      });
       const embedded = await hosted.embed(['a cat', 'a']);
       expect([...embedded.rows[0]!]).toEqual([...bare.rows[0]!]);
       expect((await reply).tokenIds).toHaveLength(100);
       const lora = await hosted.loadAdapter(adapter);
-      expect(dot((await hosted.embed(['a cat'], { adapter: lora })).rows[0]!, bare.rows[0]!)).toBeLessThan(0.9999);
-      await expect(hosted.embed(['a'], { adapter: {} as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-      await expect(hosted.embed(['a'], { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
+      expect(
+        dot((await hosted.embed(['a cat'], { adapter: lora })).rows[0]!, bare.rows[0]!),
+      ).toBeLessThan(0.9999);
+      await expect(hosted.embed(['a'], { adapter: {} as never })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+      await expect(hosted.embed(['a'], { signal: AbortSignal.abort() })).rejects.toMatchObject({
+        code: 'ABORTED',
+      });
       const running = hosted.embed(Array.from({ length: 1000 }, () => 'a cat'));
       const ended = expect(running).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
       expect(host.usage().models[0]!.requests).toBe(1);

@@ -1,4 +1,7 @@
-/** Models that the engine's tests share: synthetic ones in a temporary folder, the real small one where it is present. */
+/**
+ * Models that the engine's tests share: synthetic ones in a temporary folder, the real small one
+ * where it is present.
+ */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,10 +12,14 @@ import type { Rollout } from '../../src/engine/generation.js';
 import type { GenerateRequest } from '../../src/engine/generate-request.js';
 import type { Model } from '../../src/engine/model.js';
 
-export const STORIES = fileURLToPath(new URL('../../../shared/models/stories260K/stories260K-f32-ctx512.gguf', import.meta.url));
+export const STORIES = fileURLToPath(
+  new URL('../../../shared/models/stories260K/stories260K-f32-ctx512.gguf', import.meta.url),
+);
 
 /** describe, or describe.skip with a message where the real model is absent. */
-export const describeStories: (name: string, tests: () => void) => void = existsSync(STORIES) ? describe : describe.skip;
+export const describeStories: (name: string, tests: () => void) => void = existsSync(STORIES)
+  ? describe
+  : describe.skip;
 if (!existsSync(STORIES)) console.warn('skipping tests that need ../shared/models/stories260K');
 
 export const full = process.env.ISOPRO_FULL === '1';
@@ -24,7 +31,10 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 let written = 0;
 
 export function syntheticModel(options: SyntheticModelOptions): string {
-  const file = path.join(folder, `${options.architecture}-${options.type ?? 'F32'}-${written++}.gguf`);
+  const file = path.join(
+    folder,
+    `${options.architecture}-${options.type ?? 'F32'}-${written++}.gguf`,
+  );
   writeSyntheticModel(file, options);
   return file;
 }

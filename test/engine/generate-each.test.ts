@@ -1,4 +1,7 @@
-/** Prompts without end: read as they are needed, answered in order, in memory that does not grow with them. */
+/**
+ * Prompts without end: read as they are needed, answered in order, in memory that does not grow
+ * with them.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -33,16 +36,23 @@ describe('generateEach', () => {
   function* prompts(count: number): Generator<Prompt> {
     for (let i = 0; i < count; i++) {
       read++;
-      yield { messages: [{ role: 'user', content: `prompt ${i}` }], ...(i % 3 === 0 ? { id: `name ${i}` } : {}) };
+      yield {
+        messages: [{ role: 'user', content: `prompt ${i}` }],
+        ...(i % 3 === 0 ? { id: `name ${i}` } : {}),
+      };
     }
   }
 
   test('gives what one request gives, in the order of prompts and samples', async () => {
     const whole = new Map<string, string>();
-    for await (const { promptIndex, sampleIndex, text, seed } of model.generate({ ...request, prompts: [...prompts(200)] }))
+    for await (const { promptIndex, sampleIndex, text, seed } of model.generate({
+      ...request,
+      prompts: [...prompts(200)],
+    }))
       whole.set(`${promptIndex}/${sampleIndex}`, `${text} ${seed}`);
     const each: NamedRollout[] = [];
-    for await (const rollout of generateEach(model, { ...request, prompts: prompts(200) })) each.push(rollout);
+    for await (const rollout of generateEach(model, { ...request, prompts: prompts(200) }))
+      each.push(rollout);
     expect(each.map(({ promptIndex, sampleIndex }) => `${promptIndex}/${sampleIndex}`)).toEqual(
       Array.from({ length: 800 }, (_, i) => `${Math.floor(i / 4)}/${i % 4}`),
     );
@@ -81,7 +91,13 @@ describe('generateEach', () => {
     };
     let count = 0;
     const all = async (): Promise<void> => {
-      for await (const _ of generateEach(model, { ...request, samples: 64, maxTokens: 1, prompts: broken() })) count++;
+      for await (const _ of generateEach(model, {
+        ...request,
+        samples: 64,
+        maxTokens: 1,
+        prompts: broken(),
+      }))
+        count++;
     };
     await expect(all()).rejects.toThrow('no such prompt');
     expect(count).toBe(16 * 64);
@@ -103,7 +119,10 @@ describe('generateEach', () => {
   }, 60_000);
 });
 
-/** Seconds of the processor that a process has had, where the system says so; elsewhere those of the clock. */
+/**
+ * Seconds of the processor that a process has had, where the system says so; elsewhere those of the
+ * clock.
+ */
 const spent = (pid: number): number => {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
@@ -115,7 +134,9 @@ const spent = (pid: number): number => {
 /** Resident bytes of a process; null where the system does not say. */
 const resident = (pid: number): number | null => {
   try {
-    return 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+    return (
+      1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1])
+    );
   } catch {
     return null;
   }
@@ -134,23 +155,41 @@ describe('isopro-native generate --prompts -', () => {
     async () => {
       const child = spawn(
         process.execPath,
-        [MAIN, 'generate', '--model', FULL ? name : file(name), '--prompts', '-', '--max-tokens', '1', '--threads', '1', '--json'],
+        [
+          MAIN,
+          'generate',
+          '--model',
+          FULL ? name : file(name),
+          '--prompts',
+          '-',
+          '--max-tokens',
+          '1',
+          '--threads',
+          '1',
+          '--json',
+        ],
         { stdio: ['pipe', 'pipe', 'inherit'] },
       );
       const closed = once(child, 'close');
       let written = 0;
       const writing = (async () => {
         for (; written < total; written++)
-          if (!child.stdin.write(`{"prompt":"number ${written}","id":"p${written}"}${PADDING}\n`)) await once(child.stdin, 'drain');
+          if (!child.stdin.write(`{"prompt":"number ${written}","id":"p${written}"}${PADDING}\n`))
+            await once(child.stdin, 'drain');
         child.stdin.end();
       })();
-      const marks: { readonly done: number; readonly seconds: number; readonly bytes: number | null }[] = [];
+      const marks: {
+        readonly done: number;
+        readonly seconds: number;
+        readonly bytes: number | null;
+      }[] = [];
       let done = 0;
       let writtenAtFirst: number | undefined;
       for await (const line of createInterface({ input: child.stdout })) {
         writtenAtFirst ??= written;
         const { promptIndex, id } = JSON.parse(line) as { promptIndex: number; id: string };
-        if (promptIndex !== done || id !== `p${done}`) throw new Error(`answer ${done} is to prompt ${promptIndex}, ${id}`);
+        if (promptIndex !== done || id !== `p${done}`)
+          throw new Error(`answer ${done} is to prompt ${promptIndex}, ${id}`);
         if (++done === Math.ceil(((marks.length + 1) * total) / 6))
           marks.push({ done, seconds: spent(child.pid!), bytes: resident(child.pid!) });
       }
@@ -158,12 +197,16 @@ describe('isopro-native generate --prompts -', () => {
       expect((await closed)[0]).toBe(0);
       expect(done).toBe(total);
       expect(writtenAtFirst).toBeLessThan(total);
-      const at = (part: number): (typeof marks)[number] => marks.find((mark) => mark.done >= (part * total) / 6)!;
-      // memory still warms up during the first window or two, so that only the full form can tell growth from that: 60 MB in 50,000
-      // prompts, 1.2 kB each
-      if (FULL && at(2).bytes !== null && at(5).bytes !== null) expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
-      // prompts a second: its times are uncertain, not by the factor that a quadratic course would have
-      const rate = (from: number, until: number): number => (at(until).done - at(from).done) / (at(until).seconds - at(from).seconds);
+      const at = (part: number): (typeof marks)[number] =>
+        marks.find((mark) => mark.done >= (part * total) / 6)!;
+      // memory still warms up during the first window or two, so that only the full form can tell
+      // growth from that: 60 MB in 50,000 prompts, 1.2 kB each
+      if (FULL && at(2).bytes !== null && at(5).bytes !== null)
+        expect(at(5).bytes! - at(2).bytes!).toBeLessThan(60e6);
+      // prompts a second: its times are uncertain, not by the factor that a quadratic course would
+      // have
+      const rate = (from: number, until: number): number =>
+        (at(until).done - at(from).done) / (at(until).seconds - at(from).seconds);
       expect(rate(4, 5)).toBeGreaterThan(0.3 * rate(1, 2));
     },
     FULL ? 7_200_000 : 240_000,

@@ -6,7 +6,8 @@ import { getLlama, LlamaGrammar, LlamaLogLevel, type Llama } from 'node-llama-cp
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
-// node-llama-cpp runs llama.cpp's own grammar sampler: under the same grammar, both must choose the same tokens.
+// node-llama-cpp runs llama.cpp's own grammar sampler: under the same grammar, both must choose the
+// same tokens.
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-grammar-'));
 const file = path.join(folder, 'model.gguf');
@@ -15,8 +16,18 @@ let model: Model;
 
 beforeAll(async () => {
   writeSyntheticModel(file, { architecture: 'llama' });
-  llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1, logLevel: LlamaLogLevel.error });
-  model = await loadModel(file, { threads: 1, fixedThreads: true, contextTokens: 512, gpuLayers: 0 });
+  llama = await getLlama({
+    gpu: false,
+    build: 'never',
+    maxThreads: 1,
+    logLevel: LlamaLogLevel.error,
+  });
+  model = await loadModel(file, {
+    threads: 1,
+    fixedThreads: true,
+    contextTokens: 512,
+    gpuLayers: 0,
+  });
 });
 afterAll(async () => {
   await model.dispose();
@@ -29,9 +40,14 @@ async function theirs(grammar: string, prompt: number[], count: number): Promise
   try {
     const context = await reference.createContext({ contextSize: 512, threads: 1 });
     const { LlamaGrammarEvaluationState } = await import('node-llama-cpp');
-    const state = new LlamaGrammarEvaluationState({ model: reference, grammar: new LlamaGrammar(llama, { grammar }) });
+    const state = new LlamaGrammarEvaluationState({
+      model: reference,
+      grammar: new LlamaGrammar(llama, { grammar }),
+    });
     const tokens: number[] = [];
-    for await (const token of context.getSequence().evaluate(prompt as never, { temperature: 0, grammarEvaluationState: state })) {
+    for await (const token of context
+      .getSequence()
+      .evaluate(prompt as never, { temperature: 0, grammarEvaluationState: state })) {
       tokens.push(token);
       if (tokens.length === count) break;
     }
@@ -41,7 +57,11 @@ async function theirs(grammar: string, prompt: number[], count: number): Promise
   }
 }
 
-async function ours(grammar: string, prompt: number[], count: number): Promise<{ tokens: number[]; text: string; finish: string }> {
+async function ours(
+  grammar: string,
+  prompt: number[],
+  count: number,
+): Promise<{ tokens: number[]; text: string; finish: string }> {
   for await (const rollout of model.generate({
     prompts: [{ tokenIds: prompt }],
     maxTokens: count,
@@ -55,10 +75,18 @@ async function ours(grammar: string, prompt: number[], count: number): Promise<{
 
 const GRAMMARS: readonly (readonly [name: string, gbnf: string, form: RegExp])[] = [
   ['a choice', 'root ::= "yes" | "no" | "perhaps"', /^(yes|no|perhaps)$/],
-  ['counted repetitions', 'root ::= [a-z]{3,5} "-" ([0-9]{2} ","?){2,3} "."', /^[a-z]{3,5}-([0-9]{2},?){2,3}\.$/],
+  [
+    'counted repetitions',
+    'root ::= [a-z]{3,5} "-" ([0-9]{2} ","?){2,3} "."',
+    /^[a-z]{3,5}-([0-9]{2},?){2,3}\.$/,
+  ],
   ['recursion', 'root ::= "(" (root | [a-c] | "x" root)* ")"', /^\([(abcx)]*$/],
   // Not negated sets: there llama.cpp also takes bytes that no UTF-8 text contains, such as 0xf9.
-  ['characters of several bytes', 'root ::= [ -@]{4} [à-ÿ☃]{2} [\\u4e00-\\u9fff] "😀" "end"', /^[ -@]{4}[à-ÿ☃]{2}[\u4e00-\u9fff]😀end$/u],
+  [
+    'characters of several bytes',
+    'root ::= [ -@]{4} [à-ÿ☃]{2} [\\u4e00-\\u9fff] "😀" "end"',
+    /^[ -@]{4}[à-ÿ☃]{2}[\u4e00-\u9fff]😀end$/u,
+  ],
   [
     'an object',
     'root ::= "{" ws pair ("," ws pair)* "}"\npair ::= string ":" ws value\nvalue ::= string | number\nstring ::= "\\"" [a-z ]{0,6} ' +
@@ -146,14 +174,22 @@ describe('grammars', () => {
   ])('%j: rules that no text completes are refused by name', async (gbnf, rules) => {
     await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({
       code: 'GRAMMAR_INVALID',
-      message: expect.stringMatching(new RegExp(`^line \\d, column \\d+: no text completes the rule ${rules}:`)),
+      message: expect.stringMatching(
+        new RegExp(`^line \\d, column \\d+: no text completes the rule ${rules}:`),
+      ),
     });
   });
 
-  test.each(['root ::= (', 'root ::= root "a"', 'root ::= "a"{5,2}', 'other ::= "a"', 'root ::= "🙂\\q"'])(
-    '%s is a typed error',
-    async (gbnf) => {
-      await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({ name: 'IsoproError', code: 'GRAMMAR_INVALID' });
-    },
-  );
+  test.each([
+    'root ::= (',
+    'root ::= root "a"',
+    'root ::= "a"{5,2}',
+    'other ::= "a"',
+    'root ::= "🙂\\q"',
+  ])('%s is a typed error', async (gbnf) => {
+    await expect(ours(gbnf, [...model.tokenize('Q:')], 4)).rejects.toMatchObject({
+      name: 'IsoproError',
+      code: 'GRAMMAR_INVALID',
+    });
+  });
 });

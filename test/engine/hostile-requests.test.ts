@@ -1,4 +1,7 @@
-/** What a caller hands to the engine ends in an answer or a typed error: long runs of a text, lists of any length, numbers of any size. */
+/**
+ * What a caller hands to the engine ends in an answer or a typed error: long runs of a text, lists
+ * of any length, numbers of any size.
+ */
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -62,15 +65,23 @@ describe('a long run of a text', () => {
   );
 
   test('is no square of its control tokens', () => {
-    expect(model.tokenize('<|im_end|>'.repeat(200_000), { parseControl: true })).toHaveLength(200_000);
+    expect(model.tokenize('<|im_end|>'.repeat(200_000), { parseControl: true })).toHaveLength(
+      200_000,
+    );
   });
 
   test('goes every way to the model', async () => {
     const digits = '7'.repeat(40_000);
-    expect(await code(() => collect(model, { prompts: [digits, { text: digits }], maxTokens: 1 }))).toBe('CONTEXT_OVERFLOW');
-    expect(await code(() => hosted.generate({ prompt: digits, maxTokens: 1 }))).toBe('CONTEXT_OVERFLOW');
+    expect(
+      await code(() => collect(model, { prompts: [digits, { text: digits }], maxTokens: 1 })),
+    ).toBe('CONTEXT_OVERFLOW');
+    expect(await code(() => hosted.generate({ prompt: digits, maxTokens: 1 }))).toBe(
+      'CONTEXT_OVERFLOW',
+    );
     expect(await code(() => hosted.embed([digits]))).toBe('CONTEXT_OVERFLOW');
-    expect(model.renderChat([{ role: 'user', content: digits }]).tokenIds.length).toBeGreaterThan(20_000);
+    expect(model.renderChat([{ role: 'user', content: digits }]).tokenIds.length).toBeGreaterThan(
+      20_000,
+    );
   });
 });
 
@@ -117,14 +128,18 @@ describe('a number that single precision does not hold', () => {
   const scales = ['temperature', 'topP', 'minP', 'presencePenalty', 'frequencyPenalty'];
   test.each(numbers)('%d is refused by its name', async (number) => {
     for (const name of Math.abs(number) < 1 ? ['repeatPenalty'] : [...scales, 'repeatPenalty']) {
-      await expect(hosted.generate({ prompt: 'x', maxTokens: 1, sampling: { [name]: number } })).rejects.toMatchObject({
+      await expect(
+        hosted.generate({ prompt: 'x', maxTokens: 1, sampling: { [name]: number } }),
+      ).rejects.toMatchObject({
         code: 'INVALID_ARGUMENT',
         message: expect.stringContaining(name),
       });
     }
     const sequence = { tokenIds: Int32Array.of(300, 301), labelMask: Uint8Array.of(0, 1) };
     const calls: (() => unknown)[] = [
-      ...(Math.abs(number) < 1 ? [] : [() => hosted.generate({ prompt: 'x', sampling: { logitBias: { 3: number } } })]),
+      ...(Math.abs(number) < 1
+        ? []
+        : [() => hosted.generate({ prompt: 'x', sampling: { logitBias: { 3: number } } })]),
       () => collect(model, { prompts: ['x'], adapterScale: number }),
       () => model.setAdapter(null, number),
       () => trainer.step([{ ...sequence, weight: number }]),
@@ -138,9 +153,11 @@ describe('a number that single precision does not hold', () => {
 
   test.each([1e-39, 1e-300, 5e-324])('%d is 0 to what draws a reply', async (number) => {
     const said = async (sampling: object): Promise<number[]> => [
-      ...(await hosted.generate({ prompt: 'x', maxTokens: 8, sampling: { seed: 7n, ...sampling } })).tokenIds,
+      ...(await hosted.generate({ prompt: 'x', maxTokens: 8, sampling: { seed: 7n, ...sampling } }))
+        .tokenIds,
     ];
-    for (const name of scales) expect(await said({ [name]: number })).toEqual(await said({ [name]: 0 }));
+    for (const name of scales)
+      expect(await said({ [name]: number })).toEqual(await said({ [name]: 0 }));
     expect(await said({ logitBias: { 300: number } })).toEqual(await said({}));
   });
 
@@ -148,7 +165,9 @@ describe('a number that single precision does not hold', () => {
     for (const repeatPenalty of [1.2e-38, 1e-30, 1000])
       for (const temperature of [0, 1.2e-38, 1, 1000]) {
         const sampling = { repeatPenalty, temperature, logitBias: { 300: 100, 301: -100 } };
-        expect((await hosted.generate({ prompt: 'x', maxTokens: 3, sampling })).tokenIds.length).toBeGreaterThan(0);
+        expect(
+          (await hosted.generate({ prompt: 'x', maxTokens: 3, sampling })).tokenIds.length,
+        ).toBeGreaterThan(0);
       }
   });
 });
@@ -161,15 +180,25 @@ describe('a file that is whole, but not of this build', () => {
     writeFileSync(file, bytes);
     return file;
   };
-  const pre = (bytes: Buffer): number => bytes.indexOf('tokenizer.ggml.pre') + 'tokenizer.ggml.pre'.length + 12;
+  const pre = (bytes: Buffer): number =>
+    bytes.indexOf('tokenizer.ggml.pre') + 'tokenizer.ggml.pre'.length + 12;
 
   test.each([
-    ['another pre-tokenizer', (bytes: Buffer) => bytes.write('neverpre', pre(bytes), 'latin1'), /unknown pre-tokenizer/],
-    ['a pre-tokenizer that differs in a letter', (bytes: Buffer) => bytes.write('Superbpe', pre(bytes), 'latin1'), /unknown pre-tokenizer/],
+    [
+      'another pre-tokenizer',
+      (bytes: Buffer) => bytes.write('neverpre', pre(bytes), 'latin1'),
+      /unknown pre-tokenizer/,
+    ],
+    [
+      'a pre-tokenizer that differs in a letter',
+      (bytes: Buffer) => bytes.write('Superbpe', pre(bytes), 'latin1'),
+      /unknown pre-tokenizer/,
+    ],
     ['a version of GGUF to come', (bytes: Buffer) => bytes.writeUInt32LE(5, 4), /GGUF version 5/],
     [
       'an integer of another type',
-      (bytes: Buffer) => bytes.writeUInt32LE(5, bytes.indexOf('qwen2.block_count') + 'qwen2.block_count'.length),
+      (bytes: Buffer) =>
+        bytes.writeUInt32LE(5, bytes.indexOf('qwen2.block_count') + 'qwen2.block_count'.length),
       /block_count/,
     ],
   ])('%s is MODEL_UNSUPPORTED, by loading and by models inspect', async (name, change, says) => {
@@ -179,12 +208,17 @@ describe('a file that is whole, but not of this build', () => {
       message: expect.stringMatching(says),
     });
     const inspected = await inspectModel(file).catch((error: unknown) => ({ problem: error }));
-    expect(inspected.problem).toMatchObject({ code: 'MODEL_UNSUPPORTED', message: expect.stringMatching(says) });
+    expect(inspected.problem).toMatchObject({
+      code: 'MODEL_UNSUPPORTED',
+      message: expect.stringMatching(says),
+    });
   });
 
   test('warnings of llama.cpp come through, in models inspect and of the loaded model', async () => {
     // another key of the same length: the file names no pre-tokenizer then
-    const file = changed('no-pre.gguf', (bytes) => bytes.write('prx', bytes.indexOf('tokenizer.ggml.pre') + 15, 'latin1'));
+    const file = changed('no-pre.gguf', (bytes) =>
+      bytes.write('prx', bytes.indexOf('tokenizer.ggml.pre') + 15, 'latin1'),
+    );
     const { warnings, problem } = await inspectModel(file);
     expect(problem).toBeNull();
     expect(warnings.join('\n')).toMatch(/missing pre-tokenizer type[^]*QUALITY/);
@@ -201,7 +235,9 @@ describe('work under way keeps its adapter', () => {
     writeSyntheticAdapter(file, shape, { seed: 5n });
     await using own = new ModelHost();
     const of = await own.load(base, { threads: 1, fixedThreads: true });
-    const texts = Array.from({ length: 6 }, (_, i) => Int32Array.from({ length: 40 }, (_, t) => 5 + ((i + t) % 200)));
+    const texts = Array.from({ length: 6 }, (_, i) =>
+      Int32Array.from({ length: 40 }, (_, t) => 5 + ((i + t) % 200)),
+    );
     const work = async (dispose: boolean): Promise<unknown> => {
       copyFileSync(file, `${file}-${String(dispose)}.gguf`);
       const adapter = await of.loadAdapter(`${file}-${String(dispose)}.gguf`);
@@ -211,13 +247,20 @@ describe('work under way keeps its adapter', () => {
         of.alternatives(texts[1]!, { adapter, count: 2 }),
         of.score(texts[2]!, texts.slice(3), { adapter }),
         of
-          .generate({ tokenIds: texts[0]!, maxTokens: 5, adapter, sampling: { temperature: 0 }, deterministic: true })
+          .generate({
+            tokenIds: texts[0]!,
+            maxTokens: 5,
+            adapter,
+            sampling: { temperature: 0 },
+            deterministic: true,
+          })
           .then(({ tokenIds }) => tokenIds),
       ]);
       if (dispose) await adapter.dispose();
       const done = await under;
       if (dispose) expect(await code(() => of.embed(texts, { adapter }))).toBe('OBJECT_DISPOSED');
-      if (dispose) expect(await code(() => of.score(texts[0]!, texts, { adapter }))).toBe('OBJECT_DISPOSED');
+      if (dispose)
+        expect(await code(() => of.score(texts[0]!, texts, { adapter }))).toBe('OBJECT_DISPOSED');
       return done;
     };
     expect(await work(true)).toEqual(await work(false));
@@ -234,7 +277,9 @@ describe('work under way keeps its adapter', () => {
     expect((await under).rows).toEqual((await plain.embed(texts, { adapter: other })).rows);
     expect(await code(() => plain.embed(texts, { adapter }))).toBe('OBJECT_DISPOSED');
     expect(await code(() => plain.setAdapter(adapter))).toBe('OBJECT_DISPOSED');
-    expect(await code(() => collect(plain, { prompts: [{ tokenIds: [5] }], adapter, maxTokens: 1 }))).toBe('OBJECT_DISPOSED');
+    expect(
+      await code(() => collect(plain, { prompts: [{ tokenIds: [5] }], adapter, maxTokens: 1 })),
+    ).toBe('OBJECT_DISPOSED');
     other.dispose();
   });
 });

@@ -30,7 +30,8 @@ describe('inspectModel', () => {
       'tokenizer.ggml.token_type': `array of i32, ${shape.vocabularySize}`,
     });
     // Two heads (embedding and output); per layer q and o, k and v, three of the feed-forward.
-    const matrices = 2 * 256 * shape.vocabularySize + 2 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 256);
+    const matrices =
+      2 * 256 * shape.vocabularySize + 2 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 256);
     const vectors = 256 + 2 * (2 * 256 + 2 * 64);
     expect(inspection.types).toEqual([
       { type: 'q4_K', tensors: 16, parameters: matrices, bytes: (matrices / 256) * 144 },
@@ -56,8 +57,11 @@ describe('inspectModel', () => {
   });
 
   test('shows what can be read of a model that would be refused, with the reason', async () => {
-    const bytes = (writeSyntheticModel(file('strange.gguf'), { architecture: 'llama' }), readFileSync(file('strange.gguf')));
-    bytes.write('mamba', bytes.indexOf('llama')); // the value of general.architecture, the first entry
+    const bytes =
+      (writeSyntheticModel(file('strange.gguf'), { architecture: 'llama' }),
+      readFileSync(file('strange.gguf')));
+    // the value of general.architecture, the first entry
+    bytes.write('mamba', bytes.indexOf('llama'));
     writeFileSync(file('strange.gguf'), bytes);
     const inspection = await inspectModel(file('strange.gguf'));
     expect(inspection.architecture).toBe('mamba');
@@ -66,7 +70,10 @@ describe('inspectModel', () => {
   });
 
   test('files without readable structure are typed errors', async () => {
-    await expect(inspectModel(file('absent.gguf'))).rejects.toMatchObject({ name: 'IsoproError', code: 'MODEL_NOT_FOUND' });
+    await expect(inspectModel(file('absent.gguf'))).rejects.toMatchObject({
+      name: 'IsoproError',
+      code: 'MODEL_NOT_FOUND',
+    });
     await expect(inspectModel(folder)).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
     writeFileSync(file('empty.gguf'), '');
     await expect(inspectModel(file('empty.gguf'))).rejects.toMatchObject({ code: 'MODEL_CORRUPT' });
@@ -79,27 +86,40 @@ describe('inspectModel', () => {
 });
 
 describe('real vocabularies', () => {
-  const bundle = fileURLToPath(new URL('../../node_modules/node-llama-cpp/llama/gitRelease.bundle', import.meta.url));
+  const bundle = fileURLToPath(
+    new URL('../../node_modules/node-llama-cpp/llama/gitRelease.bundle', import.meta.url),
+  );
   if (!existsSync(bundle)) console.warn(`skipped: no ${bundle}`);
 
-  (existsSync(bundle) ? test : test.skip)('of llama and qwen2 models pass, up to the tensors that those files lack', async () => {
-    const checkout = file('llama.cpp');
-    const git = (...args: string[]): void => void execFileSync('git', args, { stdio: 'ignore' });
-    git('clone', '--quiet', '--no-checkout', bundle, checkout);
-    git('-C', checkout, 'checkout', '--quiet', 'HEAD', '--', 'models');
-    const checked: string[] = [];
-    for (const name of readdirSync(path.join(checkout, 'models')).filter((entry) => entry.endsWith('.gguf'))) {
-      const inspection = await inspectModel(path.join(checkout, 'models', name));
-      if (!['llama', 'qwen2'].includes(inspection.architecture)) {
-        expect(inspection.problem?.code).toBe('ARCH_UNSUPPORTED');
-        continue;
+  (existsSync(bundle) ? test : test.skip)(
+    'of llama and qwen2 models pass, up to the tensors that those files lack',
+    async () => {
+      const checkout = file('llama.cpp');
+      const git = (...args: string[]): void => void execFileSync('git', args, { stdio: 'ignore' });
+      git('clone', '--quiet', '--no-checkout', bundle, checkout);
+      git('-C', checkout, 'checkout', '--quiet', 'HEAD', '--', 'models');
+      const checked: string[] = [];
+      for (const name of readdirSync(path.join(checkout, 'models')).filter((entry) =>
+        entry.endsWith('.gguf'),
+      )) {
+        const inspection = await inspectModel(path.join(checkout, 'models', name));
+        if (!['llama', 'qwen2'].includes(inspection.architecture)) {
+          expect(inspection.problem?.code).toBe('ARCH_UNSUPPORTED');
+          continue;
+        }
+        expect(inspection.problem).toMatchObject({
+          code: 'MODEL_CORRUPT',
+          message: expect.stringContaining('tensor token_embd.weight is missing'),
+        });
+        checked.push(name);
       }
-      expect(inspection.problem).toMatchObject({
-        code: 'MODEL_CORRUPT',
-        message: expect.stringContaining('tensor token_embd.weight is missing'),
-      });
-      checked.push(name);
-    }
-    expect(checked).toEqual(expect.arrayContaining(['ggml-vocab-llama-bpe.gguf', 'ggml-vocab-llama-spm.gguf', 'ggml-vocab-qwen2.gguf']));
-  });
+      expect(checked).toEqual(
+        expect.arrayContaining([
+          'ggml-vocab-llama-bpe.gguf',
+          'ggml-vocab-llama-spm.gguf',
+          'ggml-vocab-qwen2.gguf',
+        ]),
+      );
+    },
+  );
 });

@@ -1,4 +1,7 @@
-/** Cancelling, disposing, memory, the event loop, adapters: how a model behaves inside a longer-lived process. */
+/**
+ * Cancelling, disposing, memory, the event loop, adapters: how a model behaves inside a
+ * longer-lived process.
+ */
 import { execFile } from 'node:child_process';
 import { copyFileSync } from 'node:fs';
 import path from 'node:path';
@@ -26,7 +29,11 @@ describe('cancelling', () => {
     const controller = new AbortController();
     const seen: string[] = [];
     const run = async (): Promise<void> => {
-      for await (const rollout of model.generate({ ...long(model), signal: controller.signal, onProgress: () => controller.abort() })) {
+      for await (const rollout of model.generate({
+        ...long(model),
+        signal: controller.signal,
+        onProgress: () => controller.abort(),
+      })) {
         seen.push(rollout.finish);
         expect(rollout.tokenIds.length).toBe(rollout.logprobs.length);
       }
@@ -40,9 +47,13 @@ describe('cancelling', () => {
     await using model = await loadModel(file, { threads: 1 });
     const signal = AbortSignal.abort();
     await expect(loadModel(file, { signal })).rejects.toMatchObject({ code: 'ABORTED' });
-    await expect(collect(model, { ...long(model), signal })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(collect(model, { ...long(model), signal })).rejects.toMatchObject({
+      code: 'ABORTED',
+    });
     await expect(model.score([1], [[2]], { signal })).rejects.toMatchObject({ code: 'ABORTED' });
-    await expect(model.hidden({ tokens: [1], layers: [0], reduce: 'rows', signal })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(
+      model.hidden({ tokens: [1], layers: [0], reduce: 'rows', signal }),
+    ).rejects.toMatchObject({ code: 'ABORTED' });
   });
 
   test('leaving the iteration early stops the rest', async () => {
@@ -83,11 +94,15 @@ describe('disposing', () => {
     const disposed = { code: 'OBJECT_DISPOSED' };
     await expect(collect(model, request)).rejects.toMatchObject(disposed);
     await expect(model.score([1], [[2]])).rejects.toMatchObject(disposed);
-    await expect(model.hidden({ tokens: [1], layers: [0], reduce: 'norms' })).rejects.toMatchObject(disposed);
+    await expect(model.hidden({ tokens: [1], layers: [0], reduce: 'norms' })).rejects.toMatchObject(
+      disposed,
+    );
     await expect(model.loadAdapter(file)).rejects.toMatchObject(disposed);
     await expect(model.setAdapter(null)).rejects.toMatchObject(disposed);
     expect(() => model.tokenize('x')).toThrow(expect.objectContaining(disposed));
-    expect(() => model.renderChat([{ role: 'user', content: 'x' }])).toThrow(expect.objectContaining(disposed));
+    expect(() => model.renderChat([{ role: 'user', content: 'x' }])).toThrow(
+      expect.objectContaining(disposed),
+    );
   });
 
   test('while generating cancels the generation', async () => {
@@ -105,7 +120,8 @@ describe('disposing', () => {
       await model.dispose();`,
       cycles,
     );
-    // The file alone has 0.3 MB, its KV cache 1 MB: a leak of either would add 15 MB or more over 50 cycles, 50 MB over 170.
+    // The file alone has 0.3 MB, its KV cache 1 MB: a leak of either would add 15 MB or more over
+    // 50 cycles, 50 MB over 170.
     expect(meanSize(sizes, cycles - 20, cycles) - meanSize(sizes, 10, 30)).toBeLessThan(3e6);
   });
 
@@ -126,7 +142,9 @@ describe('disposing', () => {
     ],
   ])('a process that exits in the middle of %s ends cleanly', async (_what, body) => {
     const script = `const { createTrainer, loadModel } = await import(${index}); ${body}`;
-    const exit = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 30_000 });
+    const exit = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      timeout: 30_000,
+    });
     await expect(exit).rejects.toMatchObject({ code: 7, signal: null });
   });
 });
@@ -181,7 +199,10 @@ describe('adapters', () => {
     await model.setAdapter(null);
     expect(await answer(model)).toBe(bare);
     await expect(model.setAdapter(second)).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
-    await expect(answer(model, { adapter: second })).rejects.toMatchObject({ name: 'IsoproError', code: 'OBJECT_DISPOSED' });
+    await expect(answer(model, { adapter: second })).rejects.toMatchObject({
+      name: 'IsoproError',
+      code: 'OBJECT_DISPOSED',
+    });
     second.dispose();
   });
 
@@ -197,11 +218,19 @@ describe('adapters', () => {
 
   test('of another model, missing, or no adapter at all: typed errors', async () => {
     const other = path.join(folder, 'other-base.gguf');
-    writeSyntheticModel(other, { architecture: 'llama', type: 'Q8_0', seed: 31n, embedding: shape.embedding * 2, heads: shape.heads * 2 });
+    writeSyntheticModel(other, {
+      architecture: 'llama',
+      type: 'Q8_0',
+      seed: 31n,
+      embedding: shape.embedding * 2,
+      heads: shape.heads * 2,
+    });
     await using model = await loadModel(base, { threads: 1 });
     await using stranger = await loadModel(other, { threads: 1 });
     await expect(stranger.loadAdapter(one)).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
-    await expect(model.loadAdapter(path.join(folder, 'absent.gguf'))).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    await expect(model.loadAdapter(path.join(folder, 'absent.gguf'))).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+    });
     await expect(model.loadAdapter(base)).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
     const adapter = await model.loadAdapter(one);
     const twin = path.join(folder, 'twin-base.gguf');
@@ -215,14 +244,17 @@ describe('hidden states', () => {
   const fromHalf = (half: number): number => {
     const exponent = (half >> 10) & 31;
     const fraction = half & 1023;
-    const magnitude = exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15);
+    const magnitude =
+      exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15);
     return half & 0x8000 ? -magnitude : magnitude;
   };
 
   test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)(
     '%s: rows and norms agree, and generate captures the same rows',
     async (architecture) => {
-      await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 8n }), { threads: 1 });
+      await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 8n }), {
+        threads: 1,
+      });
       const layers = Array.from({ length: model.info.layers + 1 }, (_, i) => i);
       const [rollout] = await collectSorted(model, {
         prompts: [{ tokenIds: model.tokenize('some tokens to look at') }],
@@ -235,7 +267,8 @@ describe('hidden states', () => {
       const rows = await model.hidden({ tokens, layers, reduce: 'rows' });
       const norms = await model.hidden({ tokens, layers: layers.slice(0, -1), reduce: 'norms' });
       const width = model.info.embeddingSize;
-      for (const { layer, rows: values } of rows) expect([layer, values.length]).toEqual([layer, tokens.length * width]);
+      for (const { layer, rows: values } of rows)
+        expect([layer, values.length]).toEqual([layer, tokens.length * width]);
 
       const real = rows.map(({ rows: values }) => Float64Array.from(values, fromHalf));
       norms.forEach((norm, layer) => {
@@ -262,7 +295,8 @@ describe('hidden states', () => {
       const captured = Float64Array.from(boundary!.rows, fromHalf);
       expect(captured.length).toBe(real[1]!.length);
       const difference = Math.sqrt(
-        captured.reduce((sum, value, i) => sum + (value - real[1]![i]!) ** 2, 0) / real[1]!.reduce((sum, value) => sum + value ** 2, 0),
+        captured.reduce((sum, value, i) => sum + (value - real[1]![i]!) ** 2, 0) /
+          real[1]!.reduce((sum, value) => sum + value ** 2, 0),
       );
       expect(difference).toBeLessThan(5e-3);
     },

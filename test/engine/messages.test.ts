@@ -1,7 +1,15 @@
-/** The one reader of messages: what clients, libraries and files write is the conversation that it says, and nothing else of it counts. */
+/**
+ * The one reader of messages: what clients, libraries and files write is the conversation that it
+ * says, and nothing else of it counts.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { asTemplatesKnow, chatMessages, clientMessage, message } from '../../src/engine/messages.js';
+import {
+  asTemplatesKnow,
+  chatMessages,
+  clientMessage,
+  message,
+} from '../../src/engine/messages.js';
 import { maybe, members } from '../../src/members.js';
 import { readPrompts } from '../../src/engine/prompt-file.js';
 import { Random } from '../../src/random.js';
@@ -49,21 +57,34 @@ describe('contents', () => {
     ['refusal', { type: 'refusal', refusal: 'no' }],
   ])('%s is refused by what it is', (type, part) => {
     for (const schema of [clientMessage, message]) {
-      const { error } = schema.safeParse({ role: 'user', content: [{ type: 'text', text: 'a' }, part] });
-      expect(JSON.stringify(error!.issues)).toContain(`${type} is not read: the models here read only text`);
+      const { error } = schema.safeParse({
+        role: 'user',
+        content: [{ type: 'text', text: 'a' }, part],
+      });
+      expect(JSON.stringify(error!.issues)).toContain(
+        `${type} is not read: the models here read only text`,
+      );
     }
   });
 
   test('a member that messages do not have is refused where a client tells something, and passed over elsewhere', () => {
     const strange = { ...user, contents: 'x' };
-    expect(clientMessage.safeParse(strange).error!.issues).toMatchObject([{ code: 'unrecognized_keys', keys: ['contents'] }]);
-    expect(clientMessage.safeParse({ role: 'tool', tool_call_id: 'a', content: 'x', is_error: true }).success).toBe(false);
+    expect(clientMessage.safeParse(strange).error!.issues).toMatchObject([
+      { code: 'unrecognized_keys', keys: ['contents'] },
+    ]);
+    expect(
+      clientMessage.safeParse({ role: 'tool', tool_call_id: 'a', content: 'x', is_error: true })
+        .success,
+    ).toBe(false);
     expect(library([strange])).toEqual([user]);
   });
 });
 
 describe('an earlier reply', () => {
-  /** Of replies by OpenAI, vLLM, LiteLLM, OpenRouter, DeepSeek, Mistral, Ollama, llama-server, and of the clients that read them. */
+  /**
+   * Of replies by OpenAI, vLLM, LiteLLM, OpenRouter, DeepSeek, Mistral, Ollama, llama-server, and
+   * of the clients that read them.
+   */
   const EXTRAS: Readonly<Record<string, readonly unknown[]>> = {
     refusal: [null],
     annotations: [null, [], [{ type: 'url_citation', url_citation: { url: 'x' } }]],
@@ -120,7 +141,11 @@ describe('an earlier reply', () => {
 
   test.each<[string, object, string]>([
     ['that was a refusal', { content: null, refusal: 'I cannot.' }, 'I cannot.'],
-    ['whose part is a refusal', { content: [{ type: 'refusal', refusal: 'I cannot.' }] }, 'I cannot.'],
+    [
+      'whose part is a refusal',
+      { content: [{ type: 'refusal', refusal: 'I cannot.' }] },
+      'I cannot.',
+    ],
     [
       'that was thought before',
       {
@@ -134,12 +159,26 @@ describe('an earlier reply', () => {
     ['without a word', { content: null }, ''],
     ['that was spoken', { audio: { id: 'a' } }, ''],
   ])('%s', (_, said, content) => {
-    expect(both([user, { role: 'assistant', ...said }])).toEqual([user, { role: 'assistant', content }]);
+    expect(both([user, { role: 'assistant', ...said }])).toEqual([
+      user,
+      { role: 'assistant', content },
+    ]);
   });
 
   const weather = '<tool_call>\n{"name":"weather","arguments":{"city":"Rome"}}\n</tool_call>';
   test.each<[string, object]>([
-    ['of a chat', { tool_calls: [{ id: 'a', type: 'function', function: { name: 'weather', arguments: '{"city": "Rome"}' } }] }],
+    [
+      'of a chat',
+      {
+        tool_calls: [
+          {
+            id: 'a',
+            type: 'function',
+            function: { name: 'weather', arguments: '{"city": "Rome"}' },
+          },
+        ],
+      },
+    ],
     [
       'as a client has parsed it',
       {
@@ -148,13 +187,23 @@ describe('an earlier reply', () => {
             id: 'a',
             index: 0,
             type: 'function',
-            function: { name: 'weather', arguments: '{"city":"Rome"}', parsed_arguments: { city: 'Rome' } },
+            function: {
+              name: 'weather',
+              arguments: '{"city":"Rome"}',
+              parsed_arguments: { city: 'Rome' },
+            },
           },
         ],
       },
     ],
-    ['as data sets have it', { tool_calls: [{ type: null, function: { name: 'weather', arguments: { city: 'Rome' } } }] }],
-    ['of before there were tools', { function_call: { name: 'weather', arguments: '{"city":"Rome"}' } }],
+    [
+      'as data sets have it',
+      { tool_calls: [{ type: null, function: { name: 'weather', arguments: { city: 'Rome' } } }] },
+    ],
+    [
+      'of before there were tools',
+      { function_call: { name: 'weather', arguments: '{"city":"Rome"}' } },
+    ],
   ])('a call %s is shown, and what it gave', (_, call) => {
     for (const result of [
       { role: 'tool', tool_call_id: 'a', content: [{ type: 'text', text: 'sun' }] },
@@ -171,20 +220,34 @@ describe('an earlier reply', () => {
   test('a call whose arguments are no JSON is shown as the text that it is; JSON keeps its digits, nested 128 deep and no deeper', () => {
     const shown = (given: string): string => {
       const call = { id: 'a', type: 'function', function: { name: 'weather', arguments: given } };
-      return (both([user, { role: 'assistant', tool_calls: [call] }]) as [unknown, { content: string }])[1].content;
+      return (
+        both([user, { role: 'assistant', tool_calls: [call] }]) as [unknown, { content: string }]
+      )[1].content;
     };
     for (const given of ['{"city": ', '', "{'city': 1}"])
-      expect(shown(given)).toBe(`<tool_call>\n${JSON.stringify({ name: 'weather', arguments: given })}\n</tool_call>`);
-    for (const given of [`${'['.repeat(128)}${']'.repeat(128)}`, '{"id":9007199254740993,"share":1.50,"text":"a \\" b"}'])
-      expect(shown(given)).toBe(`<tool_call>\n{"name":"weather","arguments":${given}}\n</tool_call>`);
+      expect(shown(given)).toBe(
+        `<tool_call>\n${JSON.stringify({ name: 'weather', arguments: given })}\n</tool_call>`,
+      );
+    for (const given of [
+      `${'['.repeat(128)}${']'.repeat(128)}`,
+      '{"id":9007199254740993,"share":1.50,"text":"a \\" b"}',
+    ])
+      expect(shown(given)).toBe(
+        `<tool_call>\n{"name":"weather","arguments":${given}}\n</tool_call>`,
+      );
     expect(shown('{ "a" :\n[1 , 2] }')).toContain('"arguments":{"a":[1,2]}}');
     for (const given of [`${'['.repeat(129)}${']'.repeat(129)}`, '[{'.repeat(30_000)])
       expect(() => shown(given)).toThrow('is nested more than 128 deep');
   });
 
   test('a call that is none is named', () => {
-    const bad = { role: 'assistant', tool_calls: [{ type: 'custom', custom: { name: 'x', input: 'y' } }] };
-    expect(clientMessage.safeParse(bad).error!.issues[0]).toMatchObject({ path: ['tool_calls', 0, 'type'] });
+    const bad = {
+      role: 'assistant',
+      tool_calls: [{ type: 'custom', custom: { name: 'x', input: 'y' } }],
+    };
+    expect(clientMessage.safeParse(bad).error!.issues[0]).toMatchObject({
+      path: ['tool_calls', 0, 'type'],
+    });
   });
 });
 
@@ -202,11 +265,16 @@ test('what was read is read again as it is; a message of the role tool that answ
 
 test('a member without a value has any name, one with a value has those of its object', () => {
   const schema = members({ a: maybe(z.int()), b: maybe(members({ c: maybe(z.string()) })) });
-  expect(schema.parse({ a: null, b: { c: null, d: null }, e: null, f: undefined })).toEqual({ a: undefined, b: { c: undefined } });
+  expect(schema.parse({ a: null, b: { c: null, d: null }, e: null, f: undefined })).toEqual({
+    a: undefined,
+    b: { c: undefined },
+  });
   expect(schema.parse({})).toEqual({});
   const issues = (value: unknown) => schema.safeParse(value).error!.issues;
   expect(issues({ e: 0 })).toMatchObject([{ code: 'unrecognized_keys', keys: ['e'], path: [] }]);
-  expect(issues({ b: { d: false } })).toMatchObject([{ code: 'unrecognized_keys', keys: ['d'], path: ['b'] }]);
+  expect(issues({ b: { d: false } })).toMatchObject([
+    { code: 'unrecognized_keys', keys: ['d'], path: ['b'] },
+  ]);
   expect(issues(null)).toMatchObject([{ code: 'invalid_type' }]);
 });
 
@@ -227,13 +295,16 @@ test('a file of prompts has them, and null for what a line leaves out', async ()
     { prompt: 'Hi', messages: null, text: null, tokenIds: null },
   ];
   for await (const prompt of readPrompts(lines(...rows))) read.push(prompt);
-  expect(read).toEqual([{ messages: [{ role: 'system', content: 'Be brief.' }, user] }, { messages: [user] }]);
+  expect(read).toEqual([
+    { messages: [{ role: 'system', content: 'Be brief.' }, user] },
+    { messages: [user] },
+  ]);
   const refused = async (row: unknown): Promise<void> => {
     for await (const prompt of readPrompts(lines(rows[1], row))) void prompt;
   };
-  await expect(refused({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] })).rejects.toThrow(
-    'line 2: messages: 0: content: 0: image_url is not read',
-  );
+  await expect(
+    refused({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }),
+  ).rejects.toThrow('line 2: messages: 0: content: 0: image_url is not read');
   await expect(refused({ messages: [{ role: 'user', content: 5 }] })).rejects.toThrow(
     'line 2: messages: 0: content: takes a text or a list, not 5',
   );

@@ -1,9 +1,17 @@
-/** Members of PEFT's configuration: which say what is followed, which say nothing, and which make it no plain LoRA. */
+/**
+ * Members of PEFT's configuration: which say what is followed, which say nothing, and which make it
+ * no plain LoRA.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { moduleValue, PEFT_MEMBERS, readPeftConfig, type PeftConfig } from '../../src/engine/peft-config.js';
+import {
+  moduleValue,
+  PEFT_MEMBERS,
+  readPeftConfig,
+  type PeftConfig,
+} from '../../src/engine/peft-config.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-peft-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -62,12 +70,20 @@ const SAVED = {
 
 test('every member that PEFT saves is in the table', async () => {
   expect(Object.keys(SAVED).filter((name) => !Object.hasOwn(PEFT_MEMBERS, name))).toEqual([]);
-  expect(await read(SAVED)).toMatchObject({ baseName: 'base', rank: 8, alpha: 16, stabilised: false });
+  expect(await read(SAVED)).toMatchObject({
+    baseName: 'base',
+    rank: 8,
+    alpha: 16,
+    stabilised: false,
+  });
 });
 
 describe('a member that changes what the factors do is refused by its name', () => {
   test.each<[string, readonly unknown[]]>([
-    ['init_lora_weights', ['pissa', 'pissa_niter_16', 'olora', 'corda', 'loftq', 'lora_ga', 'mica', 'newer']],
+    [
+      'init_lora_weights',
+      ['pissa', 'pissa_niter_16', 'olora', 'corda', 'loftq', 'lora_ga', 'mica', 'newer'],
+    ],
     ['alora_invocation_tokens', [[5], []]],
     [
       'layer_replication',
@@ -95,19 +111,29 @@ describe('a member that changes what the factors do is refused by its name', () 
   ])('%s', async (name, values) => {
     for (const value of values)
       await expect(read({ [name]: value })).rejects.toThrow(
-        expect.objectContaining({ code: 'ADAPTER_CORRUPT', message: expect.stringContaining(`${name} is `) as unknown }),
+        expect.objectContaining({
+          code: 'ADAPTER_CORRUPT',
+          message: expect.stringContaining(`${name} is `) as unknown,
+        }),
       );
   });
 
   test('several at once are all named', async () => {
-    await expect(read({ use_dora: true, init_lora_weights: 'olora' })).rejects.toThrow(/use_dora is true; init_lora_weights is "olora"/);
+    await expect(read({ use_dora: true, init_lora_weights: 'olora' })).rejects.toThrow(
+      /use_dora is true; init_lora_weights is "olora"/,
+    );
   });
 });
 
 test('a member that says nothing is let be, known or not', async () => {
   for (const value of [null, false, [], {}, '']) await read({ a_newer_member: value });
-  for (const init of [false, 'gaussian', 'eva', 'orthogonal']) await read({ init_lora_weights: init, eva_config: { rho: 2 } });
-  await read({ layers_to_transform: [0, 1], exclude_modules: ['lm_head'], runtime_config: { ephemeral_gpu_offload: true } });
+  for (const init of [false, 'gaussian', 'eva', 'orthogonal'])
+    await read({ init_lora_weights: init, eva_config: { rho: 2 } });
+  await read({
+    layers_to_transform: [0, 1],
+    exclude_modules: ['lm_head'],
+    runtime_config: { ephemeral_gpu_offload: true },
+  });
 });
 
 describe('patterns', () => {
@@ -117,18 +143,28 @@ describe('patterns', () => {
   test('name modules, or their ends', async () => {
     expect(await value({ q_proj: 4 }, 'layers.3.self_attn.q_proj')).toBe(4);
     expect(await value({ 'self_attn.q_proj': 4 }, 'layers.3.self_attn.q_proj')).toBe(4);
-    expect(await value({ 'layers\\.3\\.self_attn\\.q_proj$': 4 }, 'layers.3.self_attn.q_proj')).toBe(4);
+    expect(
+      await value({ 'layers\\.3\\.self_attn\\.q_proj$': 4 }, 'layers.3.self_attn.q_proj'),
+    ).toBe(4);
     expect(await value({ '^model.layers.3.mlp.up_proj': 4 }, 'layers.3.mlp.up_proj')).toBe(4);
     expect(await value({ '^layers.3.mlp.up_proj': 4 }, 'layers.3.mlp.up_proj')).toBe(16);
     expect(await value({ proj: 4 }, 'layers.3.mlp.up_proj')).toBe(16);
     expect(await value({ up_proj: 4, 'mlp.up_proj': 5 }, 'layers.3.mlp.up_proj')).toBe(4);
   });
 
-  test.each(['layers\\.\\d+\\.mlp', '.*q_proj', '(q|k)_proj', 'q_proj|k_proj', '[qk]_proj', '(a+)+$', 'x{2}', '(?i)q_proj'])(
-    '%s is an expression, and refused',
-    async (key) => {
-      for (const member of ['rank_pattern', 'alpha_pattern'])
-        await expect(read({ [member]: { [key]: 4 } })).rejects.toThrow(/an expression that is not supported/);
-    },
-  );
+  test.each([
+    'layers\\.\\d+\\.mlp',
+    '.*q_proj',
+    '(q|k)_proj',
+    'q_proj|k_proj',
+    '[qk]_proj',
+    '(a+)+$',
+    'x{2}',
+    '(?i)q_proj',
+  ])('%s is an expression, and refused', async (key) => {
+    for (const member of ['rank_pattern', 'alpha_pattern'])
+      await expect(read({ [member]: { [key]: 4 } })).rejects.toThrow(
+        /an expression that is not supported/,
+      );
+  });
 });

@@ -1,8 +1,9 @@
-// Loaded before node (LD_PRELOAD): refuses what this package and llama.cpp ask the system for, from the n-th request on. Set
-// by process.env.REFUSE = 'KIND COUNT MODE' while the process runs: KIND is one or more of a (allocations), m (mappings of
-// 64 kB and more), t (threads), o (files opened); MODE 1 refuses that one request only, 2 every one from it on. Threads are
-// counted as the system does: COUNT is how many are one too many at once.
-// process.env.REFUSE = '' ends it. After that process.env.REFUSED is the number of requests that were refused.
+// Loaded before node (LD_PRELOAD): refuses what this package and llama.cpp ask the system for, from
+// the n-th request on. Set by process.env.REFUSE = 'KIND COUNT MODE' while the process runs: KIND
+// is one or more of a (allocations), m (mappings of 64 kB and more), t (threads), o (files opened);
+// MODE 1 refuses that one request only, 2 every one from it on. Threads are counted as the system
+// does: COUNT is how many are one too many at once. process.env.REFUSE = '' ends it. After that
+// process.env.REFUSED is the number of requests that were refused.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -42,13 +43,14 @@ void findModules() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
         const char* name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        if (std::strstr(name, "isopro_native") == nullptr && std::strstr(name, "libllama") == nullptr &&
-            std::strstr(name, "libggml") == nullptr)
+        if (std::strstr(name, "isopro_native") == nullptr &&
+            std::strstr(name, "libllama") == nullptr && std::strstr(name, "libggml") == nullptr)
           return 0;
         for (int i = 0; i < info->dlpi_phnum && moduleCount < 64; ++i) {
           const auto& part = info->dlpi_phdr[i];
           if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
-          modules[moduleCount++] = {info->dlpi_addr + part.p_vaddr, info->dlpi_addr + part.p_vaddr + part.p_memsz};
+          modules[moduleCount++] = {info->dlpi_addr + part.p_vaddr,
+                                    info->dlpi_addr + part.p_vaddr + part.p_memsz};
         }
         return 0;
       },
@@ -72,15 +74,17 @@ bool refuses(char kind, const void* caller) {
   return true;
 }
 
-// A block of this size and more that the package's own code gives back is there for what this thread asks for next: ggml's
-// requests by malloc, whose failure it does not look at, are served from it first. A new block of ours begins anew.
+// A block of this size and more that the package's own code gives back is there for what this
+// thread asks for next: ggml's requests by malloc, whose failure it does not look at, are served
+// from it first. A new block of ours begins anew.
 constexpr std::size_t kSpare = 64 * 1024;
 thread_local std::size_t spare = 0;
 thread_local const void* spareBlock = nullptr;
 
 bool isOurs(const void* caller, const char* name) {
   Dl_info from;
-  return ours(caller) && dladdr(caller, &from) != 0 && from.dli_fname != nullptr && std::strstr(from.dli_fname, name) != nullptr;
+  return ours(caller) && dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
+         std::strstr(from.dli_fname, name) != nullptr;
 }
 
 bool refusesBlock(std::size_t size, const void* caller) {
@@ -148,7 +152,8 @@ void* calloc(std::size_t count, std::size_t size) {
 
 void free(void* block) {
   static const auto real = next<void (*)(void*)>("free");
-  if (block != nullptr && block == spareBlock) spareBlock = nullptr, spare = malloc_usable_size(block);
+  if (block != nullptr && block == spareBlock)
+    spareBlock = nullptr, spare = malloc_usable_size(block);
   real(block);
 }
 
@@ -170,12 +175,15 @@ void* mmap(void* at, std::size_t size, int protection, int flags, int file, off_
   return real(at, size, protection, flags, file, offset);
 }
 
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
-  static const auto real = next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
+                   void* argument) {
+  static const auto real =
+      next<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   const void* caller = __builtin_return_address(0);
   Dl_info from;
   // std::thread calls it from libstdc++, which makes no threads of its own.
-  const bool counted = mode != 0 && std::strchr(kinds, 't') != nullptr && dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
+  const bool counted = mode != 0 && std::strchr(kinds, 't') != nullptr &&
+                       dladdr(caller, &from) != 0 && from.dli_fname != nullptr &&
                        (ours(caller) || std::strstr(from.dli_fname, "libstdc++") != nullptr);
   if (!counted) return real(thread, attributes, body, argument);
   if (alive >= left - 1) {

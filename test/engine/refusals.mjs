@@ -1,19 +1,25 @@
-// refusals.mjs CALL KINDS MODE FROM TO STEP MODEL, with refusals.cpp loaded before node: makes CALL again and again, refusing it
-// the FROM-th, then the next request to the system up to the TO-th, until a call asks for fewer. Each call has to end with its
-// result or with a typed error, and what it was made on has to be as before: the same call, unrefused, gives the same
-// result. Prints a line for each request, so that whoever reads knows where a process that was ended stood.
+// refusals.mjs CALL KINDS MODE FROM TO STEP MODEL, with refusals.cpp loaded before node: makes CALL
+// again and again, refusing it the FROM-th, then the next request to the system up to the TO-th,
+// until a call asks for fewer. Each call has to end with its result or with a typed error, and what
+// it was made on has to be as before: the same call, unrefused, gives the same result. Prints a
+// line for each request, so that whoever reads knows where a process that was ended stood.
 import { loadModel } from '../../dist/src/engine/model.js';
 import { createTrainer } from '../../dist/src/engine/trainer.js';
 import { inspectModel } from '../../dist/src/engine/inspect.js';
 
 const [call, kinds, mode, from, to, stride, file] = process.argv.slice(2);
 const CODES = new Set(['OUT_OF_MEMORY', 'SYSTEM_LIMIT']);
-const sequence = { tokenIds: Int32Array.from({ length: 24 }, (_, i) => 3 + (i % 7)), labelMask: new Uint8Array(24).fill(1, 1) };
+const sequence = {
+  tokenIds: Int32Array.from({ length: 24 }, (_, i) => 3 + (i % 7)),
+  labelMask: new Uint8Array(24).fill(1, 1),
+};
 const batch = [sequence, { ...sequence, weight: 0.5 }];
 const options = { threads: 2, lora: { rank: 2 }, microBatchTokens: 24 };
-const text = (value) => JSON.stringify(value, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v));
+const text = (value) =>
+  JSON.stringify(value, (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v));
 
-// Of each call: `attempt` makes it, `failed` says what is wrong after it threw, `run` gives the result of an undisturbed one.
+// Of each call: `attempt` makes it, `failed` says what is wrong after it threw, `run` gives the
+// result of an undisturbed one.
 const withModel = (use) => async () => {
   // One thread where threads are not the point: llama.cpp's spin on a busy machine.
   const model = await loadModel(file, { threads: kinds === 't' ? 2 : 1, fixedThreads: true });
@@ -50,7 +56,10 @@ const withTrainer = (use) => async () => {
   const { steps } = trainer.info;
   return {
     attempt: () => use(trainer),
-    failed: async () => (before.equals(await trainer.snapshot()) && trainer.info.steps === steps ? undefined : 'the trainer has changed'),
+    failed: async () =>
+      before.equals(await trainer.snapshot()) && trainer.info.steps === steps
+        ? undefined
+        : 'the trainer has changed',
     run: async () => {
       await trainer.rollbackTo(before);
       const result = await use(trainer);
@@ -61,7 +70,12 @@ const withTrainer = (use) => async () => {
     end: () => trainer.dispose(),
   };
 };
-const fresh = (run) => async () => ({ attempt: run, run, failed: async () => undefined, end: async () => undefined });
+const fresh = (run) => async () => ({
+  attempt: run,
+  run,
+  failed: async () => undefined,
+  end: async () => undefined,
+});
 const module = 'blk.1.attn_q';
 const CALLS = {
   load: fresh(async () => {
@@ -91,7 +105,8 @@ const CALLS = {
       adapter.dispose();
     }
   }),
-  // A context of many tokens, cancelled as soon as it decodes: what its refused calls leave behind would add up.
+  // A context of many tokens, cancelled as soon as it decodes: what its refused calls leave behind
+  // would add up.
   cancelled: withModel(async (model) => {
     const cancellation = new AbortController();
     setTimeout(() => cancellation.abort(), 20);
@@ -136,7 +151,8 @@ for (; request <= Number(to); request += Number(stride)) {
   const refused = Number(process.env.REFUSED);
   const wrong = (what) => console.log(`WRONG ${request}: ${what}`);
   if (error !== undefined) {
-    if (error.name !== 'IsoproError' || !CODES.has(error.code)) wrong(`${error.code} ${error.stack}`);
+    if (error.name !== 'IsoproError' || !CODES.has(error.code))
+      wrong(`${error.code} ${error.stack}`);
     if (refused === 0) wrong('it failed although nothing was refused');
     const state = await subject.failed();
     if (state !== undefined) wrong(`${state} after ${error.message}`);

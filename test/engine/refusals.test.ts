@@ -1,16 +1,23 @@
-/** What the system refuses, an allocation, a mapping, a thread, a file, is a typed error, and what was called on is as before. */
+/**
+ * What the system refuses, an allocation, a mapping, a thread, a file, is a typed error, and what
+ * was called on is as before.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { folder, full, syntheticModel } from './fixtures.js';
 
 const file = syntheticModel({ architecture: 'llama', type: 'Q8_0', seed: 21n });
-// Where ggml repacks quantised matrices for AMX, the refusal of the few bytes with which std::thread starts ends the process: the vector of
-// threads is destroyed while some of them run. F32 is not repacked.
+// Where ggml repacks quantised matrices for AMX, the refusal of the few bytes with which
+// std::thread starts ends the process: the vector of threads is destroyed while some of them run.
+// F32 is not repacked.
 const notRepacked = syntheticModel({ architecture: 'llama', type: 'F32', seed: 21n });
 const library = path.join(folder, 'refusals.so');
 
-/** What is wrong with a campaign of refusals.mjs; a process that ended is one line, and the campaign goes on behind it. */
+/**
+ * What is wrong with a campaign of refusals.mjs; a process that ended is one line, and the campaign
+ * goes on behind it.
+ */
 async function campaign(
   call: string,
   kinds: string,
@@ -32,8 +39,11 @@ async function campaign(
     ];
     const child = spawn(process.execPath, args, { env: { ...process.env, LD_PRELOAD: library } });
     let text = '';
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part: string) => (text += part));
-    const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => child.once('close', (...end) => resolve(end)));
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (part: string) => (text += part));
+    const [code, signal] = await new Promise<[number | null, string | null]>((resolve) =>
+      child.once('close', (...end) => resolve(end)),
+    );
     wrong.push(...(text.match(/^WRONG .*(\n {4}at .*)*/gm) ?? []));
     const done = /^done (\d+)$/m.exec(text);
     const grown = Number(/^resident (-?\d+) MB more$/m.exec(text)?.[1]);
@@ -44,7 +54,9 @@ async function campaign(
         ?.at(-1)
         ?.slice(8) ?? NaN,
     );
-    wrong.push(`${call}: the process ended (${signal ?? code}) at request ${last}: ${text.slice(-600)}`);
+    wrong.push(
+      `${call}: the process ended (${signal ?? code}) at request ${last}: ${text.slice(-600)}`,
+    );
     if (Number.isNaN(last) || wrong.length > 20) return { wrong, requests: last, grown };
     from = last + stride;
   }
@@ -70,9 +82,27 @@ const calls = [
 ];
 const cases = calls.flatMap((call) => [
   ...(full || short.includes(call)
-    ? [{ call, kinds: 'a', mode: 1 as const, stride: full ? 1 : 211, what: 'one allocation is refused' }]
+    ? [
+        {
+          call,
+          kinds: 'a',
+          mode: 1 as const,
+          stride: full ? 1 : 211,
+          what: 'one allocation is refused',
+        },
+      ]
     : []),
-  ...(full ? [{ call, kinds: 'am', mode: 2 as const, stride: 11, what: 'all memory from some moment on is refused' }] : []),
+  ...(full
+    ? [
+        {
+          call,
+          kinds: 'am',
+          mode: 2 as const,
+          stride: 11,
+          what: 'all memory from some moment on is refused',
+        },
+      ]
+    : []),
   ...(['load', 'generate', ...(full ? ['create', 'score', 'hidden', 'adapter'] : [])].includes(call)
     ? [{ call, kinds: 't', mode: 2 as const, stride: 1, what: 'threads are refused' }]
     : []),
@@ -84,7 +114,16 @@ const cases = calls.flatMap((call) => [
 (process.platform === 'linux' ? test : test.skip)('the library that refuses can be built', () => {
   const { status, stderr } = spawnSync(
     'c++',
-    ['-std=c++17', '-O1', '-fPIC', '-shared', '-o', library, path.resolve('test/engine/refusals.cpp'), '-ldl'],
+    [
+      '-std=c++17',
+      '-O1',
+      '-fPIC',
+      '-shared',
+      '-o',
+      library,
+      path.resolve('test/engine/refusals.cpp'),
+      '-ldl',
+    ],
     { encoding: 'utf8' },
   );
   expect([status, stderr]).toEqual([0, '']);

@@ -1,4 +1,7 @@
-/** loadModel, createTrainer and inspectModel take the same names and are of one opinion about a file. */
+/**
+ * loadModel, createTrainer and inspectModel take the same names and are of one opinion about a
+ * file.
+ */
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,9 +14,16 @@ import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/syn
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
-const write = (name: string, change: (model: SyntheticModel) => Pick<SyntheticModel, 'metadata' | 'tensors'>): void =>
+const write = (
+  name: string,
+  change: (model: SyntheticModel) => Pick<SyntheticModel, 'metadata' | 'tensors'>,
+): void =>
   writeAtomically(file(name), encodeModel(change(synthesizeModel({ architecture: 'qwen2' }))));
-const named = (metadata: readonly MetadataEntry[], key: string, value: MetadataEntry['value'] | null): MetadataEntry[] => [
+const named = (
+  metadata: readonly MetadataEntry[],
+  key: string,
+  value: MetadataEntry['value'] | null,
+): MetadataEntry[] => [
   ...metadata.filter((entry) => entry.key !== key),
   ...(value === null ? [] : [{ key, value }]),
 ];
@@ -25,11 +35,26 @@ beforeAll(async () => {
   write('extra-tensor.gguf', ({ metadata, tensors }) => {
     const last = tensors.at(-1)!;
     const end = last.info.offset + Math.ceil(last.data.byteLength / 32) * 32;
-    return { metadata, tensors: [...tensors, { info: { ...last.info, name: 'blk.0.surplus.weight', offset: end }, data: last.data }] };
+    return {
+      metadata,
+      tensors: [
+        ...tensors,
+        { info: { ...last.info, name: 'blk.0.surplus.weight', offset: end }, data: last.data },
+      ],
+    };
   });
-  write('tokenizer.gguf', ({ metadata, tensors }) => ({ metadata: named(metadata, 'tokenizer.ggml.model', text('bert')), tensors }));
-  write('architecture.gguf', ({ metadata, tensors }) => ({ metadata: named(metadata, 'general.architecture', text('mamba')), tensors }));
-  write('missing-tensor.gguf', ({ metadata, tensors }) => ({ metadata, tensors: tensors.slice(0, -1) }));
+  write('tokenizer.gguf', ({ metadata, tensors }) => ({
+    metadata: named(metadata, 'tokenizer.ggml.model', text('bert')),
+    tensors,
+  }));
+  write('architecture.gguf', ({ metadata, tensors }) => ({
+    metadata: named(metadata, 'general.architecture', text('mamba')),
+    tensors,
+  }));
+  write('missing-tensor.gguf', ({ metadata, tensors }) => ({
+    metadata,
+    tensors: tensors.slice(0, -1),
+  }));
   write('yarn.gguf', ({ metadata, tensors }) => ({
     metadata: [
       ...named(metadata, 'qwen2.rope.scaling.type', text('yarn')),
@@ -67,7 +92,10 @@ test.each([
   const loading = await refusal(loadModel(file(name), { threads: 1 }));
   const training = await refusal(createTrainer({ path: file(name) }, { threads: 1 }));
   const inspected = await inspectModel(file(name)).then(
-    ({ problem, trainingProblem }) => [problem, trainingProblem].map((each) => (each === null ? null : `${each.code}: ${each.message}`)),
+    ({ problem, trainingProblem }) =>
+      [problem, trainingProblem].map((each) =>
+        each === null ? null : `${each.code}: ${each.message}`,
+      ),
     ({ code, message }) => [`${code}: ${message}`, `${code}: ${message}`],
   );
   expect([training, ...inspected]).toEqual([loading, loading, loading]);
@@ -78,18 +106,31 @@ test('what inference runs and the trainer cannot is told by inspectModel before 
   expect(await refusal(loadModel(file('yarn.gguf'), { threads: 1 }))).toBeNull();
   const { problem, trainingProblem } = await inspectModel(file('yarn.gguf'));
   expect([problem, trainingProblem?.code]).toEqual([null, 'MODEL_UNSUPPORTED']);
-  expect(await refusal(createTrainer({ path: file('yarn.gguf') }, { threads: 1 }))).toBe(`MODEL_UNSUPPORTED: ${trainingProblem!.message}`);
+  expect(await refusal(createTrainer({ path: file('yarn.gguf') }, { threads: 1 }))).toBe(
+    `MODEL_UNSUPPORTED: ${trainingProblem!.message}`,
+  );
 });
 
 test('an adapter is no model; inspectModel reads it all the same', async () => {
-  for (const attempt of [loadModel(file('adapter.gguf')), createTrainer({ path: file('adapter.gguf') })])
+  for (const attempt of [
+    loadModel(file('adapter.gguf')),
+    createTrainer({ path: file('adapter.gguf') }),
+  ])
     expect(await refusal(attempt)).toMatch(/^MODEL_UNSUPPORTED: .*LoRA adapter/);
-  expect(await inspectModel(file('adapter.gguf'))).toMatchObject({ kind: 'adapter', problem: null, trainingProblem: null });
+  expect(await inspectModel(file('adapter.gguf'))).toMatchObject({
+    kind: 'adapter',
+    problem: null,
+    trainingProblem: null,
+  });
 });
 
 test('names are the same for all three: an alias, or one that nothing has', async () => {
   expect((await inspectModel('tiny')).problem).toBeNull();
-  expect(await refusal(createTrainer({ path: 'tiny' }, { threads: 1, lora: { rank: 1, layers: { top: 1 } } }))).toBeNull();
+  expect(
+    await refusal(
+      createTrainer({ path: 'tiny' }, { threads: 1, lora: { rank: 1, layers: { top: 1 } } }),
+    ),
+  ).toBeNull();
   const said = await Promise.all([
     refusal(loadModel('qwen9')),
     refusal(createTrainer({ path: 'qwen9' })),

@@ -2,15 +2,27 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { getLlama, LlamaLogLevel, type Llama, type LlamaContextSequence, type LlamaModel } from 'node-llama-cpp';
+import {
+  getLlama,
+  LlamaLogLevel,
+  type Llama,
+  type LlamaContextSequence,
+  type LlamaModel,
+} from 'node-llama-cpp';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { planTensors } from '../../src/embedded/architecture.js';
 import { writeAtomically } from '../../src/embedded/gguf.js';
 import { fromHalf, toHalf, type TensorType } from '../models/quantise.js';
 import { q4KMType, shapeFile, SHAPES } from '../models/shapes.js';
-import { ARCHITECTURES, writeSyntheticModel, type Architecture, type SyntheticModelOptions } from '../models/synthetic.js';
+import {
+  ARCHITECTURES,
+  writeSyntheticModel,
+  type Architecture,
+  type SyntheticModelOptions,
+} from '../models/synthetic.js';
 
-// llama.cpp, through node-llama-cpp, is the oracle: it parses the file, dequantises it and runs the model.
+// llama.cpp, through node-llama-cpp, is the oracle: it parses the file, dequantises it and runs the
+// model.
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-synthetic-'));
 const FULL = process.env['ISOPRO_FULL'] === '1';
@@ -18,7 +30,12 @@ const TEXT = 'The judge reads the answer: прувет 12 ☃\n';
 let llama: Llama;
 
 beforeAll(async () => {
-  llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1, logLevel: LlamaLogLevel.error });
+  llama = await getLlama({
+    gpu: false,
+    build: 'never',
+    maxThreads: 1,
+    logLevel: LlamaLogLevel.error,
+  });
 });
 afterAll(async () => {
   await llama.dispose();
@@ -43,7 +60,11 @@ async function withSequence<T>(
   }
 }
 
-const greedy = (file: string, count: number, lora?: string): Promise<{ tokens: number[]; roundTrip: string }> =>
+const greedy = (
+  file: string,
+  count: number,
+  lora?: string,
+): Promise<{ tokens: number[]; roundTrip: string }> =>
   withSequence(file, lora, async (model, sequence) => {
     const prompt = model.tokenize(TEXT);
     const tokens: number[] = [];
@@ -60,7 +81,10 @@ const distribution = (file: string): Promise<Map<number, number>> =>
     const prompt = model.tokenize(TEXT);
     const last = prompt.pop()!;
     const options = { temperature: 1, topK: 0, topP: 1, minP: 0 };
-    const results = await sequence.controlledEvaluate([...prompt, [last, { generateNext: { probabilities: true, options } }]]);
+    const results = await sequence.controlledEvaluate([
+      ...prompt,
+      [last, { generateNext: { probabilities: true, options } }],
+    ]);
     return new Map<number, number>(results.at(-1)!.next.probabilities);
   });
 
@@ -72,15 +96,24 @@ function write(name: string, options: SyntheticModelOptions): string {
 
 /** Half the L1 distance of two distributions over token ids. */
 const totalVariation = (p: Map<number, number>, q: Map<number, number>): number =>
-  [...new Set([...p.keys(), ...q.keys()])].reduce((sum, id) => sum + Math.abs((p.get(id) ?? 0) - (q.get(id) ?? 0)), 0) / 2;
+  [...new Set([...p.keys(), ...q.keys()])].reduce(
+    (sum, id) => sum + Math.abs((p.get(id) ?? 0) - (q.get(id) ?? 0)),
+    0,
+  ) / 2;
 
 describe('synthetic models', () => {
   const types: readonly TensorType[] = ['F32', 'F16', 'Q8_0', 'Q4_0', 'Q4_1', 'Q4_K', 'Q6_K'];
-  test.each(ARCHITECTURES.flatMap((architecture) => types.map((type) => [architecture, type] as const)))(
+  test.each(
+    ARCHITECTURES.flatMap((architecture) => types.map((type) => [architecture, type] as const)),
+  )(
     '%s in %s loads, tokenises any text and generates without repeating itself',
     async (architecture: Architecture, type: TensorType) => {
       const { tokens, roundTrip } = await greedy(
-        write(`${architecture}-${type}.gguf`, { architecture, type, ropeFactors: architecture === 'llama' }),
+        write(`${architecture}-${type}.gguf`, {
+          architecture,
+          type,
+          ropeFactors: architecture === 'llama',
+        }),
         24,
       );
       expect(roundTrip).toBe(TEXT);
@@ -89,10 +122,16 @@ describe('synthetic models', () => {
     },
   );
 
-  test.each(ARCHITECTURES)('%s with a tied head and a score-based vocabulary generates too', async (architecture) => {
-    const { tokens } = await greedy(write(`${architecture}-spm.gguf`, { architecture, tiedHead: true, vocabulary: 'spm' }), 24);
-    expect(new Set(tokens).size).toBeGreaterThan(4);
-  });
+  test.each(ARCHITECTURES)(
+    '%s with a tied head and a score-based vocabulary generates too',
+    async (architecture) => {
+      const { tokens } = await greedy(
+        write(`${architecture}-spm.gguf`, { architecture, tiedHead: true, vocabulary: 'spm' }),
+        24,
+      );
+      expect(new Set(tokens).size).toBeGreaterThan(4);
+    },
+  );
 
   // Distances that the rounding of each type explains; another seed's model is about 1 away.
   test.each([
@@ -112,31 +151,40 @@ describe('synthetic models', () => {
   });
 
   test('the same options give the same bytes, another seed other ones', () => {
-    const bytes = (seed: bigint): Buffer => readFileSync(write('bytes.gguf', { architecture: 'qwen2', type: 'Q4_0', seed }));
+    const bytes = (seed: bigint): Buffer =>
+      readFileSync(write('bytes.gguf', { architecture: 'qwen2', type: 'Q4_0', seed }));
     expect(bytes(5n).equals(bytes(5n))).toBe(true);
     expect(bytes(5n).equals(bytes(6n))).toBe(false);
   });
 
-  test.each(ARCHITECTURES)('an adapter for %s loads and changes what the model says; one of magnitude 0 does not', async (architecture) => {
-    const file = path.join(folder, `${architecture}-base.gguf`);
-    const shape = writeSyntheticModel(file, { architecture });
-    const adapter = path.join(folder, `${architecture}-lora.gguf`);
-    const plain = await greedy(file, 12);
-    writeSyntheticAdapter(adapter, shape, { magnitude: 0 });
-    expect((await greedy(file, 12, adapter)).tokens).toEqual(plain.tokens);
-    writeSyntheticAdapter(adapter, shape, { magnitude: 0.5 });
-    expect((await greedy(file, 12, adapter)).tokens).not.toEqual(plain.tokens);
-  });
+  test.each(ARCHITECTURES)(
+    'an adapter for %s loads and changes what the model says; one of magnitude 0 does not',
+    async (architecture) => {
+      const file = path.join(folder, `${architecture}-base.gguf`);
+      const shape = writeSyntheticModel(file, { architecture });
+      const adapter = path.join(folder, `${architecture}-lora.gguf`);
+      const plain = await greedy(file, 12);
+      writeSyntheticAdapter(adapter, shape, { magnitude: 0 });
+      expect((await greedy(file, 12, adapter)).tokens).toEqual(plain.tokens);
+      writeSyntheticAdapter(adapter, shape, { magnitude: 0.5 });
+      expect((await greedy(file, 12, adapter)).tokens).not.toEqual(plain.tokens);
+    },
+  );
 
   test('options that cannot be stored are refused', () => {
-    expect(() => write('x.gguf', { architecture: 'llama', type: 'Q4_K', embedding: 64 })).toThrow(RangeError);
+    expect(() => write('x.gguf', { architecture: 'llama', type: 'Q4_K', embedding: 64 })).toThrow(
+      RangeError,
+    );
     expect(() => write('x.gguf', { architecture: 'llama', heads: 3 })).toThrow(RangeError);
-    expect(() => write('x.gguf', { architecture: 'llama', vocabularySize: 100 })).toThrow(RangeError);
+    expect(() => write('x.gguf', { architecture: 'llama', vocabularySize: 100 })).toThrow(
+      RangeError,
+    );
   });
 });
 
 describe('files in the shape of published models', () => {
-  // What llama.cpp prints when it loads the published Q4_K_M files of Qwen2.5-0.5B-Instruct and 3B-Instruct.
+  // What llama.cpp prints when it loads the published Q4_K_M files of Qwen2.5-0.5B-Instruct and
+  // 3B-Instruct.
   test.each([
     ['qwen2.5-0.5b', { F32: 121, Q5_0: 132, Q8_0: 13, Q4_K: 12, Q6_K: 12 }],
     ['qwen2.5-3b', { F32: 181, Q4_K: 216, Q6_K: 37 }],
@@ -177,11 +225,20 @@ describe('writing', () => {
   });
 
   test('halves round to nearest even and decode exactly', () => {
-    expect([0, -0, 1, -2, 65504, 2 ** -24, 2 ** -14].map((x) => fromHalf(toHalf(x)))).toEqual([0, -0, 1, -2, 65504, 2 ** -24, 2 ** -14]);
+    expect([0, -0, 1, -2, 65504, 2 ** -24, 2 ** -14].map((x) => fromHalf(toHalf(x)))).toEqual([
+      0,
+      -0,
+      1,
+      -2,
+      65504,
+      2 ** -24,
+      2 ** -14,
+    ]);
     expect(fromHalf(toHalf(1 + 2 ** -11))).toBe(1);
     expect(fromHalf(toHalf(1 + 3 * 2 ** -11))).toBe(1 + 2 ** -9);
     expect(fromHalf(toHalf(65520))).toBe(Infinity);
     expect(toHalf(2 ** -25)).toBe(0);
-    for (let half = 0; half < 0x7c00; half++) if (toHalf(fromHalf(half)) !== half) throw new Error(`half ${half}`);
+    for (let half = 0; half < 0x7c00; half++)
+      if (toHalf(fromHalf(half)) !== half) throw new Error(`half ${half}`);
   });
 });

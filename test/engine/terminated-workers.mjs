@@ -1,5 +1,6 @@
-// terminated-workers.mjs CALL ROUNDS MODEL: ends a worker thread in the middle of CALL, ROUNDS times, each after another delay.
-// What must hold is that this process is still there afterwards: it prints the number of rounds.
+// terminated-workers.mjs CALL ROUNDS MODEL: ends a worker thread in the middle of CALL, ROUNDS
+// times, each after another delay. What must hold is that this process is still there afterwards:
+// it prints the number of rounds.
 import { Worker } from 'node:worker_threads';
 
 const [call, rounds, file] = process.argv.slice(2);
@@ -41,7 +42,9 @@ const CALLS = {
 };
 
 for (let round = 0; round < Number(rounds); round++) {
-  const worker = new Worker(new URL(`data:text/javascript,${encodeURIComponent(prelude + CALLS[call])}`));
+  const worker = new Worker(
+    new URL(`data:text/javascript,${encodeURIComponent(prelude + CALLS[call])}`),
+  );
   await new Promise((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', reject);

@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import type { MutationKind } from '../models/mutation-runner.js';
 
-// Each mutant is loaded and run in a child process. It must generate, or fail with a typed error; a child that dies or
-// stands still is a failure, reported with the mutant's seed: node dist/test/models/mutation-runner.js KIND SEED 1
+// Each mutant is loaded and run in a child process. It must generate, or fail with a typed error; a
+// child that dies or stands still is a failure, reported with the mutant's seed: node
+// dist/test/models/mutation-runner.js KIND SEED 1
 
 const FULL = process.env['ISOPRO_FULL'] === '1';
 const RUNNER = fileURLToPath(new URL('../../dist/test/models/mutation-runner.js', import.meta.url));
@@ -12,7 +13,14 @@ const PATIENCE_MS = 60_000;
 
 /** What a file or a grammar may be refused with; NATIVE_FAILURE is never one of them. */
 const TYPED: Readonly<Record<MutationKind, readonly string[]>> = {
-  model: ['MODEL_CORRUPT', 'MODEL_UNSUPPORTED', 'ARCH_UNSUPPORTED', 'NUMERIC_FAILURE', 'TEMPLATE_INVALID', 'CONTEXT_OVERFLOW'],
+  model: [
+    'MODEL_CORRUPT',
+    'MODEL_UNSUPPORTED',
+    'ARCH_UNSUPPORTED',
+    'NUMERIC_FAILURE',
+    'TEMPLATE_INVALID',
+    'CONTEXT_OVERFLOW',
+  ],
   adapter: ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
   grammar: ['GRAMMAR_INVALID'],
 };
@@ -24,10 +32,15 @@ interface Result {
   readonly outcome: string;
 }
 
-/** Runs mutants from `first` on until `count` are done or the child ends; the one that ended it gets that as its outcome. */
+/**
+ * Runs mutants from `first` on until `count` are done or the child ends; the one that ended it gets
+ * that as its outcome.
+ */
 function runChild(kind: MutationKind, first: number, count: number): Promise<Result[]> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [RUNNER, kind, String(first), String(count)], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [RUNNER, kind, String(first), String(count)], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const results: Result[] = [];
     let running: Omit<Result, 'outcome'> | undefined;
     let buffered = '';
@@ -56,10 +69,17 @@ function runChild(kind: MutationKind, first: number, count: number): Promise<Res
         }
       }
     });
-    child.stderr.on('data', (data: Buffer) => (complaint = (complaint + data.toString('utf8')).slice(-500)));
+    child.stderr.on(
+      'data',
+      (data: Buffer) => (complaint = (complaint + data.toString('utf8')).slice(-500)),
+    );
     child.on('close', (code, signal) => {
       clearTimeout(timer);
-      if (running !== undefined) results.push({ ...running, outcome: hung ? 'hang' : `crash: ${signal ?? code} ${complaint}` });
+      if (running !== undefined)
+        results.push({
+          ...running,
+          outcome: hung ? 'hang' : `crash: ${signal ?? code} ${complaint}`,
+        });
       else if (code !== 0)
         results.push({
           seed: first + results.length,
@@ -74,7 +94,8 @@ function runChild(kind: MutationKind, first: number, count: number): Promise<Res
 
 async function campaign(kind: MutationKind, count: number): Promise<Result[]> {
   const results: Result[] = [];
-  while (results.length < count) results.push(...(await runChild(kind, results.length, count - results.length)));
+  while (results.length < count)
+    results.push(...(await runChild(kind, results.length, count - results.length)));
   return results;
 }
 
@@ -94,8 +115,12 @@ describe('mutants of files and grammars', () => {
     async (kind, count) => {
       const results = await campaign(kind, count);
       expect(results).toHaveLength(count);
-      console.log(`${kind}: ${JSON.stringify(tally(results))}, harmless: ${results.filter(({ harmless }) => harmless).length}`);
-      expect(results.filter(({ outcome }) => outcome !== 'ok' && !TYPED[kind].includes(outcome))).toEqual([]);
+      console.log(
+        `${kind}: ${JSON.stringify(tally(results))}, harmless: ${results.filter(({ harmless }) => harmless).length}`,
+      );
+      expect(
+        results.filter(({ outcome }) => outcome !== 'ok' && !TYPED[kind].includes(outcome)),
+      ).toEqual([]);
       expect(results.filter(({ harmless, outcome }) => harmless && outcome !== 'ok')).toEqual([]);
       // A tenth is harmless; were everything refused, or nothing, the campaign would show nothing.
       expect(results.filter(({ harmless }) => harmless).length).toBeGreaterThan(count / 20);

@@ -1,4 +1,7 @@
-/** The decisions of the gate: the vectors of each policy, what invalidates evidence, and what holds for any evidence. */
+/**
+ * The decisions of the gate: the vectors of each policy, what invalidates evidence, and what holds
+ * for any evidence.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
 import {
@@ -57,28 +60,45 @@ describe('the default policy', () => {
   });
 
   test('every schedule stays within alpha, for any number of attempts', () => {
-    const policies: GatePolicyInput[] = [{ kind: 'e-process' }, ONCE, { kind: 'sign', margin: 0.1 }, { kind: 'paired-t' }];
+    const policies: GatePolicyInput[] = [
+      { kind: 'e-process' },
+      ONCE,
+      { kind: 'sign', margin: 0.1 },
+      { kind: 'paired-t' },
+    ];
     for (const given of policies) {
       const policy = gatePolicy.parse(given);
       let sum = 0;
       for (let attempt = 1; attempt <= 20_000; attempt++) {
         const alpha = alphaOf(policy, attempt);
-        if (!(alpha >= 0 && alpha <= policy.alpha)) throw new Error(`attempt ${attempt} spends ${alpha}`);
+        if (!(alpha >= 0 && alpha <= policy.alpha))
+          throw new Error(`attempt ${attempt} spends ${alpha}`);
         sum += alpha;
       }
       expect(sum).toBeLessThanOrEqual(policy.alpha * (1 + 1e-9));
       expect(sum).toBeGreaterThan(policy.alpha * 0.9999);
     }
-    expect(decided(verdicts(50, 0), ONCE, { attempt: 2 })).toMatchObject({ decision: 'inconclusive', alpha: 0 });
+    expect(decided(verdicts(50, 0), ONCE, { attempt: 2 })).toMatchObject({
+      decision: 'inconclusive',
+      alpha: 0,
+    });
   });
 
   test('ends without a decision after the planned problems, and sooner where nothing could help', () => {
     expect(decided(verdicts(3, 3, 30), { ...ONCE, most: 60 }).decision).toBe('needs-more-trials');
     expect(decided(verdicts(3, 3, 34), { ...ONCE, most: 40 }).decision).toBe('inconclusive');
-    expect(decided(verdicts(0, 3, 34), { ...ONCE, most: 40 })).toMatchObject({ decision: 'inconclusive' }); // 3-3 at best
+    expect(decided(verdicts(0, 3, 34), { ...ONCE, most: 40 })).toMatchObject({
+      decision: 'inconclusive',
+    }); // 3-3 at best
     expect(decided(verdicts(9, 0, 91), { ...ONCE, most: 40 }).decision).toBe('accepted');
-    expect(decided(scored([0.1, -0.9]), { ...ONCE, measure: 'score', most: 5 }).decision).toBe('inconclusive');
-    expect(decided([], ONCE)).toMatchObject({ decision: 'needs-more-trials', blocks: 0, statistic: { logE: 0, mean: null } });
+    expect(decided(scored([0.1, -0.9]), { ...ONCE, measure: 'score', most: 5 }).decision).toBe(
+      'inconclusive',
+    );
+    expect(decided([], ONCE)).toMatchObject({
+      decision: 'needs-more-trials',
+      blocks: 0,
+      statistic: { logE: 0, mean: null },
+    });
   });
 
   test('scores: the mean difference counts, the samples of a problem are one unit, and an effect may be asked for', () => {
@@ -89,13 +109,21 @@ describe('the default policy', () => {
     expect(decided(scored(rare.map(Math.abs)), score).decision).toBe('accepted');
     const half = new Array<number>(30).fill(0.5);
     expect(decided(scored(half), score).decision).toBe('accepted');
-    expect(decided(scored(half), { ...score, minimumEffect: 0.49 }).decision).toBe('needs-more-trials');
+    expect(decided(scored(half), { ...score, minimumEffect: 0.49 }).decision).toBe(
+      'needs-more-trials',
+    );
     expect(decided(scored(half), { ...score, minimumEffect: 0.9 }).decision).toBe('rejected');
     // 20 samples of three problems are three units
     const samples = [0, 1, 2].flatMap((problem) =>
-      Array.from({ length: 20 }, (_, sample) => both(`problem ${problem}`, 1, 0, { sample })).flat(),
+      Array.from({ length: 20 }, (_, sample) =>
+        both(`problem ${problem}`, 1, 0, { sample }),
+      ).flat(),
     );
-    expect(decided(samples, score)).toMatchObject({ decision: 'needs-more-trials', blocks: 3, pairs: 60 });
+    expect(decided(samples, score)).toMatchObject({
+      decision: 'needs-more-trials',
+      blocks: 3,
+      pairs: 60,
+    });
     expect(decided(samples, ONCE).decision).toBe('invalid');
     expect(decided(scored([0.5]), ONCE).decision).toBe('invalid');
   });
@@ -103,8 +131,14 @@ describe('the default policy', () => {
   test('on verdicts both measures agree, up to 255 problems that tell', () => {
     const random = new Random(8n);
     for (let trial = 0; trial < 30; trial++) {
-      const trials = verdicts(random.nextInteger(0, 40), random.nextInteger(0, 30), random.nextInteger(0, 10));
-      const [one, other] = (['verdict', 'score'] as const).map((measure) => decided(trials, { kind: 'e-process', measure }));
+      const trials = verdicts(
+        random.nextInteger(0, 40),
+        random.nextInteger(0, 30),
+        random.nextInteger(0, 10),
+      );
+      const [one, other] = (['verdict', 'score'] as const).map((measure) =>
+        decided(trials, { kind: 'e-process', measure }),
+      );
       expect([other!.decision, other!.blocks]).toEqual([one!.decision, one!.blocks]);
       const logs = [one!, other!].map(({ statistic }) => (statistic as { logE: number }).logE);
       expect(logs[1]).toBeCloseTo(logs[0]!, 9);
@@ -114,11 +148,19 @@ describe('the default policy', () => {
   test('100,000 pairs give finite numbers that JSON keeps', () => {
     const many = verdicts(52_000, 48_000);
     for (const measure of ['verdict', 'score'] as const) {
-      const result = decided(many, { kind: 'e-process', measure, most: 100_000 }, { attempt: 1_000 });
+      const result = decided(
+        many,
+        { kind: 'e-process', measure, most: 100_000 },
+        { attempt: 1_000 },
+      );
       expect(result).toMatchObject({ decision: 'accepted', pairs: 100_000 });
       expect(JSON.parse(JSON.stringify(result))).toEqual(result);
     }
-    const all = decided(scored(new Array<number>(2_000).fill(-1)), { kind: 'e-process', measure: 'score', fraction: 1 });
+    const all = decided(scored(new Array<number>(2_000).fill(-1)), {
+      kind: 'e-process',
+      measure: 'score',
+      fraction: 1,
+    });
     expect(all).toMatchObject({ decision: 'rejected', statistic: { logE: null } });
     expect(JSON.parse(JSON.stringify(all))).toEqual(all);
   });
@@ -128,7 +170,8 @@ describe('A9: the paired t', () => {
   const family = 2 * normalTail(1.96);
 
   test('intervals of four effects at one look and at nine, and of twelve', () => {
-    const interval = (effects: readonly number[], looks: number): number[] => Object.values(pairedTInterval(effects, family, looks)!);
+    const interval = (effects: readonly number[], looks: number): number[] =>
+      Object.values(pairedTInterval(effects, family, looks)!);
     const close = (actual: readonly number[], expected: readonly number[]): void =>
       actual.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 6));
     close(interval([0.02, 0.03, 0.05, 0.04], 1), [0.0144567, 0.0555433]);
@@ -150,18 +193,28 @@ describe('A9: the paired t', () => {
   });
 
   test('screen, confirmation, held-out: each step of the way', () => {
-    const lanes = (screen: readonly number[], confirmation: readonly number[], heldOut: readonly number[]): TrialInput[] => [
+    const lanes = (
+      screen: readonly number[],
+      confirmation: readonly number[],
+      heldOut: readonly number[],
+    ): TrialInput[] => [
       ...scored(screen, { lane: 'screen' }, 'screen'),
       ...scored(confirmation, {}, 'confirm'),
       ...scored(heldOut, { lane: 'held-out' }, 'held'),
     ];
-    const ask = (...of: Parameters<typeof lanes>): string => decided(lanes(...of), { kind: 'paired-t' }).decision;
+    const ask = (...of: Parameters<typeof lanes>): string =>
+      decided(lanes(...of), { kind: 'paired-t' }).decision;
     const held = [0.05, 0.04, 0.06, 0.05];
-    const why = (...of: Parameters<typeof lanes>): string => decided(lanes(...of), { kind: 'paired-t' }).reasons.join();
+    const why = (...of: Parameters<typeof lanes>): string =>
+      decided(lanes(...of), { kind: 'paired-t' }).reasons.join();
     expect(why([0.05], [], [])).toContain('1 of 2 problems in the lane screen');
-    expect(why([0.05, 0.04], [0.05, 0.06], [])).toContain('2 of 4 problems in the lane confirmation');
+    expect(why([0.05, 0.04], [0.05, 0.06], [])).toContain(
+      '2 of 4 problems in the lane confirmation',
+    );
     expect(why([0.05, 0.04], TWELVE, [0.05])).toContain('1 of 4 problems in the lane held-out');
-    expect(why([0.05, 0.04, 0.05], TWELVE, held)).toContain('3 problems in the lane screen, where the policy has 2');
+    expect(why([0.05, 0.04, 0.05], TWELVE, held)).toContain(
+      '3 problems in the lane screen, where the policy has 2',
+    );
     expect(ask([0.05], [], [])).toBe('needs-more-trials');
     expect(ask([-0.2, -0.2], [], [])).toBe('rejected');
     expect(ask([0.05, 0.04], [0.05, 0.06], [])).toBe('needs-more-trials');
@@ -172,7 +225,9 @@ describe('A9: the paired t', () => {
     expect(ask([0.05, 0.04], [...TWELVE.slice(0, 11), -0.5], held)).toBe('inconclusive');
     expect(ask([0.05, 0.04], [...TWELVE, 0.05], held)).toBe('invalid'); // evidence after the fact
     expect(ask([0.05, 0.04, 0.05], TWELVE, held)).toBe('invalid');
-    expect(decided(lanes([0.05, 0.04], TWELVE, held), { kind: 'paired-t' }, { attempt: 5_000 }).decision).toBe('inconclusive');
+    expect(
+      decided(lanes([0.05, 0.04], TWELVE, held), { kind: 'paired-t' }, { attempt: 5_000 }).decision,
+    ).toBe('inconclusive');
   });
 });
 
@@ -191,7 +246,10 @@ describe('A9: the sign e-process', () => {
       alpha: 0.005,
       statistic: { logE: 8 * Math.LN2, wins: 8, blocks: 8 },
     });
-    expect(decided(scored(won.with(3, 0.0999)), sign)).toMatchObject({ decision: 'inconclusive', statistic: { logE: null, wins: 7 } });
+    expect(decided(scored(won.with(3, 0.0999)), sign)).toMatchObject({
+      decision: 'inconclusive',
+      statistic: { logE: null, wins: 7 },
+    });
     expect(decided(scored(won.slice(1)), sign).decision).toBe('needs-more-trials');
     expect(decided(scored([...won, 0.2]), sign).decision).toBe('invalid');
     expect(decided(scored(won), sign, { attempt: 10 }).decision).toBe('accepted');
@@ -199,12 +257,15 @@ describe('A9: the sign e-process', () => {
     const most = { ...sign, blocks: 1074 };
     expect(decided(scored(new Array<number>(1074).fill(1)), most).decision).toBe('accepted');
     expect(codeOf(() => decided([], { ...sign, blocks: 1075 }))).toBe('GATE_POLICY_INVALID');
-    expect(codeOf(() => decided([], { ...sign, blocks: 7 }))).toBe('GATE_POLICY_INVALID'); // 2^-7 > .05 / 10
-    expect(codeOf(() => decided([], { ...sign, margin: 0 }))).toBe('GATE_POLICY_INVALID'); // ties would win
+    // 2^-7 > .05 / 10
+    expect(codeOf(() => decided([], { ...sign, blocks: 7 }))).toBe('GATE_POLICY_INVALID');
+    // ties would win
+    expect(codeOf(() => decided([], { ...sign, margin: 0 }))).toBe('GATE_POLICY_INVALID');
   });
 
   test('a tie at the boundary wins, compared as decimals and not as doubles', () => {
-    const block = (challenger: number[], incumbent: number[]) => ({ lane: 'confirmation', challenger, incumbent }) as const;
+    const block = (challenger: number[], incumbent: number[]) =>
+      ({ lane: 'confirmation', challenger, incumbent }) as const;
     expect(0.1 + 0.2 <= 0.3).toBe(false);
     expect(wins(block([0.3], [0.2]), 0.1)).toBe(true);
     expect(wins(block([0.3], [0.1]), 0.2)).toBe(true);
@@ -222,7 +283,10 @@ describe('guards', () => {
   const forgetting = { kind: 'non-inferiority', name: 'other task', margin: 0.1 } as const;
   const guarded = (
     guards: GateEvidence['guards'],
-    given: readonly (typeof safety | { kind: 'non-inferiority'; name: string; margin: number; ceiling?: number })[],
+    given: readonly (
+      | typeof safety
+      | { kind: 'non-inferiority'; name: string; margin: number; ceiling?: number }
+    )[],
   ) => decided(better, { ...ONCE, guards: [...given] }, guards === undefined ? {} : { guards });
 
   test('safety: nothing may come out worse, and nothing seen is not enough', () => {
@@ -230,26 +294,44 @@ describe('guards', () => {
     expect(guarded({ refusals: same }, [safety])).toMatchObject({
       decision: 'accepted',
       guards: [
-        { name: 'refusals', state: 'shown', statistic: { kind: 'safety', blocks: 20, regressed: 0, rateBelow: 1 - 0.05 ** (1 / 20) } },
+        {
+          name: 'refusals',
+          state: 'shown',
+          statistic: { kind: 'safety', blocks: 20, regressed: 0, rateBelow: 1 - 0.05 ** (1 / 20) },
+        },
       ],
     });
     expect(guarded({ refusals: same.slice(2) }, [safety]).decision).toBe('needs-more-trials');
     expect(guarded(undefined, [safety]).decision).toBe('needs-more-trials');
     // one that is worse is not outweighed by many that are better
-    expect(guarded({ refusals: scored([...new Array<number>(50).fill(1), -0.01]) }, [safety]).decision).toBe('rejected');
+    expect(
+      guarded({ refusals: scored([...new Array<number>(50).fill(1), -0.01]) }, [safety]).decision,
+    ).toBe('rejected');
   });
 
   test('non-inferiority: the margin has to be refuted, and is explicit', () => {
-    const drift = (difference: number, count: number): TrialInput[] => scored(new Array<number>(count).fill(difference));
-    expect(guarded({ 'other task': drift(0, 20) }, [forgetting]).decision).toBe('needs-more-trials');
+    const drift = (difference: number, count: number): TrialInput[] =>
+      scored(new Array<number>(count).fill(difference));
+    expect(guarded({ 'other task': drift(0, 20) }, [forgetting]).decision).toBe(
+      'needs-more-trials',
+    );
     expect(guarded({ 'other task': drift(0, 60) }, [forgetting]).decision).toBe('accepted');
     expect(guarded({ 'other task': drift(-0.05, 150) }, [forgetting]).decision).toBe('accepted');
-    expect(guarded({ 'other task': drift(-0.1, 900) }, [forgetting]).decision).toBe('needs-more-trials');
-    expect(guarded({ 'other task': drift(-0.1, 1_000) }, [forgetting]).decision).toBe('inconclusive');
+    expect(guarded({ 'other task': drift(-0.1, 900) }, [forgetting]).decision).toBe(
+      'needs-more-trials',
+    );
+    expect(guarded({ 'other task': drift(-0.1, 1_000) }, [forgetting]).decision).toBe(
+      'inconclusive',
+    );
     expect(guarded({ 'other task': drift(-0.4, 60) }, [forgetting]).decision).toBe('rejected');
     expect(
       codeOf(() =>
-        decide(NEW, OLD, { attempt: 1, trials: [] }, { kind: 'e-process', guards: [{ kind: 'non-inferiority', name: 'x' } as never] }),
+        decide(
+          NEW,
+          OLD,
+          { attempt: 1, trials: [] },
+          { kind: 'e-process', guards: [{ kind: 'non-inferiority', name: 'x' } as never] },
+        ),
       ),
     ).toBe('GATE_POLICY_INVALID');
   });
@@ -264,7 +346,9 @@ describe('guards', () => {
     (value, margin) => {
       // one bet of every part of the wealth, evenly: half of what it is on
       const bet = (won: number): unknown => expect.closeTo(Math.log1p(won / 2), 12);
-      const [found] = guarded({ 'other task': scored([value]) }, [{ ...forgetting, margin }]).guards;
+      const [found] = guarded({ 'other task': scored([value]) }, [
+        { ...forgetting, margin },
+      ]).guards;
       expect(found!.statistic).toMatchObject({ logE: bet((value + margin) / (1 + margin)) });
       const above = decided(scored([value]), { ...ONCE, measure: 'score', minimumEffect: margin });
       expect(above.statistic).toMatchObject({ logE: bet((value - margin) / (1 + margin)) });
@@ -277,18 +361,24 @@ describe('guards', () => {
       Array.from({ length: count }, (_, i) => both(`problem ${i}`, challenger, incumbent)).flat();
     expect(guarded({ latency: seconds(1, 1) }, [latency]).decision).toBe('accepted');
     expect(guarded({ latency: seconds(1.9, 0.5) }, [latency]).decision).toBe('rejected');
-    expect(guarded({ latency: seconds(900, 30) }, [latency]).decision).toBe('accepted'); // both beyond the ceiling
+    // both beyond the ceiling
+    expect(guarded({ latency: seconds(900, 30) }, [latency]).decision).toBe('accepted');
     expect(guarded({ latency: seconds(-1, 1) }, [latency]).decision).toBe('invalid');
     expect(guarded({ latency: seconds(Infinity, 1) }, [latency]).decision).toBe('invalid');
   });
 
   test('one that is refuted rejects, whatever the target shows; one without a policy is invalid', () => {
     const worse = scored([-1]);
-    expect(guarded({ refusals: worse, 'other task': scored(new Array<number>(60).fill(0)) }, [safety, forgetting]).decision).toBe(
-      'rejected',
-    );
+    expect(
+      guarded({ refusals: worse, 'other task': scored(new Array<number>(60).fill(0)) }, [
+        safety,
+        forgetting,
+      ]).decision,
+    ).toBe('rejected');
     expect(guarded({ unknown: worse }, [safety]).decision).toBe('invalid');
-    expect(guarded(JSON.parse('{"__proto__": []}') as Record<string, TrialInput[]>, [safety]).decision).toBe('invalid');
+    expect(
+      guarded(JSON.parse('{"__proto__": []}') as Record<string, TrialInput[]>, [safety]).decision,
+    ).toBe('invalid');
     expect(guarded({ refusals: [...worse, ...worse] }, [safety]).decision).toBe('invalid');
   });
 });
@@ -301,7 +391,10 @@ describe('evidence', () => {
     ['a trial twice', [...good, first]],
     ['a trial twice with another score', [...good, { ...first, score: 0 }]],
     ['a trial again in another lane', [...good, { ...first, lane: 'screen' }]],
-    ['a problem in two lanes', [...good, ...both(first.problem, 1, 0, { sample: 1, lane: 'held-out' })]],
+    [
+      'a problem in two lanes',
+      [...good, ...both(first.problem, 1, 0, { sample: 1, lane: 'held-out' })],
+    ],
     ['half a pair', rest],
     ['another evaluator epoch', [...good, ...both('more', 1, 0, { epoch: 'epoch 2' })]],
     ['another epoch in one arm', [{ ...first, epoch: 'epoch 2' }, ...rest]],
@@ -335,11 +428,16 @@ describe('evidence', () => {
       expect(result.alpha).toBeCloseTo((0.05 * 6) / (9 * Math.PI ** 2), 15);
       expect(result.reasons.join()).toContain('the verifier timed out');
     }
-    expect(decided([failed(first), ...rest.slice(1)], ONCE).decision).toBe('invalid'); // and half a pair beside
+    // and half a pair beside
+    expect(decided([failed(first), ...rest.slice(1)], ONCE).decision).toBe('invalid');
     const inGuard = { kind: 'safety', name: 'refusals' } as const;
-    expect(decided(good, { ...ONCE, guards: [inGuard] }, { guards: { refusals: [failed(first), rest[0]!] } }).decision).toBe(
-      'infrastructure-error',
-    );
+    expect(
+      decided(
+        good,
+        { ...ONCE, guards: [inGuard] },
+        { guards: { refusals: [failed(first), rest[0]!] } },
+      ).decision,
+    ).toBe('infrastructure-error');
   });
 
   test('two tasks may have a verifier each', () => {
@@ -348,7 +446,13 @@ describe('evidence', () => {
   });
 
   test('thousands of faults are named by a few', () => {
-    const { reasons } = decided(Array.from({ length: 5_000 }, (_, i) => ({ ...first, version: 'x'.repeat(400), problem: `p${i}` })));
+    const { reasons } = decided(
+      Array.from({ length: 5_000 }, (_, i) => ({
+        ...first,
+        version: 'x'.repeat(400),
+        problem: `p${i}`,
+      })),
+    );
     expect(reasons).toHaveLength(6);
     expect(reasons.join().length).toBeLessThan(2_000);
   });
@@ -381,15 +485,25 @@ describe('evidence', () => {
     ['an unknown member', { kind: 'e-process', force: true }],
     ['an effect on verdicts', { kind: 'e-process', minimumEffect: 0.1 }],
     ['least above most', { kind: 'paired-t', least: 9, most: 8 }],
-    ['two guards of a name', { kind: 'e-process', guards: [1, 2].map(() => ({ kind: 'safety', name: 'a' })) }],
-    ['a margin of everything', { kind: 'e-process', guards: [{ kind: 'non-inferiority', name: 'a', margin: 1 }] }],
+    [
+      'two guards of a name',
+      { kind: 'e-process', guards: [1, 2].map(() => ({ kind: 'safety', name: 'a' })) },
+    ],
+    [
+      'a margin of everything',
+      { kind: 'e-process', guards: [{ kind: 'non-inferiority', name: 'a', margin: 1 }] },
+    ],
   ])('the policy %s is refused with GATE_POLICY_INVALID', (_, policy) => {
-    expect(codeOf(() => decide(NEW, OLD, { attempt: 1, trials: [] }, policy as GatePolicyInput))).toBe('GATE_POLICY_INVALID');
+    expect(
+      codeOf(() => decide(NEW, OLD, { attempt: 1, trials: [] }, policy as GatePolicyInput)),
+    ).toBe('GATE_POLICY_INVALID');
   });
 
   test('versions without an id are refused', () => {
     for (const id of [undefined, '', 7])
-      expect(codeOf(() => decide({ id } as never, OLD, { attempt: 1, trials: [] }))).toBe('GATE_EVIDENCE_INVALID');
+      expect(codeOf(() => decide({ id } as never, OLD, { attempt: 1, trials: [] }))).toBe(
+        'GATE_EVIDENCE_INVALID',
+      );
   });
 });
 
@@ -407,7 +521,8 @@ describe('any evidence', () => {
     const trials = Array.from({ length: random.nextInteger(0, 25) }, (_, i) =>
       both(`problem ${i}`, score(), score(), { lane: lanes[random.nextInteger(0, 2)]! }),
     ).flat();
-    if (trials.length > 0 && random.nextInteger(0, 3) === 0) trials.splice(random.nextInteger(0, trials.length - 1), 1);
+    if (trials.length > 0 && random.nextInteger(0, 3) === 0)
+      trials.splice(random.nextInteger(0, trials.length - 1), 1);
     return trials;
   }
 
@@ -423,7 +538,11 @@ describe('any evidence', () => {
       expect(JSON.stringify([trials, policy])).toBe(before);
       expect(decided(trials, policy)).toEqual(result);
       const shuffled = decided(random.shuffle(trials), policy);
-      expect([shuffled.decision, shuffled.blocks, shuffled.pairs]).toEqual([result.decision, result.blocks, result.pairs]);
+      expect([shuffled.decision, shuffled.blocks, shuffled.pairs]).toEqual([
+        result.decision,
+        result.blocks,
+        result.pairs,
+      ]);
       expect(result.reasons.length).toBeGreaterThan(0);
     }
     expect([...seen].sort()).toEqual(['inconclusive', 'invalid', 'needs-more-trials', 'rejected']);
@@ -433,12 +552,17 @@ describe('any evidence', () => {
     const random = new Random(10n);
     let accepted = 0;
     for (let round = 0; round < 60; round++) {
-      const differences = Array.from({ length: 40 }, () => Math.max(-1, Math.min(1, random.nextInteger(-5, 9) / 10)));
+      const differences = Array.from({ length: 40 }, () =>
+        Math.max(-1, Math.min(1, random.nextInteger(-5, 9) / 10)),
+      );
       const policy = { ...ONCE, measure: 'score' } as const;
       const was = decided(scored(differences), policy).decision === 'accepted';
       if (was) accepted++;
       const i = random.nextInteger(0, 39);
-      const moved = differences.with(i, was ? Math.min(1, differences[i]! + 0.3) : Math.max(-1, differences[i]! - 0.3));
+      const moved = differences.with(
+        i,
+        was ? Math.min(1, differences[i]! + 0.3) : Math.max(-1, differences[i]! - 0.3),
+      );
       expect(decided(scored(moved), policy).decision === 'accepted').toBe(was);
     }
     expect(accepted).toBeGreaterThan(5);

@@ -1,12 +1,26 @@
-/** The e-processes against exact fractions, against every sequence there is, and against Ville's inequality. */
+/**
+ * The e-processes against exact fractions, against every sequence there is, and against Ville's
+ * inequality.
+ */
 import { describe, expect, test } from '@jest/globals';
-import { BettingProcess, fixedBet, logDiscordant, RestartingProcess, UNIFORM_BETS } from '../../src/gate/e-process.js';
+import {
+  BettingProcess,
+  fixedBet,
+  logDiscordant,
+  RestartingProcess,
+  UNIFORM_BETS,
+} from '../../src/gate/e-process.js';
 import { Random } from '../../src/random.js';
 import { discordant, toNumber, uniformMixture } from '../models/fractions.js';
 
 const near = (actual: number, expected: number, relative: number): void =>
-  expect(Math.abs(actual - expected)).toBeLessThanOrEqual(relative * Math.max(1, Math.abs(expected)));
-const logOf = (differences: readonly number[], process: BettingProcess | RestartingProcess = new BettingProcess()): number => {
+  expect(Math.abs(actual - expected)).toBeLessThanOrEqual(
+    relative * Math.max(1, Math.abs(expected)),
+  );
+const logOf = (
+  differences: readonly number[],
+  process: BettingProcess | RestartingProcess = new BettingProcess(),
+): number => {
   for (const difference of differences) process.add(difference);
   return process.logE();
 };
@@ -25,20 +39,23 @@ describe('the mixture on discordant pairs', () => {
 
   test('is the integral, as exact fractions have it, for all numbers up to 30', () => {
     for (let wins = 0; wins <= 30; wins++)
-      for (let losses = 0; losses <= 30; losses++) near(Math.exp(logDiscordant(wins, losses)), toNumber(discordant(wins, losses)), 1e-13);
+      for (let losses = 0; losses <= 30; losses++)
+        near(Math.exp(logDiscordant(wins, losses)), toNumber(discordant(wins, losses)), 1e-13);
   });
 
   test('grows with every win and falls with every loss', () => {
     for (let wins = 0; wins <= 60; wins++)
       for (let losses = 0; losses <= 60; losses++) {
         const log = logDiscordant(wins, losses);
-        if (logDiscordant(wins + 1, losses) > log && logDiscordant(wins, losses + 1) < log) continue;
+        if (logDiscordant(wins + 1, losses) > log && logDiscordant(wins, losses + 1) < log)
+          continue;
         throw new Error(`${wins}-${losses} is out of order`);
       }
   });
 
   test('100,000 pairs neither overflow nor lose digits', () => {
-    // without a loss (2^(b+1) - 1) / (b+1); without a win 1 / (c+1); and in the middle Simpson's rule around the peak
+    // without a loss (2^(b+1) - 1) / (b+1); without a win 1 / (c+1); and in the middle Simpson's
+    // rule around the peak
     near(logDiscordant(100_000, 0), 100_001 * Math.LN2 - Math.log(100_001), 1e-14);
     near(logDiscordant(0, 100_000), -Math.log(100_001), 1e-14);
     for (const [wins, losses] of [
@@ -53,8 +70,14 @@ describe('the mixture on discordant pairs', () => {
       const steps = 4_000;
       let sum = 0;
       for (let i = 0; i <= steps; i++)
-        sum += (i === 0 || i === steps ? 1 : i % 2 === 1 ? 4 : 2) * Math.exp(log(from + ((to - from) * i) / steps) - log(peak));
-      near(logDiscordant(wins, losses), (wins + losses + 1) * Math.LN2 + log(peak) + Math.log((sum * (to - from)) / steps / 3), 1e-10);
+        sum +=
+          (i === 0 || i === steps ? 1 : i % 2 === 1 ? 4 : 2) *
+          Math.exp(log(from + ((to - from) * i) / steps) - log(peak));
+      near(
+        logDiscordant(wins, losses),
+        (wins + losses + 1) * Math.LN2 + log(peak) + Math.log((sum * (to - from)) / steps / 3),
+        1e-10,
+      );
     }
   });
 
@@ -115,8 +138,11 @@ describe('the bounded betting process', () => {
   test('on -1, 0 and 1 it is the mixture on discordant pairs, up to 255 of them', () => {
     const random = new Random(3n);
     for (let trial = 0; trial < 40; trial++) {
-      const differences = Array.from({ length: random.nextInteger(0, 400) }, () => random.nextInteger(-1, 1));
-      const count = (value: number): number => differences.filter((difference) => difference === value).length;
+      const differences = Array.from({ length: random.nextInteger(0, 400) }, () =>
+        random.nextInteger(-1, 1),
+      );
+      const count = (value: number): number =>
+        differences.filter((difference) => difference === value).length;
       if (count(1) + count(-1) > 255) continue;
       near(logOf(differences), logDiscordant(count(1), count(-1)), 1e-11);
     }
@@ -125,7 +151,9 @@ describe('the bounded betting process', () => {
   test('on tenths it is the integral, as exact fractions have it, in any order', () => {
     const random = new Random(4n);
     for (let trial = 0; trial < 20; trial++) {
-      const tenths = Array.from({ length: random.nextInteger(1, 60) }, () => random.nextInteger(-10, 10));
+      const tenths = Array.from({ length: random.nextInteger(1, 60) }, () =>
+        random.nextInteger(-10, 10),
+      );
       const log = logOf(tenths.map((each) => each / 10));
       near(log, Math.log(toNumber(uniformMixture(tenths))), 1e-11);
       near(logOf(random.shuffle(tenths).map((each) => each / 10)), log, 1e-11);
@@ -133,7 +161,10 @@ describe('the bounded betting process', () => {
   });
 
   test('one fraction of the wealth: 1.6^14 × 0.4^2, 1.5^12 × 0.5, and all in loses all', () => {
-    const won = (wins: number, losses: number): number[] => [...new Array<number>(wins).fill(1), ...new Array<number>(losses).fill(-1)];
+    const won = (wins: number, losses: number): number[] => [
+      ...new Array<number>(wins).fill(1),
+      ...new Array<number>(losses).fill(-1),
+    ];
     expect(Math.exp(logOf(won(14, 2), new BettingProcess(fixedBet(0.6))))).toBeCloseTo(115.292, 3);
     expect(Math.exp(logOf(won(12, 1), new BettingProcess(fixedBet(0.5))))).toBeCloseTo(64.873, 3);
     expect(logOf(won(14, 1), new BettingProcess(fixedBet(1)))).toBe(-Infinity);
@@ -145,7 +176,9 @@ describe('the bounded betting process', () => {
     const differences = Array.from({ length: 50 }, () => 2 * random.nextDouble() - 1);
     const log = logOf(differences);
     for (let i = 0; i < differences.length; i++)
-      expect(logOf(differences.with(i, Math.min(1, differences[i]! + 0.1)))).toBeGreaterThanOrEqual(log);
+      expect(logOf(differences.with(i, Math.min(1, differences[i]! + 0.1)))).toBeGreaterThanOrEqual(
+        log,
+      );
     const many = new Array<number>(100_000).fill(1);
     // all wealth stays with the largest fraction of the 128, a little below 1
     const rate = logOf(many) / 100_000;
@@ -179,7 +212,8 @@ describe('the bounded betting process', () => {
 });
 
 describe('the process that waits for a change', () => {
-  const E = (differences: readonly number[]): number => Math.exp(logOf(differences, new RestartingProcess()));
+  const E = (differences: readonly number[]): number =>
+    Math.exp(logOf(differences, new RestartingProcess()));
 
   test('is what waits, and a mixture begun at every difference', () => {
     const random = new Random(6n);

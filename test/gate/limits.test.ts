@@ -1,4 +1,7 @@
-/** What policies and evidence may be: their defaults, each limit from both sides, and which member a refusal names. */
+/**
+ * What policies and evidence may be: their defaults, each limit from both sides, and which member a
+ * refusal names.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { IsoproError } from '../../src/errors.js';
@@ -118,7 +121,11 @@ describe('policies', () => {
         [7, 8.5, 1075],
       ],
     ],
-    ['blocks of a level of a quarter', (blocks) => ({ ...sign, alpha: 0.5, proposals: 2, blocks }), [[2], [1, 0]]],
+    [
+      'blocks of a level of a quarter',
+      (blocks) => ({ ...sign, alpha: 0.5, proposals: 2, blocks }),
+      [[2], [1, 0]],
+    ],
     [
       'margin of the sign',
       (margin) => ({ ...sign, margin }),
@@ -177,7 +184,11 @@ describe('policies', () => {
         [0, -1],
       ],
     ],
-    ['its margin beside a ceiling of 2', (margin) => guarded({ kind: 'safety', name: 'a', margin, ceiling: 2 }), [[1.9999], [2]]],
+    [
+      'its margin beside a ceiling of 2',
+      (margin) => guarded({ kind: 'safety', name: 'a', margin, ceiling: 2 }),
+      [[1.9999], [2]],
+    ],
     ['the least of safety', (least) => guarded({ kind: 'safety', name: 'a', least }), COUNT],
     ['a margin', (margin) => guarded({ kind: 'non-inferiority', name: 'a', margin }), FROM_0],
     [
@@ -188,8 +199,16 @@ describe('policies', () => {
         [0, 0.5],
       ],
     ],
-    ['the ceiling of no margin', (ceiling) => guarded({ kind: 'non-inferiority', name: 'a', margin: 0, ceiling }), [[1e-9], [0]]],
-    ['the most of a guard', (most) => guarded({ kind: 'non-inferiority', name: 'a', margin: 0, most }), COUNT],
+    [
+      'the ceiling of no margin',
+      (ceiling) => guarded({ kind: 'non-inferiority', name: 'a', margin: 0, ceiling }),
+      [[1e-9], [0]],
+    ],
+    [
+      'the most of a guard',
+      (most) => guarded({ kind: 'non-inferiority', name: 'a', margin: 0, most }),
+      COUNT,
+    ],
     [
       'the name of a guard',
       (name) => guarded({ kind: 'safety', name }),
@@ -199,24 +218,36 @@ describe('policies', () => {
       ],
     ],
   ])('%s', (_, policy, [good, bad]) => {
-    for (const value of good!) expect([value, accepts(gatePolicy, policy(value))]).toEqual([value, true]);
-    for (const value of bad!) expect([value, accepts(gatePolicy, policy(value))]).toEqual([value, false]);
+    for (const value of good!)
+      expect([value, accepts(gatePolicy, policy(value))]).toEqual([value, true]);
+    for (const value of bad!)
+      expect([value, accepts(gatePolicy, policy(value))]).toEqual([value, false]);
   });
 
   test('a hundred guards, each with a name of its own', () => {
-    const guards = (count: number): object[] => Array.from({ length: count }, (_, i) => ({ kind: 'safety', name: `g${i}` }));
-    const [most, more] = [100, 101].map((count) => accepts(gatePolicy, { kind: 'e-process', guards: guards(count) }));
+    const guards = (count: number): object[] =>
+      Array.from({ length: count }, (_, i) => ({ kind: 'safety', name: `g${i}` }));
+    const [most, more] = [100, 101].map((count) =>
+      accepts(gatePolicy, { kind: 'e-process', guards: guards(count) }),
+    );
     expect([most, more]).toEqual([true, false]);
   });
 
   test('of the watch', () => {
     for (const policy of [{ alpha: 0.5 }, { alpha: 1e-9 }, { margin: 0 }, { margin: 0.9999 }])
       expect(accepts(rollbackPolicy, policy)).toBe(true);
-    for (const policy of [{ alpha: 0 }, { alpha: 0.5001 }, { margin: -1e-9 }, { margin: 1 }, { most: 3 }])
+    for (const policy of [
+      { alpha: 0 },
+      { alpha: 0.5001 },
+      { margin: -1e-9 },
+      { margin: 1 },
+      { most: 3 },
+    ])
       expect(accepts(rollbackPolicy, policy)).toBe(false);
   });
 
-  const ask = (policy: unknown) => refusal(() => decide(NEW, OLD, { attempt: 1, trials: [] }, policy as GatePolicyInput));
+  const ask = (policy: unknown) =>
+    refusal(() => decide(NEW, OLD, { attempt: 1, trials: [] }, policy as GatePolicyInput));
   test('a refusal names the member, and says what only the whole shows', () => {
     const guard = (more: object) => ({
       kind: 'e-process',
@@ -226,21 +257,54 @@ describe('policies', () => {
       ],
     });
     expect(ask(guard({ least: 0 }))).toMatch(/^GATE_POLICY_INVALID policy\.guards\.1\.least: /);
-    expect(ask(guard({ name: 'a' }))).toBe('GATE_POLICY_INVALID policy.guards: two guards have the same name');
-    expect(ask(guard({ margin: 1 }))).toBe('GATE_POLICY_INVALID policy.guards: a margin reaches to the end of the scale');
-    expect(ask({ kind: 'e-process', minimumEffect: 0.1 })).toBe('GATE_POLICY_INVALID policy: minimumEffect needs the measure score');
-    expect(ask({ ...sign, blocks: 7 })).toBe('GATE_POLICY_INVALID policy: too few blocks for alpha / proposals');
-    expect(ask({ ...sign, blocks: 1075 })).toBe('GATE_POLICY_INVALID policy.blocks: beyond 1074 blocks the e-value is no double');
-    expect(ask({ ...t, least: 9, most: 8 })).toBe('GATE_POLICY_INVALID policy: least is above most');
-    expect(refusal(() => decideRollback(NEW, OLD, [], { margin: 1 }))).toMatch(/^GATE_POLICY_INVALID policy\.margin: /);
-    expect(refusal(() => decideRollback(NEW, OLD, [{}] as never))).toMatch(/^GATE_EVIDENCE_INVALID evidence\.0\.version: /);
+    expect(ask(guard({ name: 'a' }))).toBe(
+      'GATE_POLICY_INVALID policy.guards: two guards have the same name',
+    );
+    expect(ask(guard({ margin: 1 }))).toBe(
+      'GATE_POLICY_INVALID policy.guards: a margin reaches to the end of the scale',
+    );
+    expect(ask({ kind: 'e-process', minimumEffect: 0.1 })).toBe(
+      'GATE_POLICY_INVALID policy: minimumEffect needs the measure score',
+    );
+    expect(ask({ ...sign, blocks: 7 })).toBe(
+      'GATE_POLICY_INVALID policy: too few blocks for alpha / proposals',
+    );
+    expect(ask({ ...sign, blocks: 1075 })).toBe(
+      'GATE_POLICY_INVALID policy.blocks: beyond 1074 blocks the e-value is no double',
+    );
+    expect(ask({ ...t, least: 9, most: 8 })).toBe(
+      'GATE_POLICY_INVALID policy: least is above most',
+    );
+    expect(refusal(() => decideRollback(NEW, OLD, [], { margin: 1 }))).toMatch(
+      /^GATE_POLICY_INVALID policy\.margin: /,
+    );
+    expect(refusal(() => decideRollback(NEW, OLD, [{}] as never))).toMatch(
+      /^GATE_EVIDENCE_INVALID evidence\.0\.version: /,
+    );
   });
 
   test('of many mistakes five are named', () => {
-    const six = { kind: 'e-process', measure: 'x', alpha: 1, spending: 'x', minimumEffect: 2, fraction: 2, most: 0 };
+    const six = {
+      kind: 'e-process',
+      measure: 'x',
+      alpha: 1,
+      spending: 'x',
+      minimumEffect: 2,
+      fraction: 2,
+      most: 0,
+    };
     const words = ask(six).split('; ');
-    expect(words.map((each) => /policy\.(\w+): /.exec(each)?.[1])).toEqual(['measure', 'alpha', 'spending', 'minimumEffect', 'fraction']);
-    expect(parsed(rollbackPolicy, { alpha: 0.1 }, 'policy', 'GATE_POLICY_INVALID')).toEqual({ alpha: 0.1, margin: 0 });
+    expect(words.map((each) => /policy\.(\w+): /.exec(each)?.[1])).toEqual([
+      'measure',
+      'alpha',
+      'spending',
+      'minimumEffect',
+      'fraction',
+    ]);
+    expect(parsed(rollbackPolicy, { alpha: 0.1 }, 'policy', 'GATE_POLICY_INVALID')).toEqual({
+      alpha: 0.1,
+      margin: 0,
+    });
   });
 });
 
@@ -281,28 +345,41 @@ describe('evidence', () => {
     ['signed', [true, undefined], [false, 1]],
     ['error', ['', 'a'.repeat(2000), undefined], ['a'.repeat(2001), 7]],
   ])('the %s of a trial', (member, good, bad) => {
-    for (const value of good) expect([value, accepts(trial, { ...one, [member]: value })]).toEqual([value, true]);
-    for (const value of bad) expect([value, accepts(trial, { ...one, [member]: value })]).toEqual([value, false]);
+    for (const value of good)
+      expect([value, accepts(trial, { ...one, [member]: value })]).toEqual([value, true]);
+    for (const value of bad)
+      expect([value, accepts(trial, { ...one, [member]: value })]).toEqual([value, false]);
   });
 
   test('at most two million trials', () => {
-    expect(z.toJSONSchema(trials, { io: 'input', unrepresentable: 'any' }).maxItems).toBe(2_000_000);
+    expect(z.toJSONSchema(trials, { io: 'input', unrepresentable: 'any' }).maxItems).toBe(
+      2_000_000,
+    );
   });
 
   const ask = (evidence: unknown, versions: readonly unknown[] = [NEW, OLD]) =>
     refusal(() => decide(versions[0] as never, versions[1] as never, evidence as GateEvidence));
   test('a refusal names the member', () => {
     expect(ask({ attempt: 0, trials: [] })).toMatch(/^GATE_EVIDENCE_INVALID evidence\.attempt: /);
-    expect(ask({ attempt: 1, trials: [{ ...one, score: '1' }] })).toBe('GATE_EVIDENCE_INVALID evidence.trials.0.score: expected a number');
-    expect(ask({ attempt: 1, trials: [], guards: { a: [7] } })).toMatch(/^GATE_EVIDENCE_INVALID evidence\.guards\.a\.0: /);
-    expect(ask({ attempt: 1, trials: [], guards: null })).toMatch(/^GATE_EVIDENCE_INVALID evidence\.guards: /);
+    expect(ask({ attempt: 1, trials: [{ ...one, score: '1' }] })).toBe(
+      'GATE_EVIDENCE_INVALID evidence.trials.0.score: expected a number',
+    );
+    expect(ask({ attempt: 1, trials: [], guards: { a: [7] } })).toMatch(
+      /^GATE_EVIDENCE_INVALID evidence\.guards\.a\.0: /,
+    );
+    expect(ask({ attempt: 1, trials: [], guards: null })).toMatch(
+      /^GATE_EVIDENCE_INVALID evidence\.guards: /,
+    );
     expect(ask({ attempt: 1, trials: [] })).toBe('nothing thrown');
   });
 
   test('a version has an id of at most 500 characters, and a refusal says whose it is', () => {
     const [longest, longer] = [500, 501].map((length) => ({ id: 'a'.repeat(length) }));
     const evidence = { attempt: 1, trials: [] };
-    expect([ask(evidence, [longest, OLD]), ask(evidence, [NEW, longest])]).toEqual(['nothing thrown', 'nothing thrown']);
+    expect([ask(evidence, [longest, OLD]), ask(evidence, [NEW, longest])]).toEqual([
+      'nothing thrown',
+      'nothing thrown',
+    ]);
     expect(ask(evidence, [longer, OLD])).toMatch(/^GATE_EVIDENCE_INVALID challenger\.id: /);
     expect(ask(evidence, [NEW, longer])).toMatch(/^GATE_EVIDENCE_INVALID incumbent\.id: /);
   });

@@ -1,4 +1,7 @@
-/** What the gate says: at the boundary to the last bit, which state comes before which, and in which words with which numbers. */
+/**
+ * What the gate says: at the boundary to the last bit, which state comes before which, and in which
+ * words with which numbers.
+ */
 import { describe, expect, test } from '@jest/globals';
 import {
   decide,
@@ -11,7 +14,12 @@ import {
   type Statistic,
   type TrialInput,
 } from '../../src/gate/index.js';
-import { BettingProcess, fixedBet, RestartingProcess, UNIFORM_BETS } from '../../src/gate/e-process.js';
+import {
+  BettingProcess,
+  fixedBet,
+  RestartingProcess,
+  UNIFORM_BETS,
+} from '../../src/gate/e-process.js';
 import { shownE } from '../../src/gate/outcome.js';
 import { wins } from '../../src/gate/sign.js';
 import { differenceOf, pair, trial, type Trial } from '../../src/gate/trials.js';
@@ -19,7 +27,8 @@ import { twoSided } from '../../src/gate/two-sided.js';
 import { normalTail, studentQuantile } from '../../src/statistics/index.js';
 import { both, decided, NEW, OLD, scored, verdicts } from '../models/gate-trials.js';
 
-const close = (value: number, digits = 10): number => expect.closeTo(value, digits) as unknown as number;
+const close = (value: number, digits = 10): number =>
+  expect.closeTo(value, digits) as unknown as number;
 const fill = (value: number, count: number): number[] => new Array<number>(count).fill(value);
 const logEOf = (statistic: Statistic | null): number => (statistic as { logE: number }).logE;
 
@@ -47,16 +56,29 @@ test('an e-value is shown as a number of four digits up to e^100, and as a power
 
 describe('the default policy', () => {
   const once = { kind: 'e-process', spending: 'once' } as const;
-  const said = (trials: readonly TrialInput[], policy: GatePolicyInput, attempt = 1): [string, string] => {
+  const said = (
+    trials: readonly TrialInput[],
+    policy: GatePolicyInput,
+    attempt = 1,
+  ): [string, string] => {
     const { decision, reasons } = decided(trials, policy, { attempt });
     return [decision, reasons.join('; ')];
   };
 
   test('all in on five wins is 32, which is enough where 32 is asked for, and in the other direction too', () => {
     const policy = { ...once, fraction: 1, alpha: 1 / 32 };
-    expect(said(verdicts(5, 0), policy)).toEqual(['accepted', 'E is 32.00 where 32.00 is asked for']);
-    expect(said(verdicts(0, 5), policy)).toEqual(['rejected', 'against the challenger, E is 32.00 where 32.00 is asked for']);
-    expect(said(verdicts(4, 0), policy)).toEqual(['needs-more-trials', 'E is 16.00 where 32.00 is asked for']);
+    expect(said(verdicts(5, 0), policy)).toEqual([
+      'accepted',
+      'E is 32.00 where 32.00 is asked for',
+    ]);
+    expect(said(verdicts(0, 5), policy)).toEqual([
+      'rejected',
+      'against the challenger, E is 32.00 where 32.00 is asked for',
+    ]);
+    expect(said(verdicts(4, 0), policy)).toEqual([
+      'needs-more-trials',
+      'E is 16.00 where 32.00 is asked for',
+    ]);
     // the fifth, which is the last, would just do
     expect(said(verdicts(4, 0), { ...policy, most: 5 })[0]).toBe('needs-more-trials');
     expect(said(verdicts(4, 0, 1), { ...policy, most: 5 })).toEqual([
@@ -80,14 +102,18 @@ describe('the default policy', () => {
   });
 
   test('one fraction: what winning all that is left would come to, with an effect asked for and without', () => {
-    // 1.5^5 = 7.59; a win of 1 above an effect of a half is a third of the scale: (7/6)^4 = 1.85, (7/6)^5 = 2.16
+    // 1.5^5 = 7.59; a win of 1 above an effect of a half is a third of the scale: (7/6)^4 = 1.85,
+    // (7/6)^5 = 2.16
     const half = { ...once, fraction: 0.5, most: 5 };
     expect(said(verdicts(2, 0), { ...half, alpha: 1 / 7.6 })[1]).toContain('would not do');
     expect(said(verdicts(2, 0), { ...half, alpha: 1 / 7.5 })[0]).toBe('needs-more-trials');
     const effect = { ...half, measure: 'score', minimumEffect: 0.5, alpha: 0.5 } as const;
     expect(said([], effect)[0]).toBe('needs-more-trials');
     expect(said([], { ...effect, most: 4 })[1]).toContain('would not do');
-    expect(logEOf(decided(scored([1, 0.5, 0]), effect).statistic)).toBeCloseTo(Math.log((7 / 6) * 1 * (5 / 6)), 12);
+    expect(logEOf(decided(scored([1, 0.5, 0]), effect).statistic)).toBeCloseTo(
+      Math.log((7 / 6) * 1 * (5 / 6)),
+      12,
+    );
     // the mixture on scores: no more than twice the wealth a problem
     const score = { ...once, measure: 'score', most: 4 } as const;
     expect(said([], { ...score, alpha: 1 / 15.9 })[0]).toBe('needs-more-trials');
@@ -95,14 +121,21 @@ describe('the default policy', () => {
   });
 
   test('what is no verdict, and an attempt without alpha, say so', () => {
-    const several = 'several samples of a problem are one unit: the measure verdict takes one; use the measure score';
+    const several =
+      'several samples of a problem are one unit: the measure verdict takes one; use the measure score';
     const other = 'a score other than 0 and 1 is no verdict; use the measure score';
-    expect(said([...both('p', 1, 0), ...both('p', 1, 0, { sample: 1 })], once)).toEqual(['invalid', several]);
+    expect(said([...both('p', 1, 0), ...both('p', 1, 0, { sample: 1 })], once)).toEqual([
+      'invalid',
+      several,
+    ]);
     expect([said(both('p', 1, 0.5), once), said(both('p', 0.5, 1), once)]).toEqual([
       ['invalid', other],
       ['invalid', other],
     ]);
-    expect(said(verdicts(9, 0), once, 2)).toEqual(['inconclusive', 'no alpha is left for this attempt']);
+    expect(said(verdicts(9, 0), once, 2)).toEqual([
+      'inconclusive',
+      'no alpha is left for this attempt',
+    ]);
     expect(decided(verdicts(3, 1), once, { attempt: 2 }).statistic).toEqual({
       kind: 'e-process',
       logE: 0,
@@ -121,29 +154,47 @@ describe('the default policy', () => {
 describe('the sign', () => {
   const policy = { kind: 'sign', margin: 0.1 } as const;
   const of = (won: number, lost: number, more = {}, attempt = 1): [string, string] => {
-    const { decision, reasons } = decided(scored([...fill(0.2, won), ...fill(0, lost)]), { ...policy, ...more }, { attempt });
+    const { decision, reasons } = decided(
+      scored([...fill(0.2, won), ...fill(0, lost)]),
+      { ...policy, ...more },
+      { attempt },
+    );
     return [decision, reasons.join()];
   };
 
   test('says how many blocks were won', () => {
     expect(of(8, 0)).toEqual(['accepted', '8 of 8 blocks won']);
-    expect(of(7, 1)).toEqual(['inconclusive', '7 of 8 blocks won: nothing less than all is evidence']);
+    expect(of(7, 1)).toEqual([
+      'inconclusive',
+      '7 of 8 blocks won: nothing less than all is evidence',
+    ]);
     expect(of(3, 0)).toEqual(['needs-more-trials', '3 of 3 blocks won, of 8 planned']);
-    expect(of(9, 0)).toEqual(['invalid', '9 blocks, where the policy has 8: evidence after the fact']);
+    expect(of(9, 0)).toEqual([
+      'invalid',
+      '9 blocks, where the policy has 8: evidence after the fact',
+    ]);
     expect(of(8, 0, {}, 11)).toEqual(['inconclusive', 'no alpha is left for this attempt']);
     // 2^-8 is all of an eighth of a 32nd
     expect(of(8, 0, { alpha: 1 / 32, proposals: 8 })[0]).toBe('accepted');
   });
 
   test('has 2^wins where all are won, and the threshold of its part of alpha', () => {
-    const statistic = (attempt: number) => decided(scored(fill(0.2, 8)), policy, { attempt }).statistic;
-    expect(statistic(1)).toEqual({ kind: 'sign', logE: close(8 * Math.LN2), logThreshold: close(Math.log(200)), blocks: 8, wins: 8 });
+    const statistic = (attempt: number) =>
+      decided(scored(fill(0.2, 8)), policy, { attempt }).statistic;
+    expect(statistic(1)).toEqual({
+      kind: 'sign',
+      logE: close(8 * Math.LN2),
+      logThreshold: close(Math.log(200)),
+      blocks: 8,
+      wins: 8,
+    });
     expect(statistic(11)).toMatchObject({ logThreshold: Number.MAX_VALUE });
     expect(decided([], policy).statistic).toMatchObject({ logE: 0, blocks: 0, wins: 0 });
   });
 
   test('the samples of a block count by their mean, of decimals of any length', () => {
-    const block = (challenger: number[], incumbent: number[]) => ({ lane: 'confirmation', challenger, incumbent }) as const;
+    const block = (challenger: number[], incumbent: number[]) =>
+      ({ lane: 'confirmation', challenger, incumbent }) as const;
     expect(wins(block([0.3, 0.3], [0.2, 0.2]), 0.1)).toBe(true);
     expect(wins(block([0.3, 0.29], [0.2, 0.2]), 0.1)).toBe(false);
     expect(wins(block([0.25, 0.345], [0.2, 0.195]), 0.1)).toBe(true);
@@ -156,7 +207,11 @@ describe('the sign', () => {
 
 describe('the paired t', () => {
   const policy = { kind: 'paired-t', minimumEffect: 0.25 } as const;
-  const lanes = (screen: readonly number[], confirmation: readonly number[], heldOut: readonly number[]): TrialInput[] => [
+  const lanes = (
+    screen: readonly number[],
+    confirmation: readonly number[],
+    heldOut: readonly number[],
+  ): TrialInput[] => [
     ...scored(screen, { lane: 'screen' }, 'screen'),
     ...scored(confirmation, {}, 'confirm'),
     ...scored(heldOut, { lane: 'held-out' }, 'held'),
@@ -169,24 +224,60 @@ describe('the paired t', () => {
 
   test('goes its way in words, and an effect that is reached to the last bit is reached', () => {
     const words = 'evidence after the fact';
-    expect(said([fill(0.25, 3), [], []])).toEqual(['invalid', `3 problems in the lane screen, where the policy has 2: ${words}`]);
-    expect(said([two, fill(0.25, 13), []])).toEqual(['invalid', `13 problems in the lane confirmation, where the policy has 12: ${words}`]);
-    expect(said([two, four, fill(0.25, 5)])).toEqual(['invalid', `5 problems in the lane held-out, where the policy has 4: ${words}`]);
-    expect(said([[0.25], [], []])).toEqual(['needs-more-trials', '1 of 2 problems in the lane screen']);
-    expect(said([fill(0.125, 2), [], []])).toEqual(['rejected', "the screen's upper limit 0.125 is below 0.25"]);
-    expect(said([two, fill(0.25, 3), []])).toEqual(['needs-more-trials', '3 of 4 problems in the lane confirmation']);
-    expect(said([two, fill(0.125, 4), four])).toEqual(['needs-more-trials', 'the lower limit 0.125 is below 0.25']);
-    expect(said([two, fill(0.125, 12), four])).toEqual(['inconclusive', 'the lower limit 0.125 is below 0.25']);
-    expect(said([two, four, fill(0.25, 3)])).toEqual(['needs-more-trials', '3 of 4 problems in the lane held-out']);
-    expect(said([two, four, [0.25, 0.25, 0.25, 0]])).toEqual(['rejected', 'the held-out mean 0.1875 is below 0.25']);
-    expect(said([two, four, four])).toEqual(['accepted', 'the lower limit 0.25 and the held-out mean 0.25 reach 0.25']);
+    expect(said([fill(0.25, 3), [], []])).toEqual([
+      'invalid',
+      `3 problems in the lane screen, where the policy has 2: ${words}`,
+    ]);
+    expect(said([two, fill(0.25, 13), []])).toEqual([
+      'invalid',
+      `13 problems in the lane confirmation, where the policy has 12: ${words}`,
+    ]);
+    expect(said([two, four, fill(0.25, 5)])).toEqual([
+      'invalid',
+      `5 problems in the lane held-out, where the policy has 4: ${words}`,
+    ]);
+    expect(said([[0.25], [], []])).toEqual([
+      'needs-more-trials',
+      '1 of 2 problems in the lane screen',
+    ]);
+    expect(said([fill(0.125, 2), [], []])).toEqual([
+      'rejected',
+      "the screen's upper limit 0.125 is below 0.25",
+    ]);
+    expect(said([two, fill(0.25, 3), []])).toEqual([
+      'needs-more-trials',
+      '3 of 4 problems in the lane confirmation',
+    ]);
+    expect(said([two, fill(0.125, 4), four])).toEqual([
+      'needs-more-trials',
+      'the lower limit 0.125 is below 0.25',
+    ]);
+    expect(said([two, fill(0.125, 12), four])).toEqual([
+      'inconclusive',
+      'the lower limit 0.125 is below 0.25',
+    ]);
+    expect(said([two, four, fill(0.25, 3)])).toEqual([
+      'needs-more-trials',
+      '3 of 4 problems in the lane held-out',
+    ]);
+    expect(said([two, four, [0.25, 0.25, 0.25, 0]])).toEqual([
+      'rejected',
+      'the held-out mean 0.1875 is below 0.25',
+    ]);
+    expect(said([two, four, four])).toEqual([
+      'accepted',
+      'the lower limit 0.25 and the held-out mean 0.25 reach 0.25',
+    ]);
     expect(said([two, fill(0.25, 12), four])[0]).toBe('accepted');
   });
 
   test('has no alpha left below 1e-100', () => {
     // halves: 0.05 / 2^k
     expect(said([two, four, four], {}, 327)[0]).toBe('accepted');
-    expect(said([two, four, four], {}, 328)).toEqual(['inconclusive', 'no alpha is left for this attempt']);
+    expect(said([two, four, four], {}, 328)).toEqual([
+      'inconclusive',
+      'no alpha is left for this attempt',
+    ]);
   });
 
   test('its interval pays for every look that the policy allows', () => {
@@ -227,8 +318,13 @@ describe('the paired t', () => {
 });
 
 describe('guards', () => {
-  const of = (guard: GuardInput, trials: readonly TrialInput[], more: GatePolicyInput = { kind: 'e-process', spending: 'once' }) =>
-    decided(verdicts(9, 0), { ...more, guards: [guard] }, { guards: { [guard.name]: trials } }).guards[0]!;
+  const of = (
+    guard: GuardInput,
+    trials: readonly TrialInput[],
+    more: GatePolicyInput = { kind: 'e-process', spending: 'once' },
+  ) =>
+    decided(verdicts(9, 0), { ...more, guards: [guard] }, { guards: { [guard.name]: trials } })
+      .guards[0]!;
   const safety = { kind: 'safety', name: 'a', margin: 0.25, least: 3 } as const;
 
   test('safety: worse by the margin to the last bit is not worse; a rate from no regression in so many', () => {
@@ -245,7 +341,10 @@ describe('guards', () => {
       reason: '2 of 3 problems came out worse',
       statistic: { regressed: 2, rateBelow: null },
     });
-    expect(held([])).toMatchObject({ state: 'open', statistic: { blocks: 0, regressed: 0, rateBelow: null } });
+    expect(held([])).toMatchObject({
+      state: 'open',
+      statistic: { blocks: 0, regressed: 0, rateBelow: null },
+    });
     // a cost of up to 2 seconds, half a second more
     const slower = of({ ...safety, margin: 0.5, ceiling: 2, least: 1 }, both('p', 1.5, 1));
     expect(slower.state).toBe('shown');
@@ -255,19 +354,42 @@ describe('guards', () => {
   test('non-inferiority: a threshold reached to the last bit is reached, and after the planned problems it is over', () => {
     const guard = { kind: 'non-inferiority', name: 'a', margin: 0, most: 9 } as const;
     const seen = of(guard, scored(fill(1, 8)));
-    expect(seen).toMatchObject({ state: 'shown', reason: 'E is 56.78 for a mean that is worse by less than the margin' });
-    expect(seen.statistic).toEqual({ kind: 'e-process', logE: close(Math.log(511 / 9)), logThreshold: close(Math.log(20)), mean: 1 });
-    const policy = { kind: 'e-process', spending: 'once', alpha: levelOf(logEOf(seen.statistic)) } as const;
+    expect(seen).toMatchObject({
+      state: 'shown',
+      reason: 'E is 56.78 for a mean that is worse by less than the margin',
+    });
+    expect(seen.statistic).toEqual({
+      kind: 'e-process',
+      logE: close(Math.log(511 / 9)),
+      logThreshold: close(Math.log(20)),
+      mean: 1,
+    });
+    const policy = {
+      kind: 'e-process',
+      spending: 'once',
+      alpha: levelOf(logEOf(seen.statistic)),
+    } as const;
     expect(of(guard, scored(fill(1, 8)), policy).state).toBe('shown');
-    expect(of(guard, scored(fill(-1, 8)), policy)).toMatchObject({ state: 'refuted', reason: 'the mean is worse by more than the margin' });
+    expect(of(guard, scored(fill(-1, 8)), policy)).toMatchObject({
+      state: 'refuted',
+      reason: 'the mean is worse by more than the margin',
+    });
     expect(of(guard, scored(fill(0, 8))).state).toBe('open');
     expect(of(guard, scored(fill(0, 9))).state).toBe('inconclusive');
     expect(of(guard, []).statistic).toMatchObject({ logE: 0, mean: null });
     // without alpha nothing is enough
-    const second = { kind: 'e-process', spending: 'once', guards: [guard] } satisfies GatePolicyInput;
+    const second = {
+      kind: 'e-process',
+      spending: 'once',
+      guards: [guard],
+    } satisfies GatePolicyInput;
     const spent = decided([], second, { attempt: 2, guards: { a: scored(fill(1, 8)) } });
-    expect(spent.guards[0]).toMatchObject({ state: 'open', statistic: { logThreshold: Number.MAX_VALUE } });
-    // the margin is in the unit of the cost: 0.5 of 2 seconds is a quarter, and half a second more that far below 0
+    expect(spent.guards[0]).toMatchObject({
+      state: 'open',
+      statistic: { logThreshold: Number.MAX_VALUE },
+    });
+    // the margin is in the unit of the cost: 0.5 of 2 seconds is a quarter, and half a second more
+    // that far below 0
     const cost = of({ ...guard, margin: 0.5, ceiling: 2 }, both('p', 1.5, 1));
     expect(cost.statistic).toMatchObject({ logE: close(0), mean: -0.25 });
   });
@@ -288,13 +410,20 @@ describe('guards', () => {
       [-1, 1],
       [0.4, 0.4],
     ] as const) {
-      // a bet of every part of the wealth on one difference, evenly: half of what it is on, and no more than all
+      // a bet of every part of the wealth on one difference, evenly: half of what it is on, and no
+      // more than all
       const e = (difference: number): number => 1 + Math.min(1, difference) / 2;
       const better = [1, -1].map((own) => {
-        const [a, b] = [1, -1].map((other) => e((other * before - own * now + margin) / (2 - margin)));
+        const [a, b] = [1, -1].map((other) =>
+          e((other * before - own * now + margin) / (2 - margin)),
+        );
         return (a! + b!) / 2;
       });
-      const worse = [1, -1].map((own) => Math.min(...[1, -1].map((other) => e((own * now - other * before - margin) / (2 + margin)))));
+      const worse = [1, -1].map((own) =>
+        Math.min(
+          ...[1, -1].map((other) => e((own * now - other * before - margin) / (2 + margin))),
+        ),
+      );
       const found = twoSided([block(now, before)], margin);
       expect(found).toEqual({
         notWorse: close(Math.log(Math.min(...better))),
@@ -309,10 +438,16 @@ describe('guards', () => {
     const states = {
       shown: [{ kind: 'safety', name: 'shown' }, scored([0])],
       open: [{ kind: 'safety', name: 'open', least: 2 }, scored([0])],
-      inconclusive: [{ kind: 'non-inferiority', name: 'inconclusive', margin: 0, most: 1 }, scored([0])],
+      inconclusive: [
+        { kind: 'non-inferiority', name: 'inconclusive', margin: 0, most: 1 },
+        scored([0]),
+      ],
       refuted: [{ kind: 'safety', name: 'refuted' }, scored([-1])],
     } as const satisfies Record<string, readonly [GuardInput, readonly TrialInput[]]>;
-    const asked = (target: readonly TrialInput[], ...names: (keyof typeof states)[]): GateDecision =>
+    const asked = (
+      target: readonly TrialInput[],
+      ...names: (keyof typeof states)[]
+    ): GateDecision =>
       decided(
         target,
         { kind: 'e-process', spending: 'once', guards: names.map((name) => states[name][0]) },
@@ -353,13 +488,22 @@ describe('guards', () => {
     const policy: GatePolicyInput = { kind: 'e-process', guards: [guard] };
     expect(decided(rest, policy, { guards: { g: half } })).toMatchObject({
       decision: 'invalid',
-      reasons: ['sql problem 0 sample 0: only the incumbent has it', 'guard g: sql p sample 0: only the incumbent has it'],
+      reasons: [
+        'sql problem 0 sample 0: only the incumbent has it',
+        'guard g: sql p sample 0: only the incumbent has it',
+      ],
       blocks: 8,
       pairs: 8,
     });
-    const failed = both('p', 1, 0).map((each) => ({ ...each, score: undefined, error: 'no memory' }));
+    const failed = both('p', 1, 0).map((each) => ({
+      ...each,
+      score: undefined,
+      error: 'no memory',
+    }));
     const { score: _, ...without } = first;
-    expect(decided([{ ...without, error: 'timeout' }, ...rest], policy, { guards: { g: failed } })).toMatchObject({
+    expect(
+      decided([{ ...without, error: 'timeout' }, ...rest], policy, { guards: { g: failed } }),
+    ).toMatchObject({
       decision: 'infrastructure-error',
       reasons: [
         'sql problem 0 sample 0 of the challenger: timeout',
@@ -395,23 +539,57 @@ describe('pairs of trials', () => {
       [{ ...now, version: 'v'.repeat(60) }],
       [`sql p sample 0: version ${'v'.repeat(60)} is neither the challenger nor the incumbent`],
     ],
-    ['another epoch', [now, { ...before, epoch: long }], [`sql p sample 0: evaluator epoch ${short} beside epoch 1`]],
-    ['another verifier', [now, { ...before, verifier: long }], [`sql p sample 0: verifier ${short} beside digest 1`]],
+    [
+      'another epoch',
+      [now, { ...before, epoch: long }],
+      [`sql p sample 0: evaluator epoch ${short} beside epoch 1`],
+    ],
+    [
+      'another verifier',
+      [now, { ...before, verifier: long }],
+      [`sql p sample 0: verifier ${short} beside digest 1`],
+    ],
     [
       'two lanes',
       [now, before, ...both('p', 1, 1, { sample: 3, lane: 'held-out' })],
-      [3, 3].map((sample) => `sql p sample ${sample}: stands in the lanes confirmation and held-out`),
+      [3, 3].map(
+        (sample) => `sql p sample ${sample}: stands in the lanes confirmation and held-out`,
+      ),
     ],
     ['a trial twice', [now, now, before], ['sql p sample 0: the challenger has it twice']],
     ['the other twice', [now, before, before], ['sql p sample 0: the incumbent has it twice']],
-    ['neither score nor error', [{ ...now, score: undefined }, before], ['sql p sample 0: needs a score or an error, and not both']],
-    ['both', [{ ...now, error: 'x' }, before], ['sql p sample 0: needs a score or an error, and not both']],
-    ['a signed score', [{ ...now, signed: true }, before], ['sql p sample 0: only a guard with a ceiling takes a signed score']],
-    ['a score above 1', [{ ...now, score: 1.5 }, before], ['sql p sample 0: score 1.5 of the challenger is not in [0, 1]']],
-    ['a score below 0', [now, { ...before, score: -0.5 }], ['sql p sample 0: score -0.5 of the incumbent is not in [0, 1]']],
+    [
+      'neither score nor error',
+      [{ ...now, score: undefined }, before],
+      ['sql p sample 0: needs a score or an error, and not both'],
+    ],
+    [
+      'both',
+      [{ ...now, error: 'x' }, before],
+      ['sql p sample 0: needs a score or an error, and not both'],
+    ],
+    [
+      'a signed score',
+      [{ ...now, signed: true }, before],
+      ['sql p sample 0: only a guard with a ceiling takes a signed score'],
+    ],
+    [
+      'a score above 1',
+      [{ ...now, score: 1.5 }, before],
+      ['sql p sample 0: score 1.5 of the challenger is not in [0, 1]'],
+    ],
+    [
+      'a score below 0',
+      [now, { ...before, score: -0.5 }],
+      ['sql p sample 0: score -0.5 of the incumbent is not in [0, 1]'],
+    ],
     ['half a pair', [now], ['sql p sample 0: only the challenger has it']],
     ['the other half', [before], ['sql p sample 0: only the incumbent has it']],
-    ['long names', [{ ...now, task: `t${long}`, problem: long }], [`t${'v'.repeat(59)}… ${short} sample 0: only the challenger has it`]],
+    [
+      'long names',
+      [{ ...now, task: `t${long}`, problem: long }],
+      [`t${'v'.repeat(59)}… ${short} sample 0: only the challenger has it`],
+    ],
   ])('%s', (_, given, faults) => {
     const found = of(given);
     expect([found.faults, found.errors]).toEqual([faults, []]);
@@ -430,15 +608,24 @@ describe('pairs of trials', () => {
   });
 
   test('a task and a problem are two names: a b of c is not a of b c', () => {
-    const { blocks } = of([...both('b c', 1, 0, { task: 'a' }), ...both('c', 1, 0, { task: 'a b' })]);
+    const { blocks } = of([
+      ...both('b c', 1, 0, { task: 'a' }),
+      ...both('c', 1, 0, { task: 'a b' }),
+    ]);
     expect(blocks).toHaveLength(2);
   });
 
   test('costs become what is left of the ceiling, signed ones on both sides of 0', () => {
     const plain = of(both('p', 0.5, 9), 2);
-    expect(plain.blocks).toStrictEqual([{ lane: 'confirmation', challenger: [0.75], incumbent: [0] }]);
-    expect(of(both('p', -0.5, 0), 2).faults).toEqual(['sql p sample 0: score -0.5 of the challenger is no finite cost']);
-    expect(of(both('p', 0, Infinity), 2).faults).toEqual(['sql p sample 0: score Infinity of the incumbent is no finite cost']);
+    expect(plain.blocks).toStrictEqual([
+      { lane: 'confirmation', challenger: [0.75], incumbent: [0] },
+    ]);
+    expect(of(both('p', -0.5, 0), 2).faults).toEqual([
+      'sql p sample 0: score -0.5 of the challenger is no finite cost',
+    ]);
+    expect(of(both('p', 0, Infinity), 2).faults).toEqual([
+      'sql p sample 0: score Infinity of the incumbent is no finite cost',
+    ]);
     const [signed, distance] = [
       { ...now, score: -0.5, signed: true as const },
       { ...before, score: 1 },
@@ -462,16 +649,32 @@ describe('pairs of trials', () => {
 
   test('a failed trial takes its partner with it, and is named with its reason, cut short', () => {
     const { score: _, ...without } = now;
-    const found = of([{ ...without, error: long }, before, ...both('p', 1, 0, { sample: 1 }), ...both('q', 1, 0)]);
-    expect(found).toMatchObject({ pairs: 2, faults: [], errors: [`sql p sample 0 of the challenger: ${short}`] });
+    const found = of([
+      { ...without, error: long },
+      before,
+      ...both('p', 1, 0, { sample: 1 }),
+      ...both('q', 1, 0),
+    ]);
+    expect(found).toMatchObject({
+      pairs: 2,
+      faults: [],
+      errors: [`sql p sample 0 of the challenger: ${short}`],
+    });
     expect(found.blocks.map(({ challenger }) => challenger)).toEqual([[1], [1]]);
     const none = of([{ ...without, error: '' }, before]);
-    expect([none.blocks, none.pairs, none.errors]).toEqual([[], 0, ['sql p sample 0 of the challenger: ']]);
+    expect([none.blocks, none.pairs, none.errors]).toEqual([
+      [],
+      0,
+      ['sql p sample 0 of the challenger: '],
+    ]);
   });
 
   test('five are named, and how many more there are', () => {
-    const halves = (count: number): TrialInput[] => Array.from({ length: count }, (_, i) => ({ ...now, problem: `p${i}` }));
-    expect(of(halves(5)).faults).toEqual([0, 1, 2, 3, 4].map((i) => `sql p${i} sample 0: only the challenger has it`));
+    const halves = (count: number): TrialInput[] =>
+      Array.from({ length: count }, (_, i) => ({ ...now, problem: `p${i}` }));
+    expect(of(halves(5)).faults).toEqual(
+      [0, 1, 2, 3, 4].map((i) => `sql p${i} sample 0: only the challenger has it`),
+    );
     expect(of(halves(7)).faults).toEqual([...of(halves(5)).faults, 'and 2 more']);
   });
 });
@@ -494,14 +697,21 @@ describe('the watch', () => {
       logThreshold: logs[7],
       failed: [],
     });
-    expect(decideRollback(NEW, OLD, scored(fill(-1, 7)), { alpha })).toMatchObject({ decision: 'keep', at: null, logE: logs[6] });
+    expect(decideRollback(NEW, OLD, scored(fill(-1, 7)), { alpha })).toMatchObject({
+      decision: 'keep',
+      at: null,
+      logE: logs[6],
+    });
   });
 
   test('a fall counts beyond the margin, as a part of the scale that the margin makes longer', () => {
     // half of the wealth bets on the first difference, evenly over all parts of it
     const e = (fall: number, margin: number) => {
       const moved = (fall - margin) / (1 + margin);
-      return decideRollback(NEW, OLD, scored([-fall]), { margin }).logE - Math.max(0, Math.log(0.5 + 0.5 * (1 + moved / 2)));
+      return (
+        decideRollback(NEW, OLD, scored([-fall]), { margin }).logE -
+        Math.max(0, Math.log(0.5 + 0.5 * (1 + moved / 2)))
+      );
     };
     for (const [fall, margin] of [
       [1, 0],
@@ -531,7 +741,10 @@ describe('e-processes', () => {
     const { fractions, weights } = UNIFORM_BETS;
     expect(fractions).toHaveLength(128);
     for (const power of [0, 1, 2, 3, 10, 100, 254, 255])
-      expect(fractions.reduce((sum, fraction, i) => sum + weights[i]! * fraction ** power, 0) * (power + 1)).toBeCloseTo(1, 11);
+      expect(
+        fractions.reduce((sum, fraction, i) => sum + weights[i]! * fraction ** power, 0) *
+          (power + 1),
+      ).toBeCloseTo(1, 11);
     expect(fixedBet(0.3)).toEqual({ fractions: Float64Array.of(0.3), weights: Float64Array.of(1) });
   });
 

@@ -4,7 +4,8 @@ import { decideRollback, type TrialInput } from '../../src/gate/index.js';
 import { Random } from '../../src/random.js';
 import { both, NEW, OLD, scored } from '../models/gate-trials.js';
 
-const watched = (differences: readonly number[], policy = {}) => decideRollback(NEW, OLD, scored(differences), policy);
+const watched = (differences: readonly number[], policy = {}) =>
+  decideRollback(NEW, OLD, scored(differences), policy);
 
 describe('rollback', () => {
   test('scores of 0 after a promotion take it back within ten problems, at once or after a good time', () => {
@@ -18,11 +19,17 @@ describe('rollback', () => {
   });
 
   test('once it is there it stays, and a version that is no worse stays in use', () => {
-    expect(watched([...new Array<number>(30).fill(-1), ...new Array<number>(300).fill(1)])).toMatchObject({
+    expect(
+      watched([...new Array<number>(30).fill(-1), ...new Array<number>(300).fill(1)]),
+    ).toMatchObject({
       decision: 'rollback',
       blocks: 330,
     });
-    expect(watched(new Array<number>(300).fill(0))).toMatchObject({ decision: 'keep', at: null, logE: expect.closeTo(0, 12) });
+    expect(watched(new Array<number>(300).fill(0))).toMatchObject({
+      decision: 'keep',
+      at: null,
+      logE: expect.closeTo(0, 12),
+    });
     expect(watched([])).toMatchObject({ decision: 'keep', blocks: 0 });
     expect(watched(new Array<number>(300).fill(-0.1), { margin: 0.2 }).decision).toBe('keep');
     expect(watched(new Array<number>(300).fill(-0.1)).decision).toBe('rollback');
@@ -52,8 +59,14 @@ describe('rollback', () => {
     expect(result).toMatchObject({ decision: 'rollback', blocks: 29 });
     expect(result.failed).toHaveLength(1);
     expect(decideRollback(NEW, OLD, trials.slice(1)).decision).toBe('invalid');
-    expect(decideRollback(NEW, OLD, [...trials, ...both('more', 1, 1, { epoch: 'another' })]).decision).toBe('invalid');
-    expect(() => decideRollback(NEW, OLD, 'x' as never)).toThrow(expect.objectContaining({ code: 'GATE_EVIDENCE_INVALID' }));
-    expect(() => decideRollback(NEW, OLD, [], { alpha: 2 })).toThrow(expect.objectContaining({ code: 'GATE_POLICY_INVALID' }));
+    expect(
+      decideRollback(NEW, OLD, [...trials, ...both('more', 1, 1, { epoch: 'another' })]).decision,
+    ).toBe('invalid');
+    expect(() => decideRollback(NEW, OLD, 'x' as never)).toThrow(
+      expect.objectContaining({ code: 'GATE_EVIDENCE_INVALID' }),
+    );
+    expect(() => decideRollback(NEW, OLD, [], { alpha: 2 })).toThrow(
+      expect.objectContaining({ code: 'GATE_POLICY_INVALID' }),
+    );
   });
 });

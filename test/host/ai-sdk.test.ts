@@ -1,6 +1,18 @@
-/** The AI SDK on models of this process: what its functions give is what the library gives for the same request. */
+/**
+ * The AI SDK on models of this process: what its functions give is what the library gives for the
+ * same request.
+ */
 import path from 'node:path';
-import { cosineSimilarity, embed, embedMany, generateObject, generateText, Output, streamObject, streamText } from 'ai';
+import {
+  cosineSimilarity,
+  embed,
+  embedMany,
+  generateObject,
+  generateText,
+  Output,
+  streamObject,
+  streamText,
+} from 'ai';
 import { z } from 'zod';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createIsopro, type IsoproProvider } from '../../src/ai/index.js';
@@ -51,7 +63,11 @@ describe('generateText', () => {
       ...settings,
     });
     const { seed, temperature, topK, topP } = settings;
-    const reply = await direct.generate({ messages, maxTokens: 12, sampling: { seed, temperature, topK, topP } });
+    const reply = await direct.generate({
+      messages,
+      maxTokens: 12,
+      sampling: { seed, temperature, topK, topP },
+    });
     expect([text, finishReason]).toEqual([reply.text, reply.finish]);
     expect(usage).toMatchObject({
       inputTokens: reply.promptIds.length,
@@ -64,13 +80,37 @@ describe('generateText', () => {
 
   test('ends at maxOutputTokens, at a stop sequence, and where the context is full', async () => {
     const model = isopro('tiny');
-    const short = await generateText({ model, prompt: 'Name a river.', maxOutputTokens: 3, temperature: 0 });
+    const short = await generateText({
+      model,
+      prompt: 'Name a river.',
+      maxOutputTokens: 3,
+      temperature: 0,
+    });
     expect(short).toMatchObject({ finishReason: 'length', usage: { outputTokens: 3 } });
-    const longer = await generateText({ model, prompt: 'Name a river.', maxOutputTokens: 8, temperature: 0 });
+    const longer = await generateText({
+      model,
+      prompt: 'Name a river.',
+      maxOutputTokens: 8,
+      temperature: 0,
+    });
     const stop = longer.text.slice(-1);
-    const stopped = await generateText({ model, prompt: 'Name a river.', maxOutputTokens: 8, temperature: 0, stopSequences: [stop] });
-    expect(stopped).toMatchObject({ finishReason: 'stop', text: longer.text.slice(0, longer.text.indexOf(stop)) });
-    const full = await generateText({ model: isopro(syntheticFile), prompt: 'x', maxOutputTokens: 100_000, seed: 1 });
+    const stopped = await generateText({
+      model,
+      prompt: 'Name a river.',
+      maxOutputTokens: 8,
+      temperature: 0,
+      stopSequences: [stop],
+    });
+    expect(stopped).toMatchObject({
+      finishReason: 'stop',
+      text: longer.text.slice(0, longer.text.indexOf(stop)),
+    });
+    const full = await generateText({
+      model: isopro(syntheticFile),
+      prompt: 'x',
+      maxOutputTokens: 100_000,
+      seed: 1,
+    });
     expect(full.usage.totalTokens).toBeLessThanOrEqual(512);
   });
 
@@ -80,7 +120,11 @@ describe('generateText', () => {
       const provider = createIsopro({ host, load: LOAD });
       const all: string[] = [];
       for (let i = 0; i < 4; i++) {
-        const settings = { prompt: 'Name a river.', maxOutputTokens: 24, ...(seed !== undefined && { seed }) };
+        const settings = {
+          prompt: 'Name a river.',
+          maxOutputTokens: 24,
+          ...(seed !== undefined && { seed }),
+        };
         all.push((await generateText({ model: provider('tiny'), ...settings })).text);
       }
       return all;
@@ -89,8 +133,11 @@ describe('generateText', () => {
     expect(second).toEqual(first);
     expect(new Set(first).size).toBeGreaterThan(2);
     expect(new Set([...(await texts(8)), ...(await texts(8))]).size).toBe(1);
-    const streamed = async (): Promise<string> => streamText({ model: isopro('tiny'), prompt: 'Name a river.', maxOutputTokens: 24 }).text;
-    expect(new Set([await streamed(), await streamed(), await streamed(), await streamed()]).size).toBeGreaterThan(1);
+    const streamed = async (): Promise<string> =>
+      streamText({ model: isopro('tiny'), prompt: 'Name a river.', maxOutputTokens: 24 }).text;
+    expect(
+      new Set([await streamed(), await streamed(), await streamed(), await streamed()]).size,
+    ).toBeGreaterThan(1);
   });
 
   test('warns of what it does not know, and refuses files', async () => {
@@ -102,16 +149,18 @@ describe('generateText', () => {
       frequencyPenalty: 1,
       tools: { look: { description: 'looks', inputSchema: z.object({ at: z.string() }) } },
     });
-    expect(warnings?.map((warning) => (warning.type === 'unsupported' ? warning.feature : warning))).toEqual([
-      'presencePenalty',
-      'frequencyPenalty',
-      'tools',
-    ]);
+    expect(
+      warnings?.map((warning) => (warning.type === 'unsupported' ? warning.feature : warning)),
+    ).toEqual(['presencePenalty', 'frequencyPenalty', 'tools']);
     const content = [{ type: 'file' as const, data: Uint8Array.of(1), mediaType: 'image/png' }];
-    await expect(generateText({ model: isopro('tiny'), messages: [{ role: 'user', content }] })).rejects.toMatchObject({
+    await expect(
+      generateText({ model: isopro('tiny'), messages: [{ role: 'user', content }] }),
+    ).rejects.toMatchObject({
       name: 'AI_UnsupportedFunctionalityError',
     });
-    expect(() => isopro.imageModel('tiny')).toThrow(expect.objectContaining({ name: 'AI_NoSuchModelError' }) as never);
+    expect(() => isopro.imageModel('tiny')).toThrow(
+      expect.objectContaining({ name: 'AI_NoSuchModelError' }) as never,
+    );
   });
 
   test('takes an adapter by its path', async () => {
@@ -120,18 +169,33 @@ describe('generateText', () => {
     const { text } = await generateText({ model: isopro(syntheticFile, { adapter }), ...request });
     const model = await host.load(syntheticFile, LOAD);
     const loaded = await model.loadAdapter(adapter);
-    const expected = await model.generate({ prompt: request.prompt, maxTokens: 16, sampling: { temperature: 0 }, adapter: loaded });
+    const expected = await model.generate({
+      prompt: request.prompt,
+      maxTokens: 16,
+      sampling: { temperature: 0 },
+      adapter: loaded,
+    });
     expect(text).toBe(expected.text);
     expect(text).not.toBe((await generateText({ model: isopro(syntheticFile), ...request })).text);
     await model.dispose();
   });
 
   test('throws the errors of the library, and takes no setting that it does not have', async () => {
-    await expect(generateText({ model: isopro('no-such-model'), prompt: 'x' })).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
-    await expect(generateText({ model: isopro('tiny'), prompt: 'x', temperature: -1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-    await expect(generateText({ model: isopro('tiny'), prompt: 'word '.repeat(9000) })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
-    expect(() => isopro('tiny', { rank: 8 } as never)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
-    expect(() => isopro('')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    await expect(
+      generateText({ model: isopro('no-such-model'), prompt: 'x' }),
+    ).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    await expect(
+      generateText({ model: isopro('tiny'), prompt: 'x', temperature: -1 }),
+    ).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(
+      generateText({ model: isopro('tiny'), prompt: 'word '.repeat(9000) }),
+    ).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    expect(() => isopro('tiny', { rank: 8 } as never)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
+    expect(() => isopro('')).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   });
 });
 
@@ -145,8 +209,13 @@ describe('streamText', () => {
     expect(pieces.join('')).toBe(whole.text);
     expect(pieces.length).toBeGreaterThan(1);
     expect(await stream.finishReason).toBe(whole.finishReason);
-    expect(await stream.usage).toMatchObject({ inputTokens: whole.usage.inputTokens, outputTokens: whole.usage.outputTokens });
-    expect(await stream.warnings).toMatchObject([{ type: 'unsupported', feature: 'presencePenalty' }]);
+    expect(await stream.usage).toMatchObject({
+      inputTokens: whole.usage.inputTokens,
+      outputTokens: whole.usage.outputTokens,
+    });
+    expect(await stream.warnings).toMatchObject([
+      { type: 'unsupported', feature: 'presencePenalty' },
+    ]);
   });
 
   test('ends with the signal, and frees the reply', async () => {
@@ -179,7 +248,11 @@ describe('streamText', () => {
 
   test('has an error as a part of the stream', async () => {
     const errors: unknown[] = [];
-    const stream = streamText({ model: isopro('no-such-model'), prompt: 'x', onError: ({ error }) => void errors.push(error) });
+    const stream = streamText({
+      model: isopro('no-such-model'),
+      prompt: 'x',
+      onError: ({ error }) => void errors.push(error),
+    });
     await stream.consumeStream();
     expect(errors).toMatchObject([{ code: 'MODEL_NOT_FOUND' }]);
   });
@@ -187,19 +260,35 @@ describe('streamText', () => {
 
 /** Nothing runs on any model any more; a reply that was left is let go of between two steps. */
 async function expectIdle(): Promise<void> {
-  while (host.usage().models.some(({ requests }) => requests > 0)) await new Promise((resolve) => setImmediate(resolve));
+  while (host.usage().models.some(({ requests }) => requests > 0))
+    await new Promise((resolve) => setImmediate(resolve));
 }
 
 describe('generateObject', () => {
   const schema = z.object({ kind: z.enum(['river', 'city']), count: z.int(), large: z.boolean() });
 
   test('gives a value that the schema has checked', async () => {
-    const { object, finishReason } = await generateObject({ model: isopro('tiny'), schema, prompt: 'What is the Rhine?', seed: 1 });
+    const { object, finishReason } = await generateObject({
+      model: isopro('tiny'),
+      schema,
+      prompt: 'What is the Rhine?',
+      seed: 1,
+    });
     expect(schema.parse(object)).toEqual(object);
     expect(finishReason).toBe('stop');
-    const { output } = await generateText({ model: isopro('tiny'), output: Output.object({ schema }), prompt: 'The Rhine?', seed: 1 });
+    const { output } = await generateText({
+      model: isopro('tiny'),
+      output: Output.object({ schema }),
+      prompt: 'The Rhine?',
+      seed: 1,
+    });
     expect(schema.parse(output)).toEqual(output);
-    const stream = streamObject({ model: isopro('tiny'), schema, prompt: 'What is the Rhine?', seed: 1 });
+    const stream = streamObject({
+      model: isopro('tiny'),
+      schema,
+      prompt: 'What is the Rhine?',
+      seed: 1,
+    });
     for await (const _part of stream.partialObjectStream);
     expect(await stream.object).toEqual(object);
     const { object: choice } = await generateObject({
@@ -214,7 +303,9 @@ describe('generateObject', () => {
 
   test('refuses a rule that no grammar keeps, by name, and warns where there is no schema', async () => {
     const least = z.object({ count: z.number().min(3) });
-    await expect(generateObject({ model: isopro('tiny'), schema: least, prompt: 'x' })).rejects.toMatchObject({
+    await expect(
+      generateObject({ model: isopro('tiny'), schema: least, prompt: 'x' }),
+    ).rejects.toMatchObject({
       code: 'GRAMMAR_INVALID',
       message: expect.stringContaining('minimum'),
     });
@@ -237,9 +328,13 @@ test('embed and embedMany give the vectors of the library, and count their token
   expect(one.embedding).toEqual([...rows[0]!]);
   expect(one.usage.tokens).toBe(tokens[0]);
   expect(cosineSimilarity(one.embedding, many.embeddings[0]!)).toBeCloseTo(1, 6);
-  await expect(embed({ model: isopro.embeddingModel('tiny'), value: '' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(embed({ model: isopro.embeddingModel('tiny'), value: '' })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
   const abortSignal = AbortSignal.abort();
-  await expect(embed({ model: isopro.embeddingModel('tiny'), value: 'x', abortSignal })).rejects.toMatchObject({ name: 'AbortError' });
+  await expect(
+    embed({ model: isopro.embeddingModel('tiny'), value: 'x', abortSignal }),
+  ).rejects.toMatchObject({ name: 'AbortError' });
 });
 
 test('a provider ends what runs when it is disposed of, and leaves a host that is not its own', async () => {
@@ -251,10 +346,14 @@ test('a provider ends what runs when it is disposed of, and leaves a host that i
     if (parts.length === 3) await other.dispose();
   }
   expect(parts.at(-1)).toMatchObject({ type: 'error', error: { code: 'OBJECT_DISPOSED' } });
-  await expect(generateText({ model: other('tiny'), prompt: 'x' })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  await expect(generateText({ model: other('tiny'), prompt: 'x' })).rejects.toMatchObject({
+    code: 'OBJECT_DISPOSED',
+  });
   expect((await direct.generate({ prompt: 'x', maxTokens: 1 })).tokenIds).toHaveLength(1);
   await using own = createIsopro();
   await generateText({ model: own('tiny'), prompt: 'x', maxOutputTokens: 1 });
   await own.dispose();
-  await expect(generateText({ model: own('tiny'), prompt: 'x' })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  await expect(generateText({ model: own('tiny'), prompt: 'x' })).rejects.toMatchObject({
+    code: 'OBJECT_DISPOSED',
+  });
 });

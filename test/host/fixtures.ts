@@ -23,7 +23,11 @@ export const fileOf = (type: TensorType): string => {
 };
 export const fileQ41 = fileOf('Q4_1');
 
-export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
+export function adapterFile(
+  name: string,
+  seed: bigint,
+  options: Omit<SyntheticAdapterOptions, 'seed'> = {},
+): string {
   const to = path.join(folder, `${name}.gguf`);
   writeSyntheticAdapter(to, shape, { ...options, seed });
   return to;
@@ -33,8 +37,8 @@ export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticA
 export const ONE_THREAD = { threads: 1, fixedThreads: true };
 
 /**
- * Keys and values of a type for which llama.cpp's attention adds in f32, not in f16: the order of its sums, which depends on where others
- * left room in the cache, then shows in no token.
+ * Keys and values of a type for which llama.cpp's attention adds in f32, not in f16: the order of
+ * its sums, which depends on where others left room in the cache, then shows in no token.
  */
 export const UNDISTURBED = { ...ONE_THREAD, kvType: 'bf16' } as const;
 
@@ -45,7 +49,10 @@ export const greedy = (tokenIds: readonly number[], maxTokens = 24): HostRequest
   ignoreEndOfSequence: true,
 });
 
-export async function streamed(model: HostedModel, request: HostRequest): Promise<{ reply: HostReply; tokens: TokenEvent[] }> {
+export async function streamed(
+  model: HostedModel,
+  request: HostRequest,
+): Promise<{ reply: HostReply; tokens: TokenEvent[] }> {
   const tokens: TokenEvent[] = [];
   const stream = model.stream(request);
   for (;;) {

@@ -20,9 +20,14 @@ test('promises what is there and gets it back once, however often it is given ba
 test('refuses with the figures what has no room, and at once what never will', async () => {
   const budget = new MemoryBudget(100);
   await budget.take(70, options('one'));
-  const refused = expect.objectContaining({ code: 'OUT_OF_MEMORY', message: "two needs 31 bytes; of the host's 100, 30 are free" });
+  const refused = expect.objectContaining({
+    code: 'OUT_OF_MEMORY',
+    message: "two needs 31 bytes; of the host's 100, 30 are free",
+  });
   await expect(budget.take(31, options('two'))).rejects.toEqual(refused);
-  await expect(budget.take(101, options('three', true))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
+  await expect(budget.take(101, options('three', true))).rejects.toMatchObject({
+    code: 'OUT_OF_MEMORY',
+  });
   expect(budget.used).toBe(70);
 });
 
@@ -30,9 +35,15 @@ test('those who wait are served in order: the large one is not overtaken by the 
   const budget = new MemoryBudget(100);
   const giveBack = await budget.take(80, options('first'));
   const served: string[] = [];
-  const large = budget.take(90, options('large', true)).then((give) => (served.push('large'), give));
-  const small = budget.take(10, options('small', true)).then((give) => (served.push('small'), give));
-  await expect(budget.take(5, options('hasty'))).rejects.toMatchObject({ message: expect.stringContaining('2 others wait') });
+  const large = budget
+    .take(90, options('large', true))
+    .then((give) => (served.push('large'), give));
+  const small = budget
+    .take(10, options('small', true))
+    .then((give) => (served.push('small'), give));
+  await expect(budget.take(5, options('hasty'))).rejects.toMatchObject({
+    message: expect.stringContaining('2 others wait'),
+  });
   expect(served).toEqual([]);
   giveBack();
   await Promise.all([large, small]);
@@ -50,20 +61,26 @@ test('who is cancelled leaves the queue, and those behind move up', async () => 
   await expect(large).rejects.toMatchObject({ code: 'ABORTED' });
   await small;
   expect([budget.used, budget.waiting]).toEqual([100, 0]);
-  await expect(budget.take(1, options('late', true, controller.signal))).rejects.toMatchObject({ code: 'ABORTED' });
+  await expect(budget.take(1, options('late', true, controller.signal))).rejects.toMatchObject({
+    code: 'ABORTED',
+  });
 });
 
 test('all of it is given to one or to several, to the last byte; who was let in has left the queue for good', async () => {
   const budget = new MemoryBudget(100);
   const whole = await budget.take(100, options('whole'));
   const controller = new AbortController();
-  const waiting = [60, 40, 1].map((bytes) => budget.take(bytes, options('waiting', true, controller.signal)));
+  const waiting = [60, 40, 1].map((bytes) =>
+    budget.take(bytes, options('waiting', true, controller.signal)),
+  );
   expect([budget.used, budget.waiting]).toEqual([100, 3]);
   whole();
   const [first, second] = await Promise.all(waiting.slice(0, 2));
   expect([budget.used, budget.waiting]).toEqual([100, 1]);
   const refused = budget.take(1, options('hasty'));
-  await expect(refused).rejects.toMatchObject({ message: "hasty needs 1 bytes; of the host's 100, 0 are free, and 1 others wait" });
+  await expect(refused).rejects.toMatchObject({
+    message: "hasty needs 1 bytes; of the host's 100, 0 are free, and 1 others wait",
+  });
   controller.abort(); // of those who were let in nothing is taken away
   await expect(waiting[2]).rejects.toMatchObject({ code: 'ABORTED' });
   expect([budget.used, budget.waiting]).toEqual([100, 0]);

@@ -1,4 +1,7 @@
-/** A3: what is trained on, what is assessed and what is served is asked in the same tokens, whatever the template. */
+/**
+ * A3: what is trained on, what is assessed and what is served is asked in the same tokens, whatever
+ * the template.
+ */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -26,7 +29,12 @@ const TEMPLATES: readonly (readonly [string, string | null])[] = [
 const models = ARCHITECTURES.flatMap((architecture) =>
   TEMPLATES.map(([title, template], i) => {
     const vocabulary: VocabularyKind = architecture === 'gemma2' || i === 2 ? 'spm' : 'bpe';
-    return { title: `${architecture}, ${vocabulary}, ${title}`, architecture, vocabulary, template };
+    return {
+      title: `${architecture}, ${vocabulary}, ${title}`,
+      architecture,
+      vocabulary,
+      template,
+    };
   }),
 );
 const messages = [
@@ -38,11 +46,19 @@ const asked = messages.slice(1);
 async function parity(file: string, prompt: typeof messages | typeof asked): Promise<void> {
   await using model = await loadModel(file, ONE_THREAD);
   const trained = answeredTokens(prompt, 'yes', model, 'row');
-  const request = { prompts: [{ id: 'p', messages: prompt, seeds: [1n] }], sampling: { temperature: 0 }, maxTokens: 1 };
+  const request = {
+    prompts: [{ id: 'p', messages: prompt, seeds: [1n] }],
+    sampling: { temperature: 0 },
+    maxTokens: 1,
+  };
   const assessed: number[][] = [];
-  for await (const { promptIds } of localBackend(model).sample(request)) assessed.push([...promptIds]);
+  for await (const { promptIds } of localBackend(model).sample(request))
+    assessed.push([...promptIds]);
   await using host = new ModelHost();
-  const served = await (await host.load(file, { ...ONE_THREAD, contextTokens: 512 })).generate({ messages: prompt, maxTokens: 1 });
+  const served = await (await host.load(file, { ...ONE_THREAD, contextTokens: 512 })).generate({
+    messages: prompt,
+    maxTokens: 1,
+  });
   const ids = [...trained.tokenIds.subarray(0, trained.labelled)];
   expect(assessed).toEqual([ids]);
   expect([...served.promptIds]).toEqual(ids);
@@ -55,8 +71,14 @@ async function parity(file: string, prompt: typeof messages | typeof asked): Pro
 describe('A3: one way of asking', () => {
   test.each(models)('$title', async ({ architecture, vocabulary, template }) => {
     const synthetic = synthesizeModel({ architecture, vocabulary, layers: 1, chatTemplate: false });
-    const metadata = [...synthetic.metadata, ...(template === null ? [] : [{ key: 'tokenizer.chat_template', value: text(template) }])];
-    const file = path.join(folder, `${architecture}-${vocabulary}-${TEMPLATES.findIndex(([, each]) => each === template)}.gguf`);
+    const metadata = [
+      ...synthetic.metadata,
+      ...(template === null ? [] : [{ key: 'tokenizer.chat_template', value: text(template) }]),
+    ];
+    const file = path.join(
+      folder,
+      `${architecture}-${vocabulary}-${TEMPLATES.findIndex(([, each]) => each === template)}.gguf`,
+    );
     writeFileSync(file, Buffer.concat([...encodeModel({ ...synthetic, metadata })]));
     await parity(file, asked);
   });

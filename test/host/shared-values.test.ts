@@ -1,4 +1,7 @@
-/** Values that several hold at once: opened once, closed with the last, and never two of one key at a time. */
+/**
+ * Values that several hold at once: opened once, closed with the last, and never two of one key at
+ * a time.
+ */
 import { expect, test } from '@jest/globals';
 import { SharedValues } from '../../src/host/shared-values.js';
 
@@ -38,7 +41,10 @@ test('a value that could not be closed, or opened, keeps nobody from a new one',
   const shared = new SharedValues<number>();
   const bad = { open: async () => 1, close: async () => Promise.reject(new Error('not closed')) };
   await (await shared.hold('a', bad)).release();
-  const worse = { open: async () => Promise.reject(new Error('not opened')), close: async () => undefined };
+  const worse = {
+    open: async () => Promise.reject(new Error('not opened')),
+    close: async () => undefined,
+  };
   await expect(shared.hold('a', worse)).rejects.toThrow('not opened');
   const good = { open: async () => 2, close: async () => undefined };
   expect((await shared.hold('a', good)).value).toBe(2);
@@ -55,9 +61,15 @@ test('is closed with the last who holds it, and each lets go once; who comes too
     },
     close: async (value: string) => void told.push(`close ${value}`),
   };
-  await expect(shared.hold('a', opening, AbortSignal.abort())).rejects.toMatchObject({ code: 'ABORTED' });
+  await expect(shared.hold('a', opening, AbortSignal.abort())).rejects.toMatchObject({
+    code: 'ABORTED',
+  });
   const controller = new AbortController();
-  const [one, two, left] = [shared.hold('a', opening), shared.hold('a', opening), shared.hold('a', opening, controller.signal)];
+  const [one, two, left] = [
+    shared.hold('a', opening),
+    shared.hold('a', opening),
+    shared.hold('a', opening, controller.signal),
+  ];
   expect(shared.values()).toEqual([]); // not open yet
   controller.abort();
   await expect(left).rejects.toMatchObject({ code: 'ABORTED' });

@@ -6,7 +6,8 @@ import { loadModel, ModelHost } from '../../src/index.js';
 import { meanSize, residentSizes } from '../models/resident-sizes.js';
 import { adapterFile, file, folder, greedy, ONE_THREAD, shape } from './fixtures.js';
 
-const handles = (host: ModelHost): number[] => host.usage().models.map(({ references }) => references);
+const handles = (host: ModelHost): number[] =>
+  host.usage().models.map(({ references }) => references);
 
 describe('a model', () => {
   test('is loaded once for all who ask, by whatever name, and freed after the last of them', async () => {
@@ -16,7 +17,9 @@ describe('a model', () => {
     let loads = 0;
     const onProgress = (fraction: number): void => void (loads += fraction === 1 ? 1 : 0);
     const models = await Promise.all(
-      [file, path.relative('.', file), hard, file].map((name) => host.load(name, { ...ONE_THREAD, onProgress })),
+      [file, path.relative('.', file), hard, file].map((name) =>
+        host.load(name, { ...ONE_THREAD, onProgress }),
+      ),
     );
     expect(handles(host)).toEqual([4]);
     expect(loads).toBe(1);
@@ -29,7 +32,9 @@ describe('a model', () => {
     expect((await models[0]!.generate(greedy([5, 6]))).tokenIds).toHaveLength(24);
     await models[0]!.dispose();
     expect(host.usage()).toMatchObject({ usedBytes: 0, waiting: 0, models: [] });
-    await expect(models[0]!.generate(greedy([5]))).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+    await expect(models[0]!.generate(greedy([5]))).rejects.toMatchObject({
+      code: 'OBJECT_DISPOSED',
+    });
   });
 
   test('with other settings, or written again, is another one', async () => {
@@ -48,15 +53,21 @@ describe('a model', () => {
     const broken = adapterFile('no-model', 3n);
     const loads = await Promise.allSettled([host.load(broken), host.load(broken)]);
     expect(loads.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    for (const load of loads) expect((load as PromiseRejectedResult).reason).toMatchObject({ name: 'IsoproError' });
-    await expect(host.load(path.join(folder, 'absent.gguf'))).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    for (const load of loads)
+      expect((load as PromiseRejectedResult).reason).toMatchObject({ name: 'IsoproError' });
+    await expect(host.load(path.join(folder, 'absent.gguf'))).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+    });
     expect(host.usage()).toMatchObject({ usedBytes: 0, models: [] });
   });
 
   test('one who gives up loading does not take it from the others; when all give up it is let go', async () => {
     await using host = new ModelHost();
     const controller = new AbortController();
-    const [left, kept] = [host.load(file, { ...ONE_THREAD, signal: controller.signal }), host.load(file, ONE_THREAD)];
+    const [left, kept] = [
+      host.load(file, { ...ONE_THREAD, signal: controller.signal }),
+      host.load(file, ONE_THREAD),
+    ];
     controller.abort();
     await expect(left).rejects.toMatchObject({ code: 'ABORTED' });
     expect((await (await kept).generate(greedy([5]))).finish).toBe('length');
@@ -66,7 +77,9 @@ describe('a model', () => {
     const alone = host.load(file, { ...ONE_THREAD, signal: other.signal });
     other.abort();
     await expect(alone).rejects.toMatchObject({ code: 'ABORTED' });
-    await expect(host.load(file, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(host.load(file, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: 'ABORTED',
+    });
     const again = await host.load(file, ONE_THREAD);
     await again.dispose();
     expect(host.usage()).toMatchObject({ usedBytes: 0, models: [] });
@@ -86,8 +99,12 @@ describe('admission by memory', () => {
   test('counts weights and cache, refuses what has no room with the figures, and takes it when there is', async () => {
     const bytes = await bytesOf();
     await using model = await loadModel(file, ONE_THREAD);
-    expect(bytes).toBeGreaterThanOrEqual(model.info.bytes + contextTokens * model.info.kvBytesPerToken);
-    expect(bytes).toBeLessThan(1.1 * (model.info.bytes + contextTokens * model.info.kvBytesPerToken));
+    expect(bytes).toBeGreaterThanOrEqual(
+      model.info.bytes + contextTokens * model.info.kvBytesPerToken,
+    );
+    expect(bytes).toBeLessThan(
+      1.1 * (model.info.bytes + contextTokens * model.info.kvBytesPerToken),
+    );
 
     await using host = new ModelHost({ memoryBytes: Math.floor(1.5 * bytes) });
     const first = await host.load(file, { ...ONE_THREAD, contextTokens });
@@ -96,7 +113,9 @@ describe('admission by memory', () => {
     await first.dispose();
     await host.load(other, { ...ONE_THREAD, contextTokens });
     await using small = new ModelHost({ memoryBytes: bytes - 1 });
-    await expect(small.load(file, { ...ONE_THREAD, contextTokens, whenFull: 'wait' })).rejects.toMatchObject(refusal);
+    await expect(
+      small.load(file, { ...ONE_THREAD, contextTokens, whenFull: 'wait' }),
+    ).rejects.toMatchObject(refusal);
   });
 
   test('lets who waits in when memory comes back', async () => {
@@ -104,7 +123,9 @@ describe('admission by memory', () => {
     await using host = new ModelHost({ memoryBytes: Math.floor(1.5 * bytes) });
     const first = await host.load(file, { ...ONE_THREAD, contextTokens });
     let entered = false;
-    const second = host.load(other, { ...ONE_THREAD, contextTokens, whenFull: 'wait' }).then((model) => ((entered = true), model));
+    const second = host
+      .load(other, { ...ONE_THREAD, contextTokens, whenFull: 'wait' })
+      .then((model) => ((entered = true), model));
     while (host.usage().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await first.generate(greedy([5]))).finish).toBe('length');
     expect(entered).toBe(false);
@@ -118,10 +139,15 @@ describe('admission by memory', () => {
     const host = new ModelHost({ memoryBytes: bytes });
     const model = await host.load(file, { ...ONE_THREAD, contextTokens });
     const waiting = host.load(other, { ...ONE_THREAD, contextTokens, whenFull: 'wait' });
-    const ended = [waiting, model.generate(greedy([5], 400))].map((promise) => promise.catch((error: unknown) => error));
+    const ended = [waiting, model.generate(greedy([5], 400))].map((promise) =>
+      promise.catch((error: unknown) => error),
+    );
     while (host.usage().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await host.dispose();
-    expect(await Promise.all(ended)).toMatchObject([{ code: 'OBJECT_DISPOSED' }, { code: 'OBJECT_DISPOSED' }]);
+    expect(await Promise.all(ended)).toMatchObject([
+      { code: 'OBJECT_DISPOSED' },
+      { code: 'OBJECT_DISPOSED' },
+    ]);
     await host.dispose();
     expect(host.usage()).toMatchObject({ usedBytes: 0, waiting: 0, models: [] });
     await expect(host.load(file)).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
@@ -135,12 +161,16 @@ describe('adapters', () => {
     const [mine, yours] = [await host.load(file, ONE_THREAD), await host.load(file, ONE_THREAD)];
     const before = host.usage().usedBytes;
     const [a, b] = [await mine.loadAdapter(one), await yours.loadAdapter(one)];
-    expect(host.usage().models[0]!.adapters).toEqual([{ path: one, id: a.id, bytes: expect.any(Number), references: 2 }]);
+    expect(host.usage().models[0]!.adapters).toEqual([
+      { path: one, id: a.id, bytes: expect.any(Number), references: 2 },
+    ]);
     expect(b.id).toBe(a.id);
     expect((await mine.generate({ ...greedy([5, 6]), adapter: b })).adapterId).toBe(a.id);
 
     await a.dispose();
-    await expect(mine.generate({ ...greedy([5, 6]), adapter: a })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+    await expect(mine.generate({ ...greedy([5, 6]), adapter: a })).rejects.toMatchObject({
+      code: 'OBJECT_DISPOSED',
+    });
     expect((await mine.generate({ ...greedy([5, 6]), adapter: b })).adapterId).toBe(b.id);
     await yours.dispose();
     expect(host.usage().models[0]!.adapters).toEqual([]);
@@ -151,16 +181,25 @@ describe('adapters', () => {
     const overflowing = adapterFile('overflowing', 4n, { magnitude: 1e30 });
     await using host = new ModelHost();
     const model = await host.load(file, ONE_THREAD);
-    await expect(model.loadAdapter(overflowing, { probe: true })).rejects.toMatchObject({ code: 'NUMERIC_FAILURE' });
+    await expect(model.loadAdapter(overflowing, { probe: true })).rejects.toMatchObject({
+      code: 'NUMERIC_FAILURE',
+    });
     expect(host.usage().models[0]!.adapters).toEqual([]);
-    await expect(model.loadAdapter(adapterFile('sound', 4n), { probe: true })).resolves.toMatchObject({ id: expect.any(String) });
+    await expect(
+      model.loadAdapter(adapterFile('sound', 4n), { probe: true }),
+    ).resolves.toMatchObject({ id: expect.any(String) });
   });
 
   test('of another model, missing, none at all, or from elsewhere: typed errors', async () => {
     await using host = new ModelHost();
-    const [model, other] = [await host.load(file, ONE_THREAD), await host.load(file, { ...ONE_THREAD, contextTokens: 600 })];
+    const [model, other] = [
+      await host.load(file, ONE_THREAD),
+      await host.load(file, { ...ONE_THREAD, contextTokens: 600 }),
+    ];
     const adapter = await model.loadAdapter(adapterFile('two', 2n));
-    await expect(other.generate({ ...greedy([5]), adapter })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
+    await expect(other.generate({ ...greedy([5]), adapter })).rejects.toMatchObject({
+      code: 'ADAPTER_MISMATCH',
+    });
     await expect(model.loadAdapter(path.join(folder, 'absent'))).rejects.toMatchObject({
       code: 'MODEL_NOT_FOUND',
       message: `the adapter: there is no file ${path.join(folder, 'absent')}`,
@@ -170,7 +209,9 @@ describe('adapters', () => {
       code: 'ADAPTER_MISMATCH',
       message: expect.stringContaining('a whole model'),
     });
-    await expect(model.generate({ ...greedy([5]), adapter: { id: 'x' } as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(
+      model.generate({ ...greedy([5]), adapter: { id: 'x' } as never }),
+    ).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     expect(host.usage().models.map(({ adapters }) => adapters.length)).toEqual([1, 0]);
   });
 
@@ -183,7 +224,9 @@ describe('adapters', () => {
       const { layers, embedding, feedForward, heads, headDimension } = shape;
       const numbers = 32 * layers * (embedding + heads * headDimension + feedForward + embedding);
       const bytes = numbers * (bytesOfNumber + 4);
-      expect(host.usage().models[0]!.adapters).toEqual([{ path: adapter.path, id: adapter.id, bytes, references: 1 }]);
+      expect(host.usage().models[0]!.adapters).toEqual([
+        { path: adapter.path, id: adapter.id, bytes, references: 1 },
+      ]);
       await adapter.dispose();
     }
   });
@@ -200,12 +243,19 @@ describe('adapters', () => {
 });
 
 test('bad options are INVALID_ARGUMENT by name', async () => {
-  expect(() => new ModelHost({ memoryBytes: -1 })).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  expect(() => new ModelHost({ memoryBytes: -1 })).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT' }),
+  );
   await using host = new ModelHost();
-  const bad = (field: string) => ({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(field) });
+  const bad = (field: string) => ({
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining(field),
+  });
   await expect(host.load(file, { maxSequences: 0 })).rejects.toMatchObject(bad('maxSequences'));
   await expect(host.load(file, { prefixTokens: 1.5 })).rejects.toMatchObject(bad('prefixTokens'));
-  await expect(host.load(file, { whenFull: 'later' as never })).rejects.toMatchObject(bad('whenFull'));
+  await expect(host.load(file, { whenFull: 'later' as never })).rejects.toMatchObject(
+    bad('whenFull'),
+  );
   await expect(host.load(file, { other: 1 } as never)).rejects.toMatchObject(bad('other'));
   await expect(host.load(7 as never)).rejects.toMatchObject(bad('pathOrAlias'));
 });
@@ -220,6 +270,7 @@ test('200 rounds of load, ask, dispose leave resident memory flat after the fort
       await model.dispose();`,
     200,
   );
-  // The cache alone has 4 MB and more: a leak would add 480 MB. Until the fortieth the allocator's arena grows to its size.
+  // The cache alone has 4 MB and more: a leak would add 480 MB. Until the fortieth the allocator's
+  // arena grows to its size.
   expect(meanSize(sizes, 160, 200) - meanSize(sizes, 40, 80)).toBeLessThan(3e6);
 });

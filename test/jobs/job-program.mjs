@@ -1,13 +1,18 @@
 import { spawn } from 'node:child_process';
 
-/** In place of the command line: does at once what the setting `system` of a job says, as a command would. */
+/**
+ * In place of the command line: does at once what the setting `system` of a job says, as a command
+ * would.
+ */
 const stated = (flag) =>
   process.argv
     .filter((word) => word.startsWith(`--${flag}=`))
     .map((word) => word.slice(flag.length + 3))
     .at(-1);
-const tell = (type, data) => new Promise((resolve) => process.send({ type, data }, undefined, undefined, resolve));
-const complain = (code, message) => process.stderr.write(`${JSON.stringify({ error: { code, message, remedy: 'None.' } })}\n`);
+const tell = (type, data) =>
+  new Promise((resolve) => process.send({ type, data }, undefined, undefined, resolve));
+const complain = (code, message) =>
+  process.stderr.write(`${JSON.stringify({ error: { code, message, remedy: 'None.' } })}\n`);
 let isLeaving = false;
 process.on('disconnect', () => isLeaving || process.kill(process.pid, 'SIGKILL'));
 const leave = () => {
@@ -25,7 +30,13 @@ const acts = {
     await tell('notice', { text: '<b>not said in HTML</b>' });
     await tell('nothing of this kind', {});
     const { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } = process.env;
-    process.stdout.write(JSON.stringify({ args: process.argv.slice(2), secrets: { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } }, null, 2));
+    process.stdout.write(
+      JSON.stringify(
+        { args: process.argv.slice(2), secrets: { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } },
+        null,
+        2,
+      ),
+    );
   },
   /** Until it is told to end. */
   async hold() {
@@ -40,7 +51,10 @@ const acts = {
   die() {
     process.kill(process.pid, 'SIGKILL');
   },
-  /** Leaves a process in a session of its own, which holds its pipes, and tells an event that says nothing. */
+  /**
+   * Leaves a process in a session of its own, which holds its pipes, and tells an event that says
+   * nothing.
+   */
   async leaver() {
     spawn('sleep', ['60'], { detached: true, stdio: ['ignore', 'ignore', 'inherit'] }).unref();
     await tell('progress');
@@ -52,7 +66,9 @@ const acts = {
 
 if (process.argv[2] === 'train') {
   for (const step of [1, 2]) process.stdout.write(`${JSON.stringify({ step, loss: 2 / step })}\n`);
-  process.stdout.write(`${JSON.stringify({ args: process.argv.slice(2), adapter: stated('out') })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ args: process.argv.slice(2), adapter: stated('out') })}\n`,
+  );
   leave();
 } else {
   await acts[stated('system') ?? 'answer']();

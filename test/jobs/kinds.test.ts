@@ -1,6 +1,7 @@
 /**
- * The settings of every kind of job are a contract: whoever keeps to them today must not be refused tomorrow. They stand in settings.txt,
- * one line a setting; what a job comes to, which names it may name and what it counts with stand below.
+ * The settings of every kind of job are a contract: whoever keeps to them today must not be refused
+ * tomorrow. They stand in settings.txt, one line a setting; what a job comes to, which names it may
+ * name and what it counts with stand below.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +24,10 @@ const kindOf = (id: string): JobKind => JOB_KINDS.find((kind) => kind.id === id)
 
 test('each setting of each kind has the bounds and the default that settings.txt says', () => {
   const lines = JOB_KINDS.flatMap(({ id, settings }) => {
-    const { properties = {}, required = [] } = z.toJSONSchema(settings, { io: 'input', unrepresentable: 'any' });
+    const { properties = {}, required = [] } = z.toJSONSchema(settings, {
+      io: 'input',
+      unrepresentable: 'any',
+    });
     return Object.entries(properties).map(([name, member]) => {
       const { description: _, ...schema } = member as { description?: string };
       return `${id} ${name}${required.includes(name) ? ' (required)' : ''} ${JSON.stringify(schema)}`;
@@ -54,14 +58,18 @@ describe('what a job comes to', () => {
     // of so many layers, by its own word, that a gibibyte holds few tokens
     const said = synthesizeModel({ architecture: 'llama' });
     const layers = 10_000;
-    const metadata = said.metadata.map((entry) => (entry.key === 'llama.block_count' ? { ...entry, value: uint32(layers) } : entry));
+    const metadata = said.metadata.map((entry) =>
+      entry.key === 'llama.block_count' ? { ...entry, value: uint32(layers) } : entry,
+    );
     writeFileSync(wide, Buffer.concat([...encodeModel({ ...said, metadata })]));
     wideToken = (perToken / shape.layers) * layers;
     weights = (await inspectModel(model)).types.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const run of ['mine', 'theirs', 'job/seed-1', 'truth-1', 'truth-2', 'a'.repeat(201)])
       mkdirSync(path.join(runs, run), { recursive: true });
-    for (const run of ['mine', 'theirs', 'job/seed-1', 'a'.repeat(201)]) writeFileSync(path.join(runs, run, 'manifest.json'), '{}');
-    for (const run of ['truth-1', 'truth-2']) writeFileSync(path.join(runs, run, 'truth.json'), '{}');
+    for (const run of ['mine', 'theirs', 'job/seed-1', 'a'.repeat(201)])
+      writeFileSync(path.join(runs, run, 'manifest.json'), '{}');
+    for (const run of ['truth-1', 'truth-2'])
+      writeFileSync(path.join(runs, run, 'truth.json'), '{}');
     symlinkSync(path.join(runs, 'mine'), path.join(runs, 'linked'));
     const input = [{ role: 'user', content: '{{sample.output_text}}' }];
     writeFileSync(grader, JSON.stringify({ type: 'score_model', model: 'second', input }));
@@ -96,14 +104,24 @@ describe('what a job comes to', () => {
   });
   const prepare = async (id: string, settings: unknown): Promise<Prepared> => {
     const kind = kindOf(id);
-    return kind.prepare(checked(kind.settings, settings, 'settings'), { names, id: 'JOB', folder: '/jobs/JOB' });
+    return kind.prepare(checked(kind.settings, settings, 'settings'), {
+      names,
+      id: 'JOB',
+      folder: '/jobs/JOB',
+    });
   };
 
   test.each<[kind: string, settings: object, args: () => string[], run: string | null]>([
     ['run', {}, () => ['run', `--model=${model}`, '--task=scheduling', `--out=${runs}/JOB`], 'JOB'],
     [
       'run',
-      { model: { name: 'second' }, task: 'sums', check: 'exact', seed: '7', algorithm: { id: 'distill', teacher: 'base' } },
+      {
+        model: { name: 'second' },
+        task: 'sums',
+        check: 'exact',
+        seed: '7',
+        algorithm: { id: 'distill', teacher: 'base' },
+      },
       () => [
         'run',
         `--model=${other}`,
@@ -142,26 +160,57 @@ describe('what a job comes to', () => {
         constrained: true,
       },
       () => [
-        ...['eval', `--model=${other}`, '--adapter=/of-a-job.gguf', '--task=/rows.jsonl', '--check=json:/rows.jsonl'],
+        ...[
+          'eval',
+          `--model=${other}`,
+          '--adapter=/of-a-job.gguf',
+          '--task=/rows.jsonl',
+          '--check=json:/rows.jsonl',
+        ],
         ...['--stop=a', '--stop=b', '--no-judge-truncated', '--constrained'],
       ],
       null,
     ],
     [
       'judge',
-      { run: 'mine', model: 'second', task: 'sums', check: 'model:file-grader', target: 0.5, heldOut: 'none' },
+      {
+        run: 'mine',
+        model: 'second',
+        task: 'sums',
+        check: 'model:file-grader',
+        target: 0.5,
+        heldOut: 'none',
+      },
       () => [
-        ...['judge', path.join(runs, 'mine'), `--model=${other}`, '--task=/sums.mjs', `--check=model:${grader}@${other}`],
+        ...[
+          'judge',
+          path.join(runs, 'mine'),
+          `--model=${other}`,
+          '--task=/sums.mjs',
+          `--check=model:${grader}@${other}`,
+        ],
         ...['--target=0.5', '--held-out=none'],
       ],
       null,
     ],
-    ['judge', { run: 'job/seed-1' }, () => ['judge', path.join(runs, 'job/seed-1'), `--model=${model}`], null],
+    [
+      'judge',
+      { run: 'job/seed-1' },
+      () => ['judge', path.join(runs, 'job/seed-1'), `--model=${model}`],
+      null,
+    ],
     [
       'ablate',
       { conditions: ['full', 'no-cot'], seeds: ['1', '2'], settings: { seed: '9', iterations: 2 } },
       () => [
-        ...['ablate', `--model=${model}`, '--task=scheduling', '--iterations=2', '--conditions=full', '--conditions=no-cot'],
+        ...[
+          'ablate',
+          `--model=${model}`,
+          '--task=scheduling',
+          '--iterations=2',
+          '--conditions=full',
+          '--conditions=no-cot',
+        ],
         ...['--seeds=1', '--seeds=2', `--out=${runs}/JOB`],
       ],
       'JOB',
@@ -169,9 +218,24 @@ describe('what a job comes to', () => {
     ['truth', {}, () => ['truth', 'run', `--model=${model}`, `--out=${runs}/JOB`], 'JOB'],
     [
       'truth',
-      { model: 'second', adapter: 'kind', predictor: 'base', judge: 'absent', problems: 21, split: 'test' },
+      {
+        model: 'second',
+        adapter: 'kind',
+        predictor: 'base',
+        judge: 'absent',
+        problems: 21,
+        split: 'test',
+      },
       () => [
-        ...['truth', 'run', `--model=${other}`, '--adapter=/kind.gguf', `--predictor=${model}`, '--judge=qwen2.5-0.5b', '--problems=21'],
+        ...[
+          'truth',
+          'run',
+          `--model=${other}`,
+          '--adapter=/kind.gguf',
+          `--predictor=${model}`,
+          '--judge=qwen2.5-0.5b',
+          '--problems=21',
+        ],
         `--out=${runs}/JOB`,
       ],
       'JOB',
@@ -180,7 +244,15 @@ describe('what a job comes to', () => {
       'truth-train',
       { runs: ['truth-1', 'truth-2'], by: 'x', part: 0.2 },
       () => [
-        ...['truth', 'train', path.join(runs, 'truth-1'), path.join(runs, 'truth-2'), `--model=${model}`, '--by=x', '--part=0.2'],
+        ...[
+          'truth',
+          'train',
+          path.join(runs, 'truth-1'),
+          path.join(runs, 'truth-2'),
+          `--model=${model}`,
+          '--by=x',
+          '--part=0.2',
+        ],
         '--out=/jobs/JOB/training',
       ],
       null,
@@ -188,14 +260,34 @@ describe('what a job comes to', () => {
     [
       'truth-analyze',
       { analyzer: 'training-causal-effect', runs: ['truth-1'], after: ['truth-2'] },
-      () => ['truth', 'analyze', 'training-causal-effect', path.join(runs, 'truth-1'), `--after=${path.join(runs, 'truth-2')}`],
+      () => [
+        'truth',
+        'analyze',
+        'training-causal-effect',
+        path.join(runs, 'truth-1'),
+        `--after=${path.join(runs, 'truth-2')}`,
+      ],
       null,
     ],
     [
       'truth-analyze',
-      { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't', model: 'second', adapter: 'kind', every: 3 },
+      {
+        analyzer: 'token-level-evidence',
+        runs: ['truth-1'],
+        trajectory: 't',
+        model: 'second',
+        adapter: 'kind',
+        every: 3,
+      },
       () => [
-        ...['truth', 'analyze', 'token-level-evidence', path.join(runs, 'truth-1'), `--model=${other}`, '--adapter=/kind.gguf'],
+        ...[
+          'truth',
+          'analyze',
+          'token-level-evidence',
+          path.join(runs, 'truth-1'),
+          `--model=${other}`,
+          '--adapter=/kind.gguf',
+        ],
         ...['--trajectory=t', '--every=3'],
       ],
       null,
@@ -204,7 +296,16 @@ describe('what a job comes to', () => {
       'gate',
       { adapter: ID, as: 'extract', model: 'second', reason: 'why' },
       () => [
-        ...['adapters', 'promote', ID, '--as=extract', '--problems=100', `--model=${other}`, '--task=extract', '--registry=/registry'],
+        ...[
+          'adapters',
+          'promote',
+          ID,
+          '--as=extract',
+          '--problems=100',
+          `--model=${other}`,
+          '--task=extract',
+          '--registry=/registry',
+        ],
         ...['--reason=why', '--transaction=JOB'],
       ],
       null,
@@ -238,25 +339,55 @@ describe('what a job comes to', () => {
     ['truth-train', { domain: ['urns'], model: 'x' }, 'model', 'model'],
     ['truth-train', { runs: ['truth-1', 'x'], by: 'y' }, 'run', 'runs.1'],
     ['truth-analyze', { analyzer: 'results-catalog', runs: ['truth-1', 'mine'] }, 'run', 'runs.1'],
-    ['truth-analyze', { analyzer: 'training-causal-effect', runs: ['truth-1'], after: ['x'] }, 'run', 'after.0'],
-    ['truth-analyze', { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't', model: 'x' }, 'model', 'model'],
-    ['truth-analyze', { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't', adapter: 'x' }, 'adapter', 'adapter'],
+    [
+      'truth-analyze',
+      { analyzer: 'training-causal-effect', runs: ['truth-1'], after: ['x'] },
+      'run',
+      'after.0',
+    ],
+    [
+      'truth-analyze',
+      { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't', model: 'x' },
+      'model',
+      'model',
+    ],
+    [
+      'truth-analyze',
+      { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't', adapter: 'x' },
+      'adapter',
+      'adapter',
+    ],
     ['gate', { adapter: ID, as: 'extract', model: 'x' }, 'model', 'model'],
     ['gate', { adapter: ID, as: 'x@champion' }, 'task', 'as'],
-  ])('%s of %j: the setting that names what it may not is named', async (id, settings, code, param) => {
-    await expect(prepare(id, settings)).rejects.toMatchObject({
-      name: 'NotAllowed',
-      code: `${code}_not_allowed`,
-      param: `settings.${param}`,
-      message: expect.stringMatching(/^"(?:x|mine|command:x)"/),
-    });
-  });
+  ])(
+    '%s of %j: the setting that names what it may not is named',
+    async (id, settings, code, param) => {
+      await expect(prepare(id, settings)).rejects.toMatchObject({
+        name: 'NotAllowed',
+        code: `${code}_not_allowed`,
+        param: `settings.${param}`,
+        message: expect.stringMatching(/^"(?:x|mine|command:x)"/),
+      });
+    },
+  );
 
   test.each<[kind: string, settings: object, message: string]>([
     ['truth-train', {}, 'settings: name domains or runs, and not both'],
-    ['truth-train', { domain: ['urns'], runs: ['truth-1'], by: 'x' }, 'settings: name domains or runs, and not both'],
-    ['truth-train', { runs: ['truth-1'] }, 'settings: by: say which scores of the runs decide, and only of runs'],
-    ['truth-train', { domain: ['urns'], by: 'x' }, 'settings: by: say which scores of the runs decide, and only of runs'],
+    [
+      'truth-train',
+      { domain: ['urns'], runs: ['truth-1'], by: 'x' },
+      'settings: name domains or runs, and not both',
+    ],
+    [
+      'truth-train',
+      { runs: ['truth-1'] },
+      'settings: by: say which scores of the runs decide, and only of runs',
+    ],
+    [
+      'truth-train',
+      { domain: ['urns'], by: 'x' },
+      'settings: by: say which scores of the runs decide, and only of runs',
+    ],
     [
       'truth-analyze',
       { analyzer: 'token-level-evidence', runs: ['r'] },
@@ -272,29 +403,51 @@ describe('what a job comes to', () => {
       { analyzer: 'training-causal-effect', runs: ['r'] },
       'settings: after: training-causal-effect has runs of what was trained',
     ],
-    ['truth-analyze', { analyzer: 'results-catalog', runs: ['r'], after: ['r'] }, 'settings: after: training-causal-effect has runs'],
+    [
+      'truth-analyze',
+      { analyzer: 'results-catalog', runs: ['r'], after: ['r'] },
+      'settings: after: training-causal-effect has runs',
+    ],
     ...['model', 'adapter'].map(
       (name) =>
-        ['truth-analyze', { analyzer: 'results-catalog', runs: ['r'], [name]: 'x' }, 'model, adapter and every are of'] as [
-          string,
-          object,
-          string,
-        ],
+        [
+          'truth-analyze',
+          { analyzer: 'results-catalog', runs: ['r'], [name]: 'x' },
+          'model, adapter and every are of',
+        ] as [string, object, string],
     ),
-    ['truth-analyze', { analyzer: 'results-catalog', runs: ['r'], every: 2 }, 'model, adapter and every are of token-level-evidence'],
-    ['truth-analyze', { analyzer: 'performance-comparison', runs: ['r'], group: ['a'] }, 'settings.group.0: a group is written NAME=PART'],
-    ['gate', { adapter: 'ab', as: 'extract' }, 'settings.adapter: expected the whole id of a published adapter'],
+    [
+      'truth-analyze',
+      { analyzer: 'results-catalog', runs: ['r'], every: 2 },
+      'model, adapter and every are of token-level-evidence',
+    ],
+    [
+      'truth-analyze',
+      { analyzer: 'performance-comparison', runs: ['r'], group: ['a'] },
+      'settings.group.0: a group is written NAME=PART',
+    ],
+    [
+      'gate',
+      { adapter: 'ab', as: 'extract' },
+      'settings.adapter: expected the whole id of a published adapter',
+    ],
     ['gate', { adapter: ID, as: 'a@b@c' }, '"a@b@c" is no alias'],
     ['run', [], 'settings: expected an object of settings'],
     ['ablate', { settings: 'x' }, 'settings.settings: expected an object of settings'],
     ['eval', { nothing: 1 }, 'settings: '],
   ])('%s of %j is refused', async (id, settings, message) => {
-    await expect(prepare(id, settings)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(message) });
+    await expect(prepare(id, settings)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    });
   });
 
   test('it counts with weights, keys and values of the context, what training is given, and 200 MiB for the process', async () => {
-    const bytesOf = async (id: string, settings: object): Promise<number> => (await prepare(id, settings)).memoryBytes;
-    /** Of a context that nobody has stated: as many tokens as have a gibibyte of keys and values. */
+    const bytesOf = async (id: string, settings: object): Promise<number> =>
+      (await prepare(id, settings)).memoryBytes;
+    /**
+     * Of a context that nobody has stated: as many tokens as have a gibibyte of keys and values.
+     */
     const whole = Math.floor(2 ** 30 / perToken) * perToken;
     const file = weights + whole + OVERHEAD;
     const download = 0.49e9 + 2 ** 30 + OVERHEAD;
@@ -304,38 +457,87 @@ describe('what a job comes to', () => {
     expect(await bytesOf('eval', {})).toBe(file);
     expect(await bytesOf('eval', { check: 'model:file-grader' })).toBe(file + grading);
     expect(await bytesOf('eval', { model: 'absent' })).toBe(download);
-    expect(await bytesOf('eval', { model: 'wide' })).toBe(weights + 4096 * wideToken + OVERHEAD); // at least so many tokens
-    expect(await bytesOf('eval', { model: 'nothing' })).toBe(2 ** 30 + OVERHEAD); // the job says what is wrong with it
+    // at least so many tokens
+    expect(await bytesOf('eval', { model: 'wide' })).toBe(weights + 4096 * wideToken + OVERHEAD);
+    // the job says what is wrong with it
+    expect(await bytesOf('eval', { model: 'nothing' })).toBe(2 ** 30 + OVERHEAD);
     expect(await bytesOf('judge', { run: 'mine' })).toBe(file);
-    expect(await bytesOf('judge', { run: 'mine', check: 'model:file-grader' })).toBe(file + grading);
+    expect(await bytesOf('judge', { run: 'mine', check: 'model:file-grader' })).toBe(
+      file + grading,
+    );
     expect(await bytesOf('train', { data: 'file-rows' })).toBe(weights + 600 * MIB + OVERHEAD);
     expect(await bytesOf('truth-train', { domain: ['urns'] })).toBe(file + 600 * MIB);
     expect(await bytesOf('truth', {})).toBe(file);
-    expect(await bytesOf('truth', { contextTokens: 128 })).toBe(weights + 128 * perToken + OVERHEAD);
-    expect(await bytesOf('truth', { predictor: 'base', judge: 'absent' })).toBe(2 * file + download);
-    expect(await bytesOf('truth-analyze', { analyzer: 'results-catalog', runs: ['truth-1'] })).toBe(OVERHEAD);
-    expect(await bytesOf('truth-analyze', { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't' })).toBe(file);
+    expect(await bytesOf('truth', { contextTokens: 128 })).toBe(
+      weights + 128 * perToken + OVERHEAD,
+    );
+    expect(await bytesOf('truth', { predictor: 'base', judge: 'absent' })).toBe(
+      2 * file + download,
+    );
+    expect(await bytesOf('truth-analyze', { analyzer: 'results-catalog', runs: ['truth-1'] })).toBe(
+      OVERHEAD,
+    );
+    expect(
+      await bytesOf('truth-analyze', {
+        analyzer: 'token-level-evidence',
+        runs: ['truth-1'],
+        trajectory: 't',
+      }),
+    ).toBe(file);
     expect(await bytesOf('gate', { adapter: ID, as: 'extract' })).toBe(file);
     // as the profile of a small model says, or as it is stated
     const small = weights + 8192 * perToken + 264_000_000 + OVERHEAD;
     expect(await bytesOf('run', {})).toBe(small);
     expect(await bytesOf('run', { check: 'model:file-grader' })).toBe(small + grading);
     expect(await bytesOf('ablate', {})).toBe(small);
-    const stated = { model: { contextTokens: 500 }, layers: { trainerMemory: 3_000_000, boundaryMemory: 50_000 } };
+    const stated = {
+      model: { contextTokens: 500 },
+      layers: { trainerMemory: 3_000_000, boundaryMemory: 50_000 },
+    };
     expect(await bytesOf('run', stated)).toBe(weights + 500 * perToken + 3_050_000 + OVERHEAD);
   });
 
   test('whoever asks what it would be sees names as it was asked for, and what follows from the model', async () => {
-    const of = async (id: string, settings: object): Promise<unknown> => (await prepare(id, settings)).resolved;
-    expect(await of('train', { data: 'file-rows', rank: 2 })).toEqual({ model: 'base', data: 'file-rows', rank: 2 });
-    expect(await of('train', { data: 'file-rows', validationData: 'file-more' })).toMatchObject({ validationData: 'file-more' });
-    expect(await of('eval', { check: 'exact' })).toEqual({ model: 'base', task: 'scheduling', check: 'exact' });
-    expect(await of('judge', { run: 'mine', model: 'second' })).toEqual({ run: 'mine', model: 'second' });
-    expect(await of('gate', { adapter: ID, as: 'extract' })).toEqual({ adapter: ID, as: 'extract', problems: 100, model: 'base' });
-    expect(await of('truth', { adapter: 'kind' })).toMatchObject({ model: 'base', adapter: 'kind', problems: 20 });
+    const of = async (id: string, settings: object): Promise<unknown> =>
+      (await prepare(id, settings)).resolved;
+    expect(await of('train', { data: 'file-rows', rank: 2 })).toEqual({
+      model: 'base',
+      data: 'file-rows',
+      rank: 2,
+    });
+    expect(await of('train', { data: 'file-rows', validationData: 'file-more' })).toMatchObject({
+      validationData: 'file-more',
+    });
+    expect(await of('eval', { check: 'exact' })).toEqual({
+      model: 'base',
+      task: 'scheduling',
+      check: 'exact',
+    });
+    expect(await of('judge', { run: 'mine', model: 'second' })).toEqual({
+      run: 'mine',
+      model: 'second',
+    });
+    expect(await of('gate', { adapter: ID, as: 'extract' })).toEqual({
+      adapter: ID,
+      as: 'extract',
+      problems: 100,
+      model: 'base',
+    });
+    expect(await of('truth', { adapter: 'kind' })).toMatchObject({
+      model: 'base',
+      adapter: 'kind',
+      problems: 20,
+    });
     expect(await of('truth', {})).not.toHaveProperty('adapter');
-    expect(await of('truth-train', { domain: ['urns'] })).toEqual({ domain: ['urns'], model: 'base' });
-    expect(await of('truth-train', { runs: ['truth-1'], by: 'x' })).toEqual({ runs: ['truth-1'], by: 'x', model: 'base' });
+    expect(await of('truth-train', { domain: ['urns'] })).toEqual({
+      domain: ['urns'],
+      model: 'base',
+    });
+    expect(await of('truth-train', { runs: ['truth-1'], by: 'x' })).toEqual({
+      runs: ['truth-1'],
+      by: 'x',
+      model: 'base',
+    });
     const catalog = { analyzer: 'results-catalog', runs: ['truth-1'] };
     expect(await of('truth-analyze', catalog)).toEqual(catalog);
     const causal = { analyzer: 'training-causal-effect', runs: ['truth-1'], after: ['truth-2'] };
@@ -343,7 +545,9 @@ describe('what a job comes to', () => {
     const tokens = { analyzer: 'token-level-evidence', runs: ['truth-1'], trajectory: 't' };
     expect(await of('truth-analyze', tokens)).toEqual({ ...tokens, model: 'base' });
     expect(await of('run', {})).toMatchObject({ profile: 'small', model: { contextTokens: 8192 } });
-    const ablation = (await of('ablate', { seeds: ['5'], settings: { seed: '9' } })) as { settings: { seed: string } };
+    const ablation = (await of('ablate', { seeds: ['5'], settings: { seed: '9' } })) as {
+      settings: { seed: string };
+    };
     expect(ablation).toMatchObject({ seeds: ['5'] });
     expect(ablation.settings.seed).not.toBe('9');
   });
@@ -371,19 +575,26 @@ describe('what a job comes to', () => {
     expect(said(() => many.model(long, 'p'))).toBe(
       `"${'x'.repeat(100)}" is no model of this server: ${thirty}; start it with --allow-model`,
     );
-    expect(said(() => many.adapter('x', 'p'))).toBe('"x" is neither an adapter of this server (none) nor a job of this key that made one');
+    expect(said(() => many.adapter('x', 'p'))).toBe(
+      '"x" is neither an adapter of this server (none) nor a job of this key that made one',
+    );
     expect(many.tasks()).toEqual([...BUILT_IN_IDS]);
     expect(names.tasks()).toEqual([...BUILT_IN_IDS, 'sums']);
     expect(said(() => names.task('x', 'p'))).toBe(
       `"x" is no task of this server: ${names.tasks().join(', ')}, or the id of a file of rows; start it with --allow-task`,
     );
     expect(said(() => names.adapter('x', 'p'))).toContain('of this server (kind)');
-    expect(said(() => many.registry('p'))).toBe('this server has no registry; start it with --registry');
+    expect(said(() => many.registry('p'))).toBe(
+      'this server has no registry; start it with --registry',
+    );
     expect(said(() => names.file('x', 'p'))).toBe('"x" is no file that this key has uploaded');
     expect(names.file('file-rows', 'p')).toBe('/rows.jsonl');
-    expect(said(() => names.check('model:file-large', 'p'))).toBe('"model:file-large": a grader has at most 1048576 bytes');
+    expect(said(() => names.check('model:file-large', 'p'))).toBe(
+      '"model:file-large": a grader has at most 1048576 bytes',
+    );
     writeFileSync(large, ' '.repeat(MIB));
-    expect(said(() => names.check('model:file-large', 'p'))).not.toContain('at most'); // it is no grader for another reason
+    // it is no grader for another reason
+    expect(said(() => names.check('model:file-large', 'p'))).not.toContain('at most');
     expect(names.check('json', 'p')).toBe('json');
     for (const check of ['json:x', 'model:x', 'command:rm'])
       expect(said(() => names.check(check, 'p'))).toBe(
@@ -397,26 +608,46 @@ describe('what a job comes to', () => {
         return path.relative(runs, names.run(name, 'settings.run'));
       } catch (error) {
         expect(error).toMatchObject({ code: 'run_not_allowed', param: 'settings.run' });
-        expect((error as Error).message).toBe(`${JSON.stringify(name.slice(0, 100))} is no run of this key in the folder of this server`);
+        expect((error as Error).message).toBe(
+          `${JSON.stringify(name.slice(0, 100))} is no run of this key in the folder of this server`,
+        );
         return null;
       }
     };
     for (const name of ['mine', 'job/seed-1', 'a'.repeat(201)]) expect(taken(name)).toBe(name);
-    const strange = ['theirs', 'job', 'linked', '../runs/mine', 'mine/.', './mine', 'job/seed-1/x', '', '-x', 'a'.repeat(202), 'truth-1'];
+    const strange = [
+      'theirs',
+      'job',
+      'linked',
+      '../runs/mine',
+      'mine/.',
+      './mine',
+      'job/seed-1/x',
+      '',
+      '-x',
+      'a'.repeat(202),
+      'truth-1',
+    ];
     for (const name of strange) expect([name, taken(name)]).toEqual([name, null]);
-    expect(() => names.truthRun('mine', 'p')).toThrow('"mine" is no truth run of this key in the folder of this server');
+    expect(() => names.truthRun('mine', 'p')).toThrow(
+      '"mine" is no truth run of this key in the folder of this server',
+    );
     expect(path.basename(names.truthRun('truth-1', 'p'))).toBe('truth-1');
   });
 });
 
 test('which exit codes are results, who may ask, what its lines are, and what is tried beforehand', () => {
-  const rows = JOB_KINDS.map(({ id, isResult, isForAdmin = false, lines = null, measure = null }) => [
-    id,
-    Array.from({ length: 10 }, (_, code) => code).filter((code) => code > 0 && isResult?.(code) === true),
-    isForAdmin,
-    lines,
-    measure,
-  ]);
+  const rows = JOB_KINDS.map(
+    ({ id, isResult, isForAdmin = false, lines = null, measure = null }) => [
+      id,
+      Array.from({ length: 10 }, (_, code) => code).filter(
+        (code) => code > 0 && isResult?.(code) === true,
+      ),
+      isForAdmin,
+      lines,
+      measure,
+    ],
+  );
   expect(rows).toEqual([
     ['run', [3], false, null, ['--dry-run']],
     ['train', [], false, 'step', ['--dry-run']],
@@ -433,13 +664,16 @@ test('which exit codes are results, who may ask, what its lines are, and what is
 test('a job that is begun again goes on with what lies on the disk, and a result names the adapter that was made', () => {
   const place = path.join(folder, 'again');
   mkdirSync(place);
-  const again = (id: string): readonly string[] | undefined => kindOf(id).again?.({ id: 'JOB', folder: place });
+  const again = (id: string): readonly string[] | undefined =>
+    kindOf(id).again?.({ id: 'JOB', folder: place });
   expect(again('train')).toEqual(['--force']);
   writeFileSync(path.join(place, 'adapter.gguf.state'), '');
   expect(again('train')).toEqual(['--resume']);
   expect(again('gate')).toEqual(['--resume']);
   expect(kindOf('run').adapterOf!({ adapter: { file: '/a' } })).toBe('/a');
-  for (const id of ['train', 'truth-train']) expect(kindOf(id).adapterOf!({ adapter: '/a' })).toBe('/a');
+  for (const id of ['train', 'truth-train'])
+    expect(kindOf(id).adapterOf!({ adapter: '/a' })).toBe('/a');
   for (const id of ['run', 'train', 'truth-train'])
-    for (const result of [null, {}, { adapter: null }]) expect(kindOf(id).adapterOf!(result)).toBeNull();
+    for (const result of [null, {}, { adapter: null }])
+      expect(kindOf(id).adapterOf!(result)).toBeNull();
 });

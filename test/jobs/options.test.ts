@@ -1,4 +1,7 @@
-/** Options of a training in one call, and guards of a gate: what is taken and what is refused before anything is loaded or spent. */
+/**
+ * Options of a training in one call, and guards of a gate: what is taken and what is refused before
+ * anything is loaded or spent.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -44,19 +47,32 @@ test('each option of a training has its bounds, and a file that is there is not 
   ];
   for (const [name, taken, refused] of table) {
     for (const value of taken)
-      expect([name, value, (await said({ [name]: value })).message]).toEqual([name, value, `options.out: ${out} is there already`]);
+      expect([name, value, (await said({ [name]: value })).message]).toEqual([
+        name,
+        value,
+        `options.out: ${out} is there already`,
+      ]);
     for (const value of refused)
       expect([name, value, await said({ [name]: value })]).toEqual([
         name,
         value,
-        expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(`options.${name}`) }),
+        expect.objectContaining({
+          code: 'INVALID_ARGUMENT',
+          message: expect.stringContaining(`options.${name}`),
+        }),
       ]);
   }
 });
 
 test('a guard that is not measured with the gate is refused before an attempt is spent', () => {
-  const guard = (name: string): object => ({ kind: 'non-inferiority', name, margin: 1, ceiling: 4 });
-  const policy = (...names: string[]): never => ({ kind: 'e-process', guards: names.map(guard) }) as never;
+  const guard = (name: string): object => ({
+    kind: 'non-inferiority',
+    name,
+    margin: 1,
+    ceiling: 4,
+  });
+  const policy = (...names: string[]): never =>
+    ({ kind: 'e-process', guards: names.map(guard) }) as never;
   for (const [asked, measured] of [
     [undefined, []],
     [policy(), []],
@@ -80,16 +96,22 @@ test('conditions that are one under the settings are refused before any run, and
       () => null,
       (error: unknown) => error,
     );
-  expect(await refused({ buffer: { accumulate: true } }, { conditions: ['no-accumulation'] })).toMatchObject({
+  expect(
+    await refused({ buffer: { accumulate: true } }, { conditions: ['no-accumulation'] }),
+  ).toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: 'buffer.accumulate: the condition no-accumulation is to change it, so it cannot be set for all',
+    message:
+      'buffer.accumulate: the condition no-accumulation is to change it, so it cannot be set for all',
   });
   expect(await refused({ iterations: 1 }, { conditions: ['no-accumulation'] })).toMatchObject({
     code: 'CONDITIONS_EQUAL',
     message: 'under these settings no-accumulation is full: it changes nothing that decides a run',
-    remedy: 'Leave it out with --conditions, or take more iterations than one: the first has nothing earlier to train on.',
+    remedy:
+      'Leave it out with --conditions, or take more iterations than one: the first has nothing earlier to train on.',
   });
-  expect(await refused({}, { conditions: ['no-accumulation', 'random-layers'], seeds: [] })).toMatchObject({
+  expect(
+    await refused({}, { conditions: ['no-accumulation', 'random-layers'], seeds: [] }),
+  ).toMatchObject({
     code: 'INVALID_ARGUMENT',
     message: 'an ablation needs a seed',
   });

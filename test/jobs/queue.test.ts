@@ -1,7 +1,18 @@
-/** The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small program stands for the command line. */
+/**
+ * The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small
+ * program stands for the command line.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -23,9 +34,21 @@ const newFolder = (): string => path.join(folder, `runs-${made++}`);
 const open: JobQueue[] = [];
 const reported: unknown[] = [];
 function queueOf(runs = newFolder(), options: Partial<JobQueueOptions> = {}): JobQueue {
-  const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
+  const allowed = {
+    model: 'base',
+    models: new Map([['base', 'tiny']]),
+    tasks: new Map(),
+    adapters: new Map(),
+    runs,
+  };
   const report = (error: unknown): void => void reported.push(error);
-  const queue = JobQueue.open({ allowed, program: PROGRAM, availableMemory: () => Infinity, report, ...options });
+  const queue = JobQueue.open({
+    allowed,
+    program: PROGRAM,
+    availableMemory: () => Infinity,
+    report,
+    ...options,
+  });
   open.push(queue);
   return queue;
 }
@@ -38,11 +61,20 @@ const [ANN, BOB] = [
   { name: 'ann', isAdmin: false },
   { name: 'bob', isAdmin: false },
 ];
-const evaluation = (system: string, more = {}): { kind: string; settings: unknown } => ({ kind: 'eval', settings: { system, ...more } });
-const add = async (queue: JobQueue, system: string): Promise<Job> => (await queue.create(ANN, evaluation(system))).job;
+const evaluation = (system: string, more = {}): { kind: string; settings: unknown } => ({
+  kind: 'eval',
+  settings: { system, ...more },
+});
+const add = async (queue: JobQueue, system: string): Promise<Job> =>
+  (await queue.create(ANN, evaluation(system))).job;
 
 /** Events until one of which it is true; all that there will be, where none is. */
-async function until(queue: JobQueue, id: string, isIt: (event: JobEvent) => boolean, after = 0): Promise<JobEvent[]> {
+async function until(
+  queue: JobQueue,
+  id: string,
+  isIt: (event: JobEvent) => boolean,
+  after = 0,
+): Promise<JobEvent[]> {
   const events: JobEvent[] = [];
   for await (const event of queue.follow(id, after, new AbortController().signal)) {
     events.push(event);
@@ -72,11 +104,24 @@ test('a job runs its command line, tells what goes on, and has what the command 
     [4, 'notice'],
     [5, 'state'],
   ]);
-  expect(events.filter(({ type }) => type === 'state').map(({ data }) => (data as Job).state)).toEqual(['queued', 'running', 'succeeded']);
+  expect(
+    events.filter(({ type }) => type === 'state').map(({ data }) => (data as Job).state),
+  ).toEqual(['queued', 'running', 'succeeded']);
   const done = queue.get(job.id)!;
-  expect(done).toMatchObject({ state: 'succeeded', attempts: 1, owner: 'ann', progress: null, error: null });
-  expect(done.result).toEqual({ args: ['eval', '--model=tiny', '--task=scheduling', '--system=answer', '--json'], secrets: {} });
-  expect(done.command).toBe('npx isopro-native eval --model=tiny --task=scheduling --system=answer');
+  expect(done).toMatchObject({
+    state: 'succeeded',
+    attempts: 1,
+    owner: 'ann',
+    progress: null,
+    error: null,
+  });
+  expect(done.result).toEqual({
+    args: ['eval', '--model=tiny', '--task=scheduling', '--system=answer', '--json'],
+    secrets: {},
+  });
+  expect(done.command).toBe(
+    'npx isopro-native eval --model=tiny --task=scheduling --system=answer',
+  );
   // from any place, and past the last one
   expect(await until(queue, job.id, () => false, 3)).toEqual(events.slice(3));
   expect(await until(queue, job.id, () => false, 99)).toEqual([]);
@@ -85,7 +130,13 @@ test('a job runs its command line, tells what goes on, and has what the command 
 
 test.each([
   ['fail', { code: 'CONTEXT_OVERFLOW', message: 'it is too long' }],
-  ['die', { code: 'JOB_ENDED', message: "the job's process ended by the signal SIGKILL, without saying why" }],
+  [
+    'die',
+    {
+      code: 'JOB_ENDED',
+      message: "the job's process ended by the signal SIGKILL, without saying why",
+    },
+  ],
   ['silent', { code: 'JOB_ENDED', message: 'the job ended without a result' }],
 ])('one that does %s has failed, and the next one runs', async (system, error) => {
   const queue = queueOf();
@@ -96,8 +147,14 @@ test.each([
 
 test('lines of a training are its steps, the last its result; without a state it begins anew', async () => {
   const queue = queueOf();
-  const { id: data } = await queue.uploads.add('ann', { filename: 'x/../a.jsonl', purpose: 'fine-tune', bytes: Buffer.from('{}') });
-  await expect(queue.create(BOB, { kind: 'train', settings: { data } })).rejects.toMatchObject({ code: 'file_not_allowed' });
+  const { id: data } = await queue.uploads.add('ann', {
+    filename: 'x/../a.jsonl',
+    purpose: 'fine-tune',
+    bytes: Buffer.from('{}'),
+  });
+  await expect(queue.create(BOB, { kind: 'train', settings: { data } })).rejects.toMatchObject({
+    code: 'file_not_allowed',
+  });
   const { job } = await queue.create(ANN, { kind: 'train', settings: { data, rank: 4 } });
   const events = await until(queue, job.id, () => false);
   expect(events.filter(({ type }) => type === 'step').map(({ data }) => data)).toEqual([
@@ -123,7 +180,11 @@ test('one at a time, in the order in which they were asked for; what waits can b
   const queue = queueOf();
   const first = await add(queue, 'hold');
   await until(queue, first.id, ({ type }) => type === 'progress');
-  const [second, third, fourth] = [await add(queue, 'hold'), await add(queue, 'answer'), await add(queue, 'answer')];
+  const [second, third, fourth] = [
+    await add(queue, 'hold'),
+    await add(queue, 'answer'),
+    await add(queue, 'answer'),
+  ];
   expect([second, third].map(({ state, waitingFor }) => [state, waitingFor])).toEqual([
     ['queued', 'turn'],
     ['queued', 'turn'],
@@ -137,7 +198,9 @@ test('one at a time, in the order in which they were asked for; what waits can b
   expect(queue.resume(third.id)!.state).not.toBe('paused');
   expect(await ended(queue, third.id)).toMatchObject({ state: 'succeeded', attempts: 1 });
   expect(queue.cancel(third.id)!.state).toBe('succeeded');
-  expect(() => queue.pause(third.id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  expect(() => queue.pause(third.id)).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+  );
   expect(queue.cancel('job-of-nobody')).toBeUndefined();
 });
 
@@ -156,14 +219,20 @@ test('a running one is paused and begun again', async () => {
 
 test('a job waits until there is memory for it, and is refused where there never is', async () => {
   let free = 0;
-  const queue = queueOf(undefined, { againMs: 5, availableMemory: () => free, totalMemory: () => 2 ** 40 });
+  const queue = queueOf(undefined, {
+    againMs: 5,
+    availableMemory: () => free,
+    totalMemory: () => 2 ** 40,
+  });
   const { id } = await add(queue, 'answer');
   await until(queue, id, ({ data }) => (data as Job).waitingFor === 'memory');
   expect(queue.get(id)).toMatchObject({ state: 'queued', waitingFor: 'memory' });
   free = Infinity;
   expect((await ended(queue, id)).state).toBe('succeeded');
   const small = queueOf(undefined, { totalMemory: () => 1000 });
-  await expect(small.create(ANN, evaluation('answer'))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
+  await expect(small.create(ANN, evaluation('answer'))).rejects.toMatchObject({
+    code: 'OUT_OF_MEMORY',
+  });
 });
 
 test('what running jobs were promised is not promised again', async () => {
@@ -171,7 +240,12 @@ test('what running jobs were promised is not promised again', async () => {
   const one = queueOf(undefined, { totalMemory: () => all });
   const { memoryBytes } = await one.estimate(ANN, 'eval', {});
   let free = 1.5 * memoryBytes;
-  const queue = queueOf(undefined, { atOnce: 3, againMs: 5, availableMemory: () => free, totalMemory: () => all });
+  const queue = queueOf(undefined, {
+    atOnce: 3,
+    againMs: 5,
+    availableMemory: () => free,
+    totalMemory: () => all,
+  });
   const [first, second] = [await add(queue, 'hold'), await add(queue, 'hold')];
   await until(queue, first.id, ({ type }) => type === 'progress');
   await until(queue, second.id, ({ data }) => (data as Job).waitingFor === 'memory');
@@ -191,7 +265,9 @@ test('what was cancelled stays so, whatever else it is told while it ends', asyn
   queue.resume(id);
   queue.pause(id);
   expect((await ended(queue, id)).state).toBe('cancelled');
-  expect(() => queue.resume(id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  expect(() => queue.resume(id)).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+  );
 });
 
 test.each([
@@ -199,13 +275,22 @@ test.each([
   ['of no bytes', (file: string) => writeFileSync(file, '')],
   ['that of another queue, which held nothing', (file: string) => rmSync(file)],
 ])('a file that is %s, beside what its jobs have left, is no new queue', async (what, damage) => {
-  for (const trace of ['a job that had no time to begin', 'a folder of a job of an earlier version', 'a file of a caller']) {
+  for (const trace of [
+    'a job that had no time to begin',
+    'a folder of a job of an earlier version',
+    'a file of a caller',
+  ]) {
     const runs = newFolder();
     const queue = queueOf(runs);
     const file = path.join(queue.folder, 'jobs.sqlite');
     if (trace.startsWith('a job')) await add(queue, 'answer');
     else if (trace.startsWith('a folder')) await ended(queue, (await add(queue, 'answer')).id);
-    else await queue.uploads.add('ann', { filename: 'rows.jsonl', purpose: 'fine-tune', bytes: Buffer.from('{}') });
+    else
+      await queue.uploads.add('ann', {
+        filename: 'rows.jsonl',
+        purpose: 'fine-tune',
+        bytes: Buffer.from('{}'),
+      });
     await queue.close();
     if (trace.startsWith('a folder')) rmSync(path.join(queue.folder, MARK));
     for (const end of ['-wal', '-shm']) rmSync(`${file}${end}`, { force: true });
@@ -213,7 +298,10 @@ test.each([
     if (what.startsWith('that of')) new Database(file).exec('VACUUM').close();
     for (let i = 0; i < 2; i++)
       expect(() => queueOf(runs)).toThrow(
-        expect.objectContaining({ code: 'JOBS_UNREADABLE', message: expect.stringMatching(/empty or gone/) }) as never,
+        expect.objectContaining({
+          code: 'JOBS_UNREADABLE',
+          message: expect.stringMatching(/empty or gone/),
+        }) as never,
       );
   }
   const fresh = newFolder();
@@ -225,7 +313,10 @@ test.each([
 test('a process is admitted once it is written down which one it is, and not before', async () => {
   const order: string[] = [];
   const change = JobStore.prototype.change;
-  const [written, admitted] = [jest.spyOn(JobStore.prototype, 'change'), jest.spyOn(JobProcess.prototype, 'admit')];
+  const [written, admitted] = [
+    jest.spyOn(JobStore.prototype, 'change'),
+    jest.spyOn(JobProcess.prototype, 'admit'),
+  ];
   written.mockImplementation(function (this: JobStore, ...of) {
     if (typeof of[1].pid === 'number') order.push('written');
     return change.apply(this, of);
@@ -244,23 +335,30 @@ test('a process is admitted once it is written down which one it is, and not bef
 describe('the command line as a job', () => {
   const command = (...args: string[]) => {
     const env = { ...process.env, ISOPRO_JOB: '1', ISOPRO_HOME: path.join(folder, 'home') };
-    const child = spawn(process.execPath, [MAIN, ...args, '--json'], { env, stdio: ['ignore', 'pipe', 'ignore', 'ipc'] });
+    const child = spawn(process.execPath, [MAIN, ...args, '--json'], {
+      env,
+      stdio: ['ignore', 'pipe', 'ignore', 'ipc'],
+    });
     let output = '';
     child.stdout!.on('data', (text: Buffer) => (output += text.toString()));
     // of a process whose channel this side has closed, Node tells no `close`
-    const ended = (event: 'close' | 'exit') => once(child, event) as Promise<[number | null, string | null]>;
+    const ended = (event: 'close' | 'exit') =>
+      once(child, event) as Promise<[number | null, string | null]>;
     return { child, ended, output: () => output };
   };
 
-  test.each([0, 20, 60, 150, 400])('ends where its channel closes %i ms after its start, and has done nothing', async (ms) => {
-    const out = path.join(folder, `orphan-${ms}`);
-    const { child, ended, output } = command('run', '--iterations=1', `--out=${out}`);
-    if (ms > 0) await sleep(ms);
-    const end = ended('exit');
-    child.disconnect();
-    expect(await end).toEqual([null, 'SIGKILL']);
-    expect([output(), existsSync(out)]).toEqual(['', false]);
-  });
+  test.each([0, 20, 60, 150, 400])(
+    'ends where its channel closes %i ms after its start, and has done nothing',
+    async (ms) => {
+      const out = path.join(folder, `orphan-${ms}`);
+      const { child, ended, output } = command('run', '--iterations=1', `--out=${out}`);
+      if (ms > 0) await sleep(ms);
+      const end = ended('exit');
+      child.disconnect();
+      expect(await end).toEqual([null, 'SIGKILL']);
+      expect([output(), existsSync(out)]).toEqual(['', false]);
+    },
+  );
 
   test('does nothing before it is admitted, and its work then', async () => {
     const { child, ended, output } = command('tasks', 'list');
@@ -277,9 +375,15 @@ test('what can be tried beforehand is, where nothing else computes', async () =>
   const queue = queueOf();
   const signal = new AbortController().signal;
   const measured = await queue.measure(ANN, 'run', { seed: '7' }, signal);
-  expect((measured as { args: string[] }).args).toEqual(expect.arrayContaining(['run', '--seed=7', '--dry-run']));
-  await expect(queue.measure(ANN, 'judge', { run: 'x' }, signal)).rejects.toMatchObject({ code: 'run_not_allowed' });
-  await expect(queue.measure(ANN, 'eval', {}, signal)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  expect((measured as { args: string[] }).args).toEqual(
+    expect.arrayContaining(['run', '--seed=7', '--dry-run']),
+  );
+  await expect(queue.measure(ANN, 'judge', { run: 'x' }, signal)).rejects.toMatchObject({
+    code: 'run_not_allowed',
+  });
+  await expect(queue.measure(ANN, 'eval', {}, signal)).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
   const { id } = await add(queue, 'hold');
   await until(queue, id, ({ type }) => type === 'progress');
   await expect(queue.measure(ANN, 'run', {}, signal)).rejects.toMatchObject({ code: 'JOBS_BUSY' });
@@ -292,20 +396,30 @@ test('the same key gives the same job, to its owner, for the same request', asyn
   expect([one.isNew, two.isNew].sort()).toEqual([false, true]);
   expect(two.job.id).toBe(one.job.id);
   expect((await queue.create(BOB, asked)).isNew).toBe(true);
-  await expect(queue.create(ANN, { ...asked, ...evaluation('hold') })).rejects.toMatchObject({ code: 'CONFLICT' });
+  await expect(queue.create(ANN, { ...asked, ...evaluation('hold') })).rejects.toMatchObject({
+    code: 'CONFLICT',
+  });
   expect(queue.list({ owner: 'ann', limit: 10 }).jobs).toHaveLength(1);
 });
 
 test('a queue that is closed goes on where it was when it is opened again', async () => {
   const runs = newFolder();
   const before = queueOf(runs);
-  const [running, waiting, paused] = [await add(before, 'hold'), await add(before, 'answer'), await add(before, 'answer')];
+  const [running, waiting, paused] = [
+    await add(before, 'hold'),
+    await add(before, 'answer'),
+    await add(before, 'answer'),
+  ];
   await until(before, running.id, ({ type }) => type === 'progress');
   before.pause(paused.id);
   await before.close();
   const after = queueOf(runs);
   await until(after, running.id, ({ type, id }) => type === 'progress' && id > 4);
-  expect([running, waiting, paused].map(({ id }) => after.get(id)!.state)).toEqual(['running', 'queued', 'paused']);
+  expect([running, waiting, paused].map(({ id }) => after.get(id)!.state)).toEqual([
+    'running',
+    'queued',
+    'paused',
+  ]);
   after.cancel(running.id);
   expect((await ended(after, waiting.id)).state).toBe('succeeded');
   expect(after.get(running.id)).toMatchObject({ state: 'cancelled', attempts: 2 });
@@ -347,7 +461,9 @@ test('what is cancelled or paused while a killed queue’s job still ends stays 
   again.pause(paused.id);
   await ended(again, last.id);
   expect(old.exitCode).toBe(0);
-  const states = [ran, waiting, paused].map(({ id }) => again.get(id)).map((job) => [job!.state, job!.attempts]);
+  const states = [ran, waiting, paused]
+    .map(({ id }) => again.get(id))
+    .map((job) => [job!.state, job!.attempts]);
   expect(states).toEqual([
     ['cancelled', 0],
     ['cancelled', 0],
@@ -377,7 +493,9 @@ test('while nothing can be written a job is what it has become, and is begun onc
     expect(queue.cancel(done.id)).toMatchObject({ state: 'succeeded', result: { secrets: {} } });
     expect(queue.list({ limit: 1 }).jobs).toMatchObject([{ state: 'succeeded' }]);
     expect(queue.list({ limit: 1, state: 'running' }).jobs).toEqual([]);
-    expect(() => queue.pause(done.id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    expect(() => queue.pause(done.id)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
     jest.restoreAllMocks();
     const states = await until(queue, done.id, isState('succeeded'));
     expect(states.filter(isState('succeeded', 'cancelled', 'paused'))).toHaveLength(1);
@@ -403,13 +521,17 @@ test('two servers do not share a folder; a damaged file and one of another kind 
   const runs = newFolder();
   const queue = queueOf(runs);
   const file = path.join(runs, '.jobs', 'jobs.sqlite');
-  expect(() => JobStore.open(file, { busyMs: 0 })).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
+  expect(() => JobStore.open(file, { busyMs: 0 })).toThrow(
+    expect.objectContaining({ code: 'JOBS_BUSY' }) as never,
+  );
   await add(queue, 'answer');
   await queue.close();
   const whole = readFileSync(file);
   const refused = (bytes: Buffer): void => {
     writeFileSync(file, bytes);
-    expect(() => queueOf(runs)).toThrow(expect.objectContaining({ code: 'JOBS_UNREADABLE' }) as never);
+    expect(() => queueOf(runs)).toThrow(
+      expect.objectContaining({ code: 'JOBS_UNREADABLE' }) as never,
+    );
   };
   refused(Buffer.from('no database, but long enough to be read as one'.repeat(20)));
   refused(Buffer.concat([whole.subarray(0, 100), Buffer.alloc(whole.length - 100, 0xa5)]));
@@ -417,8 +539,10 @@ test('two servers do not share a folder; a damaged file and one of another kind 
   expect(queueOf(runs).list({ limit: 10 }).jobs).toHaveLength(1);
 });
 
-(process.platform === 'win32' ? test.skip : test)('on a full disk nothing is acknowledged that is not kept, and reading goes on', () => {
-  const script = `
+(process.platform === 'win32' ? test.skip : test)(
+  'on a full disk nothing is acknowledged that is not kept, and reading goes on',
+  () => {
+    const script = `
     const [queueModule, runs] = process.argv.slice(1);
     const { JobQueue } = await import(queueModule);
     const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
@@ -433,27 +557,28 @@ test('two servers do not share a folder; a damaged file and one of another kind 
     }
     process.stdout.write(JSON.stringify([code, kept, queue.list({ limit: 2000 }).jobs.length]));
     process.exit();`;
-  const { stdout, stderr } = spawnSync(
-    'sh',
-    [
-      '-c',
-      `trap '' XFSZ; ulimit -f 1000; exec "$0" "$@"`,
-      process.execPath,
-      '--input-type=module',
-      '-e',
-      script,
-      '--',
-      pathToFileURL('dist/src/jobs/queue/queue.js').href,
-      newFolder(),
-    ],
-    { encoding: 'utf8' },
-  );
-  expect(stderr).toBe('');
-  const [code, kept, listed] = JSON.parse(stdout) as [string, number, number];
-  expect(code).toBe('WRITE_FAILED');
-  expect(kept).toBeGreaterThan(0);
-  expect(listed).toBe(kept);
-});
+    const { stdout, stderr } = spawnSync(
+      'sh',
+      [
+        '-c',
+        `trap '' XFSZ; ulimit -f 1000; exec "$0" "$@"`,
+        process.execPath,
+        '--input-type=module',
+        '-e',
+        script,
+        '--',
+        pathToFileURL('dist/src/jobs/queue/queue.js').href,
+        newFolder(),
+      ],
+      { encoding: 'utf8' },
+    );
+    expect(stderr).toBe('');
+    const [code, kept, listed] = JSON.parse(stdout) as [string, number, number];
+    expect(code).toBe('WRITE_FAILED');
+    expect(kept).toBeGreaterThan(0);
+    expect(listed).toBe(kept);
+  },
+);
 
 test('nothing went wrong beside', () => {
   expect(reported).toEqual([]);
@@ -467,9 +592,22 @@ test('files that are sent at once have no more bytes together than an owner may 
   try {
     const uploads = new Uploads(path.join(runs, 'files'), store, 100);
     const send = (owner: string, bytes: number): Promise<{ id: string }> =>
-      uploads.add(owner, { filename: 'rows.jsonl', purpose: 'fine-tune', bytes: Buffer.alloc(bytes, 32) });
-    const sent = await Promise.allSettled([...Array.from({ length: 4 }, () => send('ann', 40)), send('bob', 100)]);
-    expect(sent.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected', 'fulfilled']);
+      uploads.add(owner, {
+        filename: 'rows.jsonl',
+        purpose: 'fine-tune',
+        bytes: Buffer.alloc(bytes, 32),
+      });
+    const sent = await Promise.allSettled([
+      ...Array.from({ length: 4 }, () => send('ann', 40)),
+      send('bob', 100),
+    ]);
+    expect(sent.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'rejected',
+      'fulfilled',
+    ]);
     await expect(send('ann', 21)).rejects.toMatchObject({ code: 'WRITE_FAILED' });
     await send('ann', 20);
     expect(uploads.list('ann')).toHaveLength(3);

@@ -6,7 +6,12 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
-import { JobProcess, type Outcome, type ProcessOptions, type Told } from '../../src/jobs/queue/job-process.js';
+import {
+  JobProcess,
+  type Outcome,
+  type ProcessOptions,
+  type Told,
+} from '../../src/jobs/queue/job-process.js';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
 import { JobQueue, type Asker, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
 
@@ -14,8 +19,17 @@ const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-states-'));
 let made = 0;
 const open: JobQueue[] = [];
-function queueOf(options: Partial<JobQueueOptions> = {}, runs = path.join(folder, `runs-${made++}`)): JobQueue {
-  const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map([['own', '/own.gguf']]), runs };
+function queueOf(
+  options: Partial<JobQueueOptions> = {},
+  runs = path.join(folder, `runs-${made++}`),
+): JobQueue {
+  const allowed = {
+    model: 'base',
+    models: new Map([['base', 'tiny']]),
+    tasks: new Map(),
+    adapters: new Map([['own', '/own.gguf']]),
+    runs,
+  };
   const report = (error: unknown): never => {
     throw error;
   };
@@ -35,10 +49,17 @@ afterEach(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const [ANN, BOB, ROOT]: Asker[] = ['ann', 'bob', 'root'].map((name) => ({ name, isAdmin: name === 'root' })) as never;
+const [ANN, BOB, ROOT]: Asker[] = ['ann', 'bob', 'root'].map((name) => ({
+  name,
+  isAdmin: name === 'root',
+})) as never;
 const add = async (queue: JobQueue, system: string, asker = ANN): Promise<Job> =>
   (await queue.create(asker!, { kind: 'eval', settings: { system } })).job;
-async function until(queue: JobQueue, id: string, isIt: (event: JobEvent) => boolean): Promise<JobEvent[]> {
+async function until(
+  queue: JobQueue,
+  id: string,
+  isIt: (event: JobEvent) => boolean,
+): Promise<JobEvent[]> {
   const events: JobEvent[] = [];
   for await (const event of queue.follow(id, 0, new AbortController().signal)) {
     events.push(event);
@@ -50,17 +71,32 @@ const ended = async (queue: JobQueue, id: string): Promise<Job> => {
   await until(queue, id, ({ type, data }) => type === 'state' && hasEndedAs((data as Job).state));
   return queue.get(id)!;
 };
-const holding = (queue: JobQueue, id: string): Promise<unknown> => until(queue, id, ({ type }) => type === 'progress');
+const holding = (queue: JobQueue, id: string): Promise<unknown> =>
+  until(queue, id, ({ type }) => type === 'progress');
 /** Of a queue that begins nothing. */
-const idle = (options: Partial<JobQueueOptions> = {}): JobQueue => queueOf({ availableMemory: () => 0, ...options });
+const idle = (options: Partial<JobQueueOptions> = {}): JobQueue =>
+  queueOf({ availableMemory: () => 0, ...options });
 
 describe('what is asked for', () => {
   test('a job has what it was asked with, its command as a person would type it, and waits', async () => {
     const queue = idle();
     const settings = { system: "it's", perTier: 2 };
-    const { job, isNew } = await queue.create(ANN!, { kind: 'eval', settings, name: 'mine', note: { of: 'me' } });
+    const { job, isNew } = await queue.create(ANN!, {
+      kind: 'eval',
+      settings,
+      name: 'mine',
+      note: { of: 'me' },
+    });
     expect(isNew).toBe(true);
-    expect(job).toMatchObject({ kind: 'eval', settings, name: 'mine', owner: 'ann', state: 'queued', attempts: 0, run: null });
+    expect(job).toMatchObject({
+      kind: 'eval',
+      settings,
+      name: 'mine',
+      owner: 'ann',
+      state: 'queued',
+      attempts: 0,
+      run: null,
+    });
     expect(job.id).toMatch(/^job-[0-9a-f]{24}$/);
     expect([job.startedAt, job.endedAt, queue.note(job.id)]).toEqual([null, null, { of: 'me' }]);
     const estimate = await queue.estimate(ANN!, 'eval', settings);
@@ -69,7 +105,9 @@ describe('what is asked for', () => {
       command: job.command,
       memoryBytes: job.memoryBytes,
     });
-    expect(job.command).toBe(`npx isopro-native eval --model=tiny --task=scheduling '--system=it'\\''s' --per-tier=2`);
+    expect(job.command).toBe(
+      `npx isopro-native eval --model=tiny --task=scheduling '--system=it'\\''s' --per-tier=2`,
+    );
     const { job: bare } = await queue.create(ANN!, { kind: 'run', settings: {} });
     expect([bare.name, bare.run, queue.note(bare.id)]).toEqual([null, bare.id, null]);
     expect(bare.command).toContain(`--out=${path.join(path.dirname(queue.folder), bare.id)}`);
@@ -91,7 +129,9 @@ describe('what is asked for', () => {
       param: 'kind',
       message: 'gate: it changes what others ask for, and needs a key that may all',
     });
-    await expect(queue.estimate(ROOT!, 'gate', settings)).rejects.toMatchObject({ code: 'registry_not_allowed' });
+    await expect(queue.estimate(ROOT!, 'gate', settings)).rejects.toMatchObject({
+      code: 'registry_not_allowed',
+    });
     expect(queue.kinds(ROOT!).map(({ id }) => id)).toEqual(all.split(', '));
     expect(queue.kinds(ANN!).map(({ id }) => id)).toEqual(all.split(', ').slice(0, -1));
 
@@ -104,8 +144,13 @@ describe('what is asked for', () => {
       return of;
     };
     expect(JSON.stringify(long(0))).toHaveLength(65_536);
-    await expect(queue.estimate(ANN!, 'truth-analyze', long(0))).rejects.toMatchObject({ code: 'run_not_allowed' });
-    const refused = { code: 'INVALID_ARGUMENT', message: 'settings: they have more than 65536 characters, or one that is no text' };
+    await expect(queue.estimate(ANN!, 'truth-analyze', long(0))).rejects.toMatchObject({
+      code: 'run_not_allowed',
+    });
+    const refused = {
+      code: 'INVALID_ARGUMENT',
+      message: 'settings: they have more than 65536 characters, or one that is no text',
+    };
     await expect(queue.estimate(ANN!, 'truth-analyze', long(1))).rejects.toMatchObject(refused);
     await expect(queue.estimate(ANN!, 'eval', { system: 'a\0b' })).rejects.toMatchObject(refused);
     expect(queue.list({ limit: 1 }).jobs).toEqual([]);
@@ -131,12 +176,26 @@ describe('what is asked for', () => {
     const queue = idle();
     const asked = { kind: 'eval', settings: { system: 'x' }, name: 'n', idempotencyKey: 'k' };
     const { job } = await queue.create(ANN!, asked);
-    expect(await queue.create(ANN!, { ...asked, settings: { system: 'x' }, note: 1 })).toEqual({ job, isNew: false });
-    for (const other of [{ kind: 'run', settings: {} }, { settings: {} }, { name: 'o' }, { name: null }, { request: 'r' }])
-      await expect(queue.create(ANN!, { ...asked, ...other })).rejects.toMatchObject({ code: 'CONFLICT' });
+    expect(await queue.create(ANN!, { ...asked, settings: { system: 'x' }, note: 1 })).toEqual({
+      job,
+      isNew: false,
+    });
+    for (const other of [
+      { kind: 'run', settings: {} },
+      { settings: {} },
+      { name: 'o' },
+      { name: null },
+      { request: 'r' },
+    ])
+      await expect(queue.create(ANN!, { ...asked, ...other })).rejects.toMatchObject({
+        code: 'CONFLICT',
+      });
     const stated = { ...asked, idempotencyKey: 'l', request: { same: true } };
     const first = await queue.create(ANN!, stated);
-    expect(await queue.create(ANN!, { ...stated, settings: {}, name: null })).toMatchObject({ job: { id: first.job.id }, isNew: false });
+    expect(await queue.create(ANN!, { ...stated, settings: {}, name: null })).toMatchObject({
+      job: { id: first.job.id },
+      isNew: false,
+    });
   });
 });
 
@@ -146,19 +205,47 @@ describe('states', () => {
     const queue = queueOf({ onEnded: (id) => told.push(id) });
     const first = await add(queue, 'hold');
     await holding(queue, first.id);
-    const [second, third, fourth] = [await add(queue, 'answer'), await add(queue, 'answer'), await add(queue, 'fail')];
-    expect(queue.cancel(second.id)).toMatchObject({ state: 'cancelled', waitingFor: null, endedAt: expect.any(String) });
-    expect(queue.pause(third.id)).toMatchObject({ state: 'paused', waitingFor: null, endedAt: null });
+    const [second, third, fourth] = [
+      await add(queue, 'answer'),
+      await add(queue, 'answer'),
+      await add(queue, 'fail'),
+    ];
+    expect(queue.cancel(second.id)).toMatchObject({
+      state: 'cancelled',
+      waitingFor: null,
+      endedAt: expect.any(String),
+    });
+    expect(queue.pause(third.id)).toMatchObject({
+      state: 'paused',
+      waitingFor: null,
+      endedAt: null,
+    });
     expect(queue.pause(third.id)!.state).toBe('paused'); // harmless when repeated
-    expect(queue.events(third.id, 0, 9).events.map(({ data }) => (data as Job).state)).toEqual(['queued', 'paused']);
+    expect(queue.events(third.id, 0, 9).events.map(({ data }) => (data as Job).state)).toEqual([
+      'queued',
+      'paused',
+    ]);
     expect(told).toEqual([second.id]);
     expect(queue.pause(first.id)!.state).toBe('running'); // until it has ended
     await until(queue, first.id, ({ data }) => (data as Job)?.state === 'paused');
-    expect(queue.get(first.id)).toMatchObject({ state: 'paused', endedAt: null, startedAt: expect.any(String), attempts: 1 });
-    expect(await ended(queue, fourth.id)).toMatchObject({ state: 'failed', waitingFor: null, endedAt: expect.any(String) });
+    expect(queue.get(first.id)).toMatchObject({
+      state: 'paused',
+      endedAt: null,
+      startedAt: expect.any(String),
+      attempts: 1,
+    });
+    expect(await ended(queue, fourth.id)).toMatchObject({
+      state: 'failed',
+      waitingFor: null,
+      endedAt: expect.any(String),
+    });
     expect(queue.cancel(first.id)!.state).toBe('cancelled'); // a paused one
     expect(told).toEqual([second.id, fourth.id, first.id]);
-    expect(queue.events(first.id, 0, 99).events.map(({ type, data }) => [type, (data as Job).state ?? null])).toEqual([
+    expect(
+      queue
+        .events(first.id, 0, 99)
+        .events.map(({ type, data }) => [type, (data as Job).state ?? null]),
+    ).toEqual([
       ['state', 'queued'],
       ['state', 'running'],
       ['progress', null],
@@ -172,11 +259,15 @@ describe('states', () => {
     const { id } = await add(queue, 'answer');
     await ended(queue, id);
     const refused = (what: string): never =>
-      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: `${id} is succeeded, and cannot be ${what}` }) as never;
+      expect.objectContaining({
+        code: 'INVALID_ARGUMENT',
+        message: `${id} is succeeded, and cannot be ${what}`,
+      }) as never;
     expect(() => queue.pause(id)).toThrow(refused('paused'));
     expect(() => queue.resume(id)).toThrow(refused('gone on with'));
     expect(queue.cancel(id)!.state).toBe('succeeded');
-    for (const ask of [queue.pause, queue.resume, queue.cancel, queue.get]) expect(ask.call(queue, 'job-none')).toBeUndefined();
+    for (const ask of [queue.pause, queue.resume, queue.cancel, queue.get])
+      expect(ask.call(queue, 'job-none')).toBeUndefined();
     expect(queue.note('job-none')).toBeNull();
   });
 
@@ -185,7 +276,11 @@ describe('states', () => {
     await ended(queue, (await add(queue, 'answer')).id);
     const { id } = await add(queue, 'hold');
     queue.cancel(id); // its settings are being read
-    expect(await ended(queue, id)).toMatchObject({ state: 'cancelled', attempts: 0, startedAt: null });
+    expect(await ended(queue, id)).toMatchObject({
+      state: 'cancelled',
+      attempts: 0,
+      startedAt: null,
+    });
   });
 
   test('one that is gone on with while it is being paused comes back by itself, and keeps when it was first begun', async () => {
@@ -211,7 +306,12 @@ describe('states', () => {
     const [first, second, third, fourth] = jobs as [Job, Job, Job, Job];
     await holding(queue, first.id);
     await holding(queue, second.id);
-    expect(jobs.map(({ id }) => queue.get(id)!.state)).toEqual(['running', 'running', 'queued', 'queued']);
+    expect(jobs.map(({ id }) => queue.get(id)!.state)).toEqual([
+      'running',
+      'running',
+      'queued',
+      'queued',
+    ]);
     const { signal } = new AbortController();
     await expect(queue.measure(ANN!, 'run', {}, signal)).rejects.toMatchObject({
       code: 'JOBS_BUSY',
@@ -220,10 +320,19 @@ describe('states', () => {
     });
     queue.cancel(second.id);
     await holding(queue, fourth.id);
-    expect([first, third, fourth].map(({ id }) => queue.get(id)!.state)).toEqual(['running', 'succeeded', 'running']);
-    expect(queue.list({ limit: 9, state: 'running' }).jobs.map(({ id }) => id)).toEqual([fourth.id, first.id]);
+    expect([first, third, fourth].map(({ id }) => queue.get(id)!.state)).toEqual([
+      'running',
+      'succeeded',
+      'running',
+    ]);
+    expect(queue.list({ limit: 9, state: 'running' }).jobs.map(({ id }) => id)).toEqual([
+      fourth.id,
+      first.id,
+    ]);
     expect(queue.list({ limit: 1 })).toMatchObject({ jobs: [{ id: fourth.id }], hasMore: true });
-    expect(queue.latest(third.id, ['state'], 99, 1).events).toMatchObject([{ data: { state: 'succeeded' } }]);
+    expect(queue.latest(third.id, ['state'], 99, 1).events).toMatchObject([
+      { data: { state: 'succeeded' } },
+    ]);
   });
 
   test('a job whose names are not allowed any more, or whose folder cannot be made, fails and says why', async () => {
@@ -231,10 +340,20 @@ describe('states', () => {
     const lost = await add(before, 'answer');
     const runs = path.dirname(before.folder);
     await before.close();
-    const allowed = { model: 'base', models: new Map([['other', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
+    const allowed = {
+      model: 'base',
+      models: new Map([['other', 'tiny']]),
+      tasks: new Map(),
+      adapters: new Map(),
+      runs,
+    };
     const after = queueOf({ allowed }, runs);
     const message = '"base" is no model of this server: other; start it with --allow-model';
-    expect(await ended(after, lost.id)).toMatchObject({ state: 'failed', attempts: 0, error: { code: 'INVALID_ARGUMENT', message } });
+    expect(await ended(after, lost.id)).toMatchObject({
+      state: 'failed',
+      attempts: 0,
+      error: { code: 'INVALID_ARGUMENT', message },
+    });
 
     let free = 0;
     const queue = queueOf({ againMs: 5, availableMemory: () => free });
@@ -255,8 +374,13 @@ describe('states', () => {
     await sleep(10);
     const closing = queue.close();
     expect(queue.close()).toBe(closing);
-    await expect(add(queue, 'answer')).rejects.toMatchObject({ code: 'OBJECT_DISPOSED', message: 'the queue of jobs has been closed' });
-    await expect(queue.measure(ANN!, 'run', {}, new AbortController().signal)).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+    await expect(add(queue, 'answer')).rejects.toMatchObject({
+      code: 'OBJECT_DISPOSED',
+      message: 'the queue of jobs has been closed',
+    });
+    await expect(
+      queue.measure(ANN!, 'run', {}, new AbortController().signal),
+    ).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
     await closing;
     expect((await following).map(({ id: at }) => at)).toEqual([1, 2]);
   });
@@ -293,7 +417,11 @@ describe('whose it is', () => {
     const queue = queueOf();
     const runs = path.dirname(queue.folder);
     const [mine, theirs] = [await add(queue, 'answer'), await add(queue, 'answer', BOB)];
-    const { id: data } = await queue.uploads.add('ann', { filename: 'a.jsonl', purpose: 'p', bytes: Buffer.from('{}') });
+    const { id: data } = await queue.uploads.add('ann', {
+      filename: 'a.jsonl',
+      purpose: 'p',
+      bytes: Buffer.from('{}'),
+    });
     const { job: trained } = await queue.create(ANN!, { kind: 'train', settings: { data } });
     for (const { id } of [mine, theirs, trained]) await ended(queue, id);
     const result = queue.get(trained.id)!.result as { adapter: string };
@@ -307,7 +435,11 @@ describe('whose it is', () => {
       writeFileSync(path.join(runs, name, 'manifest.json'), '{}');
     }
     const names = (asker: Asker): unknown => queue.catalogue(asker).names;
-    expect(names(ANN!)).toMatchObject({ models: ['base'], adapters: ['own', trained.id], runs: [mine.id] });
+    expect(names(ANN!)).toMatchObject({
+      models: ['base'],
+      adapters: ['own', trained.id],
+      runs: [mine.id],
+    });
     expect(names(BOB!)).toMatchObject({ adapters: ['own'], runs: [`${theirs.id}/full-42`] });
     const everything = queue.catalogue(ROOT!).names;
     expect(everything.adapters).toEqual(['own', trained.id]);
@@ -345,7 +477,11 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
      setInterval(() => { if (existsSync(${JSON.stringify(go)})) { process.stdout.write('{"ok":1}'); process.exit(); } }, 10);`,
   );
   const queue = queueOf({ program });
-  const { id: data } = await queue.uploads.add('ann', { filename: 'a.jsonl', purpose: 'p', bytes: Buffer.from('{}') });
+  const { id: data } = await queue.uploads.add('ann', {
+    filename: 'a.jsonl',
+    purpose: 'p',
+    bytes: Buffer.from('{}'),
+  });
   const end = new AbortController();
   let seen = 0;
   const begun = async (): Promise<void> => {
@@ -353,7 +489,11 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
     seen++;
   };
   const wrong = queue.measure(ANN!, 'train', { data, rank: 3 }, end.signal);
-  await expect(wrong).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: 'no', remedy: 'ask' });
+  await expect(wrong).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'no',
+    remedy: 'ask',
+  });
   await expect(queue.measure(ANN!, 'eval', {}, end.signal)).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
     message: 'jobs of the kind eval are not measured beforehand',
@@ -373,15 +513,26 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
   writeFileSync(go, '');
   expect(await second).toEqual({ ok: 1 });
   expect(await ended(queue, id)).toMatchObject({ state: 'succeeded', result: { ok: 1 } });
-  expect([...getEventListeners(signal, 'abort'), ...getEventListeners(end.signal, 'abort')]).toEqual([]);
+  expect([
+    ...getEventListeners(signal, 'abort'),
+    ...getEventListeners(end.signal, 'abort'),
+  ]).toEqual([]);
 });
 
 describe('the process of a job', () => {
   const program = path.join(folder, 'says.mjs');
-  const said = async (code: string, more: Partial<ProcessOptions> = {}): Promise<{ outcome: Outcome; told: Told[] }> => {
+  const said = async (
+    code: string,
+    more: Partial<ProcessOptions> = {},
+  ): Promise<{ outcome: Outcome; told: Told[] }> => {
     writeFileSync(program, code);
     const told: Told[] = [];
-    const process = new JobProcess({ program, args: ['a', 'b'], onEvent: (event) => told.push(event), ...more });
+    const process = new JobProcess({
+      program,
+      args: ['a', 'b'],
+      onEvent: (event) => told.push(event),
+      ...more,
+    });
     process.admit();
     return { outcome: await process.outcome, told };
   };
@@ -390,7 +541,8 @@ describe('the process of a job', () => {
     error: { code: code as never, message, ...more },
   });
   const print = (text: string): string => `process.stdout.write(${JSON.stringify(text)});`;
-  const complain = (...lines: string[]): string => `process.stderr.write(${JSON.stringify(lines.join('\n'))}); process.exitCode = 1;`;
+  const complain = (...lines: string[]): string =>
+    `process.stderr.write(${JSON.stringify(lines.join('\n'))}); process.exitCode = 1;`;
   const silent = "the job's process ended with exit code 1, without saying why";
   const error = (of: object): string => JSON.stringify({ error: of });
 
@@ -398,26 +550,51 @@ describe('the process of a job', () => {
     [print('{"a":1}\n'), { kind: 'result', result: { a: 1 } }],
     [print('null'), { kind: 'result', result: null }],
     [print('no JSON'), failed('JOB_ENDED', 'the job ended without a result')],
-    [`${print('[3]')} process.exitCode = 3;`, { kind: 'result', result: [3] }, { isResult: (code) => code === 3 }],
-    [`${print('[4]')} process.exitCode = 4;`, failed('JOB_ENDED', silent.replace('1', '4')), { isResult: (code) => code === 3 }],
+    [
+      `${print('[3]')} process.exitCode = 3;`,
+      { kind: 'result', result: [3] },
+      { isResult: (code) => code === 3 },
+    ],
+    [
+      `${print('[4]')} process.exitCode = 4;`,
+      failed('JOB_ENDED', silent.replace('1', '4')),
+      { isResult: (code) => code === 3 },
+    ],
     [
       "process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1e4)",
       failed('JOB_ENDED', "the job's process ended by the signal SIGTERM, without saying why"),
     ],
     [complain('a', 'b'), failed('JOB_ENDED', silent)],
     [
-      complain(error({ code: 'X', message: 'first' }), error({ code: 'Y', message: 'last', remedy: 'r' }), 'more', ''),
+      complain(
+        error({ code: 'X', message: 'first' }),
+        error({ code: 'Y', message: 'last', remedy: 'r' }),
+        'more',
+        '',
+      ),
       failed('Y', 'last', { remedy: 'r' }),
     ],
     [complain(error({ code: 'X', message: 'whole' }), '{"error": cut'), failed('X', 'whole')],
     [
-      complain(error({ code: 'X', message: 'whole' }), error({ code: 'Y' }), error({ message: 'z' }), '{"error":null}'),
+      complain(
+        error({ code: 'X', message: 'whole' }),
+        error({ code: 'Y' }),
+        error({ message: 'z' }),
+        '{"error":null}',
+      ),
       failed('X', 'whole'),
     ],
     [complain(` ${error({ code: 'X', message: 'indented' })}`), failed('JOB_ENDED', silent)],
-    [complain(error({ code: 'X', message: 'long ago' }), 'x'.repeat(65_536)), failed('JOB_ENDED', silent)],
+    [
+      complain(error({ code: 'X', message: 'long ago' }), 'x'.repeat(65_536)),
+      failed('JOB_ENDED', silent),
+    ],
     [complain(error({ code: 'X', message: 'just' }), 'x'.repeat(60_000)), failed('X', 'just')],
-    [print('1\n\nno event\n2\n{"last":3}\n'), { kind: 'result', result: { last: 3 } }, { lines: 'step' }],
+    [
+      print('1\n\nno event\n2\n{"last":3}\n'),
+      { kind: 'result', result: { last: 3 } },
+      { lines: 'step' },
+    ],
     [print('1\n2\n{"last":3}'), { kind: 'result', result: { last: 3 } }, { lines: 'step' }],
   ])('%s', async (code, outcome, more = {}) => {
     const { outcome: found, told } = await said(code, more);
@@ -439,7 +616,10 @@ describe('the process of a job', () => {
        });`,
     );
     for (const name of secrets) delete process.env[name];
-    expect(outcome).toEqual({ kind: 'result', result: [['a', 'b', '--json'], '1', '1', 0, 0, process.env.HOME ?? null] });
+    expect(outcome).toEqual({
+      kind: 'result',
+      result: [['a', 'b', '--json'], '1', '1', 0, 0, process.env.HOME ?? null],
+    });
     expect(told).toEqual([
       { type: 'notice', data: 1 },
       { type: 'rule', data: 3 },
@@ -462,9 +642,15 @@ describe('the process of a job', () => {
         };
       });
     const ready = "process.send({ type: 'notice', data: 1 }); setInterval(() => {}, 1e4);";
-    expect(await told(`process.on('SIGINT', () => process.exit(130)); ${ready}`)).toEqual({ kind: 'interrupted' });
-    expect(await told(`process.on('SIGINT', () => {}); ${ready}`, 20)).toEqual({ kind: 'interrupted' });
-    expect(await told(`process.on('SIGINT', () => { ${print('{"a":')} process.exit(0); }); ${ready}`)).toEqual({ kind: 'interrupted' });
+    expect(await told(`process.on('SIGINT', () => process.exit(130)); ${ready}`)).toEqual({
+      kind: 'interrupted',
+    });
+    expect(await told(`process.on('SIGINT', () => {}); ${ready}`, 20)).toEqual({
+      kind: 'interrupted',
+    });
+    expect(
+      await told(`process.on('SIGINT', () => { ${print('{"a":')} process.exit(0); }); ${ready}`),
+    ).toEqual({ kind: 'interrupted' });
     const whole = `process.on('SIGINT', () => { ${print('{"a":1}')} process.exit(0); }); ${ready}`;
     expect(await told(whole, 60_000)).toEqual({ kind: 'result', result: { a: 1 } });
   });

@@ -1,5 +1,16 @@
-/** What a queue keeps on the disk: jobs, their events, and files of callers, each as it was given. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+/**
+ * What a queue keeps on the disk: jobs, their events, and files of callers, each as it was given.
+ */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
@@ -65,12 +76,33 @@ describe('jobs', () => {
         result: null,
         error: null,
       });
-      expect(store.get('job-2')).toMatchObject({ id: 'job-2', kind: 'run', name: null, run: null, owner: 'bob' });
+      expect(store.get('job-2')).toMatchObject({
+        id: 'job-2',
+        kind: 'run',
+        name: null,
+        run: null,
+        owner: 'bob',
+      });
       expect(store.get('job-3')).toBeUndefined();
-      expect(['job-1', 'job-2', 'job-3'].map((id) => store.isOfAdmin(id))).toEqual([true, false, false]);
-      expect(['job-1', 'job-2', 'job-3'].map((id) => store.note(id))).toEqual([{ for: 'me' }, null, null]);
+      expect(['job-1', 'job-2', 'job-3'].map((id) => store.isOfAdmin(id))).toEqual([
+        true,
+        false,
+        false,
+      ]);
+      expect(['job-1', 'job-2', 'job-3'].map((id) => store.note(id))).toEqual([
+        { for: 'me' },
+        null,
+        null,
+      ]);
       expect(store.events('job-1', 0, 9)).toEqual({
-        events: [{ id: 1, at: AT, type: 'state', data: { state: 'queued', waitingFor: 'turn', error: null } }],
+        events: [
+          {
+            id: 1,
+            at: AT,
+            type: 'state',
+            data: { state: 'queued', waitingFor: 'turn', error: null },
+          },
+        ],
         hasMore: false,
       });
     }
@@ -96,7 +128,13 @@ describe('jobs', () => {
     expect(store.get('job-2')).toEqual(before);
     expect(store.events('job-1', 0, 9).events).toHaveLength(1);
     store.change('job-1', { waitingFor: null, progress: undefined, error: null, startedAt: null });
-    expect(store.get('job-1')).toMatchObject({ waitingFor: null, progress: null, error: null, startedAt: null, endedAt: 'ended' });
+    expect(store.get('job-1')).toMatchObject({
+      waitingFor: null,
+      progress: null,
+      error: null,
+      startedAt: null,
+      endedAt: 'ended',
+    });
     expect(store.change('job-9', { state: 'failed' }, 'state', {})).toBeNull();
     expect(store.events('job-9', 0, 9)).toEqual({ events: [], hasMore: false });
   });
@@ -105,7 +143,9 @@ describe('jobs', () => {
     add('job-1');
     const circle: Record<string, unknown> = {};
     circle.of = circle;
-    expect(() => store.change('job-1', { state: 'running' }, 'progress', circle)).toThrow(TypeError);
+    expect(() => store.change('job-1', { state: 'running' }, 'progress', circle)).toThrow(
+      TypeError,
+    );
     expect(store.get('job-1')!.state).toBe('queued');
     expect(() => store.add(newJob('job-2', { note: circle }), AT)).toThrow(TypeError);
     expect(store.get('job-2')).toBeUndefined();
@@ -123,14 +163,17 @@ describe('jobs', () => {
     const newest = made.toReversed();
     const ids = (filter: Omit<Parameters<JobStore['list']>[0], 'limit'>, limit = 100): string[] =>
       store.list({ ...filter, limit }).jobs.map(({ id }) => id);
-    const where = (isIt: (each: (typeof made)[number]) => boolean): string[] => newest.filter(isIt).map(({ id }) => id);
+    const where = (isIt: (each: (typeof made)[number]) => boolean): string[] =>
+      newest.filter(isIt).map(({ id }) => id);
     expect(ids({})).toEqual(where(() => true));
     expect(ids({ owner: 'ann' })).toEqual(where(({ owner }) => owner === 'ann'));
     expect(ids({ kind: 'run' })).toEqual(where(({ kind }) => kind === 'run'));
     expect(ids({ state: 'running' })).toEqual(['job-2', 'job-1']);
     expect(ids({ isNoted: true })).toEqual(where(({ note }) => note !== null));
     expect(ids({ isNoted: false })).toEqual(where(({ note }) => note === null));
-    expect(ids({ owner: 'bob', kind: 'eval', state: 'running', isNoted: false, after: 'job-6' })).toEqual(['job-1']);
+    expect(
+      ids({ owner: 'bob', kind: 'eval', state: 'running', isNoted: false, after: 'job-6' }),
+    ).toEqual(['job-1']);
     expect(ids({ after: 'job-3' })).toEqual(['job-2', 'job-1', 'job-0']);
     expect(ids({ after: 'job-99' })).toEqual([]);
     for (const limit of [1, 6, 7, 8]) {
@@ -162,10 +205,19 @@ describe('jobs', () => {
 
   test('a key stands for one request of one owner', () => {
     const keyed = { idempotencyKey: 'key', asked: 'one' };
-    expect(store.add(newJob('job-1', keyed), AT)).toMatchObject({ job: { id: 'job-1' }, isNew: true });
-    expect(store.add(newJob('job-2', keyed), AT)).toMatchObject({ job: { id: 'job-1', state: 'queued' }, isNew: false });
+    expect(store.add(newJob('job-1', keyed), AT)).toMatchObject({
+      job: { id: 'job-1' },
+      isNew: true,
+    });
+    expect(store.add(newJob('job-2', keyed), AT)).toMatchObject({
+      job: { id: 'job-1', state: 'queued' },
+      isNew: false,
+    });
     expect(store.get('job-2')).toBeUndefined();
-    expect(store.add(newJob('job-3', { ...keyed, owner: 'bob' }), AT)).toMatchObject({ job: { id: 'job-3' }, isNew: true });
+    expect(store.add(newJob('job-3', { ...keyed, owner: 'bob' }), AT)).toMatchObject({
+      job: { id: 'job-3' },
+      isNew: true,
+    });
     expect(() => store.add(newJob('job-4', { ...keyed, asked: 'other' }), AT)).toThrow(
       expect.objectContaining({
         code: 'CONFLICT',
@@ -173,7 +225,8 @@ describe('jobs', () => {
         remedy: 'Give a new Idempotency-Key with a new request.',
       }) as never,
     );
-    for (const id of ['job-5', 'job-6']) expect(store.add(newJob(id), AT).isNew).toBe(true); // none is no key
+    // none is no key
+    for (const id of ['job-5', 'job-6']) expect(store.add(newJob(id), AT).isNew).toBe(true);
   });
 });
 
@@ -182,10 +235,15 @@ describe('events', () => {
     for (const id of ['job-0', 'job-1', 'job-2']) add(id);
     for (let i = 2; i <= 6; i++) {
       const type = i % 2 === 0 ? 'notice' : 'progress';
-      expect(store.change('job-1', type === 'progress' ? { progress: i } : {}, type, { i }, `at ${i}`)).toEqual({ id: i, at: `at ${i}` });
+      expect(
+        store.change('job-1', type === 'progress' ? { progress: i } : {}, type, { i }, `at ${i}`),
+      ).toEqual({ id: i, at: `at ${i}` });
     }
   });
-  const ids = ({ events, hasMore }: ReturnType<JobStore['events']>): unknown => [events.map(({ id }) => id), hasMore];
+  const ids = ({ events, hasMore }: ReturnType<JobStore['events']>): unknown => [
+    events.map(({ id }) => id),
+    hasMore,
+  ];
 
   test('each job has its own, from 1 without gaps, in their order, as many as asked for', () => {
     expect(ids(store.events('job-1', 0, 100))).toEqual([[1, 2, 3, 4, 5, 6], false]);
@@ -193,7 +251,9 @@ describe('events', () => {
     expect(ids(store.events('job-1', 0, 6))).toEqual([[1, 2, 3, 4, 5, 6], false]);
     expect(ids(store.events('job-1', 0, 5))).toEqual([[1, 2, 3, 4, 5], true]);
     expect(ids(store.events('job-2', 0, 5))).toEqual([[1], false]);
-    expect(store.events('job-1', 4, 1).events).toEqual([{ id: 5, at: 'at 5', type: 'progress', data: { i: 5 } }]);
+    expect(store.events('job-1', 4, 1).events).toEqual([
+      { id: 5, at: 'at 5', type: 'progress', data: { i: 5 } },
+    ]);
     expect(store.get('job-1')!.progress).toBe(5);
     store.change('job-1', {}, 'notice');
     expect(store.events('job-1', 6, 1).events).toMatchObject([{ id: 7, data: null }]);
@@ -203,7 +263,10 @@ describe('events', () => {
     expect(ids(store.latest('job-1', ['notice'], 100, 10))).toEqual([[6, 4, 2], false]);
     expect(ids(store.latest('job-1', ['notice', 'state'], 6, 10))).toEqual([[4, 2, 1], false]);
     expect(ids(store.latest('job-1', ['notice', 'progress'], 7, 2))).toEqual([[6, 5], true]);
-    expect(ids(store.latest('job-1', ['notice', 'progress'], 7, 5))).toEqual([[6, 5, 4, 3, 2], false]);
+    expect(ids(store.latest('job-1', ['notice', 'progress'], 7, 5))).toEqual([
+      [6, 5, 4, 3, 2],
+      false,
+    ]);
     expect(ids(store.latest('job-1', [], 7, 2))).toEqual([[], false]);
     expect(ids(store.latest('job-2', ['state'], 9, 2))).toEqual([[1], false]);
   });
@@ -211,13 +274,23 @@ describe('events', () => {
 
 describe('its file', () => {
   const refused = (work: () => unknown, code: string, message: string, more = {}): void => {
-    expect(work).toThrow(expect.objectContaining({ code, message: expect.stringContaining(message), ...more }) as never);
+    expect(work).toThrow(
+      expect.objectContaining({
+        code,
+        message: expect.stringContaining(message),
+        ...more,
+      }) as never,
+    );
   };
 
   test('what is written survives a power cut: the log is written ahead and synchronised', () => {
     expect(existsSync(`${file}-wal`)).toBe(true);
     expect(existsSync(`${file}-shm`)).toBe(false); // held by this process alone
-    refused(() => JobStore.open(file, { busyMs: 0 }), 'JOBS_BUSY', `${file} is held by another process`);
+    refused(
+      () => JobStore.open(file, { busyMs: 0 }),
+      'JOBS_BUSY',
+      `${file} is held by another process`,
+    );
   });
 
   test('a mark lies beside it from its first job or upload on, readable by its owner alone', () => {
@@ -230,7 +303,15 @@ describe('its file', () => {
     add('job-2'); // it was written once
     expect(existsSync(mark)).toBe(false);
     reopen();
-    store.addUpload({ id: 'file-1', owner: 'a', filename: 'f', purpose: 'p', bytes: 1, createdAt: AT, file: 'file-1.txt' });
+    store.addUpload({
+      id: 'file-1',
+      owner: 'a',
+      filename: 'f',
+      purpose: 'p',
+      bytes: 1,
+      createdAt: AT,
+      file: 'file-1.txt',
+    });
     expect(existsSync(mark)).toBe(true);
     reopen();
     rmSync(mark);
@@ -247,7 +328,15 @@ describe('its file', () => {
       remedy: 'Put the folder back if it was moved; else start the server again.',
     };
     renameSync(file, away);
-    const upload = { id: 'file-1', owner: 'a', filename: 'f', purpose: 'p', bytes: 1, createdAt: AT, file: 'file-1.txt' };
+    const upload = {
+      id: 'file-1',
+      owner: 'a',
+      filename: 'f',
+      purpose: 'p',
+      bytes: 1,
+      createdAt: AT,
+      file: 'file-1.txt',
+    };
     for (const other of [false, true]) {
       if (other) writeFileSync(file, '');
       expect(() => add('job-1')).toThrow(expect.objectContaining(said) as never);
@@ -266,11 +355,17 @@ describe('its file', () => {
       new Database(file).exec(sql).close();
     };
     change("UPDATE job SET settings = '{'");
-    refused(() => JobStore.open(file), 'JOBS_UNREADABLE', `${file} holds what is no job: ✖ no JSON`);
+    refused(
+      () => JobStore.open(file),
+      'JOBS_UNREADABLE',
+      `${file} holds what is no job: ✖ no JSON`,
+    );
     change("UPDATE job SET settings = '{}', state = 'asleep'");
     store = JobStore.open(file); // it is none that goes on
     refused(() => store.get('job-1'), 'JOBS_UNREADABLE', 'at state');
-    change("UPDATE job SET state = 'queued'; INSERT INTO upload VALUES (1, 'file-1', 'a', 'f', 'p', 1, 'now', '../x')");
+    change(
+      "UPDATE job SET state = 'queued'; INSERT INTO upload VALUES (1, 'file-1', 'a', 'f', 'p', 1, 'now', '../x')",
+    );
     store = JobStore.open(file);
     refused(() => store.upload('file-1'), 'JOBS_UNREADABLE', 'at file');
   });
@@ -287,13 +382,16 @@ describe('its file', () => {
     add('job-1');
     store.close();
     JobStore.open(file, { traces: MARK }).close();
-    const remedy = 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.';
+    const remedy =
+      'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.';
     for (const content of ['gone', 'of no bytes', 'of no tables']) {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true });
       if (content === 'of no bytes') writeFileSync(file, '');
       if (content === 'of no tables') new Database(file).exec('VACUUM').close();
       const message = `${file} is empty or gone, but traces.of next to it belongs to jobs that it held`;
-      refused(() => JobStore.open(file, { traces: 'traces.of' }), 'JOBS_UNREADABLE', message, { remedy });
+      refused(() => JobStore.open(file, { traces: 'traces.of' }), 'JOBS_UNREADABLE', message, {
+        remedy,
+      });
     }
     store = JobStore.open(file); // there were none
   });
@@ -308,9 +406,13 @@ describe('uploads', () => {
     const names = ['a.JSONL', 'b.ndjson', '../c.csv', 'd.json', 'e.py', 'f', 'g.jsonl.exe'];
     const made = [];
     for (const [i, filename] of names.entries())
-      made.push(await uploads.add('ann', { filename, purpose: i === 0 ? 'p' : 'q', bytes: bytes(i + 1) }));
+      made.push(
+        await uploads.add('ann', { filename, purpose: i === 0 ? 'p' : 'q', bytes: bytes(i + 1) }),
+      );
     expect(made.map(({ id, file: at }) => at.replaceAll(id, 'ID'))).toEqual(
-      ['.jsonl', '.ndjson', '.csv', '.json', '.txt', '.txt', '.txt'].map((ending) => `ID/ID${ending}`),
+      ['.jsonl', '.ndjson', '.csv', '.json', '.txt', '.txt', '.txt'].map(
+        (ending) => `ID/ID${ending}`,
+      ),
     );
     expect(new Set(made.map(({ id }) => id)).size).toBe(7);
     for (const { id } of made) expect(id).toMatch(/^file-[0-9a-f]{24}$/);
@@ -329,13 +431,21 @@ describe('uploads', () => {
       ['bob', first.id],
       ['ann', 'file-00'],
     ] as const) {
-      expect([uploads.get(owner, id), uploads.pathOf(owner, id), uploads.remove(owner, id)]).toEqual([undefined, null, false]);
+      expect([
+        uploads.get(owner, id),
+        uploads.pathOf(owner, id),
+        uploads.remove(owner, id),
+      ]).toEqual([undefined, null, false]);
     }
     // another size is another file
     writeFileSync(at, 'aa');
     expect([uploads.get('ann', first.id), uploads.list('ann').length]).toEqual([undefined, 6]);
     expect(uploads.remove('ann', first.id)).toBe(true);
-    expect([existsSync(path.dirname(at)), store.upload(first.id), uploads.remove('ann', first.id)]).toEqual([false, undefined, false]);
+    expect([
+      existsSync(path.dirname(at)),
+      store.upload(first.id),
+      uploads.remove('ann', first.id),
+    ]).toEqual([false, undefined, false]);
     expect(uploads.get('ann', second.id)).toEqual(second);
   });
 
@@ -354,7 +464,8 @@ describe('uploads', () => {
 
   test('an owner has as many bytes as are allowed and not one more, counting what is being written', async () => {
     const uploads = new Uploads(path.join(place, 'files'), store, 100);
-    const add = (n: number, owner = 'ann'): Promise<unknown> => uploads.add(owner, { ...send, bytes: bytes(n) });
+    const add = (n: number, owner = 'ann'): Promise<unknown> =>
+      uploads.add(owner, { ...send, bytes: bytes(n) });
     const tooMuch = {
       code: 'WRITE_FAILED',
       message: 'the files of ann would have more than 100 bytes',
@@ -377,7 +488,9 @@ describe('uploads', () => {
     expect(await derived).toMatchObject({ bytes: 7, owner: 'ann', ...send });
     expect(room).toEqual([30, 10]);
     expect(store.uploadedBytes('ann')).toBe(71);
-    await expect(uploads.derive('ann', send, 9, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
+    await expect(
+      uploads.derive('ann', send, 9, () => Promise.reject(new Error('broken'))),
+    ).rejects.toThrow('broken');
     await expect(add(30)).rejects.toMatchObject(tooMuch);
     await add(29); // what broke counts no more, and of what came only what came
     expect(uploads.list('ann')).toHaveLength(4);

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { callAhead } from '../../src/judge/ahead.js';
 
-const after = <T>(ms: number, value: T): Promise<T> => new Promise((resume) => setTimeout(() => resume(value), ms));
+const after = <T>(ms: number, value: T): Promise<T> =>
+  new Promise((resume) => setTimeout(() => resume(value), ms));
 
 /** What comes out, and at last what is thrown. */
 async function gather(generator: AsyncGenerator<readonly [number, string]>): Promise<string[]> {
@@ -22,7 +23,12 @@ test.each([1, 2, 5])('in the order of the items, with at most %i calls at once',
     going--;
     return `done`;
   };
-  expect(await gather(callAhead([0, 1, 2, 3], atOnce, call))).toEqual(['0 done', '1 done', '2 done', '3 done']);
+  expect(await gather(callAhead([0, 1, 2, 3], atOnce, call))).toEqual([
+    '0 done',
+    '1 done',
+    '2 done',
+    '3 done',
+  ]);
   expect(most).toBe(Math.min(atOnce, 4));
 });
 
@@ -41,6 +47,10 @@ test.each([1, 2, 5])(
       throw new Error('the source');
     };
     expect(await gather(callAhead(source(), atOnce, call))).toEqual(['0 done', 'item 1']);
-    expect(await gather(callAhead(source(), atOnce, () => after(10, 'done')))).toEqual(['0 done', '1 done', 'the source']);
+    expect(await gather(callAhead(source(), atOnce, () => after(10, 'done')))).toEqual([
+      '0 done',
+      '1 done',
+      'the source',
+    ]);
   },
 );

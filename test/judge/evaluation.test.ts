@@ -28,7 +28,11 @@ beforeAll(async () => {
   mkdirSync(file('home'));
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
-  model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024 });
+  model = await loadModel(file('letters.gguf'), {
+    threads: 1,
+    fixedThreads: true,
+    contextTokens: 1024,
+  });
   backend = localBackend(model);
   task = await openTask(file('letters.mjs'));
   set = await evaluationSet(task, 'test', 6);
@@ -46,31 +50,49 @@ describe('greedy', () => {
       ...OPTIONS,
       onReply: ({ problem, rollout }) => void replies.set(problem.id, rollout.text),
     });
-    expect(first.outcomes.map(({ problemId }) => problemId)).toEqual(set.problems.map(({ id }) => id));
+    expect(first.outcomes.map(({ problemId }) => problemId)).toEqual(
+      set.problems.map(({ id }) => id),
+    );
     const right: Record<string, string> = { L0: 'c', L1: 'cd', L2: 'b' };
     for (const { problemId, tier, kind } of first.outcomes) {
       const reply = replies.get(problemId)!;
       expect(kind).toBe(/^[a-h]$/.test(reply) && right[tier]!.includes(reply) ? 'pass' : 'fail');
     }
     expect(first.summary.n).toBe(18);
-    expect((await evaluateGreedy(backend, task, set.problems, OPTIONS)).outcomes).toEqual(first.outcomes);
+    expect((await evaluateGreedy(backend, task, set.problems, OPTIONS)).outcomes).toEqual(
+      first.outcomes,
+    );
   });
   test('an answer that is cut off fails', async () => {
-    const { outcomes } = await evaluateGreedy(backend, task, set.problems, { ...OPTIONS, maxTokens: 1 });
-    expect(new Set(outcomes.map(({ finish, kind }) => `${finish} ${kind}`))).toEqual(new Set(['length fail']));
+    const { outcomes } = await evaluateGreedy(backend, task, set.problems, {
+      ...OPTIONS,
+      maxTokens: 1,
+    });
+    expect(new Set(outcomes.map(({ finish, kind }) => `${finish} ${kind}`))).toEqual(
+      new Set(['length fail']),
+    );
   });
   test('can be cancelled; no problems is an evaluation of nothing', async () => {
-    await expect(evaluateGreedy(backend, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() })).rejects.toThrow(
-      expect.objectContaining({ code: 'ABORTED' }) as never,
-    );
-    expect(await evaluateGreedy(backend, task, [], OPTIONS)).toMatchObject({ outcomes: [], summary: { mean: null, n: 0 } });
+    await expect(
+      evaluateGreedy(backend, task, set.problems, { ...OPTIONS, signal: AbortSignal.abort() }),
+    ).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+    expect(await evaluateGreedy(backend, task, [], OPTIONS)).toMatchObject({
+      outcomes: [],
+      summary: { mean: null, n: 0 },
+    });
   });
 });
 
 describe('pass@k', () => {
   test('grows with k, depends on the seed alone, and pass@1 is the mean over samples', async () => {
     const sample = (seed: bigint): ReturnType<typeof evaluatePassAtK> =>
-      evaluatePassAtK(backend, task, set.problems, { ...OPTIONS, samples: 8, temperature: 1, seed, ks: [1, 4, 8] });
+      evaluatePassAtK(backend, task, set.problems, {
+        ...OPTIONS,
+        samples: 8,
+        temperature: 1,
+        seed,
+        ks: [1, 4, 8],
+      });
     const result = await sample(3n);
     const at = (k: number): number => result.passAtK[k]!.mean!;
     expect(at(1)).toBeLessThan(at(4));
@@ -122,7 +144,11 @@ describe('isopro-native eval', () => {
       trivialPolicies: Record<string, { mean: number; n: number }>;
       set: { sha256: string };
     };
-    expect(report.accuracy).toEqual(JSON.parse(JSON.stringify((await evaluateGreedy(backend, task, set.problems, OPTIONS)).summary)));
+    expect(report.accuracy).toEqual(
+      JSON.parse(
+        JSON.stringify((await evaluateGreedy(backend, task, set.problems, OPTIONS)).summary),
+      ),
+    );
     expect(report.set.sha256).toBe(set.sha256);
     expect(report.trivialPolicies.always_c).toMatchObject({ n: 18 });
     expect(readFileSync(file('replies.jsonl'), 'utf8').trim().split('\n')).toHaveLength(18);
@@ -130,20 +156,37 @@ describe('isopro-native eval', () => {
   test('a recording of these replies is judged without the model, to the same figures and counts', async () => {
     const recorded = (...args: string[]): ReturnType<typeof runCli> =>
       runCli(
-        ['eval', '--backend', `recorded:${file('replies.jsonl')}`, '--task', file('letters.mjs'), '--style', 'plain', '--json', ...args],
+        [
+          'eval',
+          '--backend',
+          `recorded:${file('replies.jsonl')}`,
+          '--task',
+          file('letters.mjs'),
+          '--style',
+          'plain',
+          '--json',
+          ...args,
+        ],
         { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
       );
     const figures = ({ stdout }: { stdout: string }): object => {
-      const { accuracy, promptTokens, sampledTokens } = JSON.parse(stdout) as Record<string, unknown>;
+      const { accuracy, promptTokens, sampledTokens } = JSON.parse(stdout) as Record<
+        string,
+        unknown
+      >;
       return { accuracy, promptTokens, sampledTokens };
     };
     const judged = await recorded('--per-tier', '6');
     expect(figures(judged)).toEqual(figures(await evaluate('--json')));
-    expect(JSON.parse(judged.stdout)).toMatchObject({ model: null, backend: { kind: 'recorded', name: 'replies.jsonl' } });
+    expect(JSON.parse(judged.stdout)).toMatchObject({
+      model: null,
+      backend: { kind: 'recorded', name: 'replies.jsonl' },
+    });
     const beyond = await recorded('--per-tier', '7');
     expect([beyond.code, beyond.stdout]).toEqual([1, '']);
     expect(beyond.stderr).toContain('"RECORDING_INCOMPLETE"');
-    for (const flag of ['--model', '--batch']) expect((await recorded(flag, '4')).code).toBe(2); // no model answers
+    // no model answers
+    for (const flag of ['--model', '--batch']) expect((await recorded(flag, '4')).code).toBe(2);
     expect((await evaluate('--backend', 'elsewhere')).code).toBe(2);
   }, 60_000);
   test.each([
@@ -164,7 +207,8 @@ describe('isopro-native eval', () => {
     { role: i % 2 === 0 ? 'user' : 'assistant', content: i % 2 === 0 ? 'say a letter' : 'b' })),
 `,
     });
-    const asked = ['--task', file('further.mjs'), '--json', '--out', file('further.jsonl')]; // yargs takes the last --task
+    // yargs takes the last --task
+    const asked = ['--task', file('further.mjs'), '--json', '--out', file('further.jsonl')];
     const further = async (...args: string[]) => {
       const { code, stdout, stderr } = await runCli(
         [
@@ -187,36 +231,82 @@ describe('isopro-native eval', () => {
       expect([code, stderr.includes('error')]).toEqual([0, false]);
       const rows = readFileSync(file('further.jsonl'), 'utf8').trim().split('\n');
       return {
-        report: JSON.parse(stdout) as Record<string, { mean: number; format: { mean: number }; lenient: { mean: number } }>,
-        rows: rows.map((row) => JSON.parse(row) as { text: string; tier: string; kind: string; prompt: { messages: object[] } }),
+        report: JSON.parse(stdout) as Record<
+          string,
+          { mean: number; format: { mean: number }; lenient: { mean: number } }
+        >,
+        rows: rows.map(
+          (row) =>
+            JSON.parse(row) as {
+              text: string;
+              tier: string;
+              kind: string;
+              prompt: { messages: object[] };
+            },
+        ),
       };
     };
     const share = (rows: readonly boolean[]): number => rows.filter(Boolean).length / rows.length;
     const right: Record<string, string> = { L0: 'c', L1: 'cd', L2: 'b' };
     const plain = await further('--few-shot', '2');
     expect(plain.rows.every(({ prompt: { messages } }) => messages.length === 5)).toBe(true);
-    expect(plain.report.accuracy!.format.mean).toBeCloseTo(share(plain.rows.map(({ text }) => /^[a-h]$/.test(text))), 12);
+    expect(plain.report.accuracy!.format.mean).toBeCloseTo(
+      share(plain.rows.map(({ text }) => /^[a-h]$/.test(text))),
+      12,
+    );
     expect(plain.report.accuracy!.lenient.mean).toBeCloseTo(
-      share(plain.rows.map(({ text, tier }) => [...right[tier]!].some((letter) => text.includes(letter)))),
+      share(
+        plain.rows.map(({ text, tier }) =>
+          [...right[tier]!].some((letter) => text.includes(letter)),
+        ),
+      ),
       12,
     );
     const constrained = await further('--constrained');
     expect(new Set(constrained.rows.map(({ text }) => text))).toEqual(new Set(['b']));
-    expect(constrained.report).toMatchObject({ constrained: true, accuracy: { format: { mean: 1 }, lenient: { mean: 1 / 3 } } });
+    expect(constrained.report).toMatchObject({
+      constrained: true,
+      accuracy: { format: { mean: 1 }, lenient: { mean: 1 / 3 } },
+    });
     expect(constrained.report.accuracy!.mean).toBeCloseTo(1 / 3, 12); // of L2 alone
     const sampled = await further('--samples', '3', '--temperature', '1');
-    expect(sampled.report.format!.mean).toBeCloseTo(share(sampled.rows.map(({ text }) => /^[a-h]$/.test(text))), 12);
+    expect(sampled.report.format!.mean).toBeCloseTo(
+      share(sampled.rows.map(({ text }) => /^[a-h]$/.test(text))),
+      12,
+    );
     expect(sampled.report).toMatchObject({ majority: { n: 18 }, bestOfK: { n: 18 } });
     const without = await evaluate('--constrained');
-    expect([without.code, without.stderr]).toEqual([1, expect.stringMatching(/INVALID_ARGUMENT.*no grammar of answers/)]);
+    expect([without.code, without.stderr]).toEqual([
+      1,
+      expect.stringMatching(/INVALID_ARGUMENT.*no grammar of answers/),
+    ]);
   }, 120_000);
   test('without a word about it, asks and samples as a run of the same model does, and says how', async () => {
-    const { sampling } = resolveSettings({ profile: 'small', model: { name: file('letters.gguf') } });
-    const args = ['eval', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--per-tier', '1', '--threads', '1'];
-    const { stdout } = await runCli([...args, '--samples', '2'], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
-    expect(stdout).toContain(`, style ${sampling.style}, at most ${sampling.maxTokens} tokens a reply; per cent solved`);
+    const { sampling } = resolveSettings({
+      profile: 'small',
+      model: { name: file('letters.gguf') },
+    });
+    const args = [
+      'eval',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--per-tier',
+      '1',
+      '--threads',
+      '1',
+    ];
+    const { stdout } = await runCli([...args, '--samples', '2'], {
+      ISOPRO_HOME: file('home'),
+      NO_COLOR: '1',
+    });
+    expect(stdout).toContain(
+      `, style ${sampling.style}, at most ${sampling.maxTokens} tokens a reply; per cent solved`,
+    );
     expect(stdout).toContain(`2 samples a problem at temperature ${sampling.temperature};`);
-    expect([sampling.style, sampling.temperature]).toEqual(['plain', 0.7]); // and not those of a larger model
+    // and not those of a larger model
+    expect([sampling.style, sampling.temperature]).toEqual(['plain', 0.7]);
   });
   test('pass@k as a table with intervals; a wrong k is refused', async () => {
     const { code, stdout } = await evaluate('--samples', '4', '--k', '1,4', '--temperature', '1');
@@ -227,14 +317,23 @@ describe('isopro-native eval', () => {
 });
 
 test("the schedule by which the judge recomputes rates is the trainer's own", async () => {
-  const data = [{ tokenIds: Int32Array.from([1, 2, 3, 4]), labelMask: Uint8Array.from([0, 1, 1, 1]) }];
+  const data = [
+    { tokenIds: Int32Array.from([1, 2, 3, 4]), labelMask: Uint8Array.from([0, 1, 1, 1]) },
+  ];
   for (const schedule of ['constant', 'linear', 'cosine'] as const) {
     const settings = { schedule, warmupSteps: 3, totalSteps: 9, finalFactor: 0.1 };
     await using trainer = await createTrainer(
       { path: file('letters.gguf') },
-      { threads: 1, lora: { targets: ['q'], rank: 2 }, optimiser: { learningRate: 1e-3, ...settings } },
+      {
+        threads: 1,
+        lora: { targets: ['q'], rank: 2 },
+        optimiser: { learningRate: 1e-3, ...settings },
+      },
     );
     for (let step = 1; step <= 11; step++)
-      expect((await trainer.step(data)).learningRate / 1e-3).toBeCloseTo(scheduleFactor(settings, step), 6);
+      expect((await trainer.step(data)).learningRate / 1e-3).toBeCloseTo(
+        scheduleFactor(settings, step),
+        6,
+      );
   }
 });

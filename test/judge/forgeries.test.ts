@@ -1,4 +1,7 @@
-/** A finished run of the embedded model, signed again by its owner with something changed: no lie of these is passed. */
+/**
+ * A finished run of the embedded model, signed again by its owner with something changed: no lie of
+ * these is passed.
+ */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -12,7 +15,12 @@ import { EventLog } from '../../src/log/event-log.js';
 import { LogReader } from '../../src/log/read.js';
 import { Random } from '../../src/random.js';
 import { probeRecord } from '../../src/run-folder/course-records.js';
-import { readManifest, startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import {
+  readManifest,
+  startDigests,
+  writeManifest,
+  type RunStart,
+} from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 import { run } from '../../src/training/run.js';
@@ -55,7 +63,11 @@ function recordsOf(at: string): { records: NewRunRecord[]; end: object } {
   const reader = new LogReader(runPaths(at).log, RUN_STREAMS);
   try {
     const all = [...reader.records()];
-    const { kind: _, heads: __, ...end } = all.find(({ payload }) => payload.kind === 'session_end')!.payload;
+    const {
+      kind: _,
+      heads: __,
+      ...end
+    } = all.find(({ payload }) => payload.kind === 'session_end')!.payload;
     const records = all
       .filter(({ stream, payload }) => stream !== 'control' && payload.kind !== 'probe')
       .map(({ stream, payload }) => ({ stream, payload }) as NewRunRecord);
@@ -95,7 +107,9 @@ async function forged({
   // the liar names his file wherever the honest one was named
   const named = change(records).map((record): NewRunRecord => {
     const isState = record.payload.kind === 'adapter_state' || record.payload.kind === 'gate';
-    return keepsStates && isState ? record : (JSON.parse(JSON.stringify(record).replaceAll(honest, sha256)) as NewRunRecord);
+    return keepsStates && isState
+      ? record
+      : (JSON.parse(JSON.stringify(record).replaceAll(honest, sha256)) as NewRunRecord);
   });
   const signer = localWitness(home);
   const log = await EventLog.create({
@@ -108,7 +122,16 @@ async function forged({
   });
   log.append(named);
   const nonce = await log.reveal();
-  log.append([probeRecord(await measureProbe({ modelPath, adapter: { path: runPaths(to).adapter(sha256), sha256 }, nonce, threads: 1 }))]);
+  log.append([
+    probeRecord(
+      await measureProbe({
+        modelPath,
+        adapter: { path: runPaths(to).adapter(sha256), sha256 },
+        nonce,
+        threads: 1,
+      }),
+    ),
+  ]);
   await writeManifest(to, { ...manifest, runId, start, result: { adapter: sha256 } });
   await log.finish({ ...end, ...said } as never);
   await signer.close();
@@ -126,7 +149,10 @@ const on =
       const payload = change(record.payload as Payload);
       return payload === null ? [] : [{ ...record, payload: payload as never }];
     });
-const first = (kind: string, change: (payload: Payload) => Payload | null): ((records: Records) => Records) => {
+const first = (
+  kind: string,
+  change: (payload: Payload) => Payload | null,
+): ((records: Records) => Records) => {
   let done = false;
   return on(kind, (payload) => {
     if (done) return payload;
@@ -138,19 +164,35 @@ const first = (kind: string, change: (payload: Payload) => Payload | null): ((re
 const claim = (when: 'before' | 'after', to: (kind: string, i: number) => string) =>
   on('held_out', (payload) => {
     if (payload.set !== 'test' || payload.when !== when) return payload;
-    const { examples: _, lenient: __, why, ...rest } = payload as { outcomes: [string, string, string][]; why?: string[][] } & Payload;
+    const {
+      examples: _,
+      lenient: __,
+      why,
+      ...rest
+    } = payload as { outcomes: [string, string, string][]; why?: string[][] } & Payload;
     const kinds = rest.outcomes.map(([, , kind], i) => to(kind, i));
     return {
       ...rest,
       outcomes: rest.outcomes.map(([id, tier], i) => [id, tier, kinds[i]]),
       formed: kinds.map(() => true),
-      why: why?.map((each, i) => (kinds[i] === 'pass' ? [] : kinds[i] === 'none' ? ['timeout'] : each.length === 0 ? ['deadline'] : each)),
+      why: why?.map((each, i) =>
+        kinds[i] === 'pass'
+          ? []
+          : kinds[i] === 'none'
+            ? ['timeout']
+            : each.length === 0
+              ? ['deadline']
+              : each,
+      ),
     };
   });
 type Settings = Record<string, Record<string, unknown>>;
 const settings =
   (change: (settings: Settings) => object) =>
-  (start: RunStart): RunStart => ({ ...start, settings: { ...start.settings, ...change(start.settings as unknown as Settings) } as never });
+  (start: RunStart): RunStart => ({
+    ...start,
+    settings: { ...start.settings, ...change(start.settings as unknown as Settings) } as never,
+  });
 const machine = (start: RunStart): RunStart => ({
   ...start,
   machine: { ...start.machine, platform: 'darwin', arch: 'arm64', features: ['NEON=1'] },
@@ -168,12 +210,18 @@ describe('claims', () => {
     ['all solved on another system', { start: machine, records: claim('after', all) }],
     [
       'all solved with another llama.cpp',
-      { start: (start) => ({ ...start, machine: { ...start.machine, llamaRelease: 'b99999' } }), records: claim('after', all) },
+      {
+        start: (start) => ({ ...start, machine: { ...start.machine, llamaRelease: 'b99999' } }),
+        records: claim('after', all),
+      },
     ],
     [
       'all solved with a feature more',
       {
-        start: (start) => ({ ...start, machine: { ...start.machine, features: [...start.machine.features, 'ZZ=1'] } }),
+        start: (start) => ({
+          ...start,
+          machine: { ...start.machine, features: [...start.machine.features, 'ZZ=1'] },
+        }),
         records: claim('after', all),
       },
     ],
@@ -184,10 +232,16 @@ describe('claims', () => {
         records: claim('after', (kind, i) => (i % 2 === 0 ? 'pass' : kind)),
       },
     ],
-    ['half of the failures undecided', { records: claim('after', (kind, i) => (kind === 'fail' && i % 2 === 0 ? 'none' : kind)) }],
+    [
+      'half of the failures undecided',
+      { records: claim('after', (kind, i) => (kind === 'fail' && i % 2 === 0 ? 'none' : kind)) },
+    ],
     [
       'failures before undecided, elsewhere',
-      { start: machine, records: claim('before', (kind, i) => (kind === 'fail' && i % 3 === 0 ? 'none' : kind)) },
+      {
+        start: machine,
+        records: claim('before', (kind, i) => (kind === 'fail' && i % 3 === 0 ? 'none' : kind)),
+      },
     ],
   ])(
     '%s: hard fail',
@@ -200,7 +254,9 @@ describe('claims', () => {
 
   test('a single verdict that is better than it was is never a pass on a machine of the class', async () => {
     let lied = false;
-    const one = claim('after', (kind) => (kind === 'fail' && !lied ? ((lied = true), 'pass') : kind));
+    const one = claim('after', (kind) =>
+      kind === 'fail' && !lied ? ((lied = true), 'pass') : kind,
+    );
     const report = await judged(await forged({ records: one }));
     expect([report.verdict, report.failure]).toEqual(['not_verified', null]);
     expect(report.notVerified.join()).toMatch(/differ here, on a machine of the run's class/);
@@ -221,9 +277,24 @@ describe('what is not measured is not verified', () => {
       {},
       /is a file of its author/,
     ],
-    ['a task that nobody has', { start: (start) => ({ ...start, task: { ...start.task, id: 'none-such' } }) }, {}, /none-such/],
-    ['an honest run without its test problems', {}, { heldOut: 'none' }, /test problems were not answered again/],
-    ['an honest run without those before', {}, { heldOut: 'after' }, /before training was not measured/],
+    [
+      'a task that nobody has',
+      { start: (start) => ({ ...start, task: { ...start.task, id: 'none-such' } }) },
+      {},
+      /none-such/,
+    ],
+    [
+      'an honest run without its test problems',
+      {},
+      { heldOut: 'none' },
+      /test problems were not answered again/,
+    ],
+    [
+      'an honest run without those before',
+      {},
+      { heldOut: 'after' },
+      /before training was not measured/,
+    ],
     ['an honest run without fresh problems', {}, { fresh: 0 }, /no fresh problems/],
   ])(
     '%s',
@@ -243,38 +314,73 @@ const ofIteration =
     record.payload.iteration === n && record.payload.kind !== 'checkpoint';
 
 describe('courses: none without the one that the settings say', () => {
-  const reported = (verdict: JudgeReport): [string, string | undefined] => [verdict.verdict, verdict.failure?.name];
+  const reported = (verdict: JudgeReport): [string, string | undefined] => [
+    verdict.verdict,
+    verdict.failure?.name,
+  ];
   test.each<[string, Forgery]>([
     ['the seed of another run', { start: settings(() => ({ seed: '8' })) }],
     ['an iteration more', { start: settings(() => ({ iterations: 3 })) }],
     ['an iteration less', { start: settings(() => ({ iterations: 1 })) }],
-    ['more rollouts', { start: settings(({ sampling }) => ({ sampling: { ...sampling, rollouts: 64 } })) }],
-    ['more steps', { start: settings(({ optimiser }) => ({ optimiser: { ...optimiser, stepsPerIteration: 25 } })) }],
-    ['a larger batch', { start: settings(({ optimiser }) => ({ optimiser: { ...optimiser, batchSize: 4 } })) }],
-    ['another rate', { start: settings(({ optimiser }) => ({ optimiser: { ...optimiser, learningRate: 2e-3 } })) }],
+    [
+      'more rollouts',
+      { start: settings(({ sampling }) => ({ sampling: { ...sampling, rollouts: 64 } })) },
+    ],
+    [
+      'more steps',
+      {
+        start: settings(({ optimiser }) => ({
+          optimiser: { ...optimiser, stepsPerIteration: 25 },
+        })),
+      },
+    ],
+    [
+      'a larger batch',
+      { start: settings(({ optimiser }) => ({ optimiser: { ...optimiser, batchSize: 4 } })) },
+    ],
+    [
+      'another rate',
+      { start: settings(({ optimiser }) => ({ optimiser: { ...optimiser, learningRate: 2e-3 } })) },
+    ],
     [
       'a smaller test set than the settings say',
       { start: settings(({ evaluation }) => ({ evaluation: { ...evaluation, testSize: 100 } })) },
     ],
     [
       'settings that say nothing of the steps',
-      { start: settings(({ optimiser }) => ({ optimiser: { learningRate: optimiser!.learningRate } })) },
+      {
+        start: settings(({ optimiser }) => ({
+          optimiser: { learningRate: optimiser!.learningRate },
+        })),
+      },
     ],
     [
       'an end for want of time, without a limit',
-      { start: settings(() => ({ iterations: 4 })), end: { stopped: 'the 1 minutes of --max-minutes are over', seconds: 1e6 } },
+      {
+        start: settings(() => ({ iterations: 4 })),
+        end: { stopped: 'the 1 minutes of --max-minutes are over', seconds: 1e6 },
+      },
     ],
     ['one seed twice', { records: first('rollout', (payload) => ({ ...payload, seed: '1' })) }],
     [
       'a rollout of the trained adapter in the first iteration',
-      { records: on('rollout', (payload) => ({ ...payload, adapterId: payload.iteration === 1 ? 'ab'.repeat(32) : payload.adapterId })) },
+      {
+        records: on('rollout', (payload) => ({
+          ...payload,
+          adapterId: payload.iteration === 1 ? 'ab'.repeat(32) : payload.adapterId,
+        })),
+      },
     ],
-    ['steps out of their order', { records: on('step', (payload) => ({ ...payload, step: Number(payload.step) + 1 })) }],
+    [
+      'steps out of their order',
+      { records: on('step', (payload) => ({ ...payload, step: Number(payload.step) + 1 })) },
+    ],
     [
       'other tiers than the allocation gives',
       {
         start: settings(({ sampling }) => ({ sampling: { ...sampling, allocation: 'uniform' } })),
-        records: (records) => records.filter((record) => !ofIteration(2)(record) || record.stream !== 'rollouts'),
+        records: (records) =>
+          records.filter((record) => !ofIteration(2)(record) || record.stream !== 'rollouts'),
       },
     ],
   ])(
@@ -299,7 +405,9 @@ describe('courses: none without the one that the settings say', () => {
       {
         records: (records) =>
           records.filter(
-            ({ payload }) => payload.iteration === undefined || (['held_out', 'layers'].includes(payload.kind) && payload.set !== 'dev'),
+            ({ payload }) =>
+              payload.iteration === undefined ||
+              (['held_out', 'layers'].includes(payload.kind) && payload.set !== 'dev'),
           ),
       },
     ],
@@ -307,7 +415,11 @@ describe('courses: none without the one that the settings say', () => {
       'the last iteration left out',
       {
         records: (records) =>
-          records.filter((record) => !ofIteration(2)(record) || (record.payload.kind === 'held_out' && record.payload.set === 'test')),
+          records.filter(
+            (record) =>
+              !ofIteration(2)(record) ||
+              (record.payload.kind === 'held_out' && record.payload.set === 'test'),
+          ),
       },
     ],
     [
@@ -316,7 +428,9 @@ describe('courses: none without the one that the settings say', () => {
         records: (records) =>
           records.filter(
             ({ payload }) =>
-              payload.iteration !== 1 || (payload.kind !== 'dev_reply' && !(payload.kind === 'held_out' && payload.set === 'dev')),
+              payload.iteration !== 1 ||
+              (payload.kind !== 'dev_reply' &&
+                !(payload.kind === 'held_out' && payload.set === 'dev')),
           ),
       },
     ],
@@ -339,17 +453,26 @@ describe('courses: none without the one that the settings say', () => {
     const drawn = async (file: string): Promise<string> => {
       const bytes = readFileSync(file);
       const random = new Random(5n);
-      for (let i = 0; i < 200; i++) bytes.writeFloatLE(random.nextDouble() - 0.5, bytes.length - 4 * random.nextInteger(1, 2000));
+      for (let i = 0; i < 200; i++)
+        bytes.writeFloatLE(
+          random.nextDouble() - 0.5,
+          bytes.length - 4 * random.nextInteger(1, 2000),
+        );
       const out = path.join(folder.path, 'drawn.gguf');
       writeFileSync(out, bytes);
       return out;
     };
-    const failing = async (forgery: Forgery): Promise<string | undefined> => (await judged(await forged(forgery))).failure?.name;
+    const failing = async (forgery: Forgery): Promise<string | undefined> =>
+      (await judged(await forged(forgery))).failure?.name;
     expect(await failing({ adapter: weak, keepsStates: true })).toBe('course_verification');
     expect(await failing({ adapter: drawn, keepsStates: true })).toBe('course_verification');
-    // named in the states too, it is as good as its claims are: training is not repeated (docs/trust.md)
+    // named in the states too, it is as good as its claims are: training is not repeated
+    // (docs/trust.md)
     const { failure, scores, fresh } = await judged(await forged({ adapter: weak }));
-    expect(scores.accuracy_score).toBeCloseTo(failure === null ? fresh!.measured.mean! / 0.92 : 0, 9);
+    expect(scores.accuracy_score).toBeCloseTo(
+      failure === null ? fresh!.measured.mean! / 0.92 : 0,
+      9,
+    );
   }, 120_000);
 });
 
@@ -358,22 +481,34 @@ describe('what a folder may ask for', () => {
     const more = await judged(
       await forged({
         start: (start) =>
-          settings(({ model }) => ({ model: { ...model, threads: 256 } }))({ ...start, evaluation: { ...start.evaluation, threads: 256 } }),
+          settings(({ model }) => ({ model: { ...model, threads: 256 } }))({
+            ...start,
+            evaluation: { ...start.evaluation, threads: 256 },
+          }),
       }),
       { heldOut: 'none' },
     );
     expect([more.trust?.sameMachineClass, more.failure]).toEqual([false, null]);
-    const memory = await forged({ start: (start) => ({ ...start, evaluation: { ...start.evaluation, contextTokens: 2 ** 26 } }) });
-    await expect(judged(memory)).rejects.toThrow(expect.objectContaining({ code: 'OUT_OF_MEMORY' }) as never);
+    const memory = await forged({
+      start: (start) => ({ ...start, evaluation: { ...start.evaluation, contextTokens: 2 ** 26 } }),
+    });
+    await expect(judged(memory)).rejects.toThrow(
+      expect.objectContaining({ code: 'OUT_OF_MEMORY' }) as never,
+    );
   }, 120_000);
 
   test('iterations without end are refused before anything compares them', async () => {
     const endless = on('iteration_report', (payload) => payload);
     const gates = Array.from(
       { length: 5000 },
-      (): NewRunRecord => ({ stream: 'effects', payload: { kind: 'gate', iteration: 1, cause: 'x', restored: 'ab'.repeat(32) } }),
+      (): NewRunRecord => ({
+        stream: 'effects',
+        payload: { kind: 'gate', iteration: 1, cause: 'x', restored: 'ab'.repeat(32) },
+      }),
     );
-    const report = await judged(await forged({ records: (records) => [...endless(records), ...gates] }));
+    const report = await judged(
+      await forged({ records: (records) => [...endless(records), ...gates] }),
+    );
     expect(report.failure?.detail).toMatch(/5000 records of kind gate|500\d records of kind gate/);
   }, 60_000);
 });

@@ -1,4 +1,7 @@
-/** What a model forgot: the measure against sums made in another way, in a run, its log, its report and before its judge. */
+/**
+ * What a model forgot: the measure against sums made in another way, in a run, its log, its report
+ * and before its judge.
+ */
 import { hash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -42,8 +45,17 @@ beforeAll(async () => {
   mkdirSync(file('home'));
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'), { members: "answerGrammar: 'root ::= [b]'," });
-  model = await loadModel(file('letters.gguf'), { threads: 1, fixedThreads: true, contextTokens: 1024, kvType: 'bf16' });
-  trainer = await createTrainer(model, { lora: { targets: ['q', 'v', 'down'], rank: 4 }, optimiser: { learningRate: 0.02 }, threads: 1 });
+  model = await loadModel(file('letters.gguf'), {
+    threads: 1,
+    fixedThreads: true,
+    contextTokens: 1024,
+    kvType: 'bf16',
+  });
+  trainer = await createTrainer(model, {
+    lora: { targets: ['q', 'v', 'down'], rank: 4 },
+    optimiser: { learningRate: 0.02 },
+    threads: 1,
+  });
 }, 60_000);
 afterAll(async () => {
   await trainer.dispose();
@@ -53,7 +65,8 @@ afterAll(async () => {
 
 async function learn(steps: number): Promise<void> {
   const text = model.tokenize('so it goes, and so it goes, and so it goes');
-  for (let step = 0; step < steps; step++) await trainer.step([{ tokenIds: text, labelMask: new Uint8Array(text.length).fill(1, 1) }]);
+  for (let step = 0; step < steps; step++)
+    await trainer.step([{ tokenIds: text, labelMask: new Uint8Array(text.length).fill(1, 1) }]);
 }
 
 describe('the measure', () => {
@@ -85,7 +98,8 @@ describe('the measure', () => {
         [true, after],
       ] as const) {
         const { sequences } = await trainer.evaluate([{ tokenIds, labelMask }], { adapter });
-        // with an f16 cache, whose values llama.cpp's attention sums in f16, 0.005 apart at 480 tokens and growing with them
+        // with an f16 cache, whose values llama.cpp's attention sums in f16, 0.005 apart at 480
+        // tokens and growing with them
         expect(Math.abs(sum + sequences[0]!.loss) / tokens).toBeLessThan(0.001);
       }
       expect(after).not.toBe(before);
@@ -95,7 +109,9 @@ describe('the measure', () => {
   test('estimates the divergence that the whole vocabulary gives', async () => {
     const { english, replies } = await measureForgetting(model, moved, { paragraphs: 2 });
     const { divergence } = forgettingOf(english, replies.map(texts));
-    const vocabulary = Array.from({ length: model.info.vocabularySize }, (_, id) => Int32Array.of(id));
+    const vocabulary = Array.from({ length: model.info.vocabularySize }, (_, id) =>
+      Int32Array.of(id),
+    );
     const prompts = readForgettingText('prompts').trim().split('\n');
     let [exact, positions] = [0, 0];
     for (const [i, { tokenIds }] of replies.slice(0, PROMPTS).entries()) {
@@ -111,9 +127,14 @@ describe('the measure', () => {
         positions++;
       }
     }
-    expect(divergence).toMatchObject({ texts: 200, tokens: replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) });
+    expect(divergence).toMatchObject({
+      texts: 200,
+      tokens: replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
+    });
     expect(exact / positions).toBeGreaterThan(0.001);
-    expect(Math.abs(divergence!.mean - exact / positions)).toBeLessThan(4 * divergence!.standardError!);
+    expect(Math.abs(divergence!.mean - exact / positions)).toBeLessThan(
+      4 * divergence!.standardError!,
+    );
   }, 300_000);
 
   test('scores the replies that it is given, and gives the same of them', async () => {
@@ -121,7 +142,10 @@ describe('the measure', () => {
     const again = await measureForgetting(model, moved, { replies, paragraphs: 2 });
     expect(again.english).toEqual(measured.english);
     for (const [i, { tokenIds, before, after }] of again.replies.entries()) {
-      expect({ tokenIds, after }).toEqual({ tokenIds: replies[i], after: measured.replies[i]!.after });
+      expect({ tokenIds, after }).toEqual({
+        tokenIds: replies[i],
+        after: measured.replies[i]!.after,
+      });
       expect(before).toBeCloseTo(measured.replies[i]!.before, 5);
     }
   }, 60_000);
@@ -131,16 +155,26 @@ describe('the measure', () => {
     const kept = () => ({ base: file('kept/base.json'), adapter: file('kept/adapter.json') });
     const measure = async (options: ForgettingOptions = {}) => {
       const [totals, notices]: [number[], string[]] = [[], []];
-      const onProgress = (progress: { readonly done: number; readonly total: number }): void => void totals.push(progress.total);
+      const onProgress = (progress: { readonly done: number; readonly total: number }): void =>
+        void totals.push(progress.total);
       const onNotice = (text: string): void => void notices.push(text);
-      const result = await measureForgetting(model, moved, { prompts: PROMPTS, kept: kept(), onProgress, onNotice, ...options });
+      const result = await measureForgetting(model, moved, {
+        prompts: PROMPTS,
+        kept: kept(),
+        onProgress,
+        onNotice,
+        ...options,
+      });
       return { result, total: totals.at(-1) ?? 0, notices };
     };
     const interruptedAfter = async (texts: number): Promise<void> => {
       const interruption = new AbortController();
-      const onProgress = ({ done }: { readonly done: number }): void => void (done >= texts && interruption.abort());
+      const onProgress = ({ done }: { readonly done: number }): void =>
+        void (done >= texts && interruption.abort());
       const interrupted = measure({ signal: interruption.signal, onProgress });
-      await expect(interrupted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
+      await expect(interrupted).rejects.toThrow(
+        expect.objectContaining({ code: 'ABORTED' }) as never,
+      );
     };
     beforeEach(() => rmSync(file('kept'), { recursive: true, force: true }));
 
@@ -158,21 +192,37 @@ describe('the measure', () => {
     test.each([
       ['is cut off', (text: string) => text.slice(0, -1), 'no kept measurement'],
       ['is of another form', () => '{"english": [], "replies": []}', 'no kept measurement'],
-      ['has one figure changed', (text: string) => text.replace(/"logprob":-/, '"logprob":-1'), 'its digest is not that of what it says'],
+      [
+        'has one figure changed',
+        (text: string) => text.replace(/"logprob":-/, '"logprob":-1'),
+        'its digest is not that of what it says',
+      ],
       [
         'has an id that is no token',
         (text: string) => signed(text, ({ replies }) => (replies[0]!.tokenIds[0] = 1_000_000)),
         'outside the vocabulary',
       ],
-      ['has more texts', (text: string) => signed(text, ({ english }) => english.push(...new Array<number>(40).fill(-1))), 'more texts'],
+      [
+        'has more texts',
+        (text: string) =>
+          signed(text, ({ english }) => english.push(...new Array<number>(40).fill(-1))),
+        'more texts',
+      ],
     ] as const)(
       'a file that %s is refused, told, measured anew and kept anew',
       async (_, spoil, message) => {
         await measure();
         const good = readFileSync(kept().base, 'utf8');
         writeFileSync(kept().base, spoil(good));
-        const of = { paragraphs: measured.english.length, prompts: PROMPTS, vocabulary: model.info.vocabularySize };
-        const refused = { code: 'MEASUREMENT_CORRUPT', message: expect.stringContaining(message) as unknown };
+        const of = {
+          paragraphs: measured.english.length,
+          prompts: PROMPTS,
+          vocabulary: model.info.vocabularySize,
+        };
+        const refused = {
+          code: 'MEASUREMENT_CORRUPT',
+          message: expect.stringContaining(message) as unknown,
+        };
         expect(() => readHalf(kept().base, of)).toThrow(expect.objectContaining(refused) as never);
         const notices = [expect.stringContaining(message)];
         expect(await measure()).toMatchObject({ result: measured, notices });
@@ -185,16 +235,29 @@ describe('the measure', () => {
       await measure();
       writeFileSync(
         kept().adapter,
-        signed(readFileSync(kept().adapter, 'utf8'), ({ replies }) => void replies[0]!.tokenIds.push(1)),
+        signed(
+          readFileSync(kept().adapter, 'utf8'),
+          ({ replies }) => void replies[0]!.tokenIds.push(1),
+        ),
       );
-      expect(await measure()).toEqual({ result: measured, total: half(), notices: [expect.stringContaining('reply 0 is not the one')] });
+      expect(await measure()).toEqual({
+        result: measured,
+        total: half(),
+        notices: [expect.stringContaining('reply 0 is not the one')],
+      });
     }, 60_000);
 
     test('a folder that cannot be written is told, and is no reason not to measure', async () => {
-      const none = { base: file('letters.gguf/no-folder.json'), adapter: file('letters.gguf/neither.json') };
+      const none = {
+        base: file('letters.gguf/no-folder.json'),
+        adapter: file('letters.gguf/neither.json'),
+      };
       const { result, notices } = await measure({ kept: none });
       expect(result).toEqual(measured);
-      expect(notices).toEqual([expect.stringContaining('is not kept'), expect.stringContaining('is not kept')]);
+      expect(notices).toEqual([
+        expect.stringContaining('is not kept'),
+        expect.stringContaining('is not kept'),
+      ]);
     }, 60_000);
   });
 
@@ -203,7 +266,9 @@ describe('the measure', () => {
     await expect(aborted).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
     const [first] = measured.english;
     const begin = model.info.addBos ? Int32Array.of(model.info.bos) : model.tokenize('\n');
-    const [logprobs] = await model.score(begin, [model.tokenize(readForgettingText('english').split('\n\n')[0]!)]);
+    const [logprobs] = await model.score(begin, [
+      model.tokenize(readForgettingText('english').split('\n\n')[0]!),
+    ]);
     expect(logprobs!.reduce((sum, value) => sum + value, 0)).toBe(first!.after);
   });
 });
@@ -218,7 +283,8 @@ describe('the strength that a limit leaves', () => {
       const lostAt = falling(1);
       const restraint = await restrain(limit, lostAt);
       let greatest = 0;
-      for (let parts = 1; parts <= 16; parts++) if ((await lostAt(parts / 16)) < limit) greatest = parts;
+      for (let parts = 1; parts <= 16; parts++)
+        if ((await lostAt(parts / 16)) < limit) greatest = parts;
       expect(restraint.strength).toBe(Math.max(1, greatest) / 16);
       expect(restraint.tried.length).toBe(greatest === 16 ? 1 : 5);
       for (const { strength, lost } of restraint.tried) expect(lost).toBe(await lostAt(strength));
@@ -227,18 +293,29 @@ describe('the strength that a limit leaves', () => {
   );
 
   test('is not asked for where nothing is measured: a limit that is stated is refused, that of the profile is none', () => {
-    const settings = (more: object) => resolveSettings({ profile: 'small', evaluation: { forgetting: 0, ...more } });
-    expect(() => settings({ maxForgetting: 0.1 })).toThrow(/evaluation.maxForgetting: with evaluation.forgetting 0/);
+    const settings = (more: object) =>
+      resolveSettings({ profile: 'small', evaluation: { forgetting: 0, ...more } });
+    expect(() => settings({ maxForgetting: 0.1 })).toThrow(
+      /evaluation.maxForgetting: with evaluation.forgetting 0/,
+    );
     expect(settings({}).evaluation).toMatchObject({ forgetting: 0, maxForgetting: 0.05 });
   });
 
   test('is refuted by what was tried', async () => {
     const restraint = await restrain(0.05, falling(0.06));
     expect(restraint).toMatchObject({ strength: 14 / 16 });
-    expect(restraintFault({ ...restraint, strength: 13 / 16 })).toMatch(/is 0.8125, and what was tried gives 0.875/);
-    expect(restraintFault({ ...restraint, strength: 1 })).toMatch(/is 1, and what was tried gives 0.875/);
-    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(/0.5 of its strength was tried, and not 1/);
-    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(/0.5 of its strength was not tried/);
+    expect(restraintFault({ ...restraint, strength: 13 / 16 })).toMatch(
+      /is 0.8125, and what was tried gives 0.875/,
+    );
+    expect(restraintFault({ ...restraint, strength: 1 })).toMatch(
+      /is 1, and what was tried gives 0.875/,
+    );
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(
+      /0.5 of its strength was tried, and not 1/,
+    );
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(
+      /0.5 of its strength was not tried/,
+    );
     const twice = {
       limit: 0.05,
       strength: 1,
@@ -268,7 +345,11 @@ describe('the strength that a limit leaves', () => {
     expect(sha256).toBe(hash('sha256', readFileSync(weaker)));
     const [before, after] = [await inspectAdapter(whole), await inspectAdapter(weaker)];
     expect(after.modules).toEqual(
-      before.modules.map((module) => ({ ...module, alpha: module.alpha * 0.625, norm: expect.closeTo(module.norm * 0.625, 6) as unknown })),
+      before.modules.map((module) => ({
+        ...module,
+        alpha: module.alpha * 0.625,
+        norm: expect.closeTo(module.norm * 0.625, 6) as unknown,
+      })),
     );
     const [strong, weak] = [await model.loadAdapter(whole), await model.loadAdapter(weaker)];
     const english = { prompts: PROMPTS, englishOnly: true };
@@ -287,7 +368,15 @@ function signed(text: string, change: (measured: Half) => void): string {
   return JSON.stringify({ sha256: hash('sha256', canonicalJson(measured)), measured });
 }
 
-const texts = ({ tokenIds, before, after }: { tokenIds: readonly number[]; before: number; after: number }) => ({
+const texts = ({
+  tokenIds,
+  before,
+  after,
+}: {
+  tokenIds: readonly number[];
+  before: number;
+  after: number;
+}) => ({
   tokens: tokenIds.length,
   before,
   after,
@@ -325,11 +414,14 @@ test('sentences say of how many texts, and Student’s interval over them; that 
 
 test('a run measures on as many prompts as its rollouts have thousands of tokens: a small one on few, a published one on all', () => {
   const prompts = (given: RunSettingsInput, vocabularySize = 49_152) =>
-    inUse(resolveSettings(given), { model: { info: { threads: 1, matmul: 'ggml', vocabularySize } }, task: { turns: 1 } }).evaluation
-      .forgetting;
+    inUse(resolveSettings(given), {
+      model: { info: { threads: 1, matmul: 'ggml', vocabularySize } },
+      task: { turns: 1 },
+    }).evaluation.forgetting;
   const small = { profile: 'small' } as const;
   expect(prompts({ ...small, iterations: 1, sampling: { rollouts: 64, maxTokens: 16 } })).toBe(25);
-  expect(prompts({ ...small, sampling: { maxTokens: 16 } })).toBe(62); // 6 iterations of 640 rollouts
+  // 6 iterations of 640 rollouts
+  expect(prompts({ ...small, sampling: { maxTokens: 16 } })).toBe(62);
   expect([prompts(small), prompts({ profile: 'downloaded' })]).toEqual([200, 200]);
   expect(prompts({ ...small, iterations: 1, evaluation: { forgetting: 200 } })).toBe(200);
   expect(prompts({ ...small, evaluation: { forgetting: 0 } })).toBe(0);
@@ -337,12 +429,27 @@ test('a run measures on as many prompts as its rollouts have thousands of tokens
 });
 
 test('eval --forgetting: the bare base is where it was, on all texts', async () => {
-  const args = ['eval', '--forgetting', '--model', file('letters.gguf'), '--threads', '1', '--context', '1024'];
-  const { code, stdout } = await runCli([...args, '--json'], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  const args = [
+    'eval',
+    '--forgetting',
+    '--model',
+    file('letters.gguf'),
+    '--threads',
+    '1',
+    '--context',
+    '1024',
+  ];
+  const { code, stdout } = await runCli([...args, '--json'], {
+    ISOPRO_HOME: file('home'),
+    NO_COLOR: '1',
+  });
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({
     adapter: null,
-    forgetting: { lost: { mean: 0, texts: 32 }, divergence: { mean: expect.closeTo(0, 5), texts: 200 } },
+    forgetting: {
+      lost: { mean: 0, texts: 32 },
+      divergence: { mean: expect.closeTo(0, 5), texts: 200 },
+    },
   });
 }, 300_000);
 
@@ -359,19 +466,38 @@ test('texts that are not the committed ones: EVALUATION_SET_CORRUPT', () => {
 });
 
 describe('a run', () => {
-  const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  const cli = (...args: string[]): ReturnType<typeof runCli> =>
+    runCli(args, { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
   const letters = ['--model', file('letters.gguf'), '--task', file('letters.mjs')];
   let result: RunResult;
 
   test('measures what it was told to, and tells it where it tells the gain', async () => {
-    const flags = asFlags({ seed: 1, iterations: 1, ...LEARNS, devSize: 2, testSize: 4, forgetting: 7 });
-    const { code, stdout, stderr } = await cli('run', ...letters, '--out', file('run'), ...flags, '--constrained', '--json');
+    const flags = asFlags({
+      seed: 1,
+      iterations: 1,
+      ...LEARNS,
+      devSize: 2,
+      testSize: 4,
+      forgetting: 7,
+    });
+    const { code, stdout, stderr } = await cli(
+      'run',
+      ...letters,
+      '--out',
+      file('run'),
+      ...flags,
+      '--constrained',
+      '--json',
+    );
     expect([code, /error/.test(stderr)]).toEqual([0, false]);
     result = JSON.parse(stdout) as RunResult;
     const { forgetting } = result;
     expect(forgetting!.lost).toMatchObject({ texts: 2 });
     expect(forgetting!.divergence).toMatchObject({ texts: 7 });
-    for (const shown of [(await cli('runs', 'show', file('run'))).stdout, readFileSync(file('run/report.html'), 'utf8')])
+    for (const shown of [
+      (await cli('runs', 'show', file('run'))).stdout,
+      readFileSync(file('run/report.html'), 'utf8'),
+    ])
       expect(shown).toMatch(/KL\(base \|\| trained\) on 7 of 200 general prompts/);
     // of every tier, L2 alone is solved by b
     const { constrained } = result.test;
@@ -389,7 +515,10 @@ describe('a run', () => {
       forgetting: { claimed: unknown; measured: unknown; difference: number };
       heldOut: { constrained: object };
     };
-    expect(heldOut.constrained).toMatchObject({ before: { differing: 0 }, after: { differing: 0, p: 1 } });
+    expect(heldOut.constrained).toMatchObject({
+      before: { differing: 0 },
+      after: { differing: 0, p: 1 },
+    });
     expect(forgetting.claimed).toEqual(result.forgetting);
     expect(forgetting.difference).toBeLessThan(1e-6);
     const reader = new LogReader(file('run/log.sqlite'), RUN_STREAMS);
@@ -400,42 +529,85 @@ describe('a run', () => {
       const { record, prompts } = claim;
       expect(prompts).toBe(7);
       const sum = record.english.reduce((total, { before, after }) => total + before - after, 0);
-      expect(result.forgetting!.lost.mean).toBeCloseTo(sum / record.english.reduce((total, { tokens }) => total + tokens, 0), 12);
+      expect(result.forgetting!.lost.mean).toBeCloseTo(
+        sum / record.english.reduce((total, { tokens }) => total + tokens, 0),
+        12,
+      );
       // what refutes it is figures that another adapter would have given
-      const lied = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.before })) } };
+      const lied = {
+        prompts,
+        record: {
+          ...record,
+          english: record.english.map((text) => ({ ...text, after: text.before })),
+        },
+      };
       await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(
         /nats a token from those measured on a machine of its class/,
       );
-      // on another class of machine a little may be rounding, and no more than that; measured by the model that the judge loads, whose
-      // cache holds other bits than this file's
+      // on another class of machine a little may be rounding, and no more than that; measured by
+      // the model that the judge loads, whose cache holds other bits than this file's
       const { threads, contextTokens, matmul } = start.evaluation;
-      await using judges = await loadModel(file('letters.gguf'), { threads, fixedThreads: true, contextTokens, matmul: matmul ?? 'ggml' });
+      await using judges = await loadModel(file('letters.gguf'), {
+        threads,
+        fixedThreads: true,
+        contextTokens,
+        matmul: matmul ?? 'ggml',
+      });
       using own = await judges.loadAdapter(result.adapter.file);
       const rounded = {
         prompts,
-        record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 5e-3 * text.tokens })) },
+        record: {
+          ...record,
+          english: record.english.map((text) => ({
+            ...text,
+            after: text.after + 5e-3 * text.tokens,
+          })),
+        },
       };
       const { difference } = await checkForgetting(judges, rounded, own, false, {});
       expect(difference).toBeCloseTo(5e-3, 6);
-      await expect(checkForgetting(judges, rounded, own, true, {})).rejects.toThrow(/a machine of its class/);
+      await expect(checkForgetting(judges, rounded, own, true, {})).rejects.toThrow(
+        /a machine of its class/,
+      );
       const far = {
         prompts,
-        record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 0.05 * text.tokens })) },
+        record: {
+          ...record,
+          english: record.english.map((text) => ({
+            ...text,
+            after: text.after + 0.05 * text.tokens,
+          })),
+        },
       };
-      await expect(checkForgetting(judges, far, own, false, {})).rejects.toThrow(/another class of machine, of which 0.02 may be rounding/);
-      await expect(readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) })).rejects.toThrow(/with another adapter/);
+      await expect(checkForgetting(judges, far, own, false, {})).rejects.toThrow(
+        /another class of machine, of which 0.02 may be rounding/,
+      );
+      await expect(
+        readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) }),
+      ).rejects.toThrow(/with another adapter/);
       // nor what a run leaves out: some texts, or all that its settings promise
       for (const sameMachine of [true, false]) {
         const fewer = { prompts, record: { ...record, english: record.english.slice(1) } };
-        await expect(checkForgetting(model, fewer, moved, sameMachine, {})).rejects.toThrow(/not measured on the paragraphs/);
+        await expect(checkForgetting(model, fewer, moved, sameMachine, {})).rejects.toThrow(
+          /not measured on the paragraphs/,
+        );
         const without = { prompts, record: { ...record, replies: record.replies.slice(1) } };
-        await expect(checkForgetting(model, without, moved, sameMachine, {})).rejects.toThrow(/on 6 replies to general prompts/);
+        await expect(checkForgetting(model, without, moved, sameMachine, {})).rejects.toThrow(
+          /on 6 replies to general prompts/,
+        );
       }
       const silent = (kind: string): LogReader =>
-        ({ records: (of: object) => [...reader.records(of)].filter(({ payload }) => payload.kind !== kind) }) as unknown as LogReader;
-      await expect(readForgettingClaim(silent('forgetting'), start, submitted)).rejects.toThrow(/holds 0 measurements.*say one/);
+        ({
+          records: (of: object) =>
+            [...reader.records(of)].filter(({ payload }) => payload.kind !== kind),
+        }) as unknown as LogReader;
+      await expect(readForgettingClaim(silent('forgetting'), start, submitted)).rejects.toThrow(
+        /holds 0 measurements.*say one/,
+      );
       const untold = { settings: { evaluation: { forgetting: 0 } } };
-      await expect(readForgettingClaim(reader, untold, submitted)).rejects.toThrow(/holds 1 measurements.*say none/);
+      await expect(readForgettingClaim(reader, untold, submitted)).rejects.toThrow(
+        /holds 1 measurements.*say none/,
+      );
       expect(await readForgettingClaim(silent('forgetting'), untold, submitted)).toBeNull();
       expect((await readClaims(reader, start, result.adapter.sha256)).constrained).not.toBeNull();
       await expect(readClaims(silent('constrained'), start, result.adapter.sha256)).rejects.toThrow(
@@ -450,39 +622,75 @@ describe('a run', () => {
     const whole = result.forgetting!.lost.mean;
     expect(whole).toBeGreaterThan(0);
     const limit = 0.6 * whole;
-    const flags = asFlags({ seed: 1, iterations: 1, ...LEARNS, devSize: 2, testSize: 4, forgetting: 7, maxForgetting: limit });
-    const { code, stdout } = await cli('run', ...letters, '--out', file('limited'), ...flags, '--json');
+    const flags = asFlags({
+      seed: 1,
+      iterations: 1,
+      ...LEARNS,
+      devSize: 2,
+      testSize: 4,
+      forgetting: 7,
+      maxForgetting: limit,
+    });
+    const { code, stdout } = await cli(
+      'run',
+      ...letters,
+      '--out',
+      file('limited'),
+      ...flags,
+      '--json',
+    );
     expect(code).toBe(0);
     const limited = JSON.parse(stdout) as RunResult;
     const { strength, tried } = limited.restraint!;
     expect([strength < 1, limited.forgetting!.lost.mean < limit]).toEqual([true, true]);
     expect(tried[0]).toEqual({ strength: 1, lost: whole });
     const norms = async ({ adapter }: RunResult) =>
-      (await inspectAdapter(adapter.file)).modules.map(({ normA, normB, norm }) => [normA, normB, norm]);
-    const expected = (await norms(result)).map(([a, b, norm]) => [a, b, expect.closeTo(norm! * strength, 6)]);
+      (await inspectAdapter(adapter.file)).modules.map(({ normA, normB, norm }) => [
+        normA,
+        normB,
+        norm,
+      ]);
+    const expected = (await norms(result)).map(([a, b, norm]) => [
+      a,
+      b,
+      expect.closeTo(norm! * strength, 6),
+    ]);
     expect(await norms(limited)).toEqual(expected);
-    for (const shown of [(await cli('runs', 'show', file('limited'))).stdout, readFileSync(file('limited/report.html'), 'utf8')])
+    for (const shown of [
+      (await cli('runs', 'show', file('limited'))).stdout,
+      readFileSync(file('limited/report.html'), 'utf8'),
+    ])
       expect(shown.replace(/\s+/g, ' ')).toContain(
         `submitted with ${strength} of its strength: the whole adapter loses ${whole.toFixed(4)} nats`,
       );
     const judged = await cli('judge', file('limited'), ...letters, '--json');
-    expect([judged.code, (JSON.parse(judged.stdout) as { verdict: string }).verdict]).toEqual([0, 'pass']);
+    expect([judged.code, (JSON.parse(judged.stdout) as { verdict: string }).verdict]).toEqual([
+      0,
+      'pass',
+    ]);
 
     const reader = new LogReader(file('limited/log.sqlite'), RUN_STREAMS);
     try {
       const { start } = readManifest(file('limited'));
       const submitted = { adapter: limited.adapter.sha256, restraint: limited.restraint! };
       expect(await readForgettingClaim(reader, start, submitted)).not.toBeNull();
-      const claim = (change: object) => readForgettingClaim(reader, start, { ...submitted, ...change });
+      const claim = (change: object) =>
+        readForgettingClaim(reader, start, { ...submitted, ...change });
       await expect(claim({ restraint: undefined })).rejects.toThrow(
         /the limit to what may be forgotten is .*, and the submission says none/,
       );
-      await expect(claim({ restraint: { ...submitted.restraint, limit: 2 * limit } })).rejects.toThrow(/and the submission says/);
+      await expect(
+        claim({ restraint: { ...submitted.restraint, limit: 2 * limit } }),
+      ).rejects.toThrow(/and the submission says/);
       await expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).rejects.toThrow(
         /the strength is 1, and what was tried gives/,
       );
-      const lied = tried.map((each) => (each.strength === strength ? { ...each, lost: each.lost - 0.01 } : each));
-      await expect(claim({ restraint: { ...submitted.restraint, tried: lied } })).rejects.toThrow(/the submitted adapter loses/);
+      const lied = tried.map((each) =>
+        each.strength === strength ? { ...each, lost: each.lost - 0.01 } : each,
+      );
+      await expect(claim({ restraint: { ...submitted.restraint, tried: lied } })).rejects.toThrow(
+        /the submitted adapter loses/,
+      );
     } finally {
       reader.close();
     }

@@ -10,7 +10,9 @@ const TIERS = [
 ];
 
 /** Of each tier so many that pass, fail and have no verdict. */
-function summaryOf(counts: readonly (readonly [passed: number, failed: number, none?: number])[]): Summary {
+function summaryOf(
+  counts: readonly (readonly [passed: number, failed: number, none?: number])[],
+): Summary {
   const outcomes = counts.flatMap(([passed, failed, none = 0], i): Outcome[] =>
     (
       [
@@ -30,9 +32,14 @@ function freshOf(tested: Summary, measured: Summary): Fresh {
 
 describe('is no pass', () => {
   test('where the test problems were learned by heart', () => {
-    const fresh = freshOf(summaryOf([80, 80, 80].map((passed) => [passed, 100 - passed])), summaryOf([8, 8, 8].map((n) => [n, 25 - n])));
+    const fresh = freshOf(
+      summaryOf([80, 80, 80].map((passed) => [passed, 100 - passed])),
+      summaryOf([8, 8, 8].map((n) => [n, 25 - n])),
+    );
     expect(fresh.p).toBeLessThan(1e-3);
-    expect(freshDoubts(fresh)).toEqual([expect.stringMatching(/^the submitted adapter solves 48.0 points more of the test problems/)]);
+    expect(freshDoubts(fresh)).toEqual([
+      expect.stringMatching(/^the submitted adapter solves 48.0 points more of the test problems/),
+    ]);
   });
 
   test('below p = 0.001, and not at it', () => {
@@ -43,7 +50,9 @@ describe('is no pass', () => {
 
   test('where the judge found too few verdicts', () => {
     const fresh = freshOf(summaryOf([[10, 10]]), summaryOf([[12, 12, 1]]));
-    expect(freshDoubts(fresh)).toEqual(['the accuracy on fresh problems is no result: 1 verdict could not be found']);
+    expect(freshDoubts(fresh)).toEqual([
+      'the accuracy on fresh problems is no result: 1 verdict could not be found',
+    ]);
     const none = freshOf(summaryOf([[10, 10]]), summaryOf([[0, 0, 25]]));
     expect([none.gap, none.p]).toEqual([null, 1]);
     expect(freshDoubts(none)).toHaveLength(1);

@@ -30,20 +30,38 @@ import { temporaryFolder } from '../models/signed-log.js';
 const folder = temporaryFolder();
 afterAll(folder.remove);
 
-const set = { origin: 'frozen', file: '11'.repeat(32), perTier: 2, problems: 4, sha256: '22'.repeat(32) } as const;
+const set = {
+  origin: 'frozen',
+  file: '11'.repeat(32),
+  perTier: 2,
+  problems: 4,
+  sha256: '22'.repeat(32),
+} as const;
 const start: RunStart = {
   code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
   machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
   model: { sha256: '44'.repeat(32), name: 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
   task: { id: 'scheduling', version: '1', file: null },
   sets: { dev: set, test: set },
-  evaluation: { style: 'cot', maxTokens: 64, maxSequences: 8, contextTokens: 4096, threads: 1, rendererId: '55'.repeat(32) },
+  evaluation: {
+    style: 'cot',
+    maxTokens: 64,
+    maxSequences: 8,
+    contextTokens: 4096,
+    threads: 1,
+    rendererId: '55'.repeat(32),
+  },
   schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
   rules: DEFAULT_RULES,
   policy: 'scripted',
   settings: { seed: '42', iterations: 3 },
 };
-const manifest: RunManifest = { format: 'isopro.run.v2', runId: 'ab'.repeat(16), start, result: null };
+const manifest: RunManifest = {
+  format: 'isopro.run.v2',
+  runId: 'ab'.repeat(16),
+  start,
+  result: null,
+};
 
 describe('the manifest', () => {
   test('is read as it was written', async () => {
@@ -56,7 +74,17 @@ describe('the manifest', () => {
 
   test('every part of the start is under a digest of its own name, and under the whole', () => {
     const digests = startDigests(start);
-    expect(Object.keys(digests).sort()).toEqual(['code', 'devSet', 'model', 'playbook', 'rules', 'settings', 'start', 'task', 'testSet']);
+    expect(Object.keys(digests).sort()).toEqual([
+      'code',
+      'devSet',
+      'model',
+      'playbook',
+      'rules',
+      'settings',
+      'start',
+      'task',
+      'testSet',
+    ]);
     const changes: [string[], Partial<RunStart>][] = [
       [['code'], { code: { ...start.code, version: '0.2.0' } }],
       [['model'], { model: { ...start.model, sha256: '77'.repeat(32) } }],
@@ -80,59 +108,102 @@ describe('the manifest', () => {
 
   test('differences between two starts are named by their path', () => {
     expect(startDifferences(start, structuredClone(start))).toEqual([]);
-    expect(startDifferences(start, { ...start, settings: { seed: '43', iterations: 3, extra: true }, policy: 'observe' })).toEqual([
-      'policy',
-      'settings.extra',
-      'settings.seed',
-    ]);
+    expect(
+      startDifferences(start, {
+        ...start,
+        settings: { seed: '43', iterations: 3, extra: true },
+        policy: 'observe',
+      }),
+    ).toEqual(['policy', 'settings.extra', 'settings.seed']);
     const digest = { ...start.task, file: 'ab'.repeat(32) };
     expect(
-      changesText(startChanges(start, { ...start, task: digest, settings: { ...start.settings, seed: '43', note: 'x'.repeat(99) } })),
-    ).toBe(`settings.note nothing (now "${'x'.repeat(59)}…), settings.seed "42" (now "43"), task.file null (now abababababab…)`);
+      changesText(
+        startChanges(start, {
+          ...start,
+          task: digest,
+          settings: { ...start.settings, seed: '43', note: 'x'.repeat(99) },
+        }),
+      ),
+    ).toBe(
+      `settings.note nothing (now "${'x'.repeat(59)}…), settings.seed "42" (now "43"), task.file null (now abababababab…)`,
+    );
   });
 
   test('of version 1 is read as it was written, its settings by part', async () => {
     // of `run --model tiny --rollouts 64 --iterations 1 --dev-size 4 --test-size 4`
-    const written = JSON.parse(readFileSync(new URL('./settings-v1.json', import.meta.url), 'utf8')) as RunStart['settings'];
-    const old: RunManifest = { ...manifest, format: 'isopro.run.v1', start: { ...start, settings: written } };
+    const written = JSON.parse(
+      readFileSync(new URL('./settings-v1.json', import.meta.url), 'utf8'),
+    ) as RunStart['settings'];
+    const old: RunManifest = {
+      ...manifest,
+      format: 'isopro.run.v1',
+      start: { ...start, settings: written },
+    };
     await writeManifest(folder.path, old);
     const read = readManifest(folder.path);
     expect(read).toEqual(old);
     expect(startDigests(read.start)).toEqual(startDigests(old.start));
-    const settings = resolveSettings({ iterations: 1, sampling: { rollouts: 64 }, evaluation: { devSize: 4, testSize: 4 } });
+    const settings = resolveSettings({
+      iterations: 1,
+      sampling: { rollouts: 64 },
+      evaluation: { devSize: 4, testSize: 4 },
+    });
     const now = asJson(
-      inUse(settings, { model: { info: { threads: 1, matmul: 'ggml', vocabularySize: 1088 } }, task: { turns: 1 } }),
+      inUse(settings, {
+        model: { info: { threads: 1, matmul: 'ggml', vocabularySize: 1088 } },
+        task: { turns: 1 },
+      }),
     ) as RunStart['settings'];
     // what version 1 never measured, nor had
     const { matmul, ...model } = now.model as Record<string, unknown>;
     const { forgetting, constrained, ...evaluation } = now.evaluation as Record<string, unknown>;
-    const { reward, fromBase, headroom, pressure, ...algorithm } = now.algorithm as Record<string, unknown>;
+    const { reward, fromBase, headroom, pressure, ...algorithm } = now.algorithm as Record<
+      string,
+      unknown
+    >;
     expect(matmul).toBe('ggml');
-    expect([forgetting, constrained, reward, fromBase, headroom, pressure]).toEqual([0, false, 'verdict', false, 0.05, 'reverse-kl']);
+    expect([forgetting, constrained, reward, fromBase, headroom, pressure]).toEqual([
+      0,
+      false,
+      'verdict',
+      false,
+      0.05,
+      'reverse-kl',
+    ]);
     expect(byPart(read.start.settings)).toEqual({ ...now, model, algorithm, evaluation });
     expect(byPart(now)).toBe(now);
-    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, model, algorithm, evaluation }));
+    expect(readWrittenSettings(written)).toEqual(
+      readWrittenSettings({ ...now, model, algorithm, evaluation }),
+    );
     expect(readWrittenSettings(now)).toMatchObject({
       seed: '42',
       profile: 'embedded',
       buffer: { tierCap: 1000 },
       evaluation: { gate: true },
     });
-    expect(startDifferences(old.start, { ...start, settings: { ...now, model, algorithm, evaluation, seed: '43' } } as never)).toEqual([
-      'settings.seed',
-    ]);
+    expect(
+      startDifferences(old.start, {
+        ...start,
+        settings: { ...now, model, algorithm, evaluation, seed: '43' },
+      } as never),
+    ).toEqual(['settings.seed']);
   });
 
-  test.each([{}, { seed: 5 }, { sampling: 3, buffer: [], evaluation: null }, { buffer: 'balanced' }, [], null, 'x'])(
-    'settings that are none, %j, have no members',
-    (written) => {
-      expect(readWrittenSettings(written)).toEqual({
-        sampling: {},
-        evaluation: {},
-        buffer: isDeepStrictEqual(written, { buffer: 'balanced' }) ? { kind: 'balanced' } : {},
-      });
-    },
-  );
+  test.each([
+    {},
+    { seed: 5 },
+    { sampling: 3, buffer: [], evaluation: null },
+    { buffer: 'balanced' },
+    [],
+    null,
+    'x',
+  ])('settings that are none, %j, have no members', (written) => {
+    expect(readWrittenSettings(written)).toEqual({
+      sampling: {},
+      evaluation: {},
+      buffer: isDeepStrictEqual(written, { buffer: 'balanced' }) ? { kind: 'balanced' } : {},
+    });
+  });
 
   test.each([
     ['not json', '{'],
@@ -141,7 +212,9 @@ describe('the manifest', () => {
     ['no start', JSON.stringify({ ...manifest, start: {} })],
   ])('%s is refused', (_, text) => {
     writeFileSync(join(folder.path, 'manifest.json'), text);
-    expect(() => readManifest(folder.path)).toThrow(expect.objectContaining({ code: 'RUN_MANIFEST_INVALID' }) as never);
+    expect(() => readManifest(folder.path)).toThrow(
+      expect.objectContaining({ code: 'RUN_MANIFEST_INVALID' }) as never,
+    );
   });
 
   test('no damage to it is anything but a typed error', () => {
@@ -151,12 +224,18 @@ describe('the manifest', () => {
       const bytes = Buffer.from(text);
       for (let flips = random.nextInteger(1, 4); flips > 0; flips--)
         bytes[random.nextInteger(0, bytes.length - 1)] = random.nextInteger(0, 255);
-      return bytes.subarray(0, random.nextInteger(0, 3) === 0 ? random.nextInteger(0, bytes.length) : bytes.length);
+      return bytes.subarray(
+        0,
+        random.nextInteger(0, 3) === 0 ? random.nextInteger(0, bytes.length) : bytes.length,
+      );
     });
     const deep = '['.repeat(50_000);
     texts.push(
       Buffer.from(
-        JSON.stringify({ ...manifest, start: { ...start, settings: { deep: '@' } } }).replace('"@"', deep + deep.replaceAll('[', ']')),
+        JSON.stringify({ ...manifest, start: { ...start, settings: { deep: '@' } } }).replace(
+          '"@"',
+          deep + deep.replaceAll('[', ']'),
+        ),
       ),
       Buffer.alloc(5_000_000, 0x20),
     );
@@ -169,16 +248,22 @@ describe('the manifest', () => {
       }
     });
     expect(new Set(outcomes.slice(-2))).toEqual(new Set(['RUN_MANIFEST_INVALID']));
-    expect([...new Set(outcomes)].sort()).toEqual(['RUN_MANIFEST_INVALID', 'isopro.run.v2']); // a changed digit may well be valid
+    // a changed digit may well be valid
+    expect([...new Set(outcomes)].sort()).toEqual(['RUN_MANIFEST_INVALID', 'isopro.run.v2']);
   });
 
   test('a folder without one is no run', () => {
-    expect(() => readManifest(join(folder.path, 'none'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }) as never);
+    expect(() => readManifest(join(folder.path, 'none'))).toThrow(
+      expect.objectContaining({ code: 'RUN_NOT_FOUND' }) as never,
+    );
   });
 
   test('code and machine are described', async () => {
     const code = await codeVersion();
-    expect([code.addon, code.javascript]).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/), expect.stringMatching(/^[0-9a-f]{64}$/)]);
+    expect([code.addon, code.javascript]).toEqual([
+      expect.stringMatching(/^[0-9a-f]{64}$/),
+      expect.stringMatching(/^[0-9a-f]{64}$/),
+    ]);
     expect(await codeVersion()).toEqual(code);
     expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
   });
@@ -187,7 +272,12 @@ describe('the manifest', () => {
 test('the hash of the code changes with every module that decides something, wherever it is installed', () => {
   const at = (name: string): string => join(folder.path, name);
   const copy = (name: string, change: (root: string) => void): string => {
-    for (const file of ['index.js', 'training/iteration.js', 'judge/judge.js', 'training/iteration.d.ts']) {
+    for (const file of [
+      'index.js',
+      'training/iteration.js',
+      'judge/judge.js',
+      'training/iteration.d.ts',
+    ]) {
       mkdirSync(dirname(join(at(name), file)), { recursive: true });
       writeFileSync(join(at(name), file), `// ${file}`);
     }
@@ -195,11 +285,17 @@ test('the hash of the code changes with every module that decides something, whe
     return hashModules(at(name));
   };
   const own = copy('code', () => undefined);
-  expect(copy('code-elsewhere', (root) => writeFileSync(join(root, 'judge/judge.js'), '// other'))).toBe(own);
-  expect(copy('code-typed', (root) => writeFileSync(join(root, 'training/iteration.d.ts'), '// other'))).toBe(own);
+  expect(
+    copy('code-elsewhere', (root) => writeFileSync(join(root, 'judge/judge.js'), '// other')),
+  ).toBe(own);
+  expect(
+    copy('code-typed', (root) => writeFileSync(join(root, 'training/iteration.d.ts'), '// other')),
+  ).toBe(own);
   const changed = [
     copy('code-changed', (root) => writeFileSync(join(root, 'training/iteration.js'), '// other')),
-    copy('code-moved', (root) => renameSync(join(root, 'training/iteration.js'), join(root, 'training/door.js'))),
+    copy('code-moved', (root) =>
+      renameSync(join(root, 'training/iteration.js'), join(root, 'training/door.js')),
+    ),
     copy('code-more', (root) => writeFileSync(join(root, 'more.js'), '')),
   ];
   expect(new Set([own, ...changed]).size).toBe(4);
@@ -213,12 +309,20 @@ describe('evaluation sets', () => {
     const file = frozenSet('scheduling', 'test');
     expect(small).toMatchObject({ origin: 'frozen', file: file.sha256, perTier: 2 });
     for (const { id } of task.tiers) {
-      const all = file.problems.filter(({ problem }) => problem.tier === id).map(({ problem }) => problem.id);
-      expect(small.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(all.slice(0, 2));
-      expect(large.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(all.slice(0, 3));
+      const all = file.problems
+        .filter(({ problem }) => problem.tier === id)
+        .map(({ problem }) => problem.id);
+      expect(small.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(
+        all.slice(0, 2),
+      );
+      expect(large.problems.filter(({ tier }) => tier === id).map((problem) => problem.id)).toEqual(
+        all.slice(0, 3),
+      );
     }
     expect(small.sha256).not.toBe(large.sha256);
-    await expect(evaluationSet(task, 'dev', 21)).rejects.toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    await expect(evaluationSet(task, 'dev', 21)).rejects.toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   });
 
   test('of a task without one: generated, the same each time, test apart from dev', async () => {

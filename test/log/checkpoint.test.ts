@@ -1,5 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from '../../src/log/checkpoint.js';
+import {
+  checkpointText,
+  originOf,
+  parseCheckpoint,
+  type Checkpoint,
+} from '../../src/log/checkpoint.js';
 import {
   decodeBase64,
   Ed25519Signer,
@@ -19,7 +24,13 @@ const sign = (checkpoint: Checkpoint): string => {
   const text = checkpointText(checkpoint);
   return formatNote(text, [signer.sign(text, originOf(checkpoint.runId))]);
 };
-const checkpoint: Checkpoint = { runId: RUN, size: 77, root: 'ab'.repeat(32), final: true, revealed: { size: 75, nonce: 'cd'.repeat(32) } };
+const checkpoint: Checkpoint = {
+  runId: RUN,
+  size: 77,
+  root: 'ab'.repeat(32),
+  final: true,
+  revealed: { size: 75, nonce: 'cd'.repeat(32) },
+};
 
 describe('signed notes', () => {
   // the example of Go's golang.org/x/mod/sumdb/note, which https://c2sp.org/signed-note describes
@@ -38,8 +49,12 @@ describe('signed notes', () => {
   });
 
   test('ed25519 signs as RFC 8032 §7.1 test 1 says', () => {
-    const rfc = new Ed25519Signer(Buffer.from('9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60', 'hex'));
-    expect(rfc.publicKey.bytes.toString('hex')).toBe('d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a');
+    const rfc = new Ed25519Signer(
+      Buffer.from('9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60', 'hex'),
+    );
+    expect(rfc.publicKey.bytes.toString('hex')).toBe(
+      'd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a',
+    );
     expect(rfc.sign('', 'x').signature.toString('hex')).toBe(
       'e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b',
     );
@@ -47,7 +62,8 @@ describe('signed notes', () => {
 
   test('base64 has one spelling', () => {
     expect(decodeBase64('AA==')).toEqual(Buffer.of(0));
-    for (const text of ['AB==', 'AA', 'AA=', 'A A=', 'AA==\n', '-_8=']) expect(decodeBase64(text)).toBeNull();
+    for (const text of ['AB==', 'AA', 'AA=', 'A A=', 'AA==\n', '-_8='])
+      expect(decodeBase64(text)).toBeNull();
   });
 });
 
@@ -69,7 +85,9 @@ describe('verifier keys', () => {
     `isopro-native/witness+00000000+${Buffer.alloc(33, 1).toString('base64')}`,
     'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq',
   ])('%j is refused', (text) => {
-    expect(() => parseTrustedKey(text)).toThrow(expect.objectContaining({ code: 'WITNESS_KEY_INVALID' }) as never);
+    expect(() => parseTrustedKey(text)).toThrow(
+      expect.objectContaining({ code: 'WITNESS_KEY_INVALID' }) as never,
+    );
   });
 });
 
@@ -78,17 +96,21 @@ describe('checkpoints', () => {
     expect(checkpointText(checkpoint)).toBe(
       `isopro-native/run/${RUN}\n77\n${Buffer.alloc(32, 0xab).toString('base64')}\nrevealed 75 ${'cd'.repeat(32)}\nfinal\n`,
     );
-    expect(sign(checkpoint)).toMatch(/\n\n— isopro-native\/run\/[0-9a-f]{32} [A-Za-z0-9+/]{91}=\n$/u);
+    expect(sign(checkpoint)).toMatch(
+      /\n\n— isopro-native\/run\/[0-9a-f]{32} [A-Za-z0-9+/]{91}=\n$/u,
+    );
   });
 
-  test.each([checkpoint, { ...checkpoint, final: false }, { ...checkpoint, revealed: null }, { ...checkpoint, size: 0 }])(
-    'go through their text: %j',
-    (each) => {
-      const parsed = parseCheckpoint(sign(each));
-      expect(parsed).toMatchObject(each);
-      expect(isSignedBy(parsed.note, originOf(RUN), signer.publicKey)).toBe(true);
-    },
-  );
+  test.each([
+    checkpoint,
+    { ...checkpoint, final: false },
+    { ...checkpoint, revealed: null },
+    { ...checkpoint, size: 0 },
+  ])('go through their text: %j', (each) => {
+    const parsed = parseCheckpoint(sign(each));
+    expect(parsed).toMatchObject(each);
+    expect(isSignedBy(parsed.note, originOf(RUN), signer.publicKey)).toBe(true);
+  });
 
   const good = sign(checkpoint);
   test.each([
@@ -106,7 +128,9 @@ describe('checkpoints', () => {
     ['no last newline', good.slice(0, -1)],
     ['a very long line', `${'x'.repeat(20_000)}${good}`],
   ])('%s is refused', (_, text) => {
-    expect(() => parseCheckpoint(text)).toThrow(expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never);
+    expect(() => parseCheckpoint(text)).toThrow(
+      expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never,
+    );
   });
 
   test('fuzz: mutated checkpoints give typed errors, and none that changed verifies', () => {
@@ -120,13 +144,23 @@ describe('checkpoints', () => {
         const at = random.nextInteger(0, Math.max(0, mutated.length - 1));
         switch (random.nextInteger(0, 3)) {
           case 0:
-            mutated = Buffer.concat([mutated.subarray(0, at), mutated.subarray(at + random.nextInteger(1, 20))]);
+            mutated = Buffer.concat([
+              mutated.subarray(0, at),
+              mutated.subarray(at + random.nextInteger(1, 20)),
+            ]);
             break;
           case 1:
-            mutated = Buffer.concat([mutated.subarray(0, at), Buffer.of(random.nextInteger(0, 255)), mutated.subarray(at)]);
+            mutated = Buffer.concat([
+              mutated.subarray(0, at),
+              Buffer.of(random.nextInteger(0, 255)),
+              mutated.subarray(at),
+            ]);
             break;
           case 2:
-            mutated = Buffer.concat([mutated.subarray(0, at), bytes.subarray(random.nextInteger(0, bytes.length - 1))]);
+            mutated = Buffer.concat([
+              mutated.subarray(0, at),
+              bytes.subarray(random.nextInteger(0, bytes.length - 1)),
+            ]);
             break;
           default:
             mutated = Buffer.from(mutated);

@@ -14,12 +14,22 @@ const folder = temporaryFolder();
 const home = join(folder.path, 'home');
 const runFolder = join(folder.path, 'run');
 const isopro = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-  spawnSync(process.execPath, [program, ...args], { encoding: 'utf8', env: { ...process.env, ISOPRO_HOME: home, NO_COLOR: '1' } });
+  spawnSync(process.execPath, [program, ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, ISOPRO_HOME: home, NO_COLOR: '1' },
+  });
 
 beforeAll(async () => {
   mkdirSync(runFolder);
   const witness = await WitnessClient.open(home);
-  await writeLog({ folder: runFolder, name: 'log.sqlite', runId: 'ab12'.repeat(8), records: 40, headEvery: 10, signer: witness });
+  await writeLog({
+    folder: runFolder,
+    name: 'log.sqlite',
+    runId: 'ab12'.repeat(8),
+    records: 40,
+    headEvery: 10,
+    signer: witness,
+  });
   await witness.close();
 });
 afterAll(folder.remove);
@@ -32,19 +42,31 @@ describe('isopro-native log', () => {
     expect(words.stdout).toContain('of this user');
     const key = join(folder.path, 'witness.pub');
     writeFileSync(key, isopro('witness', '--show-key').stdout);
-    const json = JSON.parse(isopro('log', 'verify', runFolder, '--key', key, '--json').stdout) as object;
-    expect(json).toMatchObject({ outcome: 'ok', records: 40, signedRecords: 40, signer: 'witness', disagreement: null });
+    const json = JSON.parse(
+      isopro('log', 'verify', runFolder, '--key', key, '--json').stdout,
+    ) as object;
+    expect(json).toMatchObject({
+      outcome: 'ok',
+      records: 40,
+      signedRecords: 40,
+      signer: 'witness',
+      disagreement: null,
+    });
   });
 
   test(
-    'verify: 4 with the first record that disagrees, 3 for a run that has not ended, 1 where nothing can be checked, 2 for bad ' + 'flags',
+    'verify: 4 with the first record that disagrees, 3 for a run that has not ended, 1 where nothing can be checked, 2 for bad ' +
+      'flags',
     async () => {
       const copy = join(folder.path, 'copy.sqlite');
       const source = new Database(join(runFolder, 'log.sqlite'), { readonly: true });
       writeFileSync(copy, source.serialize());
       source.close();
       const db = new Database(copy);
-      const trigger = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").pluck().get() as string;
+      const trigger = db
+        .prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'")
+        .pluck()
+        .get() as string;
       db.exec('DROP TRIGGER log_update');
       db.exec("UPDATE log SET payload = replace(payload, 'answer', 'ANSWER') WHERE gseq = 17");
       db.exec(trigger);
@@ -56,7 +78,14 @@ describe('isopro-native log', () => {
       const { EventLog } = await import('../../src/log/event-log.js');
       const open = join(folder.path, 'open.sqlite');
       (
-        await EventLog.create({ streams: RUN_STREAMS, path: open, runId: 'cd34'.repeat(8), signer: single, runConfig: null, digests: {} })
+        await EventLog.create({
+          streams: RUN_STREAMS,
+          path: open,
+          runId: 'cd34'.repeat(8),
+          signer: single,
+          runConfig: null,
+          digests: {},
+        })
       ).close();
       await single.close();
       const unterminated = isopro('log', 'verify', open);
@@ -70,20 +99,34 @@ describe('isopro-native log', () => {
   );
 
   test('show and export print records; export is JSONL with what JSON cannot say marked', () => {
-    expect(isopro('log', 'show', runFolder, '--limit', '3').stdout.trim().split('\n')).toHaveLength(3);
+    expect(isopro('log', 'show', runFolder, '--limit', '3').stdout.trim().split('\n')).toHaveLength(
+      3,
+    );
     const lines = isopro('log', 'export', runFolder)
       .stdout.trim()
       .split('\n')
-      .map((line) => JSON.parse(line) as { gseq: number; payload: { gradNorm?: unknown; seed?: unknown } });
+      .map(
+        (line) =>
+          JSON.parse(line) as { gseq: number; payload: { gradNorm?: unknown; seed?: unknown } },
+      );
     expect(lines.map(({ gseq }) => gseq)).toEqual(Array.from({ length: 40 }, (_, i) => i));
     expect(lines[8]?.payload.gradNorm).toBe('#NaN');
     expect(lines[3]?.payload.seed).toBe('#1152921504606846976');
-    expect(isopro('log', 'export', runFolder, '--stream', 'decisions', '--json').stdout.trim().split('\n')).toHaveLength(9);
+    expect(
+      isopro('log', 'export', runFolder, '--stream', 'decisions', '--json')
+        .stdout.trim()
+        .split('\n'),
+    ).toHaveLength(9);
   });
 
   test('prove prints documents that hold', () => {
-    expect(JSON.parse(isopro('log', 'prove', runFolder, '--record', '17').stdout)).toMatchObject({ holds: true, record: { gseq: 17 } });
-    expect(JSON.parse(isopro('log', 'prove', runFolder, '--from', '10', '--to', '40').stdout)).toMatchObject({ holds: true });
+    expect(JSON.parse(isopro('log', 'prove', runFolder, '--record', '17').stdout)).toMatchObject({
+      holds: true,
+      record: { gseq: 17 },
+    });
+    expect(
+      JSON.parse(isopro('log', 'prove', runFolder, '--from', '10', '--to', '40').stdout),
+    ).toMatchObject({ holds: true });
     expect(isopro('log', 'prove', runFolder, '--record', '99').status).toBe(1);
     expect(isopro('log', 'prove', runFolder).status).toBe(2);
   });
@@ -97,6 +140,8 @@ describe('isopro-native log', () => {
     };
     expect(result.appendedPerSecond).toBeGreaterThan(0);
     expect(result.verifiedPerSecond).toBeGreaterThan(0);
-    expect(Math.max(result.appendGrowthBytes, result.verifyGrowthBytes)).toBeLessThan(64 * 1024 * 1024);
+    expect(Math.max(result.appendGrowthBytes, result.verifyGrowthBytes)).toBeLessThan(
+      64 * 1024 * 1024,
+    );
   });
 });

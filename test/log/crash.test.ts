@@ -26,7 +26,8 @@ function appendUntilKilled(home: string, args: string[], ms: number): Promise<nu
     let timer: NodeJS.Timeout | undefined;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       out += text;
-      // the clock starts when it is ready: start-up is not what is under test, except for one kill in eight
+      // the clock starts when it is ready: start-up is not what is under test, except for one kill
+      // in eight
       timer ??= setTimeout(() => child.kill('SIGKILL'), ms);
     });
     if (ms % 8 === 0) timer = setTimeout(() => child.kill('SIGKILL'), ms * 3);
@@ -50,15 +51,26 @@ describe.each(['witness', 'single-process'])('SIGKILL while appending, with %s',
     const random = new Random(kind === 'witness' ? 1n : 2n);
     let acknowledged = 0;
     for (let kill = 0; kill < KILLS; kill++) {
-      acknowledged = Math.max(acknowledged, await appendUntilKilled(home, [path, runId, kind], random.nextInteger(1, 60)));
+      acknowledged = Math.max(
+        acknowledged,
+        await appendUntilKilled(home, [path, runId, kind], random.nextInteger(1, 60)),
+      );
       if (acknowledged === 0) continue;
       const verification = await verifyRun(path, { streams: RUN_STREAMS, home, runId });
       expect(verification).toMatchObject({ outcome: 'unterminated', disagreement: null });
       expect(verification.records).toBeGreaterThanOrEqual(acknowledged);
     }
     expect(existsSync(path)).toBe(true);
-    const signer = kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
-    const log = await EventLog.resume({ streams: RUN_STREAMS, path, runId, signer, fromIteration: 0, abandonedFrom: 1 });
+    const signer =
+      kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
+    const log = await EventLog.resume({
+      streams: RUN_STREAMS,
+      path,
+      runId,
+      signer,
+      fromIteration: 0,
+      abandonedFrom: 1,
+    });
     await log.reveal();
     await log.finish();
     await signer.close();

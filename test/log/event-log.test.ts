@@ -24,7 +24,8 @@ beforeEach(() => {
 });
 afterAll(folder.remove);
 
-const coded = (code: string): never => expect.objectContaining({ name: 'IsoproError', code }) as never;
+const coded = (code: string): never =>
+  expect.objectContaining({ name: 'IsoproError', code }) as never;
 const create = (): Promise<EventLog> =>
   EventLog.create({
     streams: RUN_STREAMS,
@@ -37,8 +38,15 @@ const create = (): Promise<EventLog> =>
 const resume = (abandonedFrom = 1, fromIteration = 0): Promise<EventLog> =>
   EventLog.resume({ streams: RUN_STREAMS, path, signer: witness, fromIteration, abandonedFrom });
 const verify = async (): Promise<Verification> =>
-  verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN), heads: await witness.heads(RUN) });
-const epoch = (n: number): NewRunRecord => ({ stream: 'metrics', payload: { kind: 'epoch', epoch: n } });
+  verifyLogFile(path, {
+    streams: RUN_STREAMS,
+    key: await witness.key(RUN),
+    heads: await witness.heads(RUN),
+  });
+const epoch = (n: number): NewRunRecord => ({
+  stream: 'metrics',
+  payload: { kind: 'epoch', epoch: n },
+});
 
 describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () => {
   test('starts with the run configuration, ends with an end record, and every record links to the one before', async () => {
@@ -48,23 +56,35 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
     const reader = new LogReader(path, RUN_STREAMS);
     const records = [...reader.records()];
     expect(records.map(({ gseq }) => gseq)).toEqual([0, 1, 2, 3, 4, 5, 6]);
-    expect(records.filter(({ stream }) => stream === 'metrics').map(({ sseq }) => sseq)).toEqual([0, 1, 2, 3, 4]);
-    expect(records[0]?.payload).toMatchObject({ kind: 'session_start', runConfig: { seed: 42n, maxEpochs: 3 } });
+    expect(records.filter(({ stream }) => stream === 'metrics').map(({ sseq }) => sseq)).toEqual([
+      0, 1, 2, 3, 4,
+    ]);
+    expect(records[0]?.payload).toMatchObject({
+      kind: 'session_start',
+      runConfig: { seed: 42n, maxEpochs: 3 },
+    });
     expect(records.at(-1)?.payload).toEqual({ kind: 'session_end', reason: 'done', heads: 0 });
-    for (let i = 1; i < records.length; i++) expect(records[i]!.timeUs).toBeGreaterThanOrEqual(records[i - 1]!.timeUs);
+    for (let i = 1; i < records.length; i++)
+      expect(records[i]!.timeUs).toBeGreaterThanOrEqual(records[i - 1]!.timeUs);
     expect(Math.abs(records[0]!.timeUs / 1000 - Date.now())).toBeLessThan(60_000);
     reader.close();
     expect(await verify()).toMatchObject({ outcome: 'ok', records: 7, signedRecords: 7 });
-    expect(existsSync(`${path}-wal`)).toBe(false); // one plain file that a reader of a read-only folder can open
+    // one plain file that a reader of a read-only folder can open
+    expect(existsSync(`${path}-wal`)).toBe(false);
   });
 
   test('refuses what comes after its end, a second start, a second writer, control records from outside', async () => {
     const log = await create();
-    expect(() => log.append([{ stream: 'control', payload: { kind: 'session_end' } } as never])).toThrow(coded('INVALID_ARGUMENT'));
-    expect(() => log.append([{ stream: 'nonsense', payload: { kind: 'x' } } as never])).toThrow(coded('INVALID_ARGUMENT'));
+    expect(() =>
+      log.append([{ stream: 'control', payload: { kind: 'session_end' } } as never]),
+    ).toThrow(coded('INVALID_ARGUMENT'));
+    expect(() => log.append([{ stream: 'nonsense', payload: { kind: 'x' } } as never])).toThrow(
+      coded('INVALID_ARGUMENT'),
+    );
     await expect(create()).rejects.toThrow(coded('LOG_EXISTS'));
     const second = await resume();
-    expect(() => log.append([epoch(1)])).toThrow(coded('LOG_BUSY')); // its place is taken: nothing is reordered or overwritten
+    // its place is taken: nothing is reordered or overwritten
+    expect(() => log.append([epoch(1)])).toThrow(coded('LOG_BUSY'));
     expect(() => log.append([epoch(1)])).toThrow(coded('OBJECT_DISPOSED'));
     second.append([epoch(1)]);
     await second.finish();
@@ -75,9 +95,12 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
 
   test('a bad payload in a batch writes nothing of the batch, and the log goes on', async () => {
     const log = await create();
-    expect(() => log.append([epoch(0), { stream: 'metrics', payload: { kind: 'x', bad: undefined } as never }])).toThrow(
-      coded('INVALID_ARGUMENT'),
-    );
+    expect(() =>
+      log.append([
+        epoch(0),
+        { stream: 'metrics', payload: { kind: 'x', bad: undefined } as never },
+      ]),
+    ).toThrow(coded('INVALID_ARGUMENT'));
     expect(log.size).toBe(1);
     expect(log.append([epoch(0), epoch(1)])).toEqual({ first: 1, count: 2 });
     expect(log.append([])).toEqual({ first: 3, count: 0 });
@@ -90,7 +113,11 @@ describe('a session (original cases 12 to 30, 72 to 81 in their new form)', () =
     for (let i = 0; i < 40; i++) {
       log.append([exampleRecord(i)]);
       if (i % 7 === 0) await log.checkpoint();
-      expect(await verify()).toMatchObject({ outcome: 'unterminated', disagreement: null, records: log.size });
+      expect(await verify()).toMatchObject({
+        outcome: 'unterminated',
+        disagreement: null,
+        records: log.size,
+      });
     }
     await log.reveal();
     expect((await verify()).outcome).toBe('unterminated');
@@ -136,8 +163,12 @@ describe('resume', () => {
 
     expect(await verify()).toMatchObject({ outcome: 'ok', resumes: 2, records: 11 });
     const reader = new LogReader(path, RUN_STREAMS);
-    expect([...reader.records({ stream: 'metrics' })].map(({ payload }) => payload.epoch)).toEqual([0, 1]);
-    expect([...reader.records({ stream: 'decisions' })].map(({ payload }) => payload.n)).toEqual([0]);
+    expect([...reader.records({ stream: 'metrics' })].map(({ payload }) => payload.epoch)).toEqual([
+      0, 1,
+    ]);
+    expect([...reader.records({ stream: 'decisions' })].map(({ payload }) => payload.n)).toEqual([
+      0,
+    ]);
     expect([...reader.records({ stream: 'metrics', abandoned: true })]).toHaveLength(3);
     expect([...reader.records({ from: 5 })].map(({ gseq }) => gseq)).toEqual([5, 6, 8, 9, 10]);
     reader.close();
@@ -147,8 +178,14 @@ describe('resume', () => {
       ['decision_log', ['session_start', 'decision', 'session_end']],
       ['rule_evaluations', ['session_start', 'rule_eval', 'session_end']],
     ] as const) {
-      const rows = db.prepare(`SELECT * FROM ${view}`).all() as { seq: number; payload: string; hash: string }[];
-      expect(rows.map(({ payload }) => (JSON.parse(payload) as { kind: string }).kind)).toEqual(kinds);
+      const rows = db.prepare(`SELECT * FROM ${view}`).all() as {
+        seq: number;
+        payload: string;
+        hash: string;
+      }[];
+      expect(rows.map(({ payload }) => (JSON.parse(payload) as { kind: string }).kind)).toEqual(
+        kinds,
+      );
       expect(rows.map(({ seq }) => seq)).toEqual(kinds.map((_, i) => i));
       expect(rows[0]?.hash).toMatch(/^[0-9a-f]{64}$/);
     }
@@ -164,15 +201,21 @@ describe('resume', () => {
     const db = new Database(path);
     db.exec('DROP TRIGGER checkpoint_delete');
     db.exec('DELETE FROM checkpoint WHERE size = (SELECT max(size) FROM checkpoint)');
-    db.exec("CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END");
+    db.exec(
+      "CREATE TRIGGER checkpoint_delete BEFORE DELETE ON checkpoint BEGIN SELECT raise(ABORT, 'checkpoints are append-only'); END",
+    );
     db.close();
     expect((await verify()).outcome).toBe('ok'); // the witness's list completes it
-    expect((await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome).toBe('unterminated');
+    expect(
+      (await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome,
+    ).toBe('unterminated');
     const again = await resume();
     expect(again.ended).toBe(true);
     await again.finish();
     // now a stranger sees it too
-    expect((await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome).toBe('ok');
+    expect(
+      (await verifyLogFile(path, { streams: RUN_STREAMS, key: await witness.key(RUN) })).outcome,
+    ).toBe('ok');
     await expect(resume()).rejects.toThrow(coded('LOG_FINISHED'));
   });
 
@@ -203,7 +246,9 @@ describe('resume', () => {
     await log.checkpoint();
     log.close();
     const db = new Database(path);
-    const { sql } = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").get() as { sql: string };
+    const { sql } = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").get() as {
+      sql: string;
+    };
     db.exec('DROP TRIGGER log_update');
     db.exec('UPDATE log SET ts_us = 9000000000000000000 WHERE gseq = 1');
     db.exec(sql);
@@ -230,8 +275,10 @@ describe('resume', () => {
 });
 
 describe('a failing disk', () => {
-  (process.platform === 'win32' ? test.skip : test)('gives LOG_WRITE_FAILED, and what was acknowledged stays', async () => {
-    const script = `
+  (process.platform === 'win32' ? test.skip : test)(
+    'gives LOG_WRITE_FAILED, and what was acknowledged stays',
+    async () => {
+      const script = `
       import { EventLog } from ${JSON.stringify(new URL('../../dist/src/log/event-log.js', import.meta.url).href)};
       import { witnessInProcess } from ${JSON.stringify(new URL('../../dist/bench/log.js', import.meta.url).href)};
       import { RUN_STREAMS } from ${JSON.stringify(new URL('../../dist/src/run-folder/streams.js', import.meta.url).href)};
@@ -242,36 +289,77 @@ describe('a failing disk', () => {
         try { log.append([{ stream: 'metrics', payload: { kind: 'x', text: 'x'.repeat(3000) } }]); }
         catch (error) { console.log(JSON.stringify({ code: error.code, size: log.size })); break; }
       }`;
-    const home = join(path, '..');
-    // files may not grow beyond 300 KiB: the write fails as on a full disk
-    const child = spawnSync(
-      'bash',
-      ['-c', `trap '' XFSZ; ulimit -f 300; exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', script, '--', path, home],
-      { encoding: 'utf8' },
-    );
-    const { code, size } = JSON.parse(child.stdout) as { code: string; size: number };
-    expect(code).toBe('LOG_WRITE_FAILED');
-    expect(size).toBeGreaterThan(10);
-    expect(await verify()).toMatchObject({ outcome: 'unterminated', records: size, disagreement: null });
-    const log = await resume();
-    await log.finish();
-    expect((await verify()).outcome).toBe('ok');
-  });
+      const home = join(path, '..');
+      // files may not grow beyond 300 KiB: the write fails as on a full disk
+      const child = spawnSync(
+        'bash',
+        [
+          '-c',
+          `trap '' XFSZ; ulimit -f 300; exec "$0" "$@"`,
+          process.execPath,
+          '--input-type=module',
+          '-e',
+          script,
+          '--',
+          path,
+          home,
+        ],
+        { encoding: 'utf8' },
+      );
+      const { code, size } = JSON.parse(child.stdout) as { code: string; size: number };
+      expect(code).toBe('LOG_WRITE_FAILED');
+      expect(size).toBeGreaterThan(10);
+      expect(await verify()).toMatchObject({
+        outcome: 'unterminated',
+        records: size,
+        disagreement: null,
+      });
+      const log = await resume();
+      await log.finish();
+      expect((await verify()).outcome).toBe('ok');
+    },
+  );
 });
 
 describe('proofs', () => {
   test('of every record and between all heads hold, and nothing else does', async () => {
-    const log = await writeLog({ folder: join(path, '..'), name: 'p.sqlite', runId: RUN, records: 50, headEvery: 9 });
+    const log = await writeLog({
+      folder: join(path, '..'),
+      name: 'p.sqlite',
+      runId: RUN,
+      records: 50,
+      headEvery: 9,
+    });
     const reader = new LogReader(log.path, RUN_STREAMS);
     for (let gseq = 0; gseq < 50; gseq++) {
-      const proof = JSON.parse(JSON.stringify(reader.proveRecord(gseq))) as ReturnType<LogReader['proveRecord']>;
+      const proof = JSON.parse(JSON.stringify(reader.proveRecord(gseq))) as ReturnType<
+        LogReader['proveRecord']
+      >;
       expect(checkRecordProof(proof, log.key, RUN_STREAMS)).toBe(true);
-      expect(checkRecordProof({ ...proof, record: { ...proof.record, payload: `${proof.record.payload} ` } }, log.key, RUN_STREAMS)).toBe(
+      expect(
+        checkRecordProof(
+          { ...proof, record: { ...proof.record, payload: `${proof.record.payload} ` } },
+          log.key,
+          RUN_STREAMS,
+        ),
+      ).toBe(false);
+      expect(
+        checkRecordProof(
+          { ...proof, record: { ...proof.record, gseq: gseq + 1 } },
+          log.key,
+          RUN_STREAMS,
+        ),
+      ).toBe(false);
+      expect(checkRecordProof({ ...proof, runId: 'ef'.repeat(16) }, log.key, RUN_STREAMS)).toBe(
         false,
       );
-      expect(checkRecordProof({ ...proof, record: { ...proof.record, gseq: gseq + 1 } }, log.key, RUN_STREAMS)).toBe(false);
-      expect(checkRecordProof({ ...proof, runId: 'ef'.repeat(16) }, log.key, RUN_STREAMS)).toBe(false);
-      expect(checkRecordProof(proof, { signer: 'single-process', master: Buffer.alloc(32) }, RUN_STREAMS)).toBe(false);
+      expect(
+        checkRecordProof(
+          proof,
+          { signer: 'single-process', master: Buffer.alloc(32) },
+          RUN_STREAMS,
+        ),
+      ).toBe(false);
     }
     const sizes = reader.checkpoints().map(({ size }) => size);
     expect(sizes).toEqual([9, 18, 27, 36, 45, 48, 50]);
@@ -279,7 +367,10 @@ describe('proofs', () => {
       for (const to of sizes.filter((size) => size >= from)) {
         const proof = reader.proveExtension(from, to);
         expect(checkExtensionProof(proof, log.key)).toBe(true);
-        if (from < to) expect(checkExtensionProof({ ...proof, from: proof.to, to: proof.from }, log.key)).toBe(false);
+        if (from < to)
+          expect(checkExtensionProof({ ...proof, from: proof.to, to: proof.from }, log.key)).toBe(
+            false,
+          );
       }
     }
     expect(() => reader.proveRecord(50)).toThrow(coded('INVALID_ARGUMENT'));
@@ -291,9 +382,16 @@ describe('proofs', () => {
 
 describe('damaged files', () => {
   test(
-    'fuzz: a log with bytes changed, cut or inserted anywhere gives an outcome or a typed error, and never ok where a record ' + 'changed',
+    'fuzz: a log with bytes changed, cut or inserted anywhere gives an outcome or a typed error, and never ok where a record ' +
+      'changed',
     async () => {
-      const log = await writeLog({ folder: join(path, '..'), name: 'f.sqlite', runId: RUN, records: 60, headEvery: 10 });
+      const log = await writeLog({
+        folder: join(path, '..'),
+        name: 'f.sqlite',
+        runId: RUN,
+        records: 60,
+        headEvery: 10,
+      });
       const untouched = [...new LogReader(log.path, RUN_STREAMS).records()];
       const random = new Random(17n);
       const trials = process.env.ISOPRO_FULL === '1' ? 20_000 : 1_000;
@@ -303,7 +401,13 @@ describe('damaged files', () => {
         let bytes = Buffer.from(log.bytes);
         for (let edits = random.nextInteger(1, 3); edits > 0; edits--) {
           // half of the edits in the first page, where the file's structure is
-          const at = random.nextInteger(0, Math.max(0, (random.nextDouble() < 0.5 ? Math.min(4096, bytes.length) : bytes.length) - 1));
+          const at = random.nextInteger(
+            0,
+            Math.max(
+              0,
+              (random.nextDouble() < 0.5 ? Math.min(4096, bytes.length) : bytes.length) - 1,
+            ),
+          );
           const length = random.nextInteger(1, 64);
           switch (random.nextInteger(0, 4)) {
             case 0:
@@ -316,16 +420,27 @@ describe('damaged files', () => {
               bytes = Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + length)]);
               break;
             case 3:
-              bytes = Buffer.concat([bytes.subarray(0, at), Buffer.alloc(length, random.nextInteger(0, 255)), bytes.subarray(at)]);
+              bytes = Buffer.concat([
+                bytes.subarray(0, at),
+                Buffer.alloc(length, random.nextInteger(0, 255)),
+                bytes.subarray(at),
+              ]);
               break;
             default:
-              if (at < bytes.length) bytes[at] = (bytes[at] as number) ^ (1 << random.nextInteger(0, 7));
+              if (at < bytes.length)
+                bytes[at] = (bytes[at] as number) ^ (1 << random.nextInteger(0, 7));
           }
           bytes = Buffer.from(bytes);
         }
-        for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(target + suffix, { force: true });
+        for (const suffix of ['', '-wal', '-shm', '-journal'])
+          rmSync(target + suffix, { force: true });
         writeFileSync(target, bytes);
-        const { outcome } = await verifyLogFile(target, { streams: RUN_STREAMS, key: log.key, heads: log.heads, runId: RUN });
+        const { outcome } = await verifyLogFile(target, {
+          streams: RUN_STREAMS,
+          key: log.key,
+          heads: log.heads,
+          runId: RUN,
+        });
         outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
         let records: unknown[] | null = null;
         try {
@@ -354,18 +469,37 @@ describe('damaged files', () => {
     writeFileSync(path, main);
     rmSync(`${path}-wal`, { force: true });
     expect(['tampered', 'truncated']).toContain((await verify()).outcome);
-    const finished = await writeLog({ folder: join(path, '..'), name: 'x.sqlite', runId: 'ee'.repeat(16), records: 60, headEvery: 10 });
+    const finished = await writeLog({
+      folder: join(path, '..'),
+      name: 'x.sqlite',
+      runId: 'ee'.repeat(16),
+      records: 60,
+      headEvery: 10,
+    });
     for (let page = 0; page < finished.bytes.length / 4096; page++) {
       const bytes = Buffer.from(finished.bytes);
       bytes.fill(0, page * 4096, (page + 1) * 4096);
       writeFileSync(finished.path, bytes);
-      expect((await verifyLogFile(finished.path, { streams: RUN_STREAMS, key: finished.key, heads: finished.heads })).outcome).toBe(
-        'tampered',
-      );
+      expect(
+        (
+          await verifyLogFile(finished.path, {
+            streams: RUN_STREAMS,
+            key: finished.key,
+            heads: finished.heads,
+          })
+        ).outcome,
+      ).toBe('tampered');
     }
     const db = new Database(join(path, '..', 'y.sqlite'));
     db.exec('CREATE TABLE log (x)');
     db.close();
-    expect((await verifyLogFile(join(path, '..', 'y.sqlite'), { streams: RUN_STREAMS, key: finished.key })).outcome).toBe('tampered');
+    expect(
+      (
+        await verifyLogFile(join(path, '..', 'y.sqlite'), {
+          streams: RUN_STREAMS,
+          key: finished.key,
+        })
+      ).outcome,
+    ).toBe('tampered');
   });
 });

@@ -1,10 +1,18 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
-import { consistencyProof, inclusionProof, MerkleFrontier, rootOf, verifyConsistency, verifyInclusion } from '../../src/log/merkle.js';
+import {
+  consistencyProof,
+  inclusionProof,
+  MerkleFrontier,
+  rootOf,
+  verifyConsistency,
+  verifyInclusion,
+} from '../../src/log/merkle.js';
 import { leafDigest } from '../models/signed-log.js';
 import { Random } from '../../src/random.js';
 
-const sha = (...parts: Buffer[]): Buffer => createHash('sha256').update(Buffer.concat(parts)).digest();
+const sha = (...parts: Buffer[]): Buffer =>
+  createHash('sha256').update(Buffer.concat(parts)).digest();
 
 /** MTH of RFC 6962 §2.1, word for word; shares nothing with the code under test. */
 function naiveRoot(data: Buffer[]): Buffer {
@@ -15,10 +23,18 @@ function naiveRoot(data: Buffer[]): Buffer {
   return sha(Buffer.of(1), naiveRoot(data.slice(0, k)), naiveRoot(data.slice(k)));
 }
 
-// The inputs, roots and proofs of the reference implementation of RFC 6962 (certificate-transparency, merkletree tests).
-const DATA = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f'].map((each) =>
-  Buffer.from(each, 'hex'),
-);
+// The inputs, roots and proofs of the reference implementation of RFC 6962
+// (certificate-transparency, merkletree tests).
+const DATA = [
+  '',
+  '00',
+  '10',
+  '2021',
+  '3031',
+  '40414243',
+  '5051525354555657',
+  '606162636465666768696a6b6c6d6e6f',
+].map((each) => Buffer.from(each, 'hex'));
 const ROOTS = [
   'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
   '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d',
@@ -78,25 +94,44 @@ describe('RFC 6962 Merkle tree', () => {
   test('every proof to size 40 holds, and none holds for another leaf, index, size or root', () => {
     const many = Array.from({ length: 40 }, (_, i) => leafDigest(Buffer.from(`record ${i}`)));
     const roots = many.map((_, i) => rootOf(many.slice(0, i + 1)));
-    const rootAt = (size: number): string => (size === 0 ? (ROOTS[0] as string) : (roots[size - 1] as string));
+    const rootAt = (size: number): string =>
+      size === 0 ? (ROOTS[0] as string) : (roots[size - 1] as string);
     for (let size = 1; size <= many.length; size++) {
       for (let i = 0; i < size; i++) {
         const proof = inclusionProof(i, size, range(many));
         expect(verifyInclusion(many[i] as string, i, size, rootAt(size), proof)).toBe(true);
-        expect(verifyInclusion(many[(i + 1) % 40] as string, i, size, rootAt(size), proof)).toBe(false);
-        if (size > 1) expect(verifyInclusion(many[i] as string, (i + 1) % size, size, rootAt(size), proof)).toBe(false);
+        expect(verifyInclusion(many[(i + 1) % 40] as string, i, size, rootAt(size), proof)).toBe(
+          false,
+        );
+        if (size > 1)
+          expect(
+            verifyInclusion(many[i] as string, (i + 1) % size, size, rootAt(size), proof),
+          ).toBe(false);
         expect(verifyInclusion(many[i] as string, i, size, rootAt(size - 1), proof)).toBe(false);
-        expect(verifyInclusion(many[i] as string, i, size, rootAt(size), [...proof, many[0] as string])).toBe(false);
-        if (proof.length > 0) expect(verifyInclusion(many[i] as string, i, size, rootAt(size), proof.slice(1))).toBe(false);
+        expect(
+          verifyInclusion(many[i] as string, i, size, rootAt(size), [...proof, many[0] as string]),
+        ).toBe(false);
+        if (proof.length > 0)
+          expect(verifyInclusion(many[i] as string, i, size, rootAt(size), proof.slice(1))).toBe(
+            false,
+          );
       }
       for (let from = 0; from <= size; from++) {
         const proof = consistencyProof(from, size, range(many));
         expect(verifyConsistency(from, rootAt(from), size, rootAt(size), proof)).toBe(true);
-        expect(verifyConsistency(from, rootAt(from === 0 ? 1 : from - 1), size, rootAt(size), proof)).toBe(false);
+        expect(
+          verifyConsistency(from, rootAt(from === 0 ? 1 : from - 1), size, rootAt(size), proof),
+        ).toBe(false);
         // every log extends the empty one
-        if (from > 0) expect(verifyConsistency(from, rootAt(from), size, rootAt(size - 1), proof)).toBe(false);
-        expect(verifyConsistency(from, rootAt(from), size, rootAt(size), [...proof, many[0] as string])).toBe(false);
-        if (proof.length > 0) expect(verifyConsistency(from, rootAt(from), size, rootAt(size), proof.slice(0, -1))).toBe(false);
+        if (from > 0)
+          expect(verifyConsistency(from, rootAt(from), size, rootAt(size - 1), proof)).toBe(false);
+        expect(
+          verifyConsistency(from, rootAt(from), size, rootAt(size), [...proof, many[0] as string]),
+        ).toBe(false);
+        if (proof.length > 0)
+          expect(
+            verifyConsistency(from, rootAt(from), size, rootAt(size), proof.slice(0, -1)),
+          ).toBe(false);
       }
     }
   });
@@ -121,7 +156,9 @@ describe('RFC 6962 Merkle tree', () => {
       [NaN, 3],
       [1.5, 3],
     ] as const) {
-      expect(verifyConsistency(from, ROOTS[1] as string, to, ROOTS[3] as string, [N1, N23])).toBe(false);
+      expect(verifyConsistency(from, ROOTS[1] as string, to, ROOTS[3] as string, [N1, N23])).toBe(
+        false,
+      );
     }
     expect(verifyInclusion(leaves[0] as string, 8, 8, ROOTS[8] as string, [])).toBe(false);
   });
@@ -129,6 +166,7 @@ describe('RFC 6962 Merkle tree', () => {
   test('keeps one subtree for each bit of the size', () => {
     const frontier = new MerkleFrontier();
     for (let i = 0; i < 10_000; i++) frontier.append(leaves[i % 8] as string);
-    expect(frontier.subtrees.map(({ width }) => width)).toEqual([8192, 1024, 512, 256, 16]); // 10000 in binary
+    // 10000 in binary
+    expect(frontier.subtrees.map(({ width }) => width)).toEqual([8192, 1024, 512, 256, 16]);
   });
 });

@@ -1,11 +1,18 @@
 import { describe, expect, test } from '@jest/globals';
 import { canonicalJson } from '../../src/canonical-json.js';
-import { decodePayload, encodePayload, isCanonicalPayload, type LogPayload } from '../../src/log/payload.js';
+import {
+  decodePayload,
+  encodePayload,
+  isCanonicalPayload,
+  type LogPayload,
+} from '../../src/log/payload.js';
 import { Random } from '../../src/random.js';
 
 test('half a character has no JSON form, which is an error of what was given', () => {
   for (const value of ['\ud800', { '\udc00': 1 }, [['a\ud83d']]])
-    expect(() => canonicalJson(value)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    expect(() => canonicalJson(value)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   expect(canonicalJson('😀')).toBe('"😀"');
 });
 
@@ -22,7 +29,10 @@ describe('payload text', () => {
       '{"a":{"\\r":null,"seed":"#18446744073709551616","€":"é\\u0007"},' +
         '"b":["#NaN","#Infinity","#-Infinity",0,1e+21,1e-7,5e-324],"c":"##NaN","d":"###","kind":"x"}',
     );
-    expect(decodePayload(encodePayload(payload))).toEqual({ ...payload, b: [NaN, Infinity, -Infinity, 0, 1e21, 1e-7, 5e-324] });
+    expect(decodePayload(encodePayload(payload))).toEqual({
+      ...payload,
+      b: [NaN, Infinity, -Infinity, 0, 1e21, 1e-7, 5e-324],
+    });
   });
 
   test.each<[string, unknown]>([
@@ -46,7 +56,9 @@ describe('payload text', () => {
     ],
     ['17 MiB', { kind: 'x', a: 'x'.repeat(17 * 1024 * 1024) }],
   ])('refuses %s', (_, payload) => {
-    expect(() => encodePayload(payload as LogPayload)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    expect(() => encodePayload(payload as LogPayload)).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   });
 
   test('is recognised as canonical in exactly one spelling', () => {
@@ -91,21 +103,28 @@ describe('payload text', () => {
       const pick = random.nextInteger(0, depth > 3 ? 4 : 6);
       if (pick === 0) return null as never;
       if (pick === 1) return (random.nextDouble() < 0.5) as never;
-      if (pick === 2) return ((random.nextDouble() - 0.5) * 10 ** random.nextInteger(-320, 300)) as never;
+      if (pick === 2)
+        return ((random.nextDouble() - 0.5) * 10 ** random.nextInteger(-320, 300)) as never;
       if (pick === 3) return random.nextInteger(-1000, 1000) as never;
       if (pick === 4)
-        return Array.from({ length: random.nextInteger(0, 5) }, () => String.fromCodePoint(random.nextInteger(0, 0xd7ff))).join(
-          '',
-        ) as never;
-      if (pick === 5) return Array.from({ length: random.nextInteger(0, 4) }, () => value(depth + 1)) as never;
+        return Array.from({ length: random.nextInteger(0, 5) }, () =>
+          String.fromCodePoint(random.nextInteger(0, 0xd7ff)),
+        ).join('') as never;
+      if (pick === 5)
+        return Array.from({ length: random.nextInteger(0, 4) }, () => value(depth + 1)) as never;
       return Object.fromEntries(
-        Array.from({ length: random.nextInteger(0, 4) }, () => [String.fromCodePoint(random.nextInteger(32, 0x3000)), value(depth + 1)]),
+        Array.from({ length: random.nextInteger(0, 4) }, () => [
+          String.fromCodePoint(random.nextInteger(32, 0x3000)),
+          value(depth + 1),
+        ]),
       ) as never;
     };
     for (let trial = 0; trial < 2000; trial++) {
       const payload: LogPayload = { kind: 'x', value: value(0) };
       const text = encodePayload(payload);
-      expect(decodePayload(text)).toEqual(JSON.parse(JSON.stringify(payload), (_, item: unknown) => item)); // -0 becomes 0 on both sides
+      expect(decodePayload(text)).toEqual(
+        JSON.parse(JSON.stringify(payload), (_, item: unknown) => item),
+      ); // -0 becomes 0 on both sides
       expect(isCanonicalPayload(text)).toBe(true);
       expect(canonicalJson(JSON.parse(text) as never)).toBe(text);
     }
@@ -115,7 +134,12 @@ describe('payload text', () => {
     const reference = (text: string): boolean => {
       try {
         const parsed = JSON.parse(text) as { kind?: unknown } | null;
-        return typeof parsed === 'object' && parsed !== null && typeof parsed.kind === 'string' && canonicalJson(parsed as never) === text;
+        return (
+          typeof parsed === 'object' &&
+          parsed !== null &&
+          typeof parsed.kind === 'string' &&
+          canonicalJson(parsed as never) === text
+        );
       } catch {
         return false;
       }
@@ -142,7 +166,8 @@ describe('payload text', () => {
       }
       const expected = reference(text);
       counts[expected ? 'yes' : 'no']++;
-      if (isCanonicalPayload(text) !== expected) throw new Error(`${JSON.stringify(text)}: the reference says ${expected}`);
+      if (isCanonicalPayload(text) !== expected)
+        throw new Error(`${JSON.stringify(text)}: the reference says ${expected}`);
     }
     expect(Math.min(counts.yes, counts.no)).toBeGreaterThan(trials / 5);
   });

@@ -1,6 +1,16 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -18,8 +28,18 @@ import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { formatNote } from '../../src/log/signed-note.js';
 import { WITNESS_KEY_NAME } from '../../src/log/trusted-key.js';
-import { openWitnessKey, publicKeyFile, readTrustedKey, witnessFile } from '../../src/log/witness-key.js';
-import { identityText, witnessAddress, witnessProcess, witnessProcessFile } from '../../src/log/witness-protocol.js';
+import {
+  openWitnessKey,
+  publicKeyFile,
+  readTrustedKey,
+  witnessFile,
+} from '../../src/log/witness-key.js';
+import {
+  identityText,
+  witnessAddress,
+  witnessProcess,
+  witnessProcessFile,
+} from '../../src/log/witness-protocol.js';
 import { runWitness } from '../../src/log/witness-server.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { leafDigest, temporaryFolder } from '../models/signed-log.js';
@@ -44,7 +64,8 @@ beforeEach(() => {
 });
 const spawned: ChildProcess[] = [];
 afterEach(() => {
-  for (const child of spawned.splice(0)) child.kill('SIGKILL'); // one that a failed test left stopped would keep this process
+  // one that a failed test left stopped would keep this process
+  for (const child of spawned.splice(0)) child.kill('SIGKILL');
   folder.remove();
 });
 
@@ -72,7 +93,9 @@ describe('the rules of the witness', () => {
     const witness = witnessInProcess(folder.path);
     const first = parseTicket(await witness.ticket(RUN));
     const second = parseTicket(await witness.ticket(OTHER));
-    expect([first.number, first.unfinishedBefore, second.number, second.unfinishedBefore]).toEqual([1, 0, 2, 1]);
+    expect([first.number, first.unfinishedBefore, second.number, second.unfinishedBefore]).toEqual([
+      1, 0, 2, 1,
+    ]);
     expect(await witness.ticket(RUN)).toBe(await witness.ticket(RUN));
     expect(first.nonceCommitment.equals(second.nonceCommitment)).toBe(false);
     await witness.close();
@@ -84,9 +107,13 @@ describe('the rules of the witness', () => {
     await witness.ticket(RUN);
     await witness.signHead(head(0, 20));
     await expect(witness.signHead({ ...head(20, 33), proof: [] })).rejects.toThrow(refused);
-    await expect(witness.signHead({ ...head(20, 33), root: 'ab'.repeat(32) })).rejects.toThrow(refused);
+    await expect(witness.signHead({ ...head(20, 33), root: 'ab'.repeat(32) })).rejects.toThrow(
+      refused,
+    );
     await expect(witness.signHead(head(0, 19))).rejects.toThrow(refused); // shorter
-    await expect(witness.signHead({ ...head(0, 20), root: 'ab'.repeat(32) })).rejects.toThrow(refused); // another history of the same size
+    await expect(witness.signHead({ ...head(0, 20), root: 'ab'.repeat(32) })).rejects.toThrow(
+      refused,
+    ); // another history of the same size
     const forged = leaves.map((leaf, i) => (i === 7 ? leafDigest(Buffer.from('forged')) : leaf));
     const rewritten = {
       ...head(20, 40),
@@ -96,7 +123,8 @@ describe('the rules of the witness', () => {
     await expect(witness.signHead(rewritten)).rejects.toThrow(refused);
     expect(await witness.heads(RUN)).toHaveLength(1);
     expect(parseCheckpoint(await witness.signHead(head(20, 33))).size).toBe(33);
-    expect(await witness.signHead(head(33, 33))).toBe((await witness.heads(RUN)).at(-1)); // asked again: the same note
+    // asked again: the same note
+    expect(await witness.signHead(head(33, 33))).toBe((await witness.heads(RUN)).at(-1));
     await witness.close();
   });
 
@@ -122,15 +150,24 @@ describe('the rules of the witness', () => {
       expect(first.stated).toEqual({ timeUs: 1_000_000_000, state });
       await expect(witness.signHead({ ...head(20, 20), state: other })).rejects.toThrow(refused);
       clock.mockReturnValue(500_000);
-      expect(parseCheckpoint(await witness.signHead({ ...head(20, 33), state: other })).stated!.timeUs).toBe(1_000_000_000);
-      expect(parseCheckpoint(await witness.signHead(head(33, 40))).stated).toBeUndefined(); // of a run: as it always was
+      expect(
+        parseCheckpoint(await witness.signHead({ ...head(20, 33), state: other })).stated!.timeUs,
+      ).toBe(1_000_000_000);
+      // of a run: as it always was
+      expect(parseCheckpoint(await witness.signHead(head(33, 40))).stated).toBeUndefined();
     } finally {
       clock.mockRestore();
     }
     for (const text of await witness.heads(RUN)) {
-      for (const change of [text.replace('time ', 'time 0'), text.replace('state ', 'state='), text.replace(/time .*\n/, '')])
+      for (const change of [
+        text.replace('time ', 'time 0'),
+        text.replace('state ', 'state='),
+        text.replace(/time .*\n/, ''),
+      ])
         if (change !== text)
-          expect(() => parseCheckpoint(change)).toThrow(expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never);
+          expect(() => parseCheckpoint(change)).toThrow(
+            expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never,
+          );
     }
     await witness.close();
   });
@@ -149,10 +186,14 @@ describe('the rules of the witness', () => {
     expect(one.nonce).not.toBe(two.nonce);
     expect(isDrawOf(one, first) && isDrawOf(two, second) && !isDrawOf(one, second)).toBe(true);
     expect(isDrawnBy(one, await witness.key(RUN))).toBe(true);
-    expect(isDrawnBy(parseDraw(drawn.replace(one.nonce, two.nonce)), await witness.key(RUN))).toBe(false);
+    expect(isDrawnBy(parseDraw(drawn.replace(one.nonce, two.nonce)), await witness.key(RUN))).toBe(
+      false,
+    );
     const preimage = Buffer.concat([Buffer.from(first.note.text), Buffer.from(one.nonce, 'hex')]);
     expect(drawnSeed(first, one)).toBe(createHash('sha256').update(preimage).digest('hex'));
-    expect(() => parseDraw(first.text)).toThrow(expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never);
+    expect(() => parseDraw(first.text)).toThrow(
+      expect.objectContaining({ code: 'CHECKPOINT_INVALID' }) as never,
+    );
     await witness.close();
   });
 
@@ -164,7 +205,10 @@ describe('the rules of the witness', () => {
     await expect(witness.reveal(RUN, 19)).rejects.toThrow(refused);
     const nonce = await witness.reveal(RUN, 20);
     expect(commitToNonce(RUN, Buffer.from(nonce, 'hex'))).toEqual(ticket.nonceCommitment);
-    expect(parseCheckpoint(await witness.signHead(head(20, 30, true))).revealed).toEqual({ size: 20, nonce });
+    expect(parseCheckpoint(await witness.signHead(head(20, 30, true))).revealed).toEqual({
+      size: 20,
+      nonce,
+    });
     await witness.close();
   });
 });
@@ -180,7 +224,14 @@ describe('the witness process', () => {
           .slice(1, -1),
       ).toEqual([expect.stringMatching(/\/log\/witness-process\.js$/)]);
     const path = join(home, 'log.sqlite');
-    const log = await EventLog.create({ streams: RUN_STREAMS, path, runId: RUN, signer: client, runConfig: null, digests: {} });
+    const log = await EventLog.create({
+      streams: RUN_STREAMS,
+      path,
+      runId: RUN,
+      signer: client,
+      runConfig: null,
+      digests: {},
+    });
     log.append([{ stream: 'metrics', payload: { kind: 'step', loss: 1 } }]);
     await log.checkpoint();
     await log.reveal();
@@ -190,35 +241,52 @@ describe('the witness process', () => {
       expect(statSync(join(home, 'witness', 'key.secret')).mode & 0o777).toBe(0o600);
     }
     const verification = await verifyRun(path, { streams: RUN_STREAMS, home });
-    expect(verification).toMatchObject({ outcome: 'ok', signer: 'witness', key: { ownedByThisUser: true } });
+    expect(verification).toMatchObject({
+      outcome: 'ok',
+      signer: 'witness',
+      key: { ownedByThisUser: true },
+    });
     await client.close();
     expect(await untilGone(home)).toBe(true);
     // a stranger needs the public key only
     const elsewhere = temporaryFolder();
-    const stranger = await verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path, keyFile: publicKeyFile(home) });
+    const stranger = await verifyRun(path, {
+      streams: RUN_STREAMS,
+      home: elsewhere.path,
+      keyFile: publicKeyFile(home),
+    });
     expect(stranger).toMatchObject({ outcome: 'ok', key: { ownedByThisUser: false } });
     await expect(verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).rejects.toThrow(
       expect.objectContaining({ code: 'WITNESS_KEY_MISSING' }) as never,
     );
     // one who has a witness of their own lacks a key too, and finds nothing tampered
     openWitnessKey(elsewhere.path);
-    await expect(verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).rejects.toMatchObject({
+    await expect(
+      verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path }),
+    ).rejects.toMatchObject({
       code: 'WITNESS_KEY_MISSING',
-      message: expect.stringMatching(/signed by the witness with the key [0-9a-f]{8}, which is not the one of this machine/),
+      message: expect.stringMatching(
+        /signed by the witness with the key [0-9a-f]{8}, which is not the one of this machine/,
+      ),
     });
     // where that witness knows the run itself, another's signature is a forgery
     const own = witnessInProcess(join(elsewhere.path, 'witness'));
     await own.ticket(RUN);
     await own.signHead(head(0, 20));
     await own.close();
-    expect(await verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).toMatchObject({ outcome: 'tampered' });
+    expect(await verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).toMatchObject({
+      outcome: 'tampered',
+    });
     elsewhere.remove();
   });
 
   test('goes on with the same key, tickets and heads after it was killed', async () => {
     const home = folder.path;
     const start = (): ChildProcess =>
-      spawn(process.execPath, [program, 'witness', '--idle', '20'], { env: { ...process.env, ISOPRO_HOME: home }, stdio: 'ignore' });
+      spawn(process.execPath, [program, 'witness', '--idle', '20'], {
+        env: { ...process.env, ISOPRO_HOME: home },
+        stdio: 'ignore',
+      });
     const first = start();
     const client = await WitnessClient.open(home);
     const ticket = await client.ticket(RUN);
@@ -258,9 +326,11 @@ describe('the witness process', () => {
       code: 'WITNESS_UNAVAILABLE',
       message: expect.stringContaining(`${witnessFile(home)} is empty or gone`) as never,
     }) as never;
-    await expect(WitnessClient.open(home)).rejects.toThrow(refusal); // at once, and not after the time for its start
+    // at once, and not after the time for its start
+    await expect(WitnessClient.open(home)).rejects.toThrow(refusal);
     await expect(runWitness({ home, idleMs: 1 })).rejects.toThrow(refusal);
-    await expect(runWitness({ home, idleMs: 1 })).rejects.toThrow(refusal); // again: the lock was given back
+    // again: the lock was given back
+    await expect(runWitness({ home, idleMs: 1 })).rejects.toThrow(refusal);
     for (const end of ['', '-wal', '-shm']) rmSync(witnessFile(home) + end, { force: true });
     writeFileSync(witnessFile(home), whole);
     const again = await WitnessClient.open(home);
@@ -273,14 +343,23 @@ describe('the witness process', () => {
     const home = folder.path;
     const client = await WitnessClient.open(home);
     const path = join(home, 'log.sqlite');
-    const log = await EventLog.create({ streams: RUN_STREAMS, path, runId: RUN, signer: client, runConfig: null, digests: {} });
+    const log = await EventLog.create({
+      streams: RUN_STREAMS,
+      path,
+      runId: RUN,
+      signer: client,
+      runConfig: null,
+      digests: {},
+    });
     await log.finish();
     log.close();
     await client.close();
     expect(await untilGone(home)).toBe(true);
     expect((await verifyRun(path, { streams: RUN_STREAMS, home })).outcome).toBe('ok');
     rmSync(witnessFile(home));
-    await expect(verifyRun(path, { streams: RUN_STREAMS, home })).rejects.toThrow(/is empty or gone/);
+    await expect(verifyRun(path, { streams: RUN_STREAMS, home })).rejects.toThrow(
+      /is empty or gone/,
+    );
     // one who judges by a key of another's has nothing to do with it
     const elsewhere = temporaryFolder();
     const stranger = { streams: RUN_STREAMS, home: elsewhere.path, keyFile: publicKeyFile(home) };
@@ -304,7 +383,11 @@ describe('the witness process', () => {
 
   test('is one for a home: a second one leaves at once, and two runs share the first', async () => {
     const home = folder.path;
-    const clients = await Promise.all([WitnessClient.open(home), WitnessClient.open(home), WitnessClient.open(home)]);
+    const clients = await Promise.all([
+      WitnessClient.open(home),
+      WitnessClient.open(home),
+      WitnessClient.open(home),
+    ]);
     const second = spawn(process.execPath, [program, 'witness'], {
       env: { ...process.env, ISOPRO_HOME: home },
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -314,12 +397,15 @@ describe('the witness process', () => {
     expect(await ended(second)).toBe(0);
     expect(said).toContain('has a witness already');
     const numbers = await Promise.all(
-      [RUN, OTHER, 'ef56'.repeat(8)].map(async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number),
+      [RUN, OTHER, 'ef56'.repeat(8)].map(
+        async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number,
+      ),
     );
     expect(numbers.sort()).toEqual([1, 2, 3]);
     await (clients[0] as WitnessClient).close();
     await delay(600);
-    expect(await (clients[1] as WitnessClient).heads(OTHER)).toEqual([]); // still there for the others
+    // still there for the others
+    expect(await (clients[1] as WitnessClient).heads(OTHER)).toEqual([]);
     await Promise.all(clients.slice(1).map((client) => client.close()));
     expect(await untilGone(home)).toBe(true);
   });
@@ -343,48 +429,65 @@ describe('the witness process', () => {
 
   const stoppable = process.platform === 'win32' ? test.skip : test;
 
-  stoppable('that was stopped: a run says so, asks again, and gives up by name; continued, it answers as it would have', async () => {
-    const home = folder.path;
-    const witness = spawn(process.execPath, [program, 'witness', '--idle', '20'], {
-      env: { ...process.env, ISOPRO_HOME: home },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    spawned.push(witness);
-    await new Promise((resolve) => witness.stderr?.once('data', resolve));
-    const notices: string[] = [];
-    const client = await WitnessClient.open(home, { answerMs: 200, onNotice: (text) => notices.push(text) });
-    const ticket = await client.ticket(RUN);
-    witness.kill('SIGSTOP');
-    const silent = `the witness (process ${witness.pid}) has not answered for 0.2 s`;
-    await expect(client.signHead(head(0, 20))).rejects.toThrow(
-      expect.objectContaining({ code: 'WITNESS_UNAVAILABLE', message: silent, remedy: expect.stringContaining('same command') }) as never,
-    );
-    expect(notices).toEqual([2, 3].map((attempt) => `${silent}; it is asked again (${attempt} of 3)`));
-    witness.kill('SIGCONT');
-    expect(await client.ticket(RUN)).toBe(ticket);
-    expect(parseCheckpoint(await client.signHead(head(0, 20))).size).toBe(20);
-    await client.close();
-    expect(await ended(witness)).toBe(0); // it does not outlive its runs
-  });
+  stoppable(
+    'that was stopped: a run says so, asks again, and gives up by name; continued, it answers as it would have',
+    async () => {
+      const home = folder.path;
+      const witness = spawn(process.execPath, [program, 'witness', '--idle', '20'], {
+        env: { ...process.env, ISOPRO_HOME: home },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      spawned.push(witness);
+      await new Promise((resolve) => witness.stderr?.once('data', resolve));
+      const notices: string[] = [];
+      const client = await WitnessClient.open(home, {
+        answerMs: 200,
+        onNotice: (text) => notices.push(text),
+      });
+      const ticket = await client.ticket(RUN);
+      witness.kill('SIGSTOP');
+      const silent = `the witness (process ${witness.pid}) has not answered for 0.2 s`;
+      await expect(client.signHead(head(0, 20))).rejects.toThrow(
+        expect.objectContaining({
+          code: 'WITNESS_UNAVAILABLE',
+          message: silent,
+          remedy: expect.stringContaining('same command'),
+        }) as never,
+      );
+      expect(notices).toEqual(
+        [2, 3].map((attempt) => `${silent}; it is asked again (${attempt} of 3)`),
+      );
+      witness.kill('SIGCONT');
+      expect(await client.ticket(RUN)).toBe(ticket);
+      expect(parseCheckpoint(await client.signHead(head(0, 20))).size).toBe(20);
+      await client.close();
+      expect(await ended(witness)).toBe(0); // it does not outlive its runs
+    },
+  );
 
-  stoppable("of a run's own that was stopped is ended and another one asked; a cancelled run does not wait", async () => {
-    const home = folder.path;
-    const stop = new AbortController();
-    const client = await WitnessClient.open(home, { answerMs: 500, signal: stop.signal });
-    const ticket = await client.ticket(RUN);
-    const pid = witnessProcess(home) as number;
-    process.kill(pid, 'SIGSTOP');
-    expect(await client.ticket(RUN)).toBe(ticket);
-    expect(witnessProcess(home)).not.toBe(pid);
-    expect(hasEnded(pid)).toBe(true);
-    const next = witnessProcess(home) as number;
-    process.kill(next, 'SIGSTOP');
-    const asked = expect(client.heads(RUN)).rejects.toThrow(expect.objectContaining({ code: 'ABORTED' }) as never);
-    stop.abort();
-    await asked;
-    while (!hasEnded(next)) await delay(10);
-    await client.close();
-  });
+  stoppable(
+    "of a run's own that was stopped is ended and another one asked; a cancelled run does not wait",
+    async () => {
+      const home = folder.path;
+      const stop = new AbortController();
+      const client = await WitnessClient.open(home, { answerMs: 500, signal: stop.signal });
+      const ticket = await client.ticket(RUN);
+      const pid = witnessProcess(home) as number;
+      process.kill(pid, 'SIGSTOP');
+      expect(await client.ticket(RUN)).toBe(ticket);
+      expect(witnessProcess(home)).not.toBe(pid);
+      expect(hasEnded(pid)).toBe(true);
+      const next = witnessProcess(home) as number;
+      process.kill(next, 'SIGSTOP');
+      const asked = expect(client.heads(RUN)).rejects.toThrow(
+        expect.objectContaining({ code: 'ABORTED' }) as never,
+      );
+      stop.abort();
+      await asked;
+      while (!hasEnded(next)) await delay(10);
+      await client.close();
+    },
+  );
 
   test('answers nonsense with an error and lives on', async () => {
     const home = folder.path;
@@ -392,7 +495,14 @@ describe('the witness process', () => {
     const socket = createConnection(witnessAddress(home));
     const replies: string[] = [];
     socket.setEncoding('utf8').on('data', (text) => replies.push(String(text)));
-    const sign = { do: 'sign', runId: RUN, size: 1, root: 'ab'.repeat(32), proof: [], final: false };
+    const sign = {
+      do: 'sign',
+      runId: RUN,
+      size: 1,
+      root: 'ab'.repeat(32),
+      proof: [],
+      final: false,
+    };
     const requests = [
       '',
       'hello',
@@ -412,7 +522,8 @@ describe('the witness process', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as { error?: { code: string } });
     expect(lines).toHaveLength(requests.length);
-    for (const line of lines) expect(['INVALID_ARGUMENT', 'WITNESS_REFUSED']).toContain(line.error?.code);
+    for (const line of lines)
+      expect(['INVALID_ARGUMENT', 'WITNESS_REFUSED']).toContain(line.error?.code);
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.on('close', resolve));
     socket.write('x'.repeat(200_000)); // a line without end: only this connection is lost
@@ -424,7 +535,9 @@ describe('the witness process', () => {
   test('its public key file is what --key takes', async () => {
     const client = await WitnessClient.open(folder.path);
     expect(readTrustedKey(publicKeyFile(folder.path))).toMatchObject({ signer: 'witness' });
-    expect(readFileSync(publicKeyFile(folder.path), 'utf8')).toMatch(/^isopro-native\/witness\+[0-9a-f]{8}\+\S+\n$/);
+    expect(readFileSync(publicKeyFile(folder.path), 'utf8')).toMatch(
+      /^isopro-native\/witness\+[0-9a-f]{8}\+\S+\n$/,
+    );
     expect(existsSync(join(folder.path, 'witness', 'key.secret'))).toBe(true);
     await client.close();
   });
@@ -435,8 +548,14 @@ const onSockets = process.platform === 'win32' ? describe.skip : describe;
 onSockets('the address of the witness', () => {
   const tooLong = (): string => join(folder.path, 'h'.repeat(120));
 
-  /** Listens in the witness's place and answers every question with what `reply` makes of it. It keeps the questions. */
-  async function impostor(home: string, reply: (question: Record<string, unknown>, socket: Socket) => unknown) {
+  /**
+   * Listens in the witness's place and answers every question with what `reply` makes of it. It
+   * keeps the questions.
+   */
+  async function impostor(
+    home: string,
+    reply: (question: Record<string, unknown>, socket: Socket) => unknown,
+  ) {
     mkdirSync(join(home, 'witness'), { recursive: true });
     const asked: Record<string, unknown>[] = [];
     const server = createServer((socket) => {
@@ -446,7 +565,8 @@ onSockets('the address of the witness', () => {
           const question = JSON.parse(line) as Record<string, unknown>;
           asked.push(question);
           const result = reply(question, socket);
-          if (result !== undefined && !socket.destroyed) socket.write(`${JSON.stringify({ id: question.id, result })}\n`);
+          if (result !== undefined && !socket.destroyed)
+            socket.write(`${JSON.stringify({ id: question.id, result })}\n`);
         }
       });
     });
@@ -454,16 +574,25 @@ onSockets('the address of the witness', () => {
     return { asked, close: () => new Promise((resolve) => server.close(resolve)) };
   }
 
-  const signedBy = (home: string, text: string): string => formatNote(text, [openWitnessKey(home).sign(text, WITNESS_KEY_NAME)]);
+  const signedBy = (home: string, text: string): string =>
+    formatNote(text, [openWitnessKey(home).sign(text, WITNESS_KEY_NAME)]);
 
-  test.each<[string, (own: string, home: string) => (question: Record<string, unknown>, socket: Socket) => unknown]>([
+  test.each<
+    [
+      string,
+      (own: string, home: string) => (question: Record<string, unknown>, socket: Socket) => unknown,
+    ]
+  >([
     [
       'signs the challenge with a key of its own',
       (own) =>
         ({ challenge }) =>
           signedBy(own, identityText(String(challenge))),
     ],
-    ['repeats what the witness said to another challenge', (_, home) => () => signedBy(home, identityText('ab'.repeat(32)))],
+    [
+      'repeats what the witness said to another challenge',
+      (_, home) => () => signedBy(home, identityText('ab'.repeat(32))),
+    ],
     ['shows the public key', (_, home) => () => readFileSync(publicKeyFile(home), 'utf8')],
     ['gives a list', () => () => ['x']],
     ['closes each connection', () => (_, socket) => void socket.destroy()],
@@ -478,7 +607,8 @@ onSockets('the address of the witness', () => {
         message: expect.stringContaining('does not hold the key of this home') as never,
       });
       expect(other.asked.length).toBeGreaterThan(0);
-      for (const question of other.asked) expect(Object.keys(question).sort()).toEqual(['challenge', 'do', 'id']);
+      for (const question of other.asked)
+        expect(Object.keys(question).sort()).toEqual(['challenge', 'do', 'id']);
     } finally {
       await other.close();
     }
@@ -487,7 +617,9 @@ onSockets('the address of the witness', () => {
   test('is told nothing at all where the home has no key yet', async () => {
     const home = tooLong();
     const other = await impostor(home, () => 'x');
-    await expect(WitnessClient.open(home, { startMs: 300 })).rejects.toMatchObject({ code: 'WITNESS_UNAVAILABLE' });
+    await expect(WitnessClient.open(home, { startMs: 300 })).rejects.toMatchObject({
+      code: 'WITNESS_UNAVAILABLE',
+    });
     expect(other.asked).toEqual([]);
     await other.close();
   });

@@ -14,7 +14,10 @@ beforeAll(() => {
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
-  writeFileSync(file('task.mjs'), `import letters from './letters.mjs';\nexport default letters;\n`);
+  writeFileSync(
+    file('task.mjs'),
+    `import letters from './letters.mjs';\nexport default letters;\n`,
+  );
 });
 afterAll(() => {
   delete process.env.ISOPRO_HOME;
@@ -22,19 +25,29 @@ afterAll(() => {
 });
 
 test(
-  'a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by ' + 'name',
+  'a helper of the task, or a module of the package, that is exchanged between a run and its resumption is refused by ' +
+    'name',
   async () => {
     const settings = shortestRun(file('task.mjs'), file('letters.gguf'));
     const again = (): ReturnType<typeof run> => run(settings, { out: file('run') });
     const first = await again();
     const honest = readFileSync(file('letters.mjs'), 'utf8');
     writeFileSync(file('letters.mjs'), `${honest}// every reply passes now\n`);
-    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('task.file') });
+    await expect(again()).rejects.toMatchObject({
+      code: 'RUN_DIFFERS',
+      message: expect.stringContaining('task.file'),
+    });
     writeFileSync(file('letters.mjs'), honest);
     expect(await again()).toEqual(first);
     const manifest = readManifest(file('run'));
     const { start } = manifest;
-    await writeManifest(file('run'), { ...manifest, start: { ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } } });
-    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('code.javascript') });
+    await writeManifest(file('run'), {
+      ...manifest,
+      start: { ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } },
+    });
+    await expect(again()).rejects.toMatchObject({
+      code: 'RUN_DIFFERS',
+      message: expect.stringContaining('code.javascript'),
+    });
   },
 );

@@ -1,4 +1,7 @@
-/** Controls: runs that train on something else than verified successes, each held to it by log and judge; and ablations of them. */
+/**
+ * Controls: runs that train on something else than verified successes, each held to it by log and
+ * judge; and ablations of them.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -13,7 +16,11 @@ import { ReplyReader } from '../../src/judge/replies.js';
 import { checkIds, verifyRollouts } from '../../src/judge/rollouts.js';
 import type { LogReader, LogRecord } from '../../src/log/read.js';
 import { readManifest, type RunStart } from '../../src/run-folder/manifest.js';
-import type { ProblemRecord, ReferenceRecord, RolloutRecord } from '../../src/run-folder/rollout-records.js';
+import type {
+  ProblemRecord,
+  ReferenceRecord,
+  RolloutRecord,
+} from '../../src/run-folder/rollout-records.js';
 import type { RunResult } from '../../src/training/result.js';
 import { logRecords, payloadsOf } from '../models/log-records.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -71,21 +78,35 @@ describe('references: an upper line', () => {
     expect(references.map(({ problemId, tier, text }) => [problemId, tier, text])).toEqual(
       problems.map(({ problemId, tier }) => [problemId, tier, 'c']),
     );
-    expect(payloadsOf<RolloutRecord>(records, 'rollout').filter(({ admission }) => admission === 'admitted')).toEqual([]);
+    expect(
+      payloadsOf<RolloutRecord>(records, 'rollout').filter(
+        ({ admission }) => admission === 'admitted',
+      ),
+    ).toEqual([]);
     expect(result.accepted).toBe(24);
-    expect(result.iterations.map(({ steps }) => steps)).toEqual([4, 8, 8]); // a trace is used four times an iteration
+    // a trace is used four times an iteration
+    expect(result.iterations.map(({ steps }) => steps)).toEqual([4, 8, 8]);
     expect(result.test.after.byTier.L0!.mean).toBe(1);
-    expect(result.iterations[0]!.hitRate).toBeLessThan(0.6); // of what was sampled, which the references are no part of
+    // of what was sampled, which the references are no part of
+    expect(result.iterations[0]!.hitRate).toBeLessThan(0.6);
   });
 
   test('are judged as such: tokens and verdict of each are found again', async () => {
-    const { verdict, steps } = await judgeRun({ folder: file('references'), model: file('letters.gguf'), task: file('letters.mjs') });
-    expect([verdict, steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 2]);
+    const { verdict, steps } = await judgeRun({
+      folder: file('references'),
+      model: file('letters.gguf'),
+      task: file('letters.mjs'),
+    });
+    expect([
+      verdict,
+      steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length,
+    ]).toEqual(['pass', 2]);
   }, 120_000);
 
   const readerOf = (changed: readonly LogRecord[]): LogReader =>
     ({
-      records: ({ stream }: { stream?: string } = {}) => changed.filter((record) => stream === undefined || record.stream === stream),
+      records: ({ stream }: { stream?: string } = {}) =>
+        changed.filter((record) => stream === undefined || record.stream === stream),
     }) as unknown as LogReader;
   const start = (): RunStart => readManifest(file('references')).start;
   const replies = (): ReplyReader => new ReplyReader(model, start().evaluation.maxTokens);
@@ -103,7 +124,9 @@ describe('references: an upper line', () => {
   };
   const at = (): number => records.findIndex(({ payload }) => payload.kind === 'reference');
   const withFirst = (change: object): LogRecord[] =>
-    records.map((record, i) => (i === at() ? { ...record, payload: { ...record.payload, ...change } as never } : record));
+    records.map((record, i) =>
+      i === at() ? { ...record, payload: { ...record.payload, ...change } as never } : record,
+    );
   const tokensOf = (text: string): number[] => [...model.tokenize(text), model.info.eot];
 
   test('as they stand they are verified', async () => {
@@ -111,12 +134,36 @@ describe('references: an upper line', () => {
   });
 
   test.each<[string, () => LogRecord[], RegExp]>([
-    ['a reply that fails', () => withFirst({ text: 'h', tokenIds: tokensOf('h') }), /the verifier says fail/],
-    ['other tokens than those of its text', () => withFirst({ tokenIds: tokensOf('h') }), /not those of its text/],
-    ['one without its end', () => withFirst({ tokenIds: tokensOf('c').slice(0, -1) }), /not those of its text/],
-    ['one of another problem', () => withFirst({ problemId: 'f'.repeat(64) }), /does not follow the samples of its problem/],
-    ['one of another iteration', () => withFirst({ iteration: 2 }), /does not follow the samples of its problem/],
-    ['two to one problem', () => records.toSpliced(at(), 0, records[at()]!), /does not follow the samples of its problem/],
+    [
+      'a reply that fails',
+      () => withFirst({ text: 'h', tokenIds: tokensOf('h') }),
+      /the verifier says fail/,
+    ],
+    [
+      'other tokens than those of its text',
+      () => withFirst({ tokenIds: tokensOf('h') }),
+      /not those of its text/,
+    ],
+    [
+      'one without its end',
+      () => withFirst({ tokenIds: tokensOf('c').slice(0, -1) }),
+      /not those of its text/,
+    ],
+    [
+      'one of another problem',
+      () => withFirst({ problemId: 'f'.repeat(64) }),
+      /does not follow the samples of its problem/,
+    ],
+    [
+      'one of another iteration',
+      () => withFirst({ iteration: 2 }),
+      /does not follow the samples of its problem/,
+    ],
+    [
+      'two to one problem',
+      () => records.toSpliced(at(), 0, records[at()]!),
+      /does not follow the samples of its problem/,
+    ],
     [
       'one before the samples of its problem',
       () => records.toSpliced(at(), 1).toSpliced(at() - 4, 0, records[at()]!),
@@ -125,8 +172,14 @@ describe('references: an upper line', () => {
     [
       'a rollout that is trained on beside them',
       () => {
-        const passed = records.findIndex(({ payload }) => payload.kind === 'rollout' && payload.admission === 'failed');
-        return records.map((record, i) => (i === passed ? { ...record, payload: { ...record.payload, admission: 'admitted' } } : record));
+        const passed = records.findIndex(
+          ({ payload }) => payload.kind === 'rollout' && payload.admission === 'failed',
+        );
+        return records.map((record, i) =>
+          i === passed
+            ? { ...record, payload: { ...record.payload, admission: 'admitted' } }
+            : record,
+        );
       },
       /says that training takes its rollout as/,
     ],
@@ -136,21 +189,31 @@ describe('references: an upper line', () => {
 
   test('a run that accepts what passes may hold none', async () => {
     const settings = { ...start().settings, buffer: { kind: 'balanced', accept: 'passing' } };
-    await expect(checkFigures(readerOf(records), settings)).rejects.toThrow(/is a reference to train on, and the run accepts passing/);
+    await expect(checkFigures(readerOf(records), settings)).rejects.toThrow(
+      /is a reference to train on, and the run accepts passing/,
+    );
   });
 
   test('a run that is stopped and goes on ends with the adapter that it would have ended with', async () => {
     const stop = new AbortController();
-    const stopped = run(REFERENCES, { out: file('stopped'), signal: stop.signal, onIteration: () => stop.abort() });
+    const stopped = run(REFERENCES, {
+      out: file('stopped'),
+      signal: stop.signal,
+      onIteration: () => stop.abort(),
+    });
     await expect(stopped).rejects.toMatchObject({ code: 'ABORTED' });
-    expect((await run(REFERENCES, { out: file('stopped') })).adapter.sha256).toBe(result.adapter.sha256);
+    expect((await run(REFERENCES, { out: file('stopped') })).adapter.sha256).toBe(
+      result.adapter.sha256,
+    );
   }, 300_000);
 });
 
 describe('references are refused', () => {
   const refusal = async (name: string, members: string): Promise<unknown> => {
     writeLetterTask(file(`${name}.mjs`), { members });
-    return run({ ...REFERENCES, task: file(`${name}.mjs`) }, { out: file(name) }).catch((error: unknown) => error);
+    return run({ ...REFERENCES, task: file(`${name}.mjs`) }, { out: file(name) }).catch(
+      (error: unknown) => error,
+    );
   };
 
   test('where the task has none', async () => {
@@ -162,7 +225,10 @@ describe('references are refused', () => {
 
   test('where one reply is no episode', async () => {
     const turns = `  referenceReply: () => 'c', limits: { turns: 2 }, step: (_, replies) => (replies.length < 2 ? 'Another?' : null),\n`;
-    expect(await refusal('turns', turns)).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/several turns/) });
+    expect(await refusal('turns', turns)).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringMatching(/several turns/),
+    });
   }, 120_000);
 
   test('where its own verifier fails them', async () => {
@@ -207,14 +273,22 @@ describe('an ablation on a model and a task of one’s own', () => {
     const [full, random, references] = result.conditions.map(({ runs }) => runs[0]!);
     expect(new Set([full, random, references].map((each) => each!.fingerprint)).size).toBe(3);
     expect(references!.accepted).toBe(8); // problems
-    expect(readManifest(path.join(out, 'random-verdicts-1')).start.settings.buffer).toMatchObject({ accept: 'random' });
+    expect(readManifest(path.join(out, 'random-verdicts-1')).start.settings.buffer).toMatchObject({
+      accept: 'random',
+    });
     expect(result.model).toBe('letters.gguf');
   }, 300_000);
 
   test('a condition that changes nothing under the settings is refused before any run', async () => {
     const begun: string[] = [];
-    const options = { out: file('equal'), seeds: ['1'], onRun: (condition: string) => void begun.push(condition) };
-    await expect(ablate(settings, { ...options, conditions: ['no-accumulation'] })).rejects.toMatchObject({
+    const options = {
+      out: file('equal'),
+      seeds: ['1'],
+      onRun: (condition: string) => void begun.push(condition),
+    };
+    await expect(
+      ablate(settings, { ...options, conditions: ['no-accumulation'] }),
+    ).rejects.toMatchObject({
       code: 'CONDITIONS_EQUAL',
       message: expect.stringMatching(/no-accumulation is full/),
       remedy: expect.stringMatching(/--conditions, or take more iterations than one/),
@@ -229,7 +303,13 @@ describe('an ablation on a model and a task of one’s own', () => {
 
   test('runs in which nothing was accepted are told by what they were to train on, and are no error', async () => {
     const out = file('barren');
-    writeFileSync(file('never.mjs'), readFileSync(file('letters.mjs'), 'utf8').replace(/verify: .*/, "verify: () => ({ kind: 'fail' }),"));
+    writeFileSync(
+      file('never.mjs'),
+      readFileSync(file('letters.mjs'), 'utf8').replace(
+        /verify: .*/,
+        "verify: () => ({ kind: 'fail' }),",
+      ),
+    );
     const ablation = await ablate(
       { ...settings, task: file('never.mjs') },
       { out, conditions: ['shuffled-verdicts', 'random-verdicts'], seeds: ['1'] },
@@ -240,9 +320,16 @@ describe('an ablation on a model and a task of one’s own', () => {
     expect(failing).toMatchObject({ passed: 0, replies: found[1]!.runs[0]!.after.n });
     const table = ablationText(ablation, null);
     for (const { condition } of found)
-      expect(table).toMatch(new RegExp(`why ${failing.replies} of ${failing.replies} test replies after the run \\(${condition}\\) did`));
+      expect(table).toMatch(
+        new RegExp(
+          `why ${failing.replies} of ${failing.replies} test replies after the run \\(${condition}\\) did`,
+        ),
+      );
     const toFull = { difference: -0.405, low: -0.428, high: -0.38, problems: 8 };
-    const wide = ablationText({ ...ablation, conditions: found.map((each) => ({ ...each, toFull })) }, null);
+    const wide = ablationText(
+      { ...ablation, conditions: found.map((each) => ({ ...each, toFull })) },
+      null,
+    );
     expect(wide.match(/−40\.5 {2,}−42\.8 to −38\.0$/gm)).toHaveLength(found.length);
   }, 300_000);
 });

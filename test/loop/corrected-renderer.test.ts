@@ -1,6 +1,7 @@
 /**
- * Runs from before the renderer was corrected, on models whose template is rendered otherwise since. The judge's prompts are not theirs:
- * that accuses nobody. They are recorded here by a renderer that is made to write otherwise, under the id of then.
+ * Runs from before the renderer was corrected, on models whose template is rendered otherwise
+ * since. The judge's prompts are not theirs: that accuses nobody. They are recorded here by a
+ * renderer that is made to write otherwise, under the id of then.
  */
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,13 +15,15 @@ import { run } from '../../src/training/run.js';
 import { ONE_TIER_TASK, shortestRun, writeLetterModel } from '../models/letters.js';
 import { CHATML_TEMPLATE } from '../models/vocabulary.js';
 
-const message = (content: string): string => `<|im_start|>{{ m.role }}\n{{ ${content} }}<|im_end|>\n`;
+const message = (content: string): string =>
+  `<|im_start|>{{ m.role }}\n{{ ${content} }}<|im_end|>\n`;
 const GENERATION = '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
 /** ChatML, each with a construct whose rendering was corrected. */
 const CORRECTED = {
   'strip with characters': `{% for m in messages %}${message("m.content.strip('\\n')")}{% endfor %}${GENERATION}`,
   'a message that is passed over':
-    `{% for m in messages %}{% if not m %}{% continue %}{% endif %}${message('m.content')}{% endfor %}` + GENERATION,
+    `{% for m in messages %}{% if not m %}{% continue %}{% endif %}${message('m.content')}{% endfor %}` +
+    GENERATION,
   'a list as a text': `{% for m in messages %}${message('m.content')}{% endfor %}${GENERATION}{% if not messages %}{{ [1] }}{% endif %}`,
 };
 
@@ -58,14 +61,19 @@ function renderAsBefore(): void {
   jest.spyOn(Model.prototype, 'rendererId', 'get').mockImplementation(function (this: Model) {
     return this.formerRendererId!;
   });
-  jest.spyOn(PromptRenderer.prototype, 'renderAll').mockImplementation(function (this: PromptRenderer, ...given) {
-    return renderAll
-      .apply(this, given)
-      .map((prompt) => ({ ...prompt, tokenIds: Int32Array.from([prompt.tokenIds[0]!, ...prompt.tokenIds]) }));
+  jest.spyOn(PromptRenderer.prototype, 'renderAll').mockImplementation(function (
+    this: PromptRenderer,
+    ...given
+  ) {
+    return renderAll.apply(this, given).map((prompt) => ({
+      ...prompt,
+      tokenIds: Int32Array.from([prompt.tokenIds[0]!, ...prompt.tokenIds]),
+    }));
   });
 }
 
-const judged = (name: string) => judgeRun({ folder: file(name), model: file(`${name}.gguf`), task: file('letters.mjs') });
+const judged = (name: string) =>
+  judgeRun({ folder: file(name), model: file(`${name}.gguf`), task: file('letters.mjs') });
 
 test.each(Object.entries(CORRECTED).map(([what, template], i) => [what, template, `run-${i}`]))(
   'with %s: an honest run of before is not verified, by name, and never accused',
@@ -76,8 +84,12 @@ test.each(Object.entries(CORRECTED).map(([what, template], i) => [what, template
     jest.restoreAllMocks();
     const { verdict, failure, notVerified, steps } = await judged(name);
     expect([verdict, failure]).toEqual(['not_verified', null]);
-    expect(notVerified.join('\n')).toMatch(/the renderer of isopro-native before it was corrected \([0-9a-f]{12}…\)/);
-    expect(steps.filter(({ status }) => status === 'skipped').map(({ name: step }) => step)).toEqual(
+    expect(notVerified.join('\n')).toMatch(
+      /the renderer of isopro-native before it was corrected \([0-9a-f]{12}…\)/,
+    );
+    expect(
+      steps.filter(({ status }) => status === 'skipped').map(({ name: step }) => step),
+    ).toEqual(
       expect.arrayContaining(['rollout_verification', 'rollout_resampling', 'test_set_evaluation']),
     );
   },
@@ -94,7 +106,10 @@ test('the same prompts under the id of now are a hard fail, and a run of now pas
   jest.spyOn(Model.prototype, 'rendererId', 'get').mockReturnValue(rendererId);
   await run(shortestRun(file('letters.mjs'), file('lied.gguf')), { out: file('lied') });
   jest.restoreAllMocks();
-  expect(await judged('lied')).toMatchObject({ verdict: 'hard_fail', failure: { name: 'rollout_verification' } });
+  expect(await judged('lied')).toMatchObject({
+    verdict: 'hard_fail',
+    failure: { name: 'rollout_verification' },
+  });
 }, 120_000);
 
 test('a run of another renderer, of no version that is known here, is not verified', async () => {
@@ -103,7 +118,10 @@ test('a run of another renderer, of no version that is known here, is not verifi
   await run(shortestRun(file('letters.mjs'), file('unknown.gguf')), { out: file('unknown') });
   jest.restoreAllMocks();
   const { verdict, notVerified } = await judged('unknown');
-  expect([verdict, notVerified.join()]).toEqual(['not_verified', expect.stringContaining('the renderer abababababab…')]);
+  expect([verdict, notVerified.join()]).toEqual([
+    'not_verified',
+    expect.stringContaining('the renderer abababababab…'),
+  ]);
 }, 120_000);
 
 test('an interrupted run of before is refused by name, and goes on where nothing was corrected', async () => {
@@ -114,7 +132,9 @@ test('an interrupted run of before is refused by name, and goes on where nothing
   const cut = new AbortController();
   const onIteration = (): void => cut.abort();
   renderAsBefore();
-  await expect(run(settings, { out: file('interrupted'), signal: cut.signal, onIteration })).rejects.toMatchObject({ code: 'ABORTED' });
+  await expect(
+    run(settings, { out: file('interrupted'), signal: cut.signal, onIteration }),
+  ).rejects.toMatchObject({ code: 'ABORTED' });
   jest.restoreAllMocks();
   await expect(run(settings, { out: file('interrupted') })).rejects.toMatchObject({
     code: 'RUN_DIFFERS',

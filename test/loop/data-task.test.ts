@@ -1,6 +1,16 @@
-/** A run on the rows of a file: the judge derives its verdicts again from a copy, and sees where the copy is another. */
+/**
+ * A run on the rows of a file: the judge derives its verdicts again from a copy, and sees where the
+ * copy is another.
+ */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
@@ -26,7 +36,9 @@ const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
 const writeRows = (name: string, answer: string): void =>
   writeFileSync(
     file(name),
-    WORDS.flatMap((a) => WORDS.map((b) => `${JSON.stringify({ prompt: `${a} ${b}: say a letter`, answer })}\n`)).join(''),
+    WORDS.flatMap((a) =>
+      WORDS.map((b) => `${JSON.stringify({ prompt: `${a} ${b}: say a letter`, answer })}\n`),
+    ).join(''),
   );
 
 beforeAll(() => {
@@ -46,45 +58,71 @@ test('a run is judged from a copy of its data and split, and not from other data
   const notices: string[] = [];
   const asking = { system: 'Say little.', examples: 1, stop: ['g', 'h'], judgeTruncated: true };
   const { folder: out, accepted } = await run(
-    { ...shortestRun(data, model), check: 'normalised', sampling: { rollouts: 64, samples: 4, maxTokens: 4, ...asking } },
+    {
+      ...shortestRun(data, model),
+      check: 'normalised',
+      sampling: { rollouts: 64, samples: 4, maxTokens: 4, ...asking },
+    },
     { out: file('run'), onNotice: (text) => notices.push(text) },
   );
   expect(accepted).toBeGreaterThan(0);
   expect(notices).toEqual([]);
   const { start } = readManifest(out);
-  expect(start.settings).toMatchObject({ task: 'letters.csv', check: 'normalised', sampling: asking });
-  expect([start.sets.test.origin, start.task.file]).toEqual(['split', expect.stringMatching(/^[0-9a-f]{64}$/)]);
+  expect(start.settings).toMatchObject({
+    task: 'letters.csv',
+    check: 'normalised',
+    sampling: asking,
+  });
+  expect([start.sets.test.origin, start.task.file]).toEqual([
+    'split',
+    expect.stringMatching(/^[0-9a-f]{64}$/),
+  ]);
   expect(readFileSync(path.join(out, 'manifest.json'), 'utf8')).not.toContain(folder);
   expect(existsSync(`${data}.split.json`)).toBe(true);
-  // a reader of the table of failures sees what was asked and what would have been right, of rollouts as of test problems
+  // a reader of the table of failures sees what was asked and what would have been right, of
+  // rollouts as of test problems
   const { rows } = readResult(out).failures.rollouts;
   expect(rows.length).toBeGreaterThan(0);
   for (const { example } of rows)
-    expect(example).toMatchObject({ asked: expect.stringMatching(/^[a-z]+ [a-z]+: say a letter$/), right: 'C.' });
+    expect(example).toMatchObject({
+      asked: expect.stringMatching(/^[a-z]+ [a-z]+: say a letter$/),
+      right: 'C.',
+    });
 
   const copy = path.join(folder, 'home', 'letters.csv.jsonl');
   for (const suffix of ['', '.split.json']) copyFileSync(`${data}${suffix}`, `${copy}${suffix}`);
-  const judge = (options: { readonly task?: string; readonly check?: string }): Promise<JudgeReport> =>
-    judgeRun({ folder: out, model, ...options });
+  const judge = (options: {
+    readonly task?: string;
+    readonly check?: string;
+  }): Promise<JudgeReport> => judgeRun({ folder: out, model, ...options });
   const same = await judge({ task: copy });
   expect([same.verdict, same.heldOut?.after.differing]).toEqual(['pass', 0]);
   expect(step(same, 'rollout_verification').detail).toMatch(/^64 rollouts judged again/);
 
   // replies that a stop string ended have its tokens, no end token, and the text before it
   const reader = new LogReader(runPaths(out).log, RUN_STREAMS);
-  const rollouts = [...reader.records({ stream: 'rollouts' })].map(({ payload }) => payload).filter(({ kind }) => kind === 'rollout');
+  const rollouts = [...reader.records({ stream: 'rollouts' })]
+    .map(({ payload }) => payload)
+    .filter(({ kind }) => kind === 'rollout');
   reader.close();
   await using letters = await loadModel(model, { threads: 1 });
   const stopped = (rollouts as unknown as RolloutRecord[]).filter(({ finish, tokenIds }) => {
     return finish === 'stop' && !letters.info.ends.includes(tokenIds.at(-1)!);
   });
   expect(stopped.length).toBeGreaterThan(0);
-  for (const { text, tokenIds } of stopped) expect(letters.detokenize(tokenIds)).toMatch(new RegExp(`^${text}[gh]$`));
+  for (const { text, tokenIds } of stopped)
+    expect(letters.detokenize(tokenIds)).toMatch(new RegExp(`^${text}[gh]$`));
   const [c, g] = ['c', 'g'].map((letter) => letters.tokenize(letter)[0]!) as [number, number];
   const replies = new ReplyReader(letters, 3, ['g', 'cc']);
-  const read = (finish: 'stop' | 'length', ...tokenIds: number[]): string[] => replies.read(1, { finish, tokenIds });
+  const read = (finish: 'stop' | 'length', ...tokenIds: number[]): string[] =>
+    replies.read(1, { finish, tokenIds });
   const end = letters.info.eot;
-  expect([read('stop', c, g), read('stop', c, c), read('stop', c, end), read('stop', g)]).toEqual([['c'], [''], ['c'], ['']]);
+  expect([read('stop', c, g), read('stop', c, c), read('stop', c, end), read('stop', g)]).toEqual([
+    ['c'],
+    [''],
+    ['c'],
+    [''],
+  ]);
   for (const [finish, ...tokenIds] of [
     ['stop', c],
     ['stop', g, c],
@@ -104,7 +142,9 @@ test('a run is judged from a copy of its data and split, and not from other data
     expect(step(report, 'rollout_verification')).toMatchObject({
       status: 'skipped',
       detail: expect.stringMatching(
-        options.task === undefined ? /name your copy with --task/ : /with its split and its check, has SHA-256/,
+        options.task === undefined
+          ? /name your copy with --task/
+          : /with its split and its check, has SHA-256/,
       ),
     });
   }
@@ -114,7 +154,8 @@ test('a run is judged from a copy of its data and split, and not from other data
   'the commands that a run names judge by its check, ask as it asked, and measure what it measured',
   () => {
     const data = file('printed.jsonl');
-    writeRows('printed.jsonl', 'F'); // f is what the model says most; by the default check no reply would pass
+    // f is what the model says most; by the default check no reply would pass
+    writeRows('printed.jsonl', 'F');
     const sampling = {
       rollouts: 64,
       samples: 4,
@@ -124,23 +165,39 @@ test('a run is judged from a copy of its data and split, and not from other data
       stop: ['h', "it's"],
       judgeTruncated: true,
     };
-    writeFileSync(file('run.json'), JSON.stringify({ ...shortestRun(data, model), check: 'normalised', verifySeconds: 9, sampling }));
+    writeFileSync(
+      file('run.json'),
+      JSON.stringify({
+        ...shortestRun(data, model),
+        check: 'normalised',
+        verifySeconds: 9,
+        sampling,
+      }),
+    );
     const typed = (command: string, ...more: string[]): string => {
       const program = `'${process.execPath}' '${MAIN}'`;
-      const shell = ['-c', [command.trim().replaceAll('npx isopro-native', program), ...more].join(' ')];
+      const shell = [
+        '-c',
+        [command.trim().replaceAll('npx isopro-native', program), ...more].join(' '),
+      ];
       const { status, stdout, stderr } = spawnSync('sh', shell, { encoding: 'utf8' });
       expect([command, status === 0 ? '' : stderr]).toEqual([command, '']);
       return stdout;
     };
     const run = `npx isopro-native run --config ${file('run.json')} --out ${file('printed')}`;
     const [judge, evaluate] = typed(run).split('next:\n')[1]!.trim().split('\n');
-    const again = JSON.parse(typed(run, '--json')) as { nothingRun: boolean; test: { after: { mean: number } } };
+    const again = JSON.parse(typed(run, '--json')) as {
+      nothingRun: boolean;
+      test: { after: { mean: number } };
+    };
     const { test: tested } = again;
     expect(again.nothingRun).toBe(true);
     expect(typed(run)).toMatch(/^The run in .* had ended already: nothing was run\./);
     expect(tested.after.mean).toBeGreaterThan(0);
     expect(typed(judge!)).toMatch(/^PASS/m);
-    expect(JSON.parse(typed(evaluate!, '--json'))).toMatchObject({ accuracy: { mean: tested.after.mean } });
+    expect(JSON.parse(typed(evaluate!, '--json'))).toMatchObject({
+      accuracy: { mean: tested.after.mean },
+    });
   },
   120_000,
 );

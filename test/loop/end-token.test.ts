@@ -1,4 +1,7 @@
-/** Models differ in what ends a turn; a run and its judge read the same text from the same tokens whatever it is. */
+/**
+ * Models differ in what ends a turn; a run and its judge read the same text from the same tokens
+ * whatever it is.
+ */
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,13 +21,25 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The letter model whose end token has another name and is no control token, as in files that say no more of it than its id. */
+/**
+ * The letter model whose end token has another name and is no control token, as in files that say
+ * no more of it than its id.
+ */
 function writeOrdinaryEnd(to: string): void {
   writeLetterModel(to);
-  const end = synthesizeModel({ architecture: 'qwen2', seed: 1n, contextLength: 1024, layers: 3 }).vocabulary.tokens.indexOf('<|im_end|>');
-  const bytes = Buffer.from(readFileSync(to).toString('latin1').replaceAll('<|im_end|>', '[__STOP__]'), 'latin1');
+  const end = synthesizeModel({
+    architecture: 'qwen2',
+    seed: 1n,
+    contextLength: 1024,
+    layers: 3,
+  }).vocabulary.tokens.indexOf('<|im_end|>');
+  const bytes = Buffer.from(
+    readFileSync(to).toString('latin1').replaceAll('<|im_end|>', '[__STOP__]'),
+    'latin1',
+  );
   const key = 'tokenizer.ggml.token_type';
-  const values = bytes.indexOf(key) + key.length + 4 + 4 + 8; // kind, kind of the elements, their number
+  // kind, kind of the elements, their number
+  const values = bytes.indexOf(key) + key.length + 4 + 4 + 8;
   bytes.writeInt32LE(1, values + 4 * end);
   writeFileSync(to, bytes);
 }
@@ -50,7 +65,13 @@ test('an honest run of a model whose end token is an ordinary one passes the jud
     .filter(({ payload }) => payload.kind === 'rollout')
     .map(({ payload }) => payload);
   reader.close();
-  expect(rollouts).toContainEqual(expect.objectContaining({ finish: 'stop', text: expect.stringMatching(/^[a-h]$/) }));
-  const { steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('letters.mjs') });
+  expect(rollouts).toContainEqual(
+    expect.objectContaining({ finish: 'stop', text: expect.stringMatching(/^[a-h]$/) }),
+  );
+  const { steps } = await judgeRun({
+    folder: file('run'),
+    model: file('letters.gguf'),
+    task: file('letters.mjs'),
+  });
   expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
 }, 60_000);

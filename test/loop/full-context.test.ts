@@ -1,10 +1,22 @@
-/** Episodes whose next turn has no room in the context: they end there, the run goes on, and its judge knows such an end. */
+/**
+ * Episodes whose next turn has no room in the context: they end there, the run goes on, and its
+ * judge knows such an end.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
-import { evaluateGreedy, loadModel, localBackend, openTask, run, type Model, type OpenTask, type Problem } from '../../src/index.js';
+import {
+  evaluateGreedy,
+  loadModel,
+  localBackend,
+  openTask,
+  run,
+  type Model,
+  type OpenTask,
+  type Problem,
+} from '../../src/index.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { ReplyReader } from '../../src/judge/replies.js';
 import { verifyRollouts } from '../../src/judge/rollouts.js';
@@ -26,7 +38,10 @@ afterAll(() => {
 });
 
 describe('a run whose context holds one, two or three turns, as the problem is', () => {
-  /** In 512 tokens: a question has 47 to 159 of them, a reply 39 to 160, what is said of it 90 to 300. */
+  /**
+   * In 512 tokens: a question has 47 to 159 of them, a reply 39 to 160, what is said of it 90 to
+   * 300.
+   */
   const SETTINGS = {
     task: 'scheduling',
     iterations: 1,
@@ -50,9 +65,16 @@ describe('a run whose context holds one, two or three turns, as the problem is',
   test('goes on to its end; an episode without room for its next turn fails as one that was cut off, and is not trained on', () => {
     const rollouts = rolloutsOf(records);
     expect(rollouts).toHaveLength(SETTINGS.sampling.rollouts);
-    expect(new Set(rollouts.filter(full).map(({ turns = [] }) => turns.length))).toEqual(new Set([0, 1]));
+    expect(new Set(rollouts.filter(full).map(({ turns = [] }) => turns.length))).toEqual(
+      new Set([0, 1]),
+    );
     for (const { verdict, form, admission } of rollouts.filter(full))
-      expect([verdict.kind, verdict.violations, form, admission]).toEqual(['fail', ['truncated'], null, 'incomplete']);
+      expect([verdict.kind, verdict.violations, form, admission]).toEqual([
+        'fail',
+        ['truncated'],
+        null,
+        'incomplete',
+      ]);
     expect(rollouts.some((rollout) => !full(rollout) && rollout.turns !== undefined)).toBe(true);
   });
 
@@ -61,7 +83,12 @@ describe('a run whose context holds one, two or three turns, as the problem is',
     const onProgress = ({ stage, done }: Pick<RunProgress, 'stage' | 'done'>): void => {
       if (stage === 'rollouts' && done >= 20) stop.abort();
     };
-    const stopped = run(SETTINGS, { out: file('stopped'), signal: stop.signal, keepSeconds: 0, onProgress });
+    const stopped = run(SETTINGS, {
+      out: file('stopped'),
+      signal: stop.signal,
+      keepSeconds: 0,
+      onProgress,
+    });
     await expect(stopped).rejects.toMatchObject({ code: 'ABORTED' });
     const resumed = await run(SETTINGS, { out: file('stopped') });
     expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
@@ -71,7 +98,9 @@ describe('a run whose context holds one, two or three turns, as the problem is',
   test('is found again by the judge, its evaluations too', async () => {
     const { steps } = await judgeRun({ folder: file('whole'), heldOut: 'both', fresh: 2 });
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
-    expect(steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass')).toHaveLength(3);
+    expect(
+      steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass'),
+    ).toHaveLength(3);
   }, 300_000);
 
   describe('its log', () => {
@@ -90,7 +119,10 @@ describe('a run whose context holds one, two or three turns, as the problem is',
       await using opened = await openTask('scheduling', { turns });
       const task = as(opened);
       const { start } = readManifest(file('whole'));
-      const reader = { records: ({ stream }: { stream: string }) => changed.filter((record) => record.stream === stream) };
+      const reader = {
+        records: ({ stream }: { stream: string }) =>
+          changed.filter((record) => record.stream === stream),
+      };
       return verifyRollouts({
         reader: reader as unknown as LogReader,
         start: { ...start, evaluation: { ...start.evaluation, contextTokens } },
@@ -101,10 +133,23 @@ describe('a run whose context holds one, two or three turns, as the problem is',
       });
     };
     /** The first rollout of a kind changed, with the verdict that such an end has. */
-    const forged = (of: (rollout: RolloutRecord) => boolean, change: (rollout: RolloutRecord) => Partial<RolloutRecord>): LogRecord[] => {
-      const at = records.findIndex(({ payload }) => payload.kind === 'rollout' && of(payload as unknown as RolloutRecord));
+    const forged = (
+      of: (rollout: RolloutRecord) => boolean,
+      change: (rollout: RolloutRecord) => Partial<RolloutRecord>,
+    ): LogRecord[] => {
+      const at = records.findIndex(
+        ({ payload }) => payload.kind === 'rollout' && of(payload as unknown as RolloutRecord),
+      );
       return records.map((record, i) =>
-        i === at ? { ...record, payload: { ...record.payload, ...change(record.payload as unknown as RolloutRecord) } as never } : record,
+        i === at
+          ? {
+              ...record,
+              payload: {
+                ...record.payload,
+                ...change(record.payload as unknown as RolloutRecord),
+              } as never,
+            }
+          : record,
       );
     };
     const ended: Partial<RolloutRecord> = {
@@ -119,17 +164,21 @@ describe('a run whose context holds one, two or three turns, as the problem is',
     });
 
     test('is not refused where the judge finds no verdict on a reply that was answered, but counted', async () => {
-      // a verifier that runs out of time on one reply for good: nothing follows it, and it has no verdict
+      // a verifier that runs out of time on one reply for good: nothing follows it, and it has no
+      // verdict
       const [{ text }] = rolloutsOf(records).filter(full) as [RolloutRecord];
       const losing = (task: OpenTask): OpenTask =>
         new Proxy(task, {
           get: (of, name) => {
             if (name === 'step')
-              return async (problem: Problem, replies: readonly string[]) => (replies.at(-1) === text ? null : of.step(problem, replies));
+              return async (problem: Problem, replies: readonly string[]) =>
+                replies.at(-1) === text ? null : of.step(problem, replies);
             if (name === 'judge')
               return async (...given: Parameters<OpenTask['judge']>) => {
                 const judged = await of.judge(...given);
-                return given[1] === text && given[2] === 'stop' ? { ...judged, verdict: { ...judged.verdict, kind: 'none' } } : judged;
+                return given[1] === text && given[2] === 'stop'
+                  ? { ...judged, verdict: { ...judged.verdict, kind: 'none' } }
+                  : judged;
               };
             const value: unknown = Reflect.get(of, name, of);
             return typeof value === 'function' ? value.bind(of) : value;
@@ -169,8 +218,16 @@ describe('a run whose context holds one, two or three turns, as the problem is',
           ),
         /ended for want of room, and the task has it end there/,
       ],
-      ['an end for want of room that is called one of the task', () => forged(full, () => ({ finish: 'stop' })), /would have gone on/],
-      ['and one of the limit of tokens', () => forged(full, () => ({ finish: 'length' })), /cut off holds an end token/],
+      [
+        'an end for want of room that is called one of the task',
+        () => forged(full, () => ({ finish: 'stop' })),
+        /would have gone on/,
+      ],
+      [
+        'and one of the limit of tokens',
+        () => forged(full, () => ({ finish: 'length' })),
+        /cut off holds an end token/,
+      ],
     ])('%s is a hard fail', async (_, changed, message) => {
       await expect(verify(changed())).rejects.toThrow(message);
     });
@@ -183,7 +240,9 @@ describe('a run whose context holds one, two or three turns, as the problem is',
     test('of a task without turns has no such end', async () => {
       await expect(
         verify(
-          records.filter(({ payload: { kind, turns } }) => kind !== 'rollout' || turns === undefined),
+          records.filter(
+            ({ payload: { kind, turns } }) => kind !== 'rollout' || turns === undefined,
+          ),
           512,
           1,
         ),
@@ -197,12 +256,16 @@ describe('the last token of room', () => {
   beforeAll(() => {
     writeLetterModel(file('letters.gguf'));
     writeLetterTask(file('pair.mjs'), {
-      members: "  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? 'And another letter?' : null),\n",
+      members:
+        "  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? 'And another letter?' : null),\n",
     });
   });
 
   /** How an episode ended, after how many replies, and what the last one came to. */
-  const ending = async (contextTokens: number, judgeTruncated = false): Promise<{ end: unknown[]; promptTokens: number }> => {
+  const ending = async (
+    contextTokens: number,
+    judgeTruncated = false,
+  ): Promise<{ end: unknown[]; promptTokens: number }> => {
     await using model = await loadModel(file('letters.gguf'), { threads: 1, contextTokens });
     await using task = await openTask(file('pair.mjs'), { judgeTruncated });
     const end: unknown[] = [];
@@ -230,21 +293,31 @@ describe('the last token of room', () => {
   test('of a first question is not: that it has no room is an error', async () => {
     await expect(ending(128)).rejects.toMatchObject({
       code: 'CONTEXT_OVERFLOW',
-      message: expect.stringMatching(/^the prompt of problem [0-9a-f]{12} of tier L0 \(".+"\) has \d+ tokens/),
+      message: expect.stringMatching(
+        /^the prompt of problem [0-9a-f]{12} of tier L0 \(".+"\) has \d+ tokens/,
+      ),
     });
   });
 });
 
 describe('rows of which some are longer than the context', () => {
   const LONG = 'ab '.repeat(2000);
-  const row = (i: number, isLong: boolean): string => `${JSON.stringify({ prompt: `${isLong ? LONG : ''}${i}`, answer: 'a' })}\n`;
+  const row = (i: number, isLong: boolean): string =>
+    `${JSON.stringify({ prompt: `${isLong ? LONG : ''}${i}`, answer: 'a' })}\n`;
   const write = (long: ReadonlySet<number>): void =>
-    writeFileSync(file('rows.jsonl'), Array.from({ length: 60 }, (_, i) => row(i, long.has(i))).join(''));
-  /** So many of those that are trained on are made long ones: the evaluation sets stay as they are. */
+    writeFileSync(
+      file('rows.jsonl'),
+      Array.from({ length: 60 }, (_, i) => row(i, long.has(i))).join(''),
+    );
+  /**
+   * So many of those that are trained on are made long ones: the evaluation sets stay as they are.
+   */
   const lengthen = async (count: number): Promise<void> => {
     write(new Set());
     await using task = await openTask(file('rows.jsonl'));
-    const trained = task.rows!.trained('all') as unknown as readonly { readonly messages: readonly { readonly content: string }[] }[];
+    const trained = task.rows!.trained('all') as unknown as readonly {
+      readonly messages: readonly { readonly content: string }[];
+    }[];
     write(new Set(trained.slice(0, count).map(({ messages }) => Number(messages[0]!.content))));
   };
   beforeAll(() => writeLetterModel(file('letters.gguf')));
@@ -254,14 +327,22 @@ describe('rows of which some are longer than the context', () => {
   test('are not drawn, which is said once; the run goes on and is judged', async () => {
     await lengthen(5);
     const notices: string[] = [];
-    const result = await run(settings, { out: file('rows'), onNotice: (text) => notices.push(text) });
+    const result = await run(settings, {
+      out: file('rows'),
+      onNotice: (text) => notices.push(text),
+    });
     expect(notices.filter((text) => text.includes('is not drawn'))).toEqual([
       expect.stringMatching(
         /^the prompt of problem [0-9a-f]{12} of tier all \("ab .*…"\) has \d{4} tokens.*: it is not drawn, nor are others/,
       ),
     ]);
     expect(result.iterations).toHaveLength(1);
-    const { steps } = await judgeRun({ folder: file('rows'), model: file('letters.gguf'), heldOut: 'both', fresh: 2 });
+    const { steps } = await judgeRun({
+      folder: file('rows'),
+      model: file('letters.gguf'),
+      heldOut: 'both',
+      fresh: 2,
+    });
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
   }, 120_000);
 
@@ -271,7 +352,10 @@ describe('rows of which some are longer than the context', () => {
       return JSON.stringify(task.rows!.heldOut.test).includes(LONG);
     };
     for (let i = 0; i === 0 || !(await isTested()); i++) write(new Set([i]));
-    const error = { code: 'CONTEXT_OVERFLOW', message: expect.stringMatching(/^the prompt of problem [0-9a-f]{12} of tier all \("ab ab/) };
+    const error = {
+      code: 'CONTEXT_OVERFLOW',
+      message: expect.stringMatching(/^the prompt of problem [0-9a-f]{12} of tier all \("ab ab/),
+    };
     const all = { ...settings, evaluation: { ...settings.evaluation, testSize: 30 } };
     await expect(planRun(all)).rejects.toMatchObject(error);
     await expect(run(all, { out: file('tested') })).rejects.toMatchObject(error);
@@ -281,7 +365,9 @@ describe('rows of which some are longer than the context', () => {
     await lengthen(60);
     const error = {
       code: 'CONTEXT_OVERFLOW',
-      message: expect.stringMatching(/^there is nothing to train on: the prompt of problem .* exceeds the context of 1024$/),
+      message: expect.stringMatching(
+        /^there is nothing to train on: the prompt of problem .* exceeds the context of 1024$/,
+      ),
     };
     await expect(planRun(settings)).rejects.toMatchObject(error);
     await expect(run(settings, { out: file('long') })).rejects.toMatchObject(error);

@@ -1,7 +1,8 @@
 /**
- * Run or witness end in each gap between two durable states (src/durable.ts): the same command goes on to the same adapter and figures.
- * The short form on the model that learns letters, which passes through the same states in a third of the time, with several ends in one
- * run; ISOPRO_FULL=1 on the embedded one, each end in a run of its own.
+ * Run or witness end in each gap between two durable states (src/durable.ts): the same command goes
+ * on to the same adapter and figures. The short form on the model that learns letters, which passes
+ * through the same states in a third of the time, with several ends in one run; ISOPRO_FULL=1 on
+ * the embedded one, each end in a run of its own.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -35,7 +36,10 @@ const material = (): { model: string; task?: string } =>
   FULL ? { model: EMBEDDED_MODEL } : { model: file('letters.gguf'), task: file('letters.mjs') };
 
 /** The command in a home of its own, with durable states noted in `<name>.states`. */
-async function run(name: string, stop?: Stop): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
+async function run(
+  name: string,
+  stop?: Stop,
+): Promise<CliResult & { readonly signal: NodeJS.Signals | null }> {
   const flags = asFlags({
     iterations: 1,
     rollouts: 8,
@@ -55,14 +59,23 @@ async function run(name: string, stop?: Stop): Promise<CliResult & { readonly si
   };
   const { model, task } = material();
   // submitted with a sixteenth of its strength
-  const of = task === undefined ? [] : asFlags({ task, rank: 2, topLayers: 1, threads: 1, forgetting: 2, maxForgetting: 1e-9 });
-  const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), '--model', model, ...of, ...flags, '--json'], {
-    env: environment,
-  });
+  const of =
+    task === undefined
+      ? []
+      : asFlags({ task, rank: 2, topLayers: 1, threads: 1, forgetting: 2, maxForgetting: 1e-9 });
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'run', '--out', file(name), '--model', model, ...of, ...flags, '--json'],
+    {
+      env: environment,
+    },
+  );
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  return new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })));
+  return new Promise((resolve) =>
+    child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr })),
+  );
 }
 
 const statesOf = (name: string): DurableState[] =>
@@ -79,13 +92,17 @@ beforeAll(async () => {
   writeLetterTask(file('letters.mjs'));
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
-  if (material().task !== undefined) expect(JSON.parse(stdout)).toMatchObject({ restraint: { strength: 1 / 16 } });
+  if (material().task !== undefined)
+    expect(JSON.parse(stdout)).toMatchObject({ restraint: { strength: 1 / 16 } });
   expected = runFigures(stdout);
   reached = statesOf('whole').filter((state) => state !== 'run.replies'); // of a slow machine alone
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** @returns what is wrong after the stops, one after the other, and the command once more; empty where nothing is */
+/**
+ * @returns what is wrong after the stops, one after the other, and the command once more; empty
+ *   where nothing is
+ */
 async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const stop of stops) {
@@ -104,7 +121,10 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
     heldOut: FULL ? 'both' : 'none',
   });
   // nothing but what it was not asked for keeps it from being a pass
-  if (verdict !== (FULL ? 'pass' : 'not_verified') || notVerified.join() !== (FULL ? '' : 'test problems were not answered again'))
+  if (
+    verdict !== (FULL ? 'pass' : 'not_verified') ||
+    notVerified.join() !== (FULL ? '' : 'test problems were not answered again')
+  )
     wrong.push(`the judge says ${verdict}: ${failure?.detail ?? notVerified.join('; ')}`);
   if (existsSync(file(`${name}/log.sqlite-wal`))) wrong.push('the finished log still has a WAL');
   try {
@@ -112,7 +132,8 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
   } catch (error) {
     wrong.push((error as Error).message);
   }
-  for (const suffix of ['', '.home', '.states']) rmSync(file(`${name}${suffix}`), { recursive: true, force: true });
+  for (const suffix of ['', '.home', '.states'])
+    rmSync(file(`${name}${suffix}`), { recursive: true, force: true });
   return wrong.map((each) => `${JSON.stringify(stops)}: ${each}`);
 }
 
@@ -120,7 +141,8 @@ async function wrongAfterAny(campaign: readonly (readonly Stop[])[]): Promise<st
   const left = [...campaign.entries()];
   const wrong: string[] = [];
   const work = async (): Promise<void> => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) wrong.push(...(await wrongAfter(`stop-${next[0]}`, next[1])));
+    for (let next = left.shift(); next !== undefined; next = left.shift())
+      wrong.push(...(await wrongAfter(`stop-${next[0]}`, next[1])));
   };
   await Promise.all(Array.from({ length: TOGETHER }, work));
   return wrong;
@@ -141,26 +163,33 @@ function alone(states: readonly DurableState[]): Stop[][] {
 
 const CHAINS = 5;
 /**
- * Each state once, about the middle time that it is reached. A run is ended at several, each further on than the one before, so that what
- * goes on after the one comes to the next.
+ * Each state once, about the middle time that it is reached. A run is ended at several, each
+ * further on than the one before, so that what goes on after the one comes to the next.
  */
 function inChains(states: readonly DurableState[]): Stop[][] {
   const middles = [...new Set(states)].map((state) => {
     const times = states.flatMap((each, at) => (each === state ? [at] : []));
-    const occurrence = Math.floor((times.length + 1) / 2); // a slow machine starts a witness twice, and then not the next time
+    // a slow machine starts a witness twice, and then not the next time
+    const occurrence = Math.floor((times.length + 1) / 2);
     return { state, occurrence, at: times[occurrence - 1]! };
   });
   const chains = Array.from({ length: CHAINS }, (): Stop[] => []);
   for (const [i, { state, occurrence }] of middles.sort((a, b) => a.at - b.at).entries()) {
     const chain = chains[i % CHAINS]!;
-    chain.push({ state, occurrence: chain.length === 0 ? occurrence : 1, ends: inWitness(state) ? 'both' : 'run' });
+    chain.push({
+      state,
+      occurrence: chain.length === 0 ? occurrence : 1,
+      ends: inWitness(state) ? 'both' : 'run',
+    });
   }
   return chains;
 }
 
 describe('a run of one iteration and 8 rollouts', () => {
   test('passes through every durable state that is listed, but for those of resumption and of long sampling (kept-replies.test.ts)', () => {
-    expect(new Set([...reached, 'log.resumed', 'run.replies'])).toEqual(new Set(Object.keys(DURABLE_STATES)));
+    expect(new Set([...reached, 'log.resumed', 'run.replies'])).toEqual(
+      new Set(Object.keys(DURABLE_STATES)),
+    );
   });
 
   test(`ended ${FULL ? 'each time that any' : 'once that each'} of them is reached, it goes on to the same adapter and figures, and its ` +
@@ -171,10 +200,22 @@ describe('a run of one iteration and 8 rollouts', () => {
   test('ended again while it is resumed, it goes on all the same', async () => {
     const middle: Stop = { state: 'log.records', occurrence: 7, ends: 'run' };
     const again = FULL
-      ? (['log.resumed', 'log.records', 'witness.head', 'checkpoint.partial', 'checkpoint.complete', 'log.nonce'] as const)
+      ? ([
+          'log.resumed',
+          'log.records',
+          'witness.head',
+          'checkpoint.partial',
+          'checkpoint.complete',
+          'log.nonce',
+        ] as const)
       : (['log.resumed'] as const);
-    expect(await wrongAfterAny(again.map((state) => [middle, { state, occurrence: 1, ends: inWitness(state) ? 'both' : 'run' }]))).toEqual(
-      [],
-    );
+    expect(
+      await wrongAfterAny(
+        again.map((state) => [
+          middle,
+          { state, occurrence: 1, ends: inWitness(state) ? 'both' : 'run' },
+        ]),
+      ),
+    ).toEqual([]);
   }, 600_000);
 });

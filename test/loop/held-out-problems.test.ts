@@ -1,4 +1,7 @@
-/** What training may not see is known by what the model reads: a task whose problems carry a salt gives the same question many ids. */
+/**
+ * What training may not see is known by what the model reads: a task whose problems carry a salt
+ * gives the same question many ids.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -32,7 +35,10 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('no problem whose prompt is in an evaluation set is sampled', async () => {
-  await using model = await loadModel(path.join(folder, 'letters.gguf'), { threads: 1, contextTokens: 256 });
+  await using model = await loadModel(path.join(folder, 'letters.gguf'), {
+    threads: 1,
+    contextTokens: 256,
+  });
   await using task = await openTask(path.join(folder, 'salted.mjs'));
   const held = (await evaluationSet(task, 'test', 100)).problems;
   const excluded = new HeldOutProblems(held, { model, task, style: 'plain' });
@@ -43,7 +49,8 @@ test('no problem whose prompt is in an evaluation set is sampled', async () => {
   expect(new Set([...dev, ...tested]).size).toBe(120);
   const plan = { task, runSeed: 1n, iteration: 1, counts: new Map([['only', 40]]), samples: 1 };
   const seen = (await planRollouts(plan)).map(({ problem }) => problem);
-  expect(seen.some((problem) => tested.has(letter(problem)))).toBe(true); // the salt makes their ids others
+  // the salt makes their ids others
+  expect(seen.some((problem) => tested.has(letter(problem)))).toBe(true);
   expect(seen.some(({ id }) => held.some((each) => each.id === id))).toBe(false);
   const planned = (await planRollouts({ ...plan, excluded })).map(({ problem }) => letter(problem));
   expect(planned.length).toBeGreaterThan(20);

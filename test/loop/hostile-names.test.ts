@@ -1,4 +1,7 @@
-/** Names that a task chose, and that an ordinary object has already: nothing is lost, nothing of anybody else's is changed. */
+/**
+ * Names that a task chose, and that an ordinary object has already: nothing is lost, nothing of
+ * anybody else's is changed.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -61,35 +64,78 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     const result = await run(settings(), { out: file('run') });
     expect(Reflect.ownKeys(Object.prototype)).toEqual(before);
     const kept = JSON.parse(JSON.stringify(result)) as RunResult;
-    for (const summary of [kept.test.before, kept.test.after, ...Object.values(kept.trivialPolicies)])
+    for (const summary of [
+      kept.test.before,
+      kept.test.after,
+      ...Object.values(kept.trivialPolicies),
+    ])
       expect(Object.keys(summary.byTier).sort()).toEqual([...NAMES, 'valueOf'].sort());
     expect(Object.keys(kept.trivialPolicies).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.getOwnPropertyDescriptor(kept.trivialPolicies, '__proto__')!.value.mean).toBe(1);
     expect(kept.trivialPolicies['constructor' as string]!.mean).toBe(0);
     expect(Object.keys(kept.iterations[0]!.rollouts).sort()).toEqual(['__proto__', 'constructor']);
     expect(Object.keys(kept.iterations[0]!.buffer).sort()).toEqual(['__proto__', 'constructor']);
-    expect(Object.keys(readResult(file('run')).trivialPolicies).sort()).toEqual(['__proto__', 'constructor']);
+    expect(Object.keys(readResult(file('run')).trivialPolicies).sort()).toEqual([
+      '__proto__',
+      'constructor',
+    ]);
     const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
     const problems = [...reader.records({ stream: 'rollouts' })]
       .filter(({ payload }) => payload.kind === 'problem')
       .map(({ payload }) => payload.problem as object);
     reader.close();
     expect(problems.length).toBeGreaterThan(0);
-    for (const problem of problems) expect(Object.keys(problem).sort()).toEqual(['__proto__', 'constructor', 'id', 'tier']);
-    const { steps } = await judgeRun({ folder: file('run'), model: file('letters.gguf'), task: file('names.mjs') });
+    for (const problem of problems)
+      expect(Object.keys(problem).sort()).toEqual(['__proto__', 'constructor', 'id', 'tier']);
+    const { steps } = await judgeRun({
+      folder: file('run'),
+      model: file('letters.gguf'),
+      task: file('names.mjs'),
+    });
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
-    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({ status: 'pass' });
+    expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({
+      status: 'pass',
+    });
   }, 120_000);
 
   test.each([
     ['runs show', ['runs', 'show', 'run']],
     ['report', ['report', 'run', '--json']],
     ['tasks baselines', ['tasks', 'baselines', '--task', 'names.mjs', '--count', '2']],
-    ['tasks baselines --json', ['tasks', 'baselines', '--task', 'names.mjs', '--count', '2', '--json']],
-    ['eval', ['eval', '--model', 'letters.gguf', '--task', 'names.mjs', '--per-tier', '2', '--max-tokens', '4']],
+    [
+      'tasks baselines --json',
+      ['tasks', 'baselines', '--task', 'names.mjs', '--count', '2', '--json'],
+    ],
+    [
+      'eval',
+      [
+        'eval',
+        '--model',
+        'letters.gguf',
+        '--task',
+        'names.mjs',
+        '--per-tier',
+        '2',
+        '--max-tokens',
+        '4',
+      ],
+    ],
     [
       'eval --json',
-      ['eval', '--model', 'letters.gguf', '--task', 'names.mjs', '--per-tier', '2', '--max-tokens', '4', '--samples', '2', '--json'],
+      [
+        'eval',
+        '--model',
+        'letters.gguf',
+        '--task',
+        'names.mjs',
+        '--per-tier',
+        '2',
+        '--max-tokens',
+        '4',
+        '--samples',
+        '2',
+        '--json',
+      ],
     ],
   ])(
     '%s names all of them',
@@ -108,7 +154,12 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
   test('a policy is asked and summed up under its own name', async () => {
     await using task = await openTask(file('names.mjs'));
     const { problems } = await evaluationSet(task, 'dev', 2);
-    expect(Object.entries(await evaluatePolicies(task, problems)).map(([name, { mean }]) => [name, mean])).toEqual([
+    expect(
+      Object.entries(await evaluatePolicies(task, problems)).map(([name, { mean }]) => [
+        name,
+        mean,
+      ]),
+    ).toEqual([
       ['__proto__', 1],
       ['constructor', 0],
     ]);
@@ -118,16 +169,38 @@ describe('tiers, policies, metrics and fields called __proto__, constructor and 
     const model = synthesizeModel({ architecture: 'qwen2' });
     writeAtomically(
       file('named.gguf'),
-      encodeModel({ ...model, metadata: [...model.metadata, { key: '__proto__', value: { type: 'string', value: 'own' } }] }),
+      encodeModel({
+        ...model,
+        metadata: [
+          ...model.metadata,
+          { key: '__proto__', value: { type: 'string', value: 'own' } },
+        ],
+      }),
     );
-    expect(Object.getOwnPropertyDescriptor((await inspectModel(file('named.gguf'))).metadata, '__proto__')?.value).toBe('own');
+    expect(
+      Object.getOwnPropertyDescriptor(
+        (await inspectModel(file('named.gguf'))).metadata,
+        '__proto__',
+      )?.value,
+    ).toBe('own');
   });
 });
 
 test.each([
-  ['two tiers of one id', "[{ id: 'a' }, { id: 'b' }, { id: 'a' }]", /tiers\.2\.id: "a" is the id of another tier too/],
-  ['a tier called as a group', "[{ id: 'a', group: 'b' }, { id: 'b' }]", /tiers\.1\.id: "b" is the name of a group too/],
+  [
+    'two tiers of one id',
+    "[{ id: 'a' }, { id: 'b' }, { id: 'a' }]",
+    /tiers\.2\.id: "a" is the id of another tier too/,
+  ],
+  [
+    'a tier called as a group',
+    "[{ id: 'a', group: 'b' }, { id: 'b' }]",
+    /tiers\.1\.id: "b" is the name of a group too/,
+  ],
 ])('%s: TASK_INVALID', async (_, tiers, message) => {
   writeFileSync(file('tiers.mjs'), TASK.replace(/tiers: .*,\n/, `tiers: ${tiers},\n`));
-  await expect(openTask(file('tiers.mjs'))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringMatching(message) });
+  await expect(openTask(file('tiers.mjs'))).rejects.toMatchObject({
+    code: 'TASK_INVALID',
+    message: expect.stringMatching(message),
+  });
 });

@@ -1,7 +1,18 @@
-/** What a run has sampled of a stage before it was interrupted is not sampled again, and changes nothing. */
+/**
+ * What a run has sampled of a stage before it was interrupted is not sampled again, and changes
+ * nothing.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,9 +37,13 @@ const each = process.arch === 'x64' ? test : test.skip;
 
 let folder: string;
 const file = (...names: string[]): string => path.join(folder, ...names);
-const keptFiles = (out: string): string[] => readdirSync(file(out)).filter((name) => name.startsWith('replies-'));
+const keptFiles = (out: string): string[] =>
+  readdirSync(file(out)).filter((name) => name.startsWith('replies-'));
 
-function records(out: string, options: { stream?: 'rollouts' | 'metrics'; abandoned?: boolean } = {}): LogRecord[] {
+function records(
+  out: string,
+  options: { stream?: 'rollouts' | 'metrics'; abandoned?: boolean } = {},
+): LogRecord[] {
   const reader = new LogReader(file(out, 'log.sqlite'), RUN_STREAMS);
   try {
     return [...reader.records(options)];
@@ -37,7 +52,9 @@ function records(out: string, options: { stream?: 'rollouts' | 'metrics'; abando
   }
 }
 const named = (out: string, abandoned: boolean): LogRecord[] =>
-  records(out, { stream: 'metrics', abandoned }).filter(({ payload }) => payload.kind === 'kept_replies');
+  records(out, { stream: 'metrics', abandoned }).filter(
+    ({ payload }) => payload.kind === 'kept_replies',
+  );
 
 /** What runs have in common that come to the same. */
 const outcome = (out: string, result: RunResult): unknown => [
@@ -56,11 +73,19 @@ async function toItsEnd(out: string, { stage, iteration }: Omit<Place, 'replies'
   const onProgress = (progress: RunProgress): void => {
     if (progress.stage === stage && progress.iteration === iteration) ({ tokens } = progress);
   };
-  const result = await keptRun(folder, out, { keepSeconds: 3600, onNotice: (text) => notices.push(text), onProgress }, task);
+  const result = await keptRun(
+    folder,
+    out,
+    { keepSeconds: 3600, onNotice: (text) => notices.push(text), onProgress },
+    task,
+  );
   return { notices, tokens, outcome: outcome(out, result) };
 }
 
-/** The run to a place; where that is a stage without replies, they are kept by its end alone. @returns what it said */
+/**
+ * The run to a place; where that is a stage without replies, they are kept by its end alone.
+ * @returns what it said
+ */
 async function interrupted(out: string, place: Place, task?: string): Promise<string[]> {
   const interruption = new AbortController();
   const notices: string[] = [];
@@ -74,14 +99,19 @@ async function interrupted(out: string, place: Place, task?: string): Promise<st
   return notices;
 }
 
-const said = (kept: number, of: number): string[] => [`${kept} of ${of} samples kept from before the interruption`];
+const said = (kept: number, of: number): string[] => [
+  `${kept} of ${of} samples kept from before the interruption`,
+];
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-kept-'));
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
-  ({ outcome: whole, tokens: wholeTokens } = await toItsEnd('whole', { stage: 'rollouts', iteration: 2 }));
+  ({ outcome: whole, tokens: wholeTokens } = await toItsEnd('whole', {
+    stage: 'rollouts',
+    iteration: 2,
+  }));
 }, 120_000);
 afterAll(() => {
   delete process.env.ISOPRO_HOME;
@@ -101,7 +131,9 @@ each('interrupted again and again, it takes what it had sampled as it was', asyn
   expect(await interrupted('again', { ...rollouts, replies: 7 })).toEqual(said(3, 6));
   expect(await interrupted('again', { ...rollouts, replies: 16 })).toEqual(said(6, 24));
   expect(keptFiles('again')).toHaveLength(1);
-  expect(await interrupted('again', { stage: 'training', iteration: 2, replies: 0 })).toEqual(said(22, 24));
+  expect(await interrupted('again', { stage: 'training', iteration: 2, replies: 0 })).toEqual(
+    said(22, 24),
+  );
   const resumed = await toItsEnd('again', rollouts);
   expect(resumed).toEqual({ notices: said(24, 24), tokens: 0, outcome: whole });
   expect(keptFiles('again')).toEqual([]);
@@ -110,7 +142,8 @@ each('interrupted again and again, it takes what it had sampled as it was', asyn
 each('interrupted in the second turn of its episodes, it keeps both turns', async () => {
   writeLetterTask(file('pair.mjs'), {
     numbers: 400,
-    members: '  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? `After ${replies[0]}?` : null),\n',
+    members:
+      '  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? `After ${replies[0]}?` : null),\n',
   });
   const place = { stage: 'rollouts', iteration: 1 } as const;
   const expected = await toItsEnd('pair', place, 'pair');
@@ -122,7 +155,10 @@ each('interrupted in the second turn of its episodes, it keeps both turns', asyn
 });
 
 test.each([
-  ['that depend on what else is asked for: one that comes otherwise when it is sampled again shows it, and none is taken', true],
+  [
+    'that depend on what else is asked for: one that comes otherwise when it is sampled again shows it, and none is taken',
+    true,
+  ],
   ['that do not: those that are kept are not sampled again, but one', false],
 ])('replies %s', async (_, dependent) => {
   const out = file(`company ${dependent}`);
@@ -137,7 +173,13 @@ test.each([
     digests: {},
   });
   const asked: number[] = [];
-  const capabilities = { tokenIds: true, logprobs: true, seeds: true, adapters: true, grammar: true };
+  const capabilities = {
+    tokenIds: true,
+    logprobs: true,
+    seeds: true,
+    adapters: true,
+    grammar: true,
+  };
   const backend: Backend<TokenReply> = {
     identity: { kind: 'local', name: 'of the test' },
     capabilities,
@@ -147,8 +189,21 @@ test.each([
       for (const [promptIndex, { seeds }] of prompts.entries())
         for (const [sampleIndex, seed] of seeds.entries()) {
           const logprobs = Float32Array.of(dependent ? -count : -1);
-          const said = { text: `${seed}`, finish: 'stop', promptIds: Int32Array.of(1), tokenIds: Int32Array.of(Number(seed)) } as const;
-          yield { promptIndex, sampleIndex, seed, adapterId: null, logprobs, sampledLogprobs: logprobs, ...said };
+          const said = {
+            text: `${seed}`,
+            finish: 'stop',
+            promptIds: Int32Array.of(1),
+            tokenIds: Int32Array.of(Number(seed)),
+          } as const;
+          yield {
+            promptIndex,
+            sampleIndex,
+            seed,
+            adapterId: null,
+            logprobs,
+            sampledLogprobs: logprobs,
+            ...said,
+          };
         }
     },
     async dispose() {},
@@ -158,13 +213,24 @@ test.each([
     [5n, 6n],
   ];
   const request = {
-    prompts: seeds.map((each, i) => ({ id: `${i}`, messages: [{ role: 'user' as const, content: `${i}` }], seeds: each })),
+    prompts: seeds.map((each, i) => ({
+      id: `${i}`,
+      messages: [{ role: 'user' as const, content: `${i}` }],
+      seeds: each,
+    })),
     sampling: {},
     maxTokens: 4,
   };
   const notices: string[] = [];
   const kept = (heads: string[]): Backend<TokenReply> =>
-    new KeptReplies({ folder: out, log, heads, after: 1, seconds: 0, onNotice: (text) => notices.push(text) }).keeping(backend, () => null);
+    new KeptReplies({
+      folder: out,
+      log,
+      heads,
+      after: 1,
+      seconds: 0,
+      onNotice: (text) => notices.push(text),
+    }).keeping(backend, () => null);
   const replies = async (from: Backend<TokenReply>, most = 6): Promise<TokenReply[]> => {
     const all: TokenReply[] = [];
     for await (const reply of from.sample(request)) if (all.push(reply) === most) break;
@@ -173,7 +239,10 @@ test.each([
   await replies(kept([]), 3);
   const resumed = await replies(kept([(await log.checkpoint()).text]));
   expect(resumed).toEqual(await replies(backend));
-  expect(notices).toEqual([...said(2, 6), ...(dependent ? ['a kept reply comes otherwise when it is sampled again: none is taken'] : [])]);
+  expect(notices).toEqual([
+    ...said(2, 6),
+    ...(dependent ? ['a kept reply comes otherwise when it is sampled again: none is taken'] : []),
+  ]);
   expect(asked).toEqual(dependent ? [6, 4, 6, 6] : [6, 4, 6]);
   log.close();
   await signer.close();
@@ -183,97 +252,114 @@ each('where the file cannot be written the run says so once and goes on', async 
   mkdirSync(file('unwritable', 'replies-1.jsonl'), { recursive: true });
   const notices: string[] = [];
   const result = await keptRun(folder, 'unwritable', { onNotice: (text) => notices.push(text) });
-  expect(notices).toEqual([expect.stringMatching(/^replies are not kept for the case of an interruption: .*EISDIR/)]);
+  expect(notices).toEqual([
+    expect.stringMatching(/^replies are not kept for the case of an interruption: .*EISDIR/),
+  ]);
   expect(outcome('unwritable', result)).toEqual(whole);
 });
 
-(process.arch === 'x64' ? describe : describe.skip)('killed while a reply was written that no record names yet', () => {
-  const place: Place = { stage: 'rollouts', iteration: 2, replies: 10 };
-  let replies: string;
-  /** The killed run, with a signer that knows no other continuation of it. */
-  const copyKilled = (out: string): void => {
-    cpSync(file('killed'), file(out), { recursive: true });
-    cpSync(file('killed.home'), file(`${out}.home`), { recursive: true });
-    process.env.ISOPRO_HOME = file(`${out}.home`);
-  };
+(process.arch === 'x64' ? describe : describe.skip)(
+  'killed while a reply was written that no record names yet',
+  () => {
+    const place: Place = { stage: 'rollouts', iteration: 2, replies: 10 };
+    let replies: string;
+    /** The killed run, with a signer that knows no other continuation of it. */
+    const copyKilled = (out: string): void => {
+      cpSync(file('killed'), file(out), { recursive: true });
+      cpSync(file('killed.home'), file(`${out}.home`), { recursive: true });
+      process.env.ISOPRO_HOME = file(`${out}.home`);
+    };
 
-  beforeAll(() => {
-    const { signal, stderr } = spawnSync(process.execPath, [PROGRAM, folder, 'killed', JSON.stringify(place)], {
-      env: { ...process.env, ISOPRO_HOME: file('killed.home') },
-      encoding: 'utf8',
+    beforeAll(() => {
+      const { signal, stderr } = spawnSync(
+        process.execPath,
+        [PROGRAM, folder, 'killed', JSON.stringify(place)],
+        {
+          env: { ...process.env, ISOPRO_HOME: file('killed.home') },
+          encoding: 'utf8',
+        },
+      );
+      expect([signal, stderr]).toEqual(['SIGKILL', '']);
+      [replies] = keptFiles('killed') as [string];
     });
-    expect([signal, stderr]).toEqual(['SIGKILL', '']);
-    [replies] = keptFiles('killed') as [string];
-  });
 
-  test('the others are kept, and the judge passes what the run came to', async () => {
-    copyKilled('resumed');
-    const { notices, tokens, outcome: came } = await toItsEnd('resumed', place);
-    expect(notices).toEqual(said(8, 24));
-    // the attempt that ended well says what it began with
-    expect(named('resumed', false).at(-1)!.payload.replies).toBe(9);
-    expect(tokens).toBeLessThan(wholeTokens);
-    expect(came).toEqual(whole);
-    const judged = await judgeRun({
-      folder: file('resumed'),
-      model: file('letters.gguf'),
-      task: file('letters.mjs'),
-      home: file('resumed.home'),
-      heldOut: 'none',
+    test('the others are kept, and the judge passes what the run came to', async () => {
+      copyKilled('resumed');
+      const { notices, tokens, outcome: came } = await toItsEnd('resumed', place);
+      expect(notices).toEqual(said(8, 24));
+      // the attempt that ended well says what it began with
+      expect(named('resumed', false).at(-1)!.payload.replies).toBe(9);
+      expect(tokens).toBeLessThan(wholeTokens);
+      expect(came).toEqual(whole);
+      const judged = await judgeRun({
+        folder: file('resumed'),
+        model: file('letters.gguf'),
+        task: file('letters.mjs'),
+        home: file('resumed.home'),
+        heldOut: 'none',
+      });
+      expect(judged).toMatchObject({
+        verdict: 'not_verified',
+        failure: null,
+        notVerified: ['test problems were not answered again'],
+      });
     });
-    expect(judged).toMatchObject({ verdict: 'not_verified', failure: null, notVerified: ['test problems were not answered again'] });
-  });
 
-  test('without the file all are sampled again', async () => {
-    copyKilled('deleted');
-    rmSync(file('deleted', replies));
-    const resumed = await toItsEnd('deleted', place);
-    expect([resumed.notices, resumed.tokens]).toEqual([[], wholeTokens]);
-    expect(resumed.outcome).toEqual(whole);
-  });
-
-  test.each<[string, (out: string) => Promise<void> | void]>([
-    [
-      'another token in it',
-      (out) => {
-        const lines = readFileSync(file(out, replies), 'utf8').split('\n');
-        const reply = JSON.parse(lines[2]!) as { tokenIds: string };
-        const tokenIds = Buffer.from(reply.tokenIds, 'base64');
-        tokenIds[0]! ^= 1;
-        lines[2] = JSON.stringify({ ...reply, tokenIds: tokenIds.toString('base64') });
-        writeFileSync(file(out, replies), lines.join('\n'));
-      },
-    ],
-    ['half of it', (out) => writeFileSync(file(out, replies), readFileSync(file(out, replies)).subarray(0, 500))],
-    [
-      'other replies, which a record names that is under no signed head',
-      async (out) => {
-        // whoever can write the file can append what links and hashes well
-        const signer = new SingleProcessSigner();
-        const after = Number.parseInt(replies.slice('replies-'.length), 10);
-        const log = await EventLog.resume({
-          streams: RUN_STREAMS,
-          path: file(out, 'log.sqlite'),
-          signer,
-          fromIteration: 2,
-          abandonedFrom: after,
-        });
-        const [, second] = readFileSync(file(out, replies), 'utf8').split('\n');
-        const forged = `${second}\n`;
-        const sha256 = createHash('sha256').update(forged).digest('hex');
-        log.append([keptRepliesRecord({ after, replies: 1, bytes: forged.length, sha256 })]);
-        log.close();
-        await signer.close();
-        writeFileSync(file(out, replies), forged);
-      },
-    ],
-  ])('%s: refused', async (what, change) => {
-    copyKilled(what);
-    await change(what);
-    await expect(keptRun(folder, what)).rejects.toMatchObject({
-      code: 'LOG_TAMPERED',
-      message: expect.stringContaining(`${replies} are not those that the log names`),
-      remedy: expect.stringContaining('delete it'),
+    test('without the file all are sampled again', async () => {
+      copyKilled('deleted');
+      rmSync(file('deleted', replies));
+      const resumed = await toItsEnd('deleted', place);
+      expect([resumed.notices, resumed.tokens]).toEqual([[], wholeTokens]);
+      expect(resumed.outcome).toEqual(whole);
     });
-  });
-});
+
+    test.each<[string, (out: string) => Promise<void> | void]>([
+      [
+        'another token in it',
+        (out) => {
+          const lines = readFileSync(file(out, replies), 'utf8').split('\n');
+          const reply = JSON.parse(lines[2]!) as { tokenIds: string };
+          const tokenIds = Buffer.from(reply.tokenIds, 'base64');
+          tokenIds[0]! ^= 1;
+          lines[2] = JSON.stringify({ ...reply, tokenIds: tokenIds.toString('base64') });
+          writeFileSync(file(out, replies), lines.join('\n'));
+        },
+      ],
+      [
+        'half of it',
+        (out) =>
+          writeFileSync(file(out, replies), readFileSync(file(out, replies)).subarray(0, 500)),
+      ],
+      [
+        'other replies, which a record names that is under no signed head',
+        async (out) => {
+          // whoever can write the file can append what links and hashes well
+          const signer = new SingleProcessSigner();
+          const after = Number.parseInt(replies.slice('replies-'.length), 10);
+          const log = await EventLog.resume({
+            streams: RUN_STREAMS,
+            path: file(out, 'log.sqlite'),
+            signer,
+            fromIteration: 2,
+            abandonedFrom: after,
+          });
+          const [, second] = readFileSync(file(out, replies), 'utf8').split('\n');
+          const forged = `${second}\n`;
+          const sha256 = createHash('sha256').update(forged).digest('hex');
+          log.append([keptRepliesRecord({ after, replies: 1, bytes: forged.length, sha256 })]);
+          log.close();
+          await signer.close();
+          writeFileSync(file(out, replies), forged);
+        },
+      ],
+    ])('%s: refused', async (what, change) => {
+      copyKilled(what);
+      await change(what);
+      await expect(keptRun(folder, what)).rejects.toMatchObject({
+        code: 'LOG_TAMPERED',
+        message: expect.stringContaining(`${replies} are not those that the log names`),
+        remedy: expect.stringContaining('delete it'),
+      });
+    });
+  },
+);

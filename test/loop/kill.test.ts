@@ -50,7 +50,10 @@ const environment = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home') });
 /** @returns whether the kill came before the run had ended by itself */
 function runUntilKilled(args: readonly string[], ms: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...environment() }, stdio: 'ignore' });
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      env: { ...process.env, ...environment() },
+      stdio: 'ignore',
+    });
     const timer = setTimeout(() => child.kill('SIGKILL'), ms);
     child.on('close', (_, signal) => {
       clearTimeout(timer);
@@ -80,10 +83,17 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
     // the first kill of a run may come before there is anything to go on with
     for (let each = 0; each < EACH && (kills < KILLS || resumes === 0); each++) {
       const earliest = each === 0 ? 100 : 0.5 * milliseconds;
-      if (await runUntilKilled(command(out), random.nextInteger(Math.ceil(earliest), Math.ceil(0.9 * milliseconds)))) kills++;
+      if (
+        await runUntilKilled(
+          command(out),
+          random.nextInteger(Math.ceil(earliest), Math.ceil(0.9 * milliseconds)),
+        )
+      )
+        kills++;
     }
     const { code, stdout, stderr } = await runCli(command(out), environment());
-    if (process.env.ISOPRO_KILL_SEED !== undefined) process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
+    if (process.env.ISOPRO_KILL_SEED !== undefined)
+      process.stderr.write(`run ${run}: ${kills} kills, exit ${code}\n`);
     expect(code === 0 ? '' : stderr).toBe('');
     expect(runFigures(stdout)).toEqual(expected);
     const verification = await verifyRun(file(out), { streams: RUN_STREAMS, home: file('home') });
@@ -97,14 +107,32 @@ test(`${KILLS} kills at random moments change nothing`, async () => {
 
 // Those of Q8_0 here; where the processor has none for ours the run goes by ggml's.
 test('one that multiplies by kernels of our own ends as it would have, and its judge passes', async () => {
-  const settings = { model: 'tiny', matmul: 'auto', seed: 3, iterations: 2, rollouts: 32, stepsPerIteration: 4, devSize: 1, testSize: 2 };
-  const own = (out: string): string[] => ['run', ...asFlags(settings), '--threads', '1', '--out', file(out), '--json'];
+  const settings = {
+    model: 'tiny',
+    matmul: 'auto',
+    seed: 3,
+    iterations: 2,
+    rollouts: 32,
+    stepsPerIteration: 4,
+    devSize: 1,
+    testSize: 2,
+  };
+  const own = (out: string): string[] => [
+    'run',
+    ...asFlags(settings),
+    '--threads',
+    '1',
+    '--out',
+    file(out),
+    '--json',
+  ];
   const begin = performance.now();
   const whole = await runCli(own('own'), environment());
   expect(whole.code === 0 ? '' : whole.stderr).toBe('');
   const milliseconds = performance.now() - begin;
   let killed = false;
-  for (const part of [0.6, 0.8, 0.4]) killed = (await runUntilKilled(own('own-killed'), part * milliseconds)) || killed;
+  for (const part of [0.6, 0.8, 0.4])
+    killed = (await runUntilKilled(own('own-killed'), part * milliseconds)) || killed;
   expect(killed).toBe(true);
   const resumed = await runCli(own('own-killed'), environment());
   expect(runFigures(resumed.stdout)).toEqual(runFigures(whole.stdout));

@@ -36,7 +36,9 @@ const opened = async (): Promise<OpenRun> => {
 /** Threads that end, and say that they did not. */
 function failingThreads(): void {
   const { dispose } = VerifierThreads.prototype;
-  jest.spyOn(VerifierThreads.prototype, 'dispose').mockImplementationOnce(async function (this: VerifierThreads) {
+  jest.spyOn(VerifierThreads.prototype, 'dispose').mockImplementationOnce(async function (
+    this: VerifierThreads,
+  ) {
     await dispose.call(this);
     throw new Error('the threads');
   });
@@ -75,7 +77,11 @@ test('a run that fails says so, whatever closing says', async () => {
 
 test('a trainer that cannot be taken back to its checkpoint is not left behind', async () => {
   const stopped = new AbortController();
-  const running = run(input, { out: file('run'), signal: stopped.signal, onIteration: () => stopped.abort() });
+  const running = run(input, {
+    out: file('run'),
+    signal: stopped.signal,
+    onIteration: () => stopped.abort(),
+  });
   await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
   const disposals = jest.spyOn(Trainer.prototype, 'dispose');
   jest.spyOn(Trainer.prototype, 'setOptimiser').mockRejectedValueOnce(new Error('no memory'));
@@ -93,13 +99,21 @@ test('a task whose problems are all kept for evaluation: the error says how many
   await expect(running).rejects.toMatchObject({ code: 'TASK_INVALID', message });
   writeLetterTask(file('enough.mjs'), { numbers: 150 });
   await run(
-    { ...input, task: file('enough.mjs'), iterations: 1, optimiser: { ...input.optimiser, learningRate: 0.005 } },
+    {
+      ...input,
+      task: file('enough.mjs'),
+      iterations: 1,
+      optimiser: { ...input.optimiser, learningRate: 0.005 },
+    },
     { out: file('enough') },
   );
 }, 120_000);
 
 describe('what is to be known of a task is said before a model is trained on it, by a run and by its plan', () => {
-  const told = async (task: string, members: string): Promise<{ readonly run: string[]; readonly plan: readonly string[] }> => {
+  const told = async (
+    task: string,
+    members: string,
+  ): Promise<{ readonly run: string[]; readonly plan: readonly string[] }> => {
     writeLetterTask(file(`${task}.mjs`), { members });
     const given: RunSettingsInput = { ...input, task: file(`${task}.mjs`), iterations: 1 };
     const notices: string[] = [];
@@ -115,8 +129,15 @@ describe('what is to be known of a task is said before a model is trained on it,
   };
 
   test('a verifier that passes everything', async () => {
-    const { run, plan } = await told('anything', `  parse: (text) => ({ ok: true, answer: text }), verify: () => ({ kind: 'pass' }),\n`);
-    const expected = [expect.stringMatching(/^The verifier passes everything .*: the empty reply, nonsense and the question .* all pass/)];
+    const { run, plan } = await told(
+      'anything',
+      `  parse: (text) => ({ ok: true, answer: text }), verify: () => ({ kind: 'pass' }),\n`,
+    );
+    const expected = [
+      expect.stringMatching(
+        /^The verifier passes everything .*: the empty reply, nonsense and the question .* all pass/,
+      ),
+    ];
     expect([run, plan]).toEqual([expected, expected]);
   }, 120_000);
 

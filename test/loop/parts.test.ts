@@ -1,6 +1,17 @@
-/** The parts of an iteration that have an answer of their own: gate, advantages, shift, layers, boundaries, checkpoints, settings. */
+/**
+ * The parts of an iteration that have an answer of their own: gate, advantages, shift, layers,
+ * boundaries, checkpoints, settings.
+ */
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
@@ -29,13 +40,19 @@ writeSyntheticModel(model, { architecture: 'qwen2', layers: 6 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the gate', () => {
-  const of = (passed: number, n = 40): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(passed) + 'f'.repeat(n - passed) }];
+  const of = (passed: number, n = 40): TierVerdicts[] => [
+    { weight: 1, verdicts: 'p'.repeat(passed) + 'f'.repeat(n - passed) },
+  ];
   const drops = (before: readonly TierVerdicts[], after: readonly TierVerdicts[]): boolean =>
     isSignificantDrop(pairedChange(before, after), 0.05);
 
   test('lets an accident pass and stops a significant drop', () => {
     // 5 lost of 5 discordant pairs: p = 2 / 2^5 = 0.0625; 6 of 6: 0.03125
-    expect([drops(of(20), of(15)), drops(of(20), of(14)), drops(of(14), of(20))]).toEqual([false, true, false]);
+    expect([drops(of(20), of(15)), drops(of(20), of(14)), drops(of(14), of(20))]).toEqual([
+      false,
+      true,
+      false,
+    ]);
   });
 
   test('tests the mean over tiers that it reports, and not the number of problems', () => {
@@ -44,8 +61,15 @@ describe('the gate', () => {
       { weight: 0.5, verdicts: large },
     ];
     // six of ten problems of one tier are lost and eight of a hundred gained: 26 points less
-    const [before, after] = [tiers('p'.repeat(10), 'f'.repeat(100)), tiers('ffffffpppp', 'p'.repeat(8) + 'f'.repeat(92))];
-    expect(pairedChange(before, after)).toMatchObject({ gained: 8, lost: 6, difference: expect.closeTo(-0.26, 12) });
+    const [before, after] = [
+      tiers('p'.repeat(10), 'f'.repeat(100)),
+      tiers('ffffffpppp', 'p'.repeat(8) + 'f'.repeat(92)),
+    ];
+    expect(pairedChange(before, after)).toMatchObject({
+      gained: 8,
+      lost: 6,
+      difference: expect.closeTo(-0.26, 12),
+    });
     expect(drops(before, after)).toBe(true);
     // eight lost and six gained, and the mean rose: no drop, whatever the numbers
     expect(drops(after, before)).toBe(false);
@@ -65,31 +89,59 @@ describe('learning signals', () => {
     const row = (x: number): Float32Array[] => [Float32Array.of(0, x, x)];
     const sequence = [{ labelMask: Uint8Array.of(0, 1, 1) }];
     expect(policyShift(row(-1), row(-1), sequence)).toBe(0);
-    expect(policyShift(row(-1), row(-1.1), sequence)).toBeCloseTo(Math.exp(-0.1) * -0.1 - (Math.exp(-0.1) - 1), 6);
+    expect(policyShift(row(-1), row(-1.1), sequence)).toBeCloseTo(
+      Math.exp(-0.1) * -0.1 - (Math.exp(-0.1) - 1),
+      6,
+    );
     expect(policyShift(row(-1), row(-0.9), sequence)!).toBeGreaterThan(0);
     expect(policyShift([], [], [])).toBeNull();
   });
 
-  /** Objectives of the iterations 1, 2, … from how often each tier passed, failed and was not decided. */
-  function objectives(...iterations: Readonly<Record<string, readonly [passed: number, failed: number, undecided?: number]>>[]) {
+  /**
+   * Objectives of the iterations 1, 2, … from how often each tier passed, failed and was not
+   * decided.
+   */
+  function objectives(
+    ...iterations: Readonly<
+      Record<string, readonly [passed: number, failed: number, undecided?: number]>
+    >[]
+  ) {
     const tally = new RolloutTally();
     for (const [i, tiers] of iterations.entries())
       for (const [tier, [passed, failed, undecided = 0]] of Object.entries(tiers))
         for (const [kind, times] of Object.entries({ pass: passed, fail: failed, none: undecided }))
           for (let n = 0; n < times; n++)
-            tally.take({ iteration: i + 1, problemId: `${tier}-${n}`, tier, verdict: { kind }, admission: 'failed' });
+            tally.take({
+              iteration: i + 1,
+              problemId: `${tier}-${n}`,
+              tier,
+              verdict: { kind },
+              admission: 'failed',
+            });
     return iterations.map((_, i) => tally.objective(i + 1));
   }
 
   test('the objective does not fall when a hard tier gets more rollouts', () => {
-    const [few, many] = objectives({ easy: [9, 1], hard: [0, 10], undecided: [0, 0, 3] }, { easy: [9, 1], hard: [0, 1000] });
-    expect(few).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
+    const [few, many] = objectives(
+      { easy: [9, 1], hard: [0, 10], undecided: [0, 0, 3] },
+      { easy: [9, 1], hard: [0, 1000] },
+    );
+    expect(few).toEqual({
+      value: 0.45,
+      standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9),
+    });
     expect(many!.value).toBe(0.45);
   });
 
   test('nor does it move with the tiers that an iteration leaves out: they stand with their last counts', () => {
     const both = { easy: [9, 1], hard: [1, 9] } as const;
-    const [first, easyAlone, hardAlone, nothing, later] = objectives(both, { easy: [9, 1], hard: [0, 0, 5] }, { hard: [3, 7] }, {}, both);
+    const [first, easyAlone, hardAlone, nothing, later] = objectives(
+      both,
+      { easy: [9, 1], hard: [0, 0, 5] },
+      { hard: [3, 7] },
+      {},
+      both,
+    );
     expect(first!.value).toBe(0.5);
     expect(easyAlone).toEqual(first);
     expect(hardAlone!.value).toBeCloseTo(0.6, 12);
@@ -109,33 +161,66 @@ describe('layers', () => {
 
   test('are the last, a random or a named set; random is never the last', async () => {
     await using loaded = await loadModel(model, { threads: 1 });
-    expect((await chooseLayers({ model: loaded, settings: settings('last'), probes })).layers).toEqual([4, 5]);
-    expect((await chooseLayers({ model: loaded, settings: settings('3,1'), probes })).layers).toEqual([1, 3]);
-    expect((await chooseLayers({ model: loaded, settings: settings('all'), probes })).layers).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(
+      (await chooseLayers({ model: loaded, settings: settings('last'), probes })).layers,
+    ).toEqual([4, 5]);
+    expect(
+      (await chooseLayers({ model: loaded, settings: settings('3,1'), probes })).layers,
+    ).toEqual([1, 3]);
+    expect(
+      (await chooseLayers({ model: loaded, settings: settings('all'), probes })).layers,
+    ).toEqual([0, 1, 2, 3, 4, 5]);
     const drawn = new Set<string>();
     for (let seed = 0; seed < 40; seed++)
-      drawn.add((await chooseLayers({ model: loaded, settings: { ...settings('random'), seed: String(seed) }, probes })).layers.join());
+      drawn.add(
+        (
+          await chooseLayers({
+            model: loaded,
+            settings: { ...settings('random'), seed: String(seed) },
+            probes,
+          })
+        ).layers.join(),
+      );
     expect(drawn.has('4,5')).toBe(false);
     expect(drawn.size).toBeGreaterThan(5);
-    await expect(chooseLayers({ model: loaded, settings: settings('6'), probes })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(
+      chooseLayers({ model: loaded, settings: settings('6'), probes }),
+    ).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
   test("by activation have the largest relative update of the residual stream, by the model's own hidden states", async () => {
     await using loaded = await loadModel(model, { threads: 1 });
-    const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('activation'), probes });
+    const { layers, scores } = await chooseLayers({
+      model: loaded,
+      settings: settings('activation'),
+      probes,
+    });
     const half = (bits: number): number => {
       const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
-      return (bits & 0x8000 ? -1 : 1) * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+      return (
+        (bits & 0x8000 ? -1 : 1) *
+        (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
+      );
     };
     const { tokenIds } = probes[0]!;
-    const rows = await loaded.hidden({ tokens: tokenIds, layers: [0, 1, 2, 3, 4, 5, 6], reduce: 'rows' });
+    const rows = await loaded.hidden({
+      tokens: tokenIds,
+      layers: [0, 1, 2, 3, 4, 5, 6],
+      reduce: 'rows',
+    });
     const width = loaded.info.embeddingSize;
-    const norm = (values: readonly number[]): number => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
+    const norm = (values: readonly number[]): number =>
+      Math.sqrt(values.reduce((sum, x) => sum + x * x, 0));
     const meanNorm = (of: (t: number, i: number) => number): number =>
-      Array.from(tokenIds, (_, t) => norm(Array.from({ length: width }, (__, i) => of(t, i)))).reduce((a, b) => a + b) / tokenIds.length;
-    const at = (layer: number, t: number, i: number): number => half(rows[layer]!.rows[t * width + i]!);
+      Array.from(tokenIds, (_, t) =>
+        norm(Array.from({ length: width }, (__, i) => of(t, i))),
+      ).reduce((a, b) => a + b) / tokenIds.length;
+    const at = (layer: number, t: number, i: number): number =>
+      half(rows[layer]!.rows[t * width + i]!);
     const expected = [0, 1, 2, 3, 4, 5].map(
-      (layer) => meanNorm((t, i) => at(layer + 1, t, i) - at(layer, t, i)) / meanNorm((t, i) => at(layer, t, i)),
+      (layer) =>
+        meanNorm((t, i) => at(layer + 1, t, i) - at(layer, t, i)) /
+        meanNorm((t, i) => at(layer, t, i)),
     );
     for (const [layer, score] of scores!.entries()) expect(score).toBeCloseTo(expected[layer]!, 2);
     expect(layers).toEqual(
@@ -148,7 +233,11 @@ describe('layers', () => {
 
   test('by gradient have the largest gradient in one backward pass', async () => {
     await using loaded = await loadModel(model, { threads: 1 });
-    const { layers, scores } = await chooseLayers({ model: loaded, settings: settings('gradient'), probes });
+    const { layers, scores } = await chooseLayers({
+      model: loaded,
+      settings: settings('gradient'),
+      probes,
+    });
     expect(scores!.every((score) => score > 0)).toBe(true);
     const best = scores!
       .map((score, layer) => [score, layer] as const)
@@ -160,13 +249,20 @@ describe('layers', () => {
 });
 
 test('boundaries from the cache, evicted or not, give the same step to the last bit', async () => {
-  const traces = [1, 2, 3, 4].map((n) => ({ key: String(n), episode: exchange(Int32Array.of(n, 2, 3), Int32Array.of(4, 5, n)) }));
+  const traces = [1, 2, 3, 4].map((n) => ({
+    key: String(n),
+    episode: exchange(Int32Array.of(n, 2, 3), Int32Array.of(4, 5, n)),
+  }));
   const losses: number[][] = [];
   for (const limit of [0, 1e9]) {
-    await using trainer = await createTrainer({ path: model }, { lora: { layers: { top: 2 } }, threads: 1 });
+    await using trainer = await createTrainer(
+      { path: model },
+      { lora: { layers: { top: 2 } }, threads: 1 },
+    );
     const cache = new BoundaryCache(trainer, limit);
     const own: number[] = [];
-    for (let step = 0; step < 4; step++) own.push((await trainer.step(await cache.sequences(traces))).loss);
+    for (let step = 0; step < 4; step++)
+      own.push((await trainer.step(await cache.sequences(traces))).loss);
     expect(cache.bytes > 0).toBe(limit > 0);
     losses.push(own);
   }
@@ -174,7 +270,10 @@ test('boundaries from the cache, evicted or not, give the same step to the last 
 });
 
 test('the cache keeps the rows of a prompt once for its samples, as long as one of them is there', async () => {
-  await using trainer = await createTrainer({ path: model }, { lora: { layers: { top: 2 } }, threads: 1 });
+  await using trainer = await createTrainer(
+    { path: model },
+    { lora: { layers: { top: 2 } }, threads: 1 },
+  );
   const sample = (prompt: number, number: number): Sampled => ({
     key: `${prompt}/${number}`,
     episode: exchange(Int32Array.of(prompt, 2, 3, 4), Int32Array.of(5, 6, number)),
@@ -187,7 +286,8 @@ test('the cache keeps the rows of a prompt once for its samples, as long as one 
   const captured = await rows(group);
   expect(cache.bytes).toBe((4 + 3 * 3) * rowBytes);
   expect(await rows(group)).toEqual(captured);
-  // the oldest sample makes room for those of another prompt; then its prompt goes with the last of the others
+  // the oldest sample makes room for those of another prompt; then its prompt goes with the last of
+  // the others
   await rows([sample(2, 1), sample(2, 2)]);
   expect(cache.bytes).toBe((4 + 2 * 3 + 4 + 2 * 3) * rowBytes);
   await rows([sample(3, 1), sample(3, 2), sample(3, 3)]);
@@ -215,10 +315,16 @@ describe('checkpoints', () => {
     spent: { seconds: 1, peakRssBytes: 1, promptTokens: 1, sampledTokens: 1, trainedTokens: 1 },
   });
   const sealed = (iteration: number): SealedCheckpoint =>
-    sealCheckpoint({ state: state(iteration, 10 * iteration), trainer: Buffer.from(`trainer ${iteration}`), best: null, sound: null });
+    sealCheckpoint({
+      state: state(iteration, 10 * iteration),
+      trainer: Buffer.from(`trainer ${iteration}`),
+      best: null,
+      sound: null,
+    });
 
   test(
-    'the newest two are kept, refused ones apart; one that is damaged or that the log does not name at its place is passed ' + 'over',
+    'the newest two are kept, refused ones apart; one that is damaged or that the log does not name at its place is passed ' +
+      'over',
     async () => {
       const paths = runPaths(path.join(folder, 'checkpointed'));
       const at = paths.checkpoints;
@@ -228,25 +334,37 @@ describe('checkpoints', () => {
         new Map(iterations.map((iteration) => [10 * iteration, sealed(iteration).digest]));
       expect((await readCheckpoint(paths, names(1, 2, 3))).checkpoint!.state.iteration).toBe(3);
       const unnamed = { name: '0003-iteration', reason: 'it is not the one that the log names' };
-      expect(await readCheckpoint(paths, names(1, 2))).toMatchObject({ checkpoint: { state: { iteration: 2 } }, refused: [unnamed] });
-      expect(await readCheckpoint(paths, new Map([...names(2), [30, sealed(2).digest]]))).toMatchObject({
+      expect(await readCheckpoint(paths, names(1, 2))).toMatchObject({
         checkpoint: { state: { iteration: 2 } },
         refused: [unnamed],
       });
-      expect(await readCheckpoint(paths, new Map())).toMatchObject({ checkpoint: null, refused: [unnamed, { name: '0002-iteration' }] });
+      expect(
+        await readCheckpoint(paths, new Map([...names(2), [30, sealed(2).digest]])),
+      ).toMatchObject({
+        checkpoint: { state: { iteration: 2 } },
+        refused: [unnamed],
+      });
+      expect(await readCheckpoint(paths, new Map())).toMatchObject({
+        checkpoint: null,
+        refused: [unnamed, { name: '0002-iteration' }],
+      });
       const file = path.join(at, '0003-iteration', 'trainer');
       const bytes = readFileSync(file);
       bytes[0]! ^= 1;
       writeFileSync(file, bytes);
       const { checkpoint, refused } = await readCheckpoint(paths, names(2, 3));
-      expect(refused).toEqual([{ name: '0003-iteration', reason: 'its file trainer is not the one that the log names' }]);
+      expect(refused).toEqual([
+        { name: '0003-iteration', reason: 'its file trainer is not the one that the log names' },
+      ]);
       expect(checkpoint!.state.iteration).toBe(2);
       expect(Buffer.from(checkpoint!.trainer!).toString()).toBe('trainer 2');
       rmSync(path.join(at, '0003-iteration', 'state.json'));
       await writeCheckpoint(at, sealed(1));
       await writeCheckpoint(at, sealed(2));
       expect(readdirSync(at)).toEqual(['0001-iteration', '0002-iteration', '0003-iteration']);
-      expect((await readCheckpoint(paths, names(1, 2, 3))).refused).toEqual([{ name: '0003-iteration', reason: 'it is damaged' }]);
+      expect((await readCheckpoint(paths, names(1, 2, 3))).refused).toEqual([
+        { name: '0003-iteration', reason: 'it is damaged' },
+      ]);
     },
   );
 });
@@ -268,8 +386,14 @@ describe('settings', () => {
     });
     // that trains all layers, unless a number of them is named
     expect(resolveSettings({ profile: 'small' }).layers.choice).toBe('all');
-    expect(resolveSettings({ profile: 'small', layers: { topLayers: 2 } }).layers).toMatchObject({ choice: 'last', topLayers: 2, rank: 8 });
-    expect(() => resolveSettings({ profile: 'small', layers: { choice: 'all', topLayers: 2 } })).toThrow(/all layers are trained already/);
+    expect(resolveSettings({ profile: 'small', layers: { topLayers: 2 } }).layers).toMatchObject({
+      choice: 'last',
+      topLayers: 2,
+      rank: 8,
+    });
+    expect(() =>
+      resolveSettings({ profile: 'small', layers: { choice: 'all', topLayers: 2 } }),
+    ).toThrow(/all layers are trained already/);
     // one member of a part leaves the profile's others
     expect(resolveSettings({ sampling: { rollouts: 100 } })).toMatchObject({
       sampling: { rollouts: 100, samples: 8 },
@@ -285,15 +409,27 @@ describe('settings', () => {
         write(bytes);
         return bytes;
       };
-      const whole = (value: number): Buffer => of(8, (bytes) => bytes.writeBigUInt64LE(BigInt(value)));
+      const whole = (value: number): Buffer =>
+        of(8, (bytes) => bytes.writeBigUInt64LE(BigInt(value)));
       const word = (value: number): Buffer => of(4, (bytes) => bytes.writeUInt32LE(value));
-      const header = [Buffer.from('GGUF'), word(3), whole(1), whole(0), whole(1), Buffer.from('w'), word(2), whole(1000), whole(rows)];
+      const header = [
+        Buffer.from('GGUF'),
+        word(3),
+        whole(1),
+        whole(0),
+        whole(1),
+        Buffer.from('w'),
+        word(2),
+        whole(1000),
+        whole(rows),
+      ];
       const file = path.join(folder, name);
       writeFileSync(file, Buffer.concat([...header, word(0), whole(0)]));
       truncateSync(file, 1024 + 4000 * rows);
       return file;
     };
-    const profileOf = async (given: RunSettingsInput): Promise<unknown> => resolveSettings(await withProfile(given)).profile;
+    const profileOf = async (given: RunSettingsInput): Promise<unknown> =>
+      resolveSettings(await withProfile(given)).profile;
     const [small, large] = [holding('small.gguf', 499_999), holding('large.gguf', 500_000)];
     expect(await profileOf({})).toBe('embedded');
     expect(await profileOf({ model: { name: small } })).toBe('small');
@@ -301,10 +437,16 @@ describe('settings', () => {
     expect(await profileOf({ profile: 'downloaded', model: { name: small } })).toBe('downloaded');
     expect(await profileOf({ profile: 'small', model: { name: large } })).toBe('small');
     // the first of several parts holds next to nothing
-    expect(await profileOf({ model: { name: holding('split-00001-of-00002.gguf', 1) } })).toBe('downloaded');
+    expect(await profileOf({ model: { name: holding('split-00001-of-00002.gguf', 1) } })).toBe(
+      'downloaded',
+    );
     writeFileSync(path.join(folder, 'damaged.gguf'), 'GGUF');
-    expect(await profileOf({ model: { name: path.join(folder, 'damaged.gguf') } })).toBe('downloaded'); // the loader says what it is
-    await expect(withProfile({ model: { name: path.join(folder, 'absent.gguf') } })).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    expect(await profileOf({ model: { name: path.join(folder, 'damaged.gguf') } })).toBe(
+      'downloaded',
+    ); // the loader says what it is
+    await expect(
+      withProfile({ model: { name: path.join(folder, 'absent.gguf') } }),
+    ).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
   });
 
   test.each([
@@ -318,12 +460,21 @@ describe('settings', () => {
     [{ sampling: { temperature: Number.NaN } }, 'sampling.temperature: '],
     [{ algorithm: { id: 'rft', klCoefficient: 0.1 } }, 'algorithm.klCoefficient: belongs to grpo'],
     [{ sampling: { rollouts: 2 } }, 'sampling.rollouts: 2 are fewer than'],
-    [{ layers: { choice: 'all', topLayers: 2 } }, 'layers.topLayers: all layers are trained already'],
-    [{ buffer: { kind: 'classic' }, optimiser: { stepsPerIteration: 3 } }, 'optimiser.stepsPerIteration: the classic buffer'],
+    [
+      { layers: { choice: 'all', topLayers: 2 } },
+      'layers.topLayers: all layers are trained already',
+    ],
+    [
+      { buffer: { kind: 'classic' }, optimiser: { stepsPerIteration: 3 } },
+      'optimiser.stepsPerIteration: the classic buffer',
+    ],
     [{ algorithm: { id: 'grpo' }, sampling: { samples: 1 } }, 'sampling.samples: grpo compares'],
   ])('%j is refused by its path', (given, message) => {
     expect(() => resolveSettings(given as never)).toThrow(
-      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(new RegExp(`^${message}`)) as never }) as never,
+      expect.objectContaining({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringMatching(new RegExp(`^${message}`)) as never,
+      }) as never,
     );
   });
 });

@@ -1,4 +1,7 @@
-/** grpo: the update against numbers worked out by hand, and a whole run of which log and report say what was done. */
+/**
+ * grpo: the update against numbers worked out by hand, and a whole run of which log and report say
+ * what was done.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,10 +49,17 @@ const PASS = 'pass',
   FAIL = 'fail',
   NONE = 'none';
 /** A group whose i-th reply has i + 2 tokens, so that replies and tokens weigh differently. */
-const group = (id: string, verdicts: readonly ('pass' | 'fail' | 'none')[], cutOff: readonly number[] = []): RolloutGroup => ({
+const group = (
+  id: string,
+  verdicts: readonly ('pass' | 'fail' | 'none')[],
+  cutOff: readonly number[] = [],
+): RolloutGroup => ({
   problem: { id, tier: 'T' },
   rollouts: verdicts.map((kind, i) => {
-    const tokenIds = Int32Array.from({ length: i + 2 }, (_, t) => 5 + ((7 * t + 3 * i + id.length) % 40));
+    const tokenIds = Int32Array.from(
+      { length: i + 2 },
+      (_, t) => 5 + ((7 * t + 3 * i + id.length) % 40),
+    );
     return {
       promptIndex: 0,
       sampleIndex: i,
@@ -60,7 +70,10 @@ const group = (id: string, verdicts: readonly ('pass' | 'fail' | 'none')[], cutO
     } as unknown as JudgedRollout;
   }),
 });
-/** One of three passed: advantages √2, -1/√2, -1/√2. Two of four, one of them cut off: 1, -1, 1, -1. The last two teach nothing. */
+/**
+ * One of three passed: advantages √2, -1/√2, -1/√2. Two of four, one of them cut off: 1, -1, 1, -1.
+ * The last two teach nothing.
+ */
 const GROUPS = [
   group('a', [PASS, FAIL, FAIL]),
   group('bb', [PASS, FAIL, PASS, FAIL], [3]),
@@ -87,7 +100,12 @@ describe('the update', () => {
   const open = async (): Promise<Trainer> => {
     const at = file('model.gguf');
     if (!existsSync(at)) writeSyntheticModel(at, { architecture: 'qwen2', layers: 3 });
-    trainers.push(await createTrainer({ path: at }, { lora: { rank: 4 }, optimiser: { learningRate: 0.02 }, seed: 3n, threads: 1 }));
+    trainers.push(
+      await createTrainer(
+        { path: at },
+        { lora: { rank: 4 }, optimiser: { learningRate: 0.02 }, seed: 3n, threads: 1 },
+      ),
+    );
     return trainers.at(-1)!;
   };
   const learn = (
@@ -104,7 +122,9 @@ describe('the update', () => {
       iteration: 1,
       batchSize: used.length,
       onBatch,
-      settings: resolveSettings(mergeSettings(more, { algorithm: { id: 'grpo' }, optimiser: { stepsPerIteration } })),
+      settings: resolveSettings(
+        mergeSettings(more, { algorithm: { id: 'grpo' }, optimiser: { stepsPerIteration } }),
+      ),
     });
 
   test("takes complete replies of groups that disagree, once a pass, each token with its reply's advantage", async () => {
@@ -112,24 +132,43 @@ describe('the update', () => {
     await learn(await open(), 2, {}, (batch) => batches.push(batch));
     const sorted = (batch: readonly TrainSequence[]): string[] =>
       batch
-        .map(({ tokenIds, advantages }) => `${tokenIds.join()}: ${[...new Set(advantages)].map((value) => value.toFixed(4)).join()}`)
+        .map(
+          ({ tokenIds, advantages }) =>
+            `${tokenIds.join()}: ${[...new Set(advantages)].map((value) => value.toFixed(4)).join()}`,
+        )
         .sort();
-    const expected = used.map(({ sequence, advantage }) => `${sequence.tokenIds.join()}: ${advantage.toFixed(4)}`).sort();
+    const expected = used
+      .map(({ sequence, advantage }) => `${sequence.tokenIds.join()}: ${advantage.toFixed(4)}`)
+      .sort();
     expect(batches.map(sorted)).toEqual([expected, expected]);
   });
 
   test('is the first time that of the likelihood weighted with the advantages, to the bit', async () => {
     const [ours, theirs] = [await open(), await open()];
     let order: readonly TrainSequence[] = [];
-    const [first] = await learn(ours, 1, { sampling: { temperature: 1 } }, (batch) => (order = batch));
+    const [first] = await learn(
+      ours,
+      1,
+      { sampling: { temperature: 1 } },
+      (batch) => (order = batch),
+    );
     await theirs.step(
-      order.map(({ tokenIds, labelMask, advantages }) => ({ tokenIds, labelMask, weight: advantages![0]! })),
+      order.map(({ tokenIds, labelMask, advantages }) => ({
+        tokenIds,
+        labelMask,
+        weight: advantages![0]!,
+      })),
       { microBatches: [3, 3] },
     );
-    expect(await ours.exportAdapter(file('ours.gguf'))).toBe(await theirs.exportAdapter(file('theirs.gguf')));
+    expect(await ours.exportAdapter(file('ours.gguf'))).toBe(
+      await theirs.exportAdapter(file('theirs.gguf')),
+    );
     // by hand: -(sum of A n) / (sum of n), a mean over tokens and not over replies
     const tokens = used.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-    expect(first!.loss).toBeCloseTo(-used.reduce((sum, { advantage, tokenIds }) => sum + advantage * tokenIds.length, 0) / tokens, 5);
+    expect(first!.loss).toBeCloseTo(
+      -used.reduce((sum, { advantage, tokenIds }) => sum + advantage * tokenIds.length, 0) / tokens,
+      5,
+    );
     expect(first!.oldPolicyGap).toBe(0);
   });
 
@@ -151,7 +190,10 @@ describe('the update', () => {
       let own = 0;
       for (let t = 4; t < 4 + tokenIds.length; t++) {
         const ratio = Math.exp(now[i]![t]! - old[i]![t]!);
-        const [free, bounded] = [ratio * advantage, Math.min(1.15, Math.max(0.9, ratio)) * advantage];
+        const [free, bounded] = [
+          ratio * advantage,
+          Math.min(1.15, Math.max(0.9, ratio)) * advantage,
+        ];
         const d = base[i]![t]! - now[i]![t]!;
         own += -Math.min(free, bounded) + 0.3 * (Math.exp(d) - d - 1);
         kl += Math.exp(d) - d - 1;
@@ -163,7 +205,8 @@ describe('the update', () => {
       byReply += own / tokenIds.length / used.length;
     }
     expect(second.loss).toBeCloseTo(loss / tokens, 5);
-    expect(Math.abs(second.loss - byReply)).toBeGreaterThan(0.01); // what the paper's own loss would be
+    // what the paper's own loss would be
+    expect(Math.abs(second.loss - byReply)).toBeGreaterThan(0.01);
     expect(second.clipFraction).toBeCloseTo(clipped / tokens, 9);
     expect(clipped).toBeGreaterThan(0);
     expect(second.klToReference).toBeCloseTo(kl / tokens, 5);
@@ -173,8 +216,14 @@ describe('the update', () => {
 
 describe("what is measured on an iteration's own tokens", () => {
   test('is any of its rollouts, whatever their verdict, tier or end, and the same ones each time', () => {
-    const groups = [...'abcdefghij'].map((id, i) => group(id, i < 5 ? [PASS, FAIL] : [FAIL, FAIL, NONE], [1]));
-    const seen = { problems: new Set<string>(), kinds: new Set<string>(), finishes: new Set<string>() };
+    const groups = [...'abcdefghij'].map((id, i) =>
+      group(id, i < 5 ? [PASS, FAIL] : [FAIL, FAIL, NONE], [1]),
+    );
+    const seen = {
+      problems: new Set<string>(),
+      kinds: new Set<string>(),
+      finishes: new Set<string>(),
+    };
     const counts = new Map<string, number>();
     for (let seed = 0n; seed < 400n; seed++) {
       const probes = shiftProbes(groups, seed, 1);
@@ -195,7 +244,13 @@ describe("what is measured on an iteration's own tokens", () => {
     const rollout = { sampledLogprobs: Float32Array.of(-1, -2) } as unknown as JudgedRollout;
     const once = { episode: exchange(Int32Array.of(1, 2), Int32Array.of(3, 4)), rollout };
     expect(samplerGap([Float32Array.of(9, 9, -1.5, -2.25)], [once])).toBe(0.375);
-    const twice = { episode: [...exchange(Int32Array.of(1), Int32Array.of(2)), ...exchange(Int32Array.of(3), Int32Array.of(4))], rollout };
+    const twice = {
+      episode: [
+        ...exchange(Int32Array.of(1), Int32Array.of(2)),
+        ...exchange(Int32Array.of(3), Int32Array.of(4)),
+      ],
+      rollout,
+    };
     expect(samplerGap([Float32Array.of(9, -1.5, 9, -2.25)], [twice])).toBe(0.375);
     expect(samplerGap([], [])).toBeNull();
     expect(policyShift([], [], [])).toBeNull();
@@ -238,7 +293,9 @@ describe('a run with grpo', () => {
   }, 300_000);
 
   test('learns from what passed and what did not', () => {
-    expect(result.test.after.byTier.L0!.mean).toBeGreaterThan(result.test.before.byTier.L0!.mean! + 0.5);
+    expect(result.test.after.byTier.L0!.mean).toBeGreaterThan(
+      result.test.before.byTier.L0!.mean! + 0.5,
+    );
     expect(result.test.pairedP).toBeLessThan(0.001);
   });
 
@@ -248,7 +305,10 @@ describe('a run with grpo', () => {
       model: file('letters.gguf'),
       task: file('letters.mjs'),
     });
-    expect([verdict, steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 2]);
+    expect([
+      verdict,
+      steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length,
+    ]).toEqual(['pass', 2]);
   });
 
   test('logs of each rollout how it was used: advantages of those that were trained on, failures among them', () => {
@@ -262,15 +322,23 @@ describe('a run with grpo', () => {
       const rewards = records.map(({ verdict }) => (verdict.kind === 'pass' ? 1 : 0));
       const mean = rewards.reduce<number>((sum, reward) => sum + reward, 0) / rewards.length;
       for (const [i, { admission, advantage, finish, verdict }] of records.entries()) {
-        const expected = finish !== 'stop' ? 'incomplete' : mean === 0 || mean === 1 ? 'uninformative' : 'contrasted';
+        const expected =
+          finish !== 'stop'
+            ? 'incomplete'
+            : mean === 0 || mean === 1
+              ? 'uninformative'
+              : 'contrasted';
         expect(admission).toBe(expected);
         expect(advantage).toEqual(
-          expected === 'contrasted' ? expect.closeTo((rewards[i]! - mean) / Math.sqrt(mean * (1 - mean)), 4) : undefined,
+          expected === 'contrasted'
+            ? expect.closeTo((rewards[i]! - mean) / Math.sqrt(mean * (1 - mean)), 4)
+            : undefined,
         );
         seen.add(`${admission} ${verdict.kind}`);
       }
     }
-    for (const kind of ['contrasted pass', 'contrasted fail', 'uninformative fail']) expect(seen).toContain(kind);
+    for (const kind of ['contrasted pass', 'contrasted fail', 'uninformative fail'])
+      expect(seen).toContain(kind);
   });
 
   test('trains on exactly those: four passes over their tokens', () => {
@@ -279,7 +347,9 @@ describe('a run with grpo', () => {
     for (const { iteration, tokens, buffer, rollouts: counts } of result.iterations) {
       const own = contrasted.filter((record) => record.iteration === iteration);
       expect(tokens.trained).toBe(4 * own.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0));
-      expect(Object.values(counts).reduce((sum, { admitted }) => sum + admitted, 0)).toBe(own.length);
+      expect(Object.values(counts).reduce((sum, { admitted }) => sum + admitted, 0)).toBe(
+        own.length,
+      );
       expect(buffer).toEqual({}); // nothing is replayed
     }
     expect(readFileSync(path.join(file('run'), 'report.html'), 'utf8')).toContain(
@@ -304,7 +374,10 @@ describe('a run with grpo', () => {
   test('trains on no problem of the whole dev and test sets, of which it evaluated a quarter and a fifth', async () => {
     await using task = await openTask(file('letters.mjs'));
     const whole = new Set(
-      [...(await evaluationSet(task, 'dev', 20)).problems, ...(await evaluationSet(task, 'test', 100)).problems].map(({ id }) => id),
+      [
+        ...(await evaluationSet(task, 'dev', 20)).problems,
+        ...(await evaluationSet(task, 'test', 100)).problems,
+      ].map(({ id }) => id),
     );
     const trained = rollouts();
     expect(whole.size).toBe(360);
@@ -316,7 +389,15 @@ describe('a run with grpo', () => {
   });
 
   test('is refused where the samples are not drawn from the distribution that the ratios are of', async () => {
-    const { code, stderr } = await runCli(['run', '--algorithm', 'grpo', '--top-p', '0.9', '--out', file('never')]);
+    const { code, stderr } = await runCli([
+      'run',
+      '--algorithm',
+      'grpo',
+      '--top-p',
+      '0.9',
+      '--out',
+      file('never'),
+    ]);
     expect([code, existsSync(file('never'))]).toEqual([2, false]);
     expect(stderr).toMatch(/--top-p: grpo/);
     expect(() => resolveSettings({ sampling: { topP: 0.9 } })).not.toThrow();

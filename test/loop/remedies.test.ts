@@ -1,4 +1,7 @@
-/** Every remedy in the real loop: brought about, measured, in the log as the judge reads it, and in force after a kill as without one. */
+/**
+ * Every remedy in the real loop: brought about, measured, in the log as the judge reads it, and in
+ * force after a kill as without one.
+ */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +16,13 @@ import { OPERATIONS } from '../../src/trainees/lora/operations.js';
 import { LORA, type LoraEffect as Effect } from '../../src/trainees/lora/trainee.js';
 import type { RunResult } from '../../src/training/result.js';
 import { judgeLog } from '../models/judge-log.js';
-import { REMEDY_RUNS, remedyRun, SETTINGS, writeRemedyInputs, type RemedyRun } from '../models/remedy-runs.js';
+import {
+  REMEDY_RUNS,
+  remedyRun,
+  SETTINGS,
+  writeRemedyInputs,
+  type RemedyRun,
+} from '../models/remedy-runs.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/test/models/remedy-runs.js', import.meta.url));
@@ -44,11 +53,16 @@ const payloads = <T>(records: readonly LogRecord[], kind: string): T[] =>
 interface Consequence {
   readonly effect: Effect;
   readonly next: readonly (StepStatistics & { modules: Record<string, unknown> })[];
-  readonly states: readonly { iteration: number; digest: string; targets: Record<string, { rank: number; scale: number }> }[];
+  readonly states: readonly {
+    iteration: number;
+    digest: string;
+    targets: Record<string, { rank: number; scale: number }>;
+  }[];
   readonly result: RunResult;
 }
 const rateOf = ({ next }: Consequence): number => next[0]!.learningRate;
-const lastTargets = ({ states }: Consequence): Consequence['states'][number]['targets'] => states.at(-1)!.targets;
+const lastTargets = ({ states }: Consequence): Consequence['states'][number]['targets'] =>
+  states.at(-1)!.targets;
 
 const CONSEQUENCES: Readonly<Record<string, (found: Consequence) => void>> = {
   'set_lr down': (found) => expect(rateOf(found)).toBeCloseTo(0.01 / 3, 8),
@@ -62,22 +76,31 @@ const CONSEQUENCES: Readonly<Record<string, (found: Consequence) => void>> = {
     expect(result.stopped).toMatch(/R3/);
   },
   raise_rank: (found) =>
-    expect([found.effect.measured.probeChange, lastTargets(found)['blk.2.attn_v']!.rank]).toEqual([expect.closeTo(0, 5), 4]),
+    expect([found.effect.measured.probeChange, lastTargets(found)['blk.2.attn_v']!.rank]).toEqual([
+      expect.closeTo(0, 5),
+      4,
+    ]),
   add_target: (found) => {
     expect(Object.keys(found.next[0]!.modules)).toContain('blk.1.ffn_down');
     expect(lastTargets(found)['blk.1.ffn_down']).toEqual({ rank: 2, scale: 2 });
   },
-  recycle: ({ effect }) => expect((effect.operation as { directions: number[] }).directions.length).toBeGreaterThan(0),
+  recycle: ({ effect }) =>
+    expect((effect.operation as { directions: number[] }).directions.length).toBeGreaterThan(0),
   lr_mult: ({ effect }) => expect(effect.measured.rateFactor).toBe(8),
   raise_precision: ({ effect }) => expect(effect.measured.epsilon).toBe(1e-12),
   rebalance: ({ effect }) => expect(effect.measured.probeChange).toBeCloseTo(0, 5),
-  rescale: (found) => expect(Object.values(lastTargets(found)).map(({ scale }) => scale)).toContain(8),
+  rescale: (found) =>
+    expect(Object.values(lastTargets(found)).map(({ scale }) => scale)).toContain(8),
   set_clip: ({ next }) => expect(next.every(({ clipped }) => clipped)).toBe(true),
   rollback: (found) => {
     const { effect, states } = found;
     // the adapter of the iteration before, by content, and with the rate that was decided
-    expect(effect.measured.restored).toBe(states.filter(({ iteration }) => iteration === effect.iteration - 1).at(-1)!.digest);
-    expect(states.filter(({ iteration }) => iteration === effect.iteration).at(-1)!.digest).toBe(effect.measured.restored);
+    expect(effect.measured.restored).toBe(
+      states.filter(({ iteration }) => iteration === effect.iteration - 1).at(-1)!.digest,
+    );
+    expect(states.filter(({ iteration }) => iteration === effect.iteration).at(-1)!.digest).toBe(
+      effect.measured.restored,
+    );
     expect(rateOf(found)).toBeCloseTo(0.001, 8);
   },
   skip_step: ({ effect }) => expect(effect.measured.skipped).toBeGreaterThan(0),
@@ -89,7 +112,11 @@ const CONSEQUENCES: Readonly<Record<string, (found: Consequence) => void>> = {
 };
 
 /** Kills itself after the remedy's effects are logged, or after the iteration's checkpoint. */
-function killed(out: string, name: string, place: 'effects' | 'checkpoint'): Promise<NodeJS.Signals | null> {
+function killed(
+  out: string,
+  name: string,
+  place: 'effects' | 'checkpoint',
+): Promise<NodeJS.Signals | null> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [PROGRAM, folder, out, name, place], {
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -102,12 +129,19 @@ function killed(out: string, name: string, place: 'effects' | 'checkpoint'): Pro
 /** Interrupted after the iteration's checkpoint, in this process. */
 async function interrupted(out: string, remedy: RemedyRun): Promise<void> {
   const interruption = new AbortController();
-  const onIteration = ({ iteration }: { iteration: number }): void => void (iteration === remedy.at && interruption.abort());
-  await expect(remedyRun(folder, out, remedy, { signal: interruption.signal, onIteration })).rejects.toMatchObject({ code: 'ABORTED' });
+  const onIteration = ({ iteration }: { iteration: number }): void =>
+    void (iteration === remedy.at && interruption.abort());
+  await expect(
+    remedyRun(folder, out, remedy, { signal: interruption.signal, onIteration }),
+  ).rejects.toMatchObject({ code: 'ABORTED' });
 }
 
-/** Killed before its checkpoint the remedy is decided again. The short form kills two whose state is not the present one. */
-const isKilled = (name: string): boolean => process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank';
+/**
+ * Killed before its checkpoint the remedy is decided again. The short form kills two whose state is
+ * not the present one.
+ */
+const isKilled = (name: string): boolean =>
+  process.env.ISOPRO_FULL === '1' || name === 'rollback' || name === 'raise_rank';
 
 describe('a remedy in a real run', () => {
   test('there is a run for each operation', () => {
@@ -116,9 +150,23 @@ describe('a remedy in a real run', () => {
     expect(Object.keys(CONSEQUENCES)).toEqual(expect.arrayContaining(Object.keys(REMEDY_RUNS)));
   });
 
-  /** The short form: of each kind of what is changed (a setting, a state gone back to, the adapter's form, its rows, a step) one. */
-  const SHORT = ['set_lr down', 'set_batch', 'stop', 'raise_rank', 'add_target', 'rescale', 'rollback', 'skip_step'];
-  const tried = Object.entries(REMEDY_RUNS).filter(([name]) => process.env.ISOPRO_FULL === '1' || SHORT.includes(name));
+  /**
+   * The short form: of each kind of what is changed (a setting, a state gone back to, the adapter's
+   * form, its rows, a step) one.
+   */
+  const SHORT = [
+    'set_lr down',
+    'set_batch',
+    'stop',
+    'raise_rank',
+    'add_target',
+    'rescale',
+    'rollback',
+    'skip_step',
+  ];
+  const tried = Object.entries(REMEDY_RUNS).filter(
+    ([name]) => process.env.ISOPRO_FULL === '1' || SHORT.includes(name),
+  );
   test.each(tried)(
     '%s: does what its effect says, and a run that ends right after it and goes on comes to the same adapter',
     async (name, remedy: RemedyRun) => {
@@ -129,7 +177,9 @@ describe('a remedy in a real run', () => {
         .filter(({ rule, iteration }) => rule === remedy.rule && iteration === remedy.at)
         .at(-1)!;
       expect(effect).toMatchObject({ executed: true });
-      const steps = payloads<StepStatistics & { iteration: number; modules: Record<string, unknown> }>(records, 'step');
+      const steps = payloads<
+        StepStatistics & { iteration: number; modules: Record<string, unknown> }
+      >(records, 'step');
       CONSEQUENCES[name]!({
         effect,
         next: steps.filter(({ iteration }) => iteration === remedy.at + 1),
@@ -144,7 +194,9 @@ describe('a remedy in a real run', () => {
       );
 
       const ended = `${out}-ended`;
-      if (isKilled(name)) for (const place of ['effects', 'checkpoint'] as const) expect(await killed(ended, name, place)).toBe('SIGKILL');
+      if (isKilled(name))
+        for (const place of ['effects', 'checkpoint'] as const)
+          expect(await killed(ended, name, place)).toBe('SIGKILL');
       else await interrupted(ended, remedy);
       const resumed = await remedyRun(folder, ended, remedy);
       expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
@@ -158,19 +210,29 @@ describe('a remedy in a real run', () => {
       payloads<StepStatistics & { iteration: number }>(recordsOf(out), 'step')
         .filter((step) => step.iteration === iteration)
         .map((step) => step.tokens);
-    expect(Math.max(...tokens('set_batch', 3))).toBeGreaterThan(Math.max(...tokens('set_batch', 2)));
-    const refused = expect.objectContaining({ code: 'RUN_DIFFERS' }) as never;
-    await expect(remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { rules: { persistence: 2 } })).rejects.toThrow(refused);
-    const policy = { name: 'another', decide: () => Promise.reject(new Error('never asked')) };
-    await expect(remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { policy })).rejects.toThrow(refused);
-    await expect(remedyRun(folder, 'never', REMEDY_RUNS.set_batch!, { rules: { persistence: 0 } })).rejects.toThrow(
-      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    expect(Math.max(...tokens('set_batch', 3))).toBeGreaterThan(
+      Math.max(...tokens('set_batch', 2)),
     );
+    const refused = expect.objectContaining({ code: 'RUN_DIFFERS' }) as never;
+    await expect(
+      remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { rules: { persistence: 2 } }),
+    ).rejects.toThrow(refused);
+    const policy = { name: 'another', decide: () => Promise.reject(new Error('never asked')) };
+    await expect(
+      remedyRun(folder, 'set_batch', REMEDY_RUNS.set_batch!, { policy }),
+    ).rejects.toThrow(refused);
+    await expect(
+      remedyRun(folder, 'never', REMEDY_RUNS.set_batch!, { rules: { persistence: 0 } }),
+    ).rejects.toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
   });
 });
 
 describe('where no step is finite', () => {
-  const broken = (out: string, policy: 'scripted' | 'observe', iterations: number): Promise<RunResult> =>
+  const broken = (
+    out: string,
+    policy: 'scripted' | 'observe',
+    iterations: number,
+  ): Promise<RunResult> =>
     run(
       {
         ...SETTINGS,
@@ -183,7 +245,10 @@ describe('where no step is finite', () => {
       { out: path.join(folder, out) },
     );
   const failure = (text: RegExp): never =>
-    expect.objectContaining({ code: 'NUMERIC_FAILURE', message: expect.stringMatching(text) as never }) as never;
+    expect.objectContaining({
+      code: 'NUMERIC_FAILURE',
+      message: expect.stringMatching(text) as never,
+    }) as never;
 
   test('an iteration without a remedy is an error', async () => {
     await expect(broken('observed', 'observe', 2)).rejects.toThrow(
@@ -192,15 +257,24 @@ describe('where no step is finite', () => {
   });
 
   test('with its remedy the run goes on, and what it did not cure is an error', async () => {
-    await expect(broken('uncured', 'scripted', 3)).rejects.toThrow(failure(/steps of iteration 2 was finite/));
+    await expect(broken('uncured', 'scripted', 3)).rejects.toThrow(
+      failure(/steps of iteration 2 was finite/),
+    );
     const effects = payloads<Effect>(recordsOf('uncured'), 'effect');
-    expect(effects.map(({ iteration, rule, executed, operation }) => [iteration, rule, executed, operation.op])).toEqual([
-      [1, 'R7', true, 'rollback'],
-    ]);
+    expect(
+      effects.map(({ iteration, rule, executed, operation }) => [
+        iteration,
+        rule,
+        executed,
+        operation.op,
+      ]),
+    ).toEqual([[1, 'R7', true, 'rollback']]);
   });
 
   test('nothing that was never trained is submitted; the same command says so again', async () => {
     for (let again = 0; again < 2; again++)
-      await expect(broken('untrained', 'scripted', 1)).rejects.toThrow(failure(/of the run was finite/));
+      await expect(broken('untrained', 'scripted', 1)).rejects.toThrow(
+        failure(/of the run was finite/),
+      );
   });
 });

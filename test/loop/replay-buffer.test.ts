@@ -41,13 +41,27 @@ function bufferOf(tierCap: number, ...stream: (ProblemRecord | RolloutRecord)[][
   for (const record of stream.flat()) buffer.take(record);
   return buffer;
 }
-const many = (iteration: number, tier: string, count: number): (ProblemRecord | RolloutRecord)[][] =>
-  Array.from({ length: count }, (_, problem) => records(iteration, tier, 100 * iteration + problem, ['pass', 'fail']));
+const many = (
+  iteration: number,
+  tier: string,
+  count: number,
+): (ProblemRecord | RolloutRecord)[][] =>
+  Array.from({ length: count }, (_, problem) =>
+    records(iteration, tier, 100 * iteration + problem, ['pass', 'fail']),
+  );
 const draw = (
   buffer: ReplayBuffer,
   wanted: number,
   more: { newShare?: number; accumulate?: boolean; runSeed?: bigint; iteration?: number } = {},
-) => buffer.drawBalanced({ runSeed: 7n, iteration: 2, wanted, newShare: 0.5, accumulate: true, ...more });
+) =>
+  buffer.drawBalanced({
+    runSeed: 7n,
+    iteration: 2,
+    wanted,
+    newShare: 0.5,
+    accumulate: true,
+    ...more,
+  });
 const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const item of items) counts[key(item)] = (counts[key(item)] ?? 0) + 1;
@@ -56,37 +70,72 @@ const countBy = <T>(items: readonly T[], key: (item: T) => string): Record<strin
 
 describe('the buffer as a view of the rollouts stream', () => {
   test('holds admitted rollouts with their prompt, and counts the rest', () => {
-    const buffer = bufferOf(10, records(1, 'A', 1, ['pass', 'fail', 'none']), records(2, 'B', 2, ['fail', 'pass']));
-    expect(buffer.traces.map(({ key, episode }) => [key, ...episode.map(({ ids }) => [...ids])])).toEqual([
+    const buffer = bufferOf(
+      10,
+      records(1, 'A', 1, ['pass', 'fail', 'none']),
+      records(2, 'B', 2, ['fail', 'pass']),
+    );
+    expect(
+      buffer.traces.map(({ key, episode }) => [key, ...episode.map(({ ids }) => [...ids])]),
+    ).toEqual([
       ['1/A-1/0', [1], [0]],
       ['2/B-2/1', [2], [1]],
     ]);
-    expect(buffer.tally.of(1).get('A')).toEqual({ sampled: 3, passed: 1, failed: 1, undecided: 1, admitted: 1 });
+    expect(buffer.tally.of(1).get('A')).toEqual({
+      sampled: 3,
+      passed: 1,
+      failed: 1,
+      undecided: 1,
+      admitted: 1,
+    });
     expect(buffer.tally.informative(1)).toBe(1);
-    const unmixed = bufferOf(10, records(1, 'A', 1, ['pass', 'pass']), records(1, 'A', 2, ['fail', 'fail']));
-    expect(unmixed.tally.informative(1)).toBe(0.5); // where all passed, there is something to train on
+    const unmixed = bufferOf(
+      10,
+      records(1, 'A', 1, ['pass', 'pass']),
+      records(1, 'A', 2, ['fail', 'fail']),
+    );
+    // where all passed, there is something to train on
+    expect(unmixed.tally.informative(1)).toBe(0.5);
     expect(buffer.composition()).toEqual({ A: 1, B: 1 });
   });
 
   test('keeps the newest of a tier up to the cap, and the other tiers untouched', () => {
     const buffer = bufferOf(3, ...many(1, 'A', 5), ...many(1, 'B', 2), ...many(2, 'A', 1));
     expect(buffer.composition()).toEqual({ A: 3, B: 2 });
-    expect(buffer.traces.filter(({ tier }) => tier === 'A').map(({ key }) => key)).toEqual(['1/A-103/0', '1/A-104/0', '2/A-200/0']);
+    expect(buffer.traces.filter(({ tier }) => tier === 'A').map(({ key }) => key)).toEqual([
+      '1/A-103/0',
+      '1/A-104/0',
+      '2/A-200/0',
+    ]);
   });
 
   test('counts what it keeps as readers of the log do, and refuses a rollout that does not follow its problem', () => {
-    const stream = [...many(1, 'A', 5), ...many(1, '__proto__', 2), ...many(2, 'A', 1), ...many(3, 'B', 4)];
+    const stream = [
+      ...many(1, 'A', 5),
+      ...many(1, '__proto__', 2),
+      ...many(2, 'A', 1),
+      ...many(3, 'B', 4),
+    ];
     const [buffer, tally] = [bufferOf(3, ...stream), new RolloutTally()];
     for (const record of stream.flat()) if (record.kind === 'rollout') tally.take(record);
     expect(buffer.composition()).toEqual(tally.buffer(3, 3));
     for (const [tier, kept] of Object.entries(buffer.composition()))
-      expect([tier, kept]).toEqual([tier, buffer.traces.filter((trace) => trace.tier === tier).length]);
+      expect([tier, kept]).toEqual([
+        tier,
+        buffer.traces.filter((trace) => trace.tier === tier).length,
+      ]);
     expect(buffer.tally.counts).toEqual(tally.counts);
-    expect(() => bufferOf(3, records(1, 'A', 1, ['pass']).slice(1))).toThrow(expect.objectContaining({ code: 'LOG_UNREADABLE' }));
+    expect(() => bufferOf(3, records(1, 'A', 1, ['pass']).slice(1))).toThrow(
+      expect.objectContaining({ code: 'LOG_UNREADABLE' }),
+    );
   });
 
   test('older verdicts count half as much with each iteration', () => {
-    const buffer = bufferOf(9, records(1, 'A', 1, ['pass', 'pass']), records(2, 'A', 2, ['fail', 'pass']));
+    const buffer = bufferOf(
+      9,
+      records(1, 'A', 1, ['pass', 'pass']),
+      records(2, 'A', 2, ['fail', 'pass']),
+    );
     expect(buffer.records(3).get('A')).toEqual({ passed: 2, failed: 1 });
     expect(buffer.records(2).get('A')).toEqual({ passed: 2, failed: 0 });
   });
@@ -94,7 +143,13 @@ describe('the buffer as a view of the rollouts stream', () => {
 
 describe('balanced drawing', () => {
   test('gives tiers the same part however skewed the buffer is, and half to the newest', () => {
-    const buffer = bufferOf(1000, ...many(1, 'A', 90), ...many(1, 'B', 10), ...many(2, 'A', 60), ...many(2, 'B', 10));
+    const buffer = bufferOf(
+      1000,
+      ...many(1, 'A', 90),
+      ...many(1, 'B', 10),
+      ...many(2, 'A', 60),
+      ...many(2, 'B', 10),
+    );
     const drawn = draw(buffer, 64);
     expect(countBy(drawn, ({ tier }) => tier)).toEqual({ A: 32, B: 32 });
     expect(countBy(drawn, ({ iteration }) => String(iteration))).toEqual({ 1: 32, 2: 32 });
@@ -122,11 +177,17 @@ describe('balanced drawing', () => {
   });
 
   test('prefers traces of problems that are rarely solved', () => {
-    const rare = Array.from({ length: 50 }, (_, i) => records(2, 'A', i, ['pass', 'fail', 'fail', 'fail', 'fail', 'fail']));
-    const easy = Array.from({ length: 10 }, (_, i) => records(2, 'A', 100 + i, ['pass', 'pass', 'pass', 'pass', 'pass']));
+    const rare = Array.from({ length: 50 }, (_, i) =>
+      records(2, 'A', i, ['pass', 'fail', 'fail', 'fail', 'fail', 'fail']),
+    );
+    const easy = Array.from({ length: 10 }, (_, i) =>
+      records(2, 'A', 100 + i, ['pass', 'pass', 'pass', 'pass', 'pass']),
+    );
     let rarely = 0;
     for (let seed = 0n; seed < 200n; seed++)
-      rarely += draw(bufferOf(1000, ...rare, ...easy), 10, { runSeed: seed }).filter(({ weight }) => weight > 0.5).length;
+      rarely += draw(bufferOf(1000, ...rare, ...easy), 10, { runSeed: seed }).filter(
+        ({ weight }) => weight > 0.5,
+      ).length;
     // 50 of weight 0.75 and 50 of weight 1/7: without weights half of the draws
     expect(rarely / 2000).toBeGreaterThan(0.75);
     expect(rarely / 2000).toBeLessThan(0.92);
@@ -134,8 +195,11 @@ describe('balanced drawing', () => {
 
   test('without accumulation takes the newest only, and depends on the seed and nothing else', () => {
     const buffer = bufferOf(1000, ...many(1, 'A', 30), ...many(2, 'A', 30));
-    expect(draw(buffer, 20, { accumulate: false }).every(({ iteration }) => iteration === 2)).toBe(true);
-    const keys = (seed: bigint): string[] => draw(buffer, 20, { runSeed: seed }).map(({ key }) => key);
+    expect(draw(buffer, 20, { accumulate: false }).every(({ iteration }) => iteration === 2)).toBe(
+      true,
+    );
+    const keys = (seed: bigint): string[] =>
+      draw(buffer, 20, { runSeed: seed }).map(({ key }) => key);
     expect(keys(1n)).toEqual(keys(1n));
     expect(keys(1n)).not.toEqual(keys(2n));
   });
@@ -166,7 +230,11 @@ describe('allocation', () => {
   });
 
   test('is uniform at a floor of 1 and without evidence, up to rounding', () => {
-    expect([...allocate({ tiers, problems: 21, records: known, floor: 1 }).values()].sort()).toEqual([5, 5, 5, 6]);
-    expect([...allocate({ tiers, problems: 8, records: new Map(), floor: 0 }).values()]).toEqual([2, 2, 2, 2]);
+    expect(
+      [...allocate({ tiers, problems: 21, records: known, floor: 1 }).values()].sort(),
+    ).toEqual([5, 5, 5, 6]);
+    expect([...allocate({ tiers, problems: 8, records: new Map(), floor: 0 }).values()]).toEqual([
+      2, 2, 2, 2,
+    ]);
   });
 });

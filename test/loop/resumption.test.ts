@@ -1,6 +1,17 @@
-/** What a run goes on with, beside whom, and without whom: checkpoints, other processes on its folder, a witness that does not answer. */
+/**
+ * What a run goes on with, beside whom, and without whom: checkpoints, other processes on its
+ * folder, a witness that does not answer.
+ */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -47,7 +58,10 @@ interface Conditions {
   readonly stop?: readonly [DurableState, number];
 }
 
-function start(out: string, { seed = 5, home = 'home', iterations = 2, rollouts = 32, stop }: Conditions = {}): Running {
+function start(
+  out: string,
+  { seed = 5, home = 'home', iterations = 2, rollouts = 32, stop }: Conditions = {},
+): Running {
   const flags = [
     '--seed',
     String(seed),
@@ -71,14 +85,26 @@ function start(out: string, { seed = 5, home = 'home', iterations = 2, rollouts 
   ];
   const child = spawn(
     process.execPath,
-    [MAIN, 'run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file(out), ...flags],
+    [
+      MAIN,
+      'run',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--out',
+      file(out),
+      ...flags,
+    ],
     {
       env: {
         ...process.env,
         ISOPRO_HOME: file(home),
         ISOPRO_STATES: file(`${out}.states`),
         NODE_OPTIONS: `--import ${HOOK}`,
-        ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify({ state: stop[0], occurrence: stop[1], ends: 'run' }) }),
+        ...(stop === undefined
+          ? {}
+          : { ISOPRO_STOP: JSON.stringify({ state: stop[0], occurrence: stop[1], ends: 'run' }) }),
       },
     },
   );
@@ -86,10 +112,17 @@ function start(out: string, { seed = 5, home = 'home', iterations = 2, rollouts 
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   spawned.push(child);
-  return { child, said: () => stderr, result: new Promise((resolve) => child.on('close', (code) => resolve({ code, stdout, stderr }))) };
+  return {
+    child,
+    said: () => stderr,
+    result: new Promise((resolve) =>
+      child.on('close', (code) => resolve({ code, stdout, stderr })),
+    ),
+  };
 }
 
-const run = (out: string, conditions?: Conditions): Promise<CliResult> => start(out, conditions).result;
+const run = (out: string, conditions?: Conditions): Promise<CliResult> =>
+  start(out, conditions).result;
 
 async function until(condition: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 60_000; !condition(); ) {
@@ -98,7 +131,8 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-const statesOf = (out: string): string => (existsSync(file(`${out}.states`)) ? readFileSync(file(`${out}.states`), 'utf8') : '');
+const statesOf = (out: string): string =>
+  existsSync(file(`${out}.states`)) ? readFileSync(file(`${out}.states`), 'utf8') : '';
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-resumption-'));
@@ -116,13 +150,18 @@ afterAll(() => {
 
 describe('checkpoints', () => {
   const NEWEST = '0001-iteration';
-  const sha256 = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex');
+  const sha256 = (bytes: Buffer | string): string =>
+    createHash('sha256').update(bytes).digest('hex');
   type Content = { state: { logSize: number }; files: { trainer: string } };
-  const contentOf = (out: string): Content => JSON.parse(readFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), 'utf8')) as Content;
+  const contentOf = (out: string): Content =>
+    JSON.parse(readFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), 'utf8')) as Content;
   /** The stopped run with a witness that knows no other continuation of it. */
   const copyStopped = (out: string): void => {
     for (const suffix of ['', '.home'])
-      cpSync(file(`stopped${suffix}`), file(`${out}${suffix}`), { recursive: true, filter: (from) => path.basename(from) !== 'socket' });
+      cpSync(file(`stopped${suffix}`), file(`${out}${suffix}`), {
+        recursive: true,
+        filter: (from) => path.basename(from) !== 'socket',
+      });
   };
   const writeContent = (out: string, content: Content): void =>
     writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), JSON.stringify(content));
@@ -143,11 +182,17 @@ describe('checkpoints', () => {
     [
       'weights of another run under a mended hash',
       (out) => {
-        cpSync(file('foreign', 'checkpoints', NEWEST, 'trainer'), file(out, 'checkpoints', NEWEST, 'trainer'));
+        cpSync(
+          file('foreign', 'checkpoints', NEWEST, 'trainer'),
+          file(out, 'checkpoints', NEWEST, 'trainer'),
+        );
         const content = contentOf(out);
         writeContent(out, {
           ...content,
-          files: { ...content.files, trainer: sha256(readFileSync(file(out, 'checkpoints', NEWEST, 'trainer'))) },
+          files: {
+            ...content.files,
+            trainer: sha256(readFileSync(file(out, 'checkpoints', NEWEST, 'trainer'))),
+          },
         });
       },
       'the one that the log names',
@@ -155,14 +200,23 @@ describe('checkpoints', () => {
     [
       'the whole checkpoint of another run',
       (out) => {
-        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
-        writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, logSize: contentOf('stopped').state.logSize } });
+        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), {
+          recursive: true,
+        });
+        writeContent(out, {
+          ...contentOf(out),
+          state: { ...contentOf(out).state, logSize: contentOf('stopped').state.logSize },
+        });
       },
       'the one that the log names',
     ],
     [
       'another learning rate',
-      (out) => writeContent(out, { ...contentOf(out), state: { ...contentOf(out).state, learningRate: 0.1 } as Content['state'] }),
+      (out) =>
+        writeContent(out, {
+          ...contentOf(out),
+          state: { ...contentOf(out).state, learningRate: 0.1 } as Content['state'],
+        }),
       'the one that the log names',
     ],
     [
@@ -173,11 +227,16 @@ describe('checkpoints', () => {
       },
       'trainer is not the one that the log names',
     ],
-    ['no JSON', (out) => writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), '{'), 'it is damaged'],
+    [
+      'no JSON',
+      (out) => writeFileSync(file(out, 'checkpoints', NEWEST, 'state.json'), '{'),
+      'it is damaged',
+    ],
     [
       'weights of another run that a record without a signed head names',
       async (out) => {
-        // whoever can write the file can append what links and hashes well; only the witness's head makes it the run's
+        // whoever can write the file can append what links and hashes well; only the witness's head
+        // makes it the run's
         const signer = await WitnessClient.open(file(`${out}.home`));
         const log = await EventLog.resume({
           streams: RUN_STREAMS,
@@ -186,19 +245,39 @@ describe('checkpoints', () => {
           fromIteration: 2,
           abandonedFrom: contentOf(out).state.logSize,
         });
-        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), { recursive: true });
-        const content = { ...contentOf(out), state: { ...contentOf(out).state, logSize: log.size + 1 } };
+        cpSync(file('foreign', 'checkpoints', NEWEST), file(out, 'checkpoints', NEWEST), {
+          recursive: true,
+        });
+        const content = {
+          ...contentOf(out),
+          state: { ...contentOf(out).state, logSize: log.size + 1 },
+        };
         writeContent(out, content);
-        log.append([checkpointRecord({ stage: 'iteration', iteration: 1, digest: sha256(canonicalJson(content as never)) })]);
+        log.append([
+          checkpointRecord({
+            stage: 'iteration',
+            iteration: 1,
+            digest: sha256(canonicalJson(content as never)),
+          }),
+        ]);
         log.close();
         await signer.close();
       },
       'the one that the log names',
     ],
   ];
-  /** One that the digest finds, one that the trainer's file shows, one that the witness alone knows of. */
-  const SHORT = ['weights of another run under a mended hash', 'half of its weights', CHANGES.at(-1)![0]];
-  test.each(process.env.ISOPRO_FULL === '1' ? CHANGES : CHANGES.filter(([what]) => SHORT.includes(what)))(
+  /**
+   * One that the digest finds, one that the trainer's file shows, one that the witness alone knows
+   * of.
+   */
+  const SHORT = [
+    'weights of another run under a mended hash',
+    'half of its weights',
+    CHANGES.at(-1)![0],
+  ];
+  test.each(
+    process.env.ISOPRO_FULL === '1' ? CHANGES : CHANGES.filter(([what]) => SHORT.includes(what)),
+  )(
     'with %s are named and refused, and an older one is gone on with',
     async (what, change, reason) => {
       const out = `changed by ${what}`;
@@ -221,14 +300,16 @@ describe('checkpoints', () => {
 
   test('all damaged: the run begins anew in its log and says so', async () => {
     copyStopped('all damaged');
-    for (const name of ['0000-prepared', NEWEST]) rmSync(file('all damaged', 'checkpoints', name, 'state.json'));
+    for (const name of ['0000-prepared', NEWEST])
+      rmSync(file('all damaged', 'checkpoints', name, 'state.json'));
     const { stdout, stderr } = await run('all damaged', { home: 'all damaged.home' });
     expect(stderr.match(/is not gone on with: it is damaged/g)).toHaveLength(2);
     expect(adapterOf(stdout)).toBe(expected);
   }, 120_000);
 
   test('iterations that leave out a tier: the objective has its last counts, also of before a kill', async () => {
-    const conditions = { home: 'few.home', iterations: 6, rollouts: 4 }; // one problem an iteration, of two tiers
+    // one problem an iteration, of two tiers
+    const conditions = { home: 'few.home', iterations: 6, rollouts: 4 };
     const whole = await run('few', conditions);
     expect(whole.code === 0 ? '' : whole.stderr).toBe('');
     await run('few killed', { ...conditions, stop: ['checkpoint.complete', 4] });
@@ -253,8 +334,17 @@ describe('checkpoints', () => {
     }
     expect(leftOut).toBeGreaterThan(2);
     expect(logged).toEqual(derived);
-    expect(payloadsOf<Measurement>(logRecords(file('few')), 'iteration').map(({ objective }) => objective?.value)).toEqual(derived);
-    const judged = { folder: file('few killed'), home: file('few.home'), model: file('letters.gguf'), task: file('letters.mjs') };
+    expect(
+      payloadsOf<Measurement>(logRecords(file('few')), 'iteration').map(
+        ({ objective }) => objective?.value,
+      ),
+    ).toEqual(derived);
+    const judged = {
+      folder: file('few killed'),
+      home: file('few.home'),
+      model: file('letters.gguf'),
+      task: file('letters.mjs'),
+    };
     expect(await judgeRun({ ...judged, heldOut: 'none' })).toMatchObject({
       verdict: 'not_verified', // nothing else keeps it from being a pass
       notVerified: ['test problems were not answered again'],
@@ -267,10 +357,14 @@ describe('checkpoints', () => {
     writeFileSync(file('exchanged', 'adapters', adapter!), 'no adapter');
     const { code, stdout, stderr } = await run('exchanged');
     expect(code === 0 ? '' : stderr).toBe('');
-    expect(stderr).toContain('0002-submitted is not gone on with: the adapter that it submitted is not there as it was');
+    expect(stderr).toContain(
+      '0002-submitted is not gone on with: the adapter that it submitted is not there as it was',
+    );
     expect(adapterOf(stdout)).toBe(expected);
     expect(sha256(readFileSync(file('exchanged', 'adapters', `${expected}.gguf`)))).toBe(expected);
-    expect((await verifyRun(file('exchanged'), { streams: RUN_STREAMS, home: file('home') })).outcome).toBe('ok');
+    expect(
+      (await verifyRun(file('exchanged'), { streams: RUN_STREAMS, home: file('home') })).outcome,
+    ).toBe('ok');
   }, 120_000);
 });
 
@@ -279,11 +373,17 @@ describe('two processes on one folder', () => {
 
   test('started at once end in one run and clean refusals', async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => run('at once')));
-    const [ended, refused] = [all.filter(({ code }) => code === 0), all.filter(({ code }) => code !== 0)];
+    const [ended, refused] = [
+      all.filter(({ code }) => code === 0),
+      all.filter(({ code }) => code !== 0),
+    ];
     expect(ended.length).toBeGreaterThan(0); // one that comes when all is over reads the result
     for (const { stdout } of ended) expect(adapterOf(stdout)).toBe(expected);
-    for (const { code, stderr } of refused) expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
-    expect(await verifyRun(file('at once'), { streams: RUN_STREAMS, home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 0 });
+    for (const { code, stderr } of refused)
+      expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
+    expect(
+      await verifyRun(file('at once'), { streams: RUN_STREAMS, home: file('home') }),
+    ).toMatchObject({ outcome: 'ok', resumes: 0 });
   }, 120_000);
 
   (windows ? test.skip : test)(
@@ -301,7 +401,9 @@ describe('two processes on one folder', () => {
       const next = await run('owned');
       expect(next.code === 0 ? '' : next.stderr).toBe('');
       expect(adapterOf(next.stdout)).toBe(expected);
-      expect(await verifyRun(file('owned'), { streams: RUN_STREAMS, home: file('home') })).toMatchObject({ outcome: 'ok', resumes: 1 });
+      expect(
+        await verifyRun(file('owned'), { streams: RUN_STREAMS, home: file('home') }),
+      ).toMatchObject({ outcome: 'ok', resumes: 1 });
     },
     120_000,
   );
@@ -322,20 +424,31 @@ describe('two processes on one folder', () => {
     const begin = performance.now();
     waiting.child.kill('SIGINT');
     const { code, stderr } = await waiting.result;
-    expect([code, stderr]).toEqual([130, expect.stringMatching(/ABORTED.*the run was interrupted.*same command/s)]);
+    expect([code, stderr]).toEqual([
+      130,
+      expect.stringMatching(/ABORTED.*the run was interrupted.*same command/s),
+    ]);
     expect(performance.now() - begin).toBeLessThan(5000);
     witness.kill('SIGCONT');
     expect(adapterOf((await run('unanswered', { home: 'silent.home' })).stdout)).toBe(expected);
-    await new Promise((resolve) => (witness.exitCode === null ? witness.on('exit', resolve) : resolve(null)));
+    await new Promise((resolve) =>
+      witness.exitCode === null ? witness.on('exit', resolve) : resolve(null),
+    );
   }, 120_000);
 
-  test.each<DurableState>(process.env.ISOPRO_FULL === '1' ? ['witness.key', 'witness.ticket', 'witness.head'] : ['witness.ticket'])(
+  test.each<DurableState>(
+    process.env.ISOPRO_FULL === '1'
+      ? ['witness.key', 'witness.ticket', 'witness.head']
+      : ['witness.ticket'],
+  )(
     'goes when its run is killed at %s',
     async (state) => {
       const home = `killed.${state}`;
       const running = start(home, { home, stop: [state, 1] });
       let pid: number | null = null;
-      await until(() => (pid = witnessProcess(file(home))) !== null || running.child.signalCode !== null);
+      await until(
+        () => (pid = witnessProcess(file(home))) !== null || running.child.signalCode !== null,
+      );
       await running.result;
       await until(() => (pid = witnessProcess(file(home))) !== null && hasEnded(pid));
     },
@@ -351,10 +464,15 @@ describe('two processes on one folder', () => {
       process.kill(pid, 'SIGSTOP');
       const { code, stdout, stderr } = await running.result;
       expect(code === 0 ? '' : stderr).toBe('');
-      expect(stderr).toContain(`the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`);
+      expect(stderr).toContain(
+        `the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`,
+      );
       expect(adapterOf(stdout)).toBe(expected);
       expect(hasEnded(pid)).toBe(true);
-      expect((await verifyRun(file('replaced'), { streams: RUN_STREAMS, home: file('replaced.home') })).outcome).toBe('ok');
+      expect(
+        (await verifyRun(file('replaced'), { streams: RUN_STREAMS, home: file('replaced.home') }))
+          .outcome,
+      ).toBe('ok');
     },
     120_000,
   );

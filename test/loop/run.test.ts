@@ -1,7 +1,18 @@
-/** One small run through every stage, from the command line, and what the log and its verifiers make of it. */
+/**
+ * One small run through every stage, from the command line, and what the log and its verifiers make
+ * of it.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -33,7 +44,8 @@ const command = (out: string, ...more: string[]): string[] => [
   ...SMALL,
   ...more,
 ];
-const run = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
+const run = (...args: string[]): ReturnType<typeof runCli> =>
+  runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
 const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
 
 beforeAll(() => {
@@ -52,7 +64,9 @@ describe('a run', () => {
   let result: RunResult;
 
   test('learns by selection, and prints the result that its log holds', async () => {
-    const { code, stdout, stderr } = await run(...command('whole', '--json', '--log-to', 'jsonl', 'tensorboard'));
+    const { code, stdout, stderr } = await run(
+      ...command('whole', '--json', '--log-to', 'jsonl', 'tensorboard'),
+    );
     expect(stderr).not.toMatch(/error/);
     expect(code).toBe(0);
     result = JSON.parse(stdout) as RunResult;
@@ -64,12 +78,21 @@ describe('a run', () => {
     expect(result.peakRssBytes).toBeGreaterThan(2 ** 20);
     expect(result.iterations.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
     expect(stderr).toMatch(/iteration 3: hit rate/);
-    expect(stderr).toContain(`tensorboard --logdir ${path.join(file('whole'), 'trackers', 'tensorboard')}`);
-    const rows = readFileSync(path.join(file('whole'), 'trackers', 'jsonl', 'metrics.jsonl'), 'utf8')
+    expect(stderr).toContain(
+      `tensorboard --logdir ${path.join(file('whole'), 'trackers', 'tensorboard')}`,
+    );
+    const rows = readFileSync(
+      path.join(file('whole'), 'trackers', 'jsonl', 'metrics.jsonl'),
+      'utf8',
+    )
       .trim()
       .split('\n');
     expect(rows.map((row) => JSON.parse(row) as Record<string, unknown>)).toMatchObject(
-      result.iterations.map(({ iteration, loss, dev }) => ({ step: iteration, 'train/loss': loss, 'eval/reward': dev.mean })),
+      result.iterations.map(({ iteration, loss, dev }) => ({
+        step: iteration,
+        'train/loss': loss,
+        'eval/reward': dev.mean,
+      })),
     );
   }, 300_000);
 
@@ -88,7 +111,10 @@ describe('a run', () => {
       'report.html',
       'trackers',
     ]);
-    expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual(['0003-iteration', '0003-submitted']);
+    expect(readdirSync(path.join(file('whole'), 'checkpoints'))).toEqual([
+      '0003-iteration',
+      '0003-submitted',
+    ]);
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
   });
 
@@ -115,13 +141,25 @@ describe('a run', () => {
       .filter(({ payload }) => payload.kind === 'rollout')
       .map(
         ({ payload }) =>
-          payload as unknown as { verdict: { kind: string }; finish: string; admission: string; tier: string; problemId: string },
+          payload as unknown as {
+            verdict: { kind: string };
+            finish: string;
+            admission: string;
+            tier: string;
+            problemId: string;
+          },
       );
     expect(rollouts).toHaveLength(192);
     const admitted = rollouts.filter(({ admission }) => admission === 'admitted');
     expect(admitted).toHaveLength(result.accepted);
-    expect(admitted.every(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop')).toBe(true);
-    expect(rollouts.some(({ admission, verdict }) => admission === 'duplicate' && verdict.kind === 'pass')).toBe(true);
+    expect(
+      admitted.every(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop'),
+    ).toBe(true);
+    expect(
+      rollouts.some(
+        ({ admission, verdict }) => admission === 'duplicate' && verdict.kind === 'pass',
+      ),
+    ).toBe(true);
     expect(new Set(rollouts.map(({ tier }) => tier))).toEqual(new Set(['L0', 'L1']));
     const evaluated = new Set(
       records
@@ -132,10 +170,16 @@ describe('a run', () => {
   });
 
   test('tells the format rate apart, from the single readings of its log', () => {
-    const tests = recordsOf('whole').filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'test');
+    const tests = recordsOf('whole').filter(
+      ({ payload }) => payload.kind === 'held_out' && payload.set === 'test',
+    );
     for (const [i, when] of (['before', 'after'] as const).entries()) {
-      const { formed, outcomes } = tests[i]!.payload as unknown as { formed: boolean[]; outcomes: [string, string, string][] };
-      expect(result.test[when].format!.mean).toBeCloseTo(formed.filter(Boolean).length / 60, 12); // three tiers of 20
+      const { formed, outcomes } = tests[i]!.payload as unknown as {
+        formed: boolean[];
+        outcomes: [string, string, string][];
+      };
+      // three tiers of 20
+      expect(result.test[when].format!.mean).toBeCloseTo(formed.filter(Boolean).length / 60, 12);
       expect(outcomes.every(([, , kind], at) => kind !== 'pass' || formed[at])).toBe(true);
       expect(result.test[when].lenient).toBeUndefined(); // the task has no such reading
     }
@@ -143,7 +187,9 @@ describe('a run', () => {
   });
 
   test('reads the test set once before and once after', () => {
-    const tests = recordsOf('whole').filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'test');
+    const tests = recordsOf('whole').filter(
+      ({ payload }) => payload.kind === 'held_out' && payload.set === 'test',
+    );
     expect(tests.map(({ payload }) => payload.when)).toEqual(['before', 'after']);
   });
 
@@ -165,26 +211,47 @@ describe('a run', () => {
         .trim()
         .split('\n')
         .map((line) => line.trim());
-      expect(next.map((line) => /npx isopro-native (\w+)/.exec(line)![1])).toEqual(['judge', 'eval', 'tasks']);
+      expect(next.map((line) => /npx isopro-native (\w+)/.exec(line)![1])).toEqual([
+        'judge',
+        'eval',
+        'tasks',
+      ]);
       for (const line of next) {
         // by a shell that has not been told where keys are kept
         const {
           status,
           stdout: said,
           stderr,
-        } = spawnSync('sh', ['-c', line.replaceAll('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], {
-          encoding: 'utf8',
-          env: { ...process.env, ISOPRO_HOME: undefined, NO_COLOR: '1' },
-        });
+        } = spawnSync(
+          'sh',
+          ['-c', line.replaceAll('npx isopro-native', `"${process.execPath}" "${MAIN}"`)],
+          {
+            encoding: 'utf8',
+            env: { ...process.env, ISOPRO_HOME: undefined, NO_COLOR: '1' },
+          },
+        );
         expect([line, status === 0 ? '' : stderr]).toEqual([line, '']);
         expect(said).toMatch(/PASS|greedy|"text":"[a-h]"/);
       }
-      const evaluation = spawnSync('sh', ['-c', `${next[1]!.replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)} --json`], {
-        encoding: 'utf8',
-      });
+      const evaluation = spawnSync(
+        'sh',
+        [
+          '-c',
+          `${next[1]!.replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)} --json`,
+        ],
+        {
+          encoding: 'utf8',
+        },
+      );
       // on the run's own test problems, so with the run's own figures
-      const { byTier, n, mean } = (JSON.parse(evaluation.stdout) as { accuracy: RunResult['test']['after'] }).accuracy;
-      expect({ byTier, n, mean }).toEqual({ byTier: result.test.after.byTier, n: result.test.after.n, mean: result.test.after.mean });
+      const { byTier, n, mean } = (
+        JSON.parse(evaluation.stdout) as { accuracy: RunResult['test']['after'] }
+      ).accuracy;
+      expect({ byTier, n, mean }).toEqual({
+        byTier: result.test.after.byTier,
+        n: result.test.after.n,
+        mean: result.test.after.mean,
+      });
     },
     400_000,
   );
@@ -196,11 +263,27 @@ describe('a run', () => {
       cpSync(file('letters.gguf'), file('used/MODEL.gguf'));
       const page = readFileSync(file('used/report.html'), 'utf8');
       const use = (id: string): string =>
-        new RegExp(`data-use="${id}">([^<]*)<`).exec(page)![1]!.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&gt;', '>');
-      const options = { cwd: file('used'), encoding: 'utf8', env: { ...process.env, NO_COLOR: '1' } } as const;
-      const cli = spawnSync('sh', ['-c', use('cli').replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)], options);
+        new RegExp(`data-use="${id}">([^<]*)<`)
+          .exec(page)![1]!
+          .replaceAll('&quot;', '"')
+          .replaceAll('&#39;', "'")
+          .replaceAll('&gt;', '>');
+      const options = {
+        cwd: file('used'),
+        encoding: 'utf8',
+        env: { ...process.env, NO_COLOR: '1' },
+      } as const;
+      const cli = spawnSync(
+        'sh',
+        ['-c', use('cli').replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)],
+        options,
+      );
       const library = pathToFileURL(path.join(path.dirname(MAIN), '..', 'index.js')).href;
-      const node = spawnSync(process.execPath, ['--input-type=module', '-e', use('node').replace('isopro-native', library)], options);
+      const node = spawnSync(
+        process.execPath,
+        ['--input-type=module', '-e', use('node').replace('isopro-native', library)],
+        options,
+      );
       expect([cli.stderr, node.stderr]).toEqual(['', '']);
       expect(cli.stdout).toMatch(/[a-h]/);
       expect(node.stdout).toMatch(/[a-h]/);
@@ -216,7 +299,9 @@ describe('a run', () => {
 
 test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', async () => {
   // the untrained model's greedy answer passes, and the control trains on everything else
-  writeLetterTask(file('spoiled.mjs'), { verifier: "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }" });
+  writeLetterTask(file('spoiled.mjs'), {
+    verifier: "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }",
+  });
   const { code, stdout, stderr } = await run(
     'run',
     '--model',
@@ -235,11 +320,25 @@ test('what makes the model worse is rolled back on the dev problems, and the jud
   expect(code === 0 ? '' : stderr).toBe('');
   const { test: accuracy, iterations, adapter } = JSON.parse(stdout) as RunResult;
   expect(accuracy.before.mean).toBe(1);
-  expect(iterations.some(({ gate, dev }) => gate?.rolledBack === true && dev.mean! < 0.7)).toBe(true);
+  expect(iterations.some(({ gate, dev }) => gate?.rolledBack === true && dev.mean! < 0.7)).toBe(
+    true,
+  );
   expect(accuracy.after.mean).toBe(1);
   expect(adapter.iteration).toBeLessThan(3);
-  expect(recordsOf('spoiled').some(({ stream, payload }) => stream === 'effects' && payload.kind === 'gate')).toBe(true);
-  const judged = await run('judge', file('spoiled'), '--model', file('letters.gguf'), '--task', file('spoiled.mjs'), '--json');
+  expect(
+    recordsOf('spoiled').some(
+      ({ stream, payload }) => stream === 'effects' && payload.kind === 'gate',
+    ),
+  ).toBe(true);
+  const judged = await run(
+    'judge',
+    file('spoiled'),
+    '--model',
+    file('letters.gguf'),
+    '--task',
+    file('spoiled.mjs'),
+    '--json',
+  );
   expect(judged.code === 0 ? '' : judged.stdout + judged.stderr).toBe('');
 }, 300_000);
 
@@ -248,8 +347,14 @@ describe('what is wrong is said before anything is written', () => {
     [['--no-such-flag'], /no-such-flag|Unknown argument/i],
     [['--layers', 'best'], /--layers/],
     [['--iterations', '0'], /--iterations/],
-    [['--seed', 'abc'], /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/],
-    [['--seed', '-1'], /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/],
+    [
+      ['--seed', 'abc'],
+      /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/,
+    ],
+    [
+      ['--seed', '-1'],
+      /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/,
+    ],
     [['--rollouts', '2', '--samples', '4'], /--rollouts/],
     [['--algorithm', 'grpo', '--samples', '1'], /--samples/],
     [['--buffer', 'classic', '--steps-per-iteration', '3'], /--steps-per-iteration/],
@@ -257,7 +362,15 @@ describe('what is wrong is said before anything is written', () => {
   ];
   const said: CliResult[] = [];
   beforeAll(() => {
-    const of = ['run', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--out', file('never')];
+    const of = [
+      'run',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--out',
+      file('never'),
+    ];
     said.push(...runLines(WRONG.map(([flags]) => [...of, ...flags])));
   });
   test.each(WRONG)('%j', (flags, message) => {
@@ -267,31 +380,39 @@ describe('what is wrong is said before anything is written', () => {
     expect(existsSync(file('never'))).toBe(false);
   });
 
-  test.each([[[]], [['--dry-run']]])('a model that answers but cannot be trained: %j', async (flags) => {
-    const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
-    const scaling = [
-      { key: 'qwen2.rope.scaling.type', value: text('yarn') },
-      { key: 'qwen2.rope.scaling.factor', value: float32(2) },
-    ];
-    writeFileSync(file('yarn.gguf'), Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]));
-    const { code, stderr } = await run(
-      'run',
-      '--model',
-      file('yarn.gguf'),
-      '--task',
-      file('letters.mjs'),
-      '--out',
-      file('never'),
-      ...SMALL,
-      ...flags,
-    );
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
-    expect(existsSync(file('never'))).toBe(false);
-  });
+  test.each([[[]], [['--dry-run']]])(
+    'a model that answers but cannot be trained: %j',
+    async (flags) => {
+      const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
+      const scaling = [
+        { key: 'qwen2.rope.scaling.type', value: text('yarn') },
+        { key: 'qwen2.rope.scaling.factor', value: float32(2) },
+      ];
+      writeFileSync(
+        file('yarn.gguf'),
+        Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
+      );
+      const { code, stderr } = await run(
+        'run',
+        '--model',
+        file('yarn.gguf'),
+        '--task',
+        file('letters.mjs'),
+        '--out',
+        file('never'),
+        ...SMALL,
+        ...flags,
+      );
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
+      expect(existsSync(file('never'))).toBe(false);
+    },
+  );
 
   test('a verifier that never decides ends the run, and says why', async () => {
-    writeLetterTask(file('undecided.mjs'), { verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }" });
+    writeLetterTask(file('undecided.mjs'), {
+      verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }",
+    });
     const { code, stderr } = await run(
       'run',
       '--model',
@@ -311,7 +432,10 @@ describe('what is wrong is said before anything is written', () => {
       ['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"],
       ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"],
     ] as const) {
-      writeLetterTask(file(`${name}.mjs`), { verifier, members: '  start: (globalThis.mood = 0),\n' });
+      writeLetterTask(file(`${name}.mjs`), {
+        verifier,
+        members: '  start: (globalThis.mood = 0),\n',
+      });
       const { code, stderr } = await run(
         'run',
         '--model',
@@ -330,7 +454,9 @@ describe('what is wrong is said before anything is written', () => {
   }, 180_000);
 
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
-    writeLetterTask(file('hopeless.mjs'), { verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }" });
+    writeLetterTask(file('hopeless.mjs'), {
+      verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }",
+    });
     const { code, stdout } = await run(
       'run',
       '--model',

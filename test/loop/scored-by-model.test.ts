@@ -1,4 +1,7 @@
-/** A run whose verdicts a model gives: its score is what is trained on, a judge with the same model derives it again, and no other does. */
+/**
+ * A run whose verdicts a model gives: its score is what is trained on, a judge with the same model
+ * derives it again, and no other does.
+ */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -31,7 +34,12 @@ const step = ({ steps }: JudgeReport, name: string) => steps.find((each) => each
 
 test('its scores are derived again by the same grader, and by no other', async () => {
   const data = file('rows.jsonl');
-  writeFileSync(data, WORDS.flatMap((a) => WORDS.map((b) => `${JSON.stringify({ prompt: `${a} ${b}?`, right: a })}\n`)).join(''));
+  writeFileSync(
+    data,
+    WORDS.flatMap((a) =>
+      WORDS.map((b) => `${JSON.stringify({ prompt: `${a} ${b}?`, right: a })}\n`),
+    ).join(''),
+  );
   const grader = file('grader.json');
   const grading = {
     type: 'score_model',
@@ -58,14 +66,17 @@ test('its scores are derived again by the same grader, and by no other', async (
   });
   expect(readFileSync(path.join(out, 'manifest.json'), 'utf8')).not.toContain(folder);
   const reader = new LogReader(runPaths(out).log, RUN_STREAMS);
-  const scores = [...reader.records({ stream: 'rollouts' })].flatMap(({ payload: { kind, verdict } }) =>
-    kind === 'rollout' ? [verdict as { kind: string; score?: number }] : [],
+  const scores = [...reader.records({ stream: 'rollouts' })].flatMap(
+    ({ payload: { kind, verdict } }) =>
+      kind === 'rollout' ? [verdict as { kind: string; score?: number }] : [],
   );
   reader.close();
   expect(scores).toHaveLength(16);
-  for (const { kind, score } of scores) expect([kind, score]).toEqual([expect.stringMatching(/pass|fail/), expect.any(Number)]);
+  for (const { kind, score } of scores)
+    expect([kind, score]).toEqual([expect.stringMatching(/pass|fail/), expect.any(Number)]);
 
-  const judge = (check: string): Promise<JudgeReport> => judgeRun({ folder: out, model, task: data, check });
+  const judge = (check: string): Promise<JudgeReport> =>
+    judgeRun({ folder: out, model, task: data, check });
   const same = await judge(`model:${grader}`);
   expect([same.verdict, same.failure, same.heldOut?.after.differing]).toEqual(['pass', null, 0]);
   expect(step(same, 'rollout_verification').detail).toMatch(/^16 rollouts judged again/);
@@ -78,7 +89,9 @@ test('its scores are derived again by the same grader, and by no other', async (
     expect([other.verdict, other.unverified, other.heldOut]).toEqual(['not_verified', 16, null]);
     expect(step(other, 'rollout_verification')).toMatchObject({
       status: 'skipped',
-      detail: expect.stringMatching(/with its split and its check, has SHA-256 .*; 16 verdicts of a model not verified$/),
+      detail: expect.stringMatching(
+        /with its split and its check, has SHA-256 .*; 16 verdicts of a model not verified$/,
+      ),
     });
   }
   const none = await judgeRun({ folder: out, model, task: data });

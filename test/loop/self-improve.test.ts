@@ -1,4 +1,7 @@
-/** ReST-EM: every iteration trains anew from the base model, the best one is submitted, a judge follows; interruptions change nothing. */
+/**
+ * ReST-EM: every iteration trains anew from the base model, the best one is submitted, a judge
+ * follows; interruptions change nothing.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -41,7 +44,9 @@ afterAll(() => {
 
 test('each iteration begins with the first step of a trainer, and samples with what the one before came to', () => {
   const reader = new LogReader(runPaths(result.folder).log, RUN_STREAMS);
-  const steps = [...reader.records({ stream: 'metrics' })].flatMap(({ payload }) => (payload.kind === 'step' ? [payload] : []));
+  const steps = [...reader.records({ stream: 'metrics' })].flatMap(({ payload }) =>
+    payload.kind === 'step' ? [payload] : [],
+  );
   reader.close();
   for (const at of [1, 2, 3]) {
     const own = steps.filter(({ iteration }) => iteration === at).map(({ step }) => step);
@@ -73,7 +78,11 @@ test('what a learner begins an iteration from is the adapter as it was before it
 test('the round with the highest dev accuracy is submitted, and the judge derives all of it again', async () => {
   const best = result.iterations.reduce((a, b) => (b.dev.mean! >= a.dev.mean! ? b : a));
   expect(readRun(result.folder).end!.adapterIteration).toBe(best.iteration);
-  const { verdict, failure } = await judgeRun({ folder: result.folder, model: file('letters.gguf'), task: file('letters.mjs') });
+  const { verdict, failure } = await judgeRun({
+    folder: result.folder,
+    model: file('letters.gguf'),
+    task: file('letters.mjs'),
+  });
   expect([verdict, failure]).toEqual(['pass', null]);
 }, 60_000);
 
@@ -85,17 +94,26 @@ test('an interrupted run goes on and ends with the same adapter', async () => {
     onIteration: ({ iteration }) => (iteration === 2 ? controller.abort() : undefined),
   });
   await expect(begun).rejects.toMatchObject({ code: 'ABORTED' });
-  expect((await run(settings(), { out: file('parts') })).adapter).toEqual(expect.objectContaining({ sha256: result.adapter!.sha256 }));
+  expect((await run(settings(), { out: file('parts') })).adapter).toEqual(
+    expect.objectContaining({ sha256: result.adapter!.sha256 }),
+  );
 }, 60_000);
 
 test('remedies would be undone: a run that carries them out is refused, and so is a policy of the caller', async () => {
-  expect(() => resolveSettings({ ...settings(), monitor: { policy: 'scripted' } })).toThrow('algorithm.fromBase: what a remedy changes');
+  expect(() => resolveSettings({ ...settings(), monitor: { policy: 'scripted' } })).toThrow(
+    'algorithm.fromBase: what a remedy changes',
+  );
   const policy = { name: 'mine', decide: () => null } as never;
-  await expect(run(settings(), { out: file('refused'), policy })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(run(settings(), { out: file('refused'), policy })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
 });
 
 test('self-improve is run with these settings, and has no flags for them', async () => {
-  const { code, stdout } = await runCli(['self-improve', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--help'], {});
+  const { code, stdout } = await runCli(
+    ['self-improve', '--model', file('letters.gguf'), '--task', file('letters.mjs'), '--help'],
+    {},
+  );
   expect(code).toBe(0);
   expect(stdout).toMatch(/--iterations/);
   expect(stdout).not.toMatch(/--from-base|--policy|--algorithm/);

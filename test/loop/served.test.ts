@@ -1,6 +1,7 @@
 /**
- * What can be trained can be served: an adapter of every objective of `train` and of every algorithm of `run`, those to come included, goes
- * through a host as a server holds it, and through a registry by name, and says there what the trainer itself makes of it.
+ * What can be trained can be served: an adapter of every objective of `train` and of every
+ * algorithm of `run`, those to come included, goes through a host as a server holds it, and through
+ * a registry by name, and says there what the trainer itself makes of it.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,10 +10,23 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ALGORITHM_IDS } from '../../src/algorithms/index.js';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { OBJECTIVES, readTrainData } from '../../src/cli/train-data.js';
-import { createTrainer, loadModel, ModelHost, registry, run, type HostRequest, type Trainer } from '../../src/index.js';
+import {
+  createTrainer,
+  loadModel,
+  ModelHost,
+  registry,
+  run,
+  type HostRequest,
+  type Trainer,
+} from '../../src/index.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { runPaths } from '../../src/run-folder/paths.js';
-import { shortestRun, writeLetterModel, writeLetterTask, writeLetterTeacher } from '../models/letters.js';
+import {
+  shortestRun,
+  writeLetterModel,
+  writeLetterTask,
+  writeLetterTeacher,
+} from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-served-'));
 const file = (name: string): string => path.join(folder, name);
@@ -36,10 +50,30 @@ async function* each(lines: readonly object[]): AsyncGenerator<string> {
 /** An adapter by one of the objectives of `train`. */
 async function trained(objective: (typeof OBJECTIVES)[number]): Promise<string> {
   await using model = await loadModel(file('letters.gguf'), { threads: 1 });
-  const options = { objective, beta: 0.1, validation: 0, validationData: undefined, maxTokens: 200, curation: NO_CURATION } as const;
-  const rows = [1, 2, 3, 4].map((i) => ({ prompt: `tier L0 ${i}: say a letter`, completion: 'g', chosen: 'g', rejected: 'a' }));
-  const data = await readTrainData(model, { ...options, references: file(`${objective}.json`), lines: each(rows) });
-  await using trainer: Trainer = await createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.005 }, threads: 1 });
+  const options = {
+    objective,
+    beta: 0.1,
+    validation: 0,
+    validationData: undefined,
+    maxTokens: 200,
+    curation: NO_CURATION,
+  } as const;
+  const rows = [1, 2, 3, 4].map((i) => ({
+    prompt: `tier L0 ${i}: say a letter`,
+    completion: 'g',
+    chosen: 'g',
+    rejected: 'a',
+  }));
+  const data = await readTrainData(model, {
+    ...options,
+    references: file(`${objective}.json`),
+    lines: each(rows),
+  });
+  await using trainer: Trainer = await createTrainer(model, {
+    lora: { rank: 2 },
+    optimiser: { learningRate: 0.005 },
+    threads: 1,
+  });
   const plan = { batchSize: 4, steps: 2, seed: 1n, validation: { every: 9, patience: 0 } };
   for await (const _ of data.train(trainer, plan, new AbortController().signal));
   await trainer.exportAdapter(file(`${objective}.gguf`));
@@ -51,14 +85,20 @@ async function learned(id: (typeof ALGORITHM_IDS)[number]): Promise<string> {
   const teacher = id === 'distill' ? { teacher: file('teacher.gguf') } : {};
   const settings = shortestRun(file('letters.mjs'), file('letters.gguf'));
   const result = await run(
-    { ...settings, algorithm: { id, ...teacher }, evaluation: { devSize: 2, testSize: 2, gate: false } },
+    {
+      ...settings,
+      algorithm: { id, ...teacher },
+      evaluation: { devSize: 2, testSize: 2, gate: false },
+    },
     { out: file(id) },
   );
   return runPaths(result.folder).adapter(result.adapter!.sha256);
 }
 
 const BACKENDS: readonly (readonly [name: string, adapter: () => Promise<string>])[] = [
-  ...OBJECTIVES.map((objective) => [`train --objective ${objective}`, () => trained(objective)] as const),
+  ...OBJECTIVES.map(
+    (objective) => [`train --objective ${objective}`, () => trained(objective)] as const,
+  ),
   ...ALGORITHM_IDS.map((id) => [`run --algorithm ${id}`, () => learned(id)] as const),
 ];
 
@@ -69,10 +109,20 @@ describe('an adapter of', () => {
       const adapter = await adapterOf();
       await using model = await loadModel(file('letters.gguf'), { threads: 1 });
       const [baseSha256, rendererId] = [await model.hash(), model.rendererId];
-      const published = new registry.Registry({ folder: file('registry'), signer: new SingleProcessSigner(file('home')) });
-      const { id } = await published.publish({ file: adapter, base: { name: 'letters', sha256: baseSha256 }, rendererId });
+      const published = new registry.Registry({
+        folder: file('registry'),
+        signer: new SingleProcessSigner(file('home')),
+      });
+      const { id } = await published.publish({
+        file: adapter,
+        base: { name: 'letters', sha256: baseSha256 },
+        rendererId,
+      });
       await published.move({ slot: { scenario: 'letters' }, alias: 'challenger', id });
-      const found = await registry.resolveAdapter(published, 'letters@challenger', { baseSha256, rendererId });
+      const found = await registry.resolveAdapter(published, 'letters@challenger', {
+        baseSha256,
+        rendererId,
+      });
       expect(found).toMatchObject({ ok: true, id });
 
       await using host = new ModelHost();
@@ -91,7 +141,8 @@ describe('an adapter of', () => {
       const labelMask = Uint8Array.from(tokenIds, (_, t) => (t >= reply.promptIds.length ? 1 : 0));
       const { sequences } = await trainer.evaluate([{ tokenIds, labelMask }]);
       const own = sequences[0]!.logprobs.slice(reply.promptIds.length);
-      for (const [t, value] of reply.logprobs.entries()) expect(Math.abs(value - own[t]!)).toBeLessThan(0.05);
+      for (const [t, value] of reply.logprobs.entries())
+        expect(Math.abs(value - own[t]!)).toBeLessThan(0.05);
     },
     120_000,
   );

@@ -1,6 +1,7 @@
 /**
- * Loaded by run and witness before their own code (NODE_OPTIONS=--import): notes every durable state in the file ISOPRO_STATES, and at
- * the one that ISOPRO_STOP names (`{state, occurrence, ends}`) ends the run, the witness or both, as a kill or a power cut would.
+ * Loaded by run and witness before their own code (NODE_OPTIONS=--import): notes every durable
+ * state in the file ISOPRO_STATES, and at the one that ISOPRO_STOP names (`{state, occurrence,
+ * ends}`) ends the run, the witness or both, as a kill or a power cut would.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync, readFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Tasks of several turns: what the model is told between its replies, what is trained on, what a judge makes of it. */
+/**
+ * Tasks of several turns: what the model is told between its replies, what is trained on, what a
+ * judge makes of it.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -24,15 +27,22 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A pair of letters, each asked for in a turn of its own; the second question names the first letter. */
+/**
+ * A pair of letters, each asked for in a turn of its own; the second question names the first
+ * letter.
+ */
 const PAIR = `
   limits: { turns: 2 },
   step: (problem, replies) => (replies.length < 2 ? \`You said \${replies[0]}. And another letter?\` : null),
 `;
-/** Passes where both letters do. The answer is the last one; the first one comes with the problem's earlier replies. */
+/**
+ * Passes where both letters do. The answer is the last one; the first one comes with the problem's
+ * earlier replies.
+ */
 const pairTask = (name: string): void => {
   writeLetterTask(file(name), {
-    verifier: "{ kind: [...answer].every((letter) => 'cd'.includes(letter)) ? 'pass' : 'fail', violations: [], metrics: {} }",
+    verifier:
+      "{ kind: [...answer].every((letter) => 'cd'.includes(letter)) ? 'pass' : 'fail', violations: [], metrics: {} }",
     numbers: 400,
     members: `${PAIR}
   parse: (text, problem, earlier) =>
@@ -84,14 +94,21 @@ describe.each(['rft', 'grpo'] as const)('a run with %s', (algorithm) => {
       task: file('pair.mjs'),
       heldOut: 'both',
     });
-    expect([verdict, steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 3]);
+    expect([
+      verdict,
+      steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass').length,
+    ]).toEqual(['pass', 3]);
   });
 });
 
 test('a run that is stopped between episodes and started again ends with the adapter that it would have ended with', async () => {
   const settings = { ...SETTINGS, algorithm: { id: 'rft' } } as const;
   const stop = new AbortController();
-  const stopped = run(settings, { out: file('stopped'), signal: stop.signal, onIteration: () => stop.abort() });
+  const stopped = run(settings, {
+    out: file('stopped'),
+    signal: stop.signal,
+    onIteration: () => stop.abort(),
+  });
   await expect(stopped).rejects.toMatchObject({ code: 'ABORTED' });
   expect(rolloutsOf(recordsOf('stopped')).length).toBeLessThan(rolloutsOf(recordsOf('rft')).length);
   const resumed = await run(settings, { out: file('stopped') });
@@ -117,28 +134,53 @@ describe('the log of episodes', () => {
     const whole = rollouts.filter(({ turns }) => turns !== undefined);
     expect(whole.length).toBeGreaterThan(200);
     // only a reply that was cut off ends an episode early
-    expect(rollouts.filter(({ turns, finish }) => turns === undefined && finish === 'stop')).toEqual([]);
+    expect(
+      rollouts.filter(({ turns, finish }) => turns === undefined && finish === 'stop'),
+    ).toEqual([]);
     for (const { tokenIds, turns, text, finish } of whole) {
       expect(turns).toHaveLength(1);
       const [{ tokens, text: first, said, saidIds }] = turns as [NonNullable<typeof turns>[number]];
       expect(said).toBe(`You said ${first}. And another letter?`);
-      expect(saidIds).toEqual([...model.renderTurn([{ role: 'user', content: 'x' }], { role: 'user', content: said })]);
+      expect(saidIds).toEqual([
+        ...model.renderTurn([{ role: 'user', content: 'x' }], { role: 'user', content: said }),
+      ]);
       expect(model.detokenize(tokenIds.slice(0, tokens - 1))).toBe(first);
-      expect(model.detokenize(finish === 'stop' ? tokenIds.slice(tokens, -1) : tokenIds.slice(tokens))).toBe(text);
+      expect(
+        model.detokenize(finish === 'stop' ? tokenIds.slice(tokens, -1) : tokenIds.slice(tokens)),
+      ).toBe(text);
     }
   });
 
   const verify = async (changed: readonly LogRecord[]): Promise<unknown> => {
     const { start } = readManifest(file('rft'));
-    const reader = { records: ({ stream }: { stream: string }) => changed.filter((record) => record.stream === stream) };
+    const reader = {
+      records: ({ stream }: { stream: string }) =>
+        changed.filter((record) => record.stream === stream),
+    };
     const replies = new ReplyReader(model, start.evaluation.maxTokens);
     const figures = { policies: null, settings: start.settings } as never;
-    return verifyRollouts({ reader: reader as unknown as LogReader, start, task, model, replies, figures });
+    return verifyRollouts({
+      reader: reader as unknown as LogReader,
+      start,
+      task,
+      model,
+      replies,
+      figures,
+    });
   };
-  const first = (): number => records.findIndex(({ payload }) => payload.kind === 'rollout' && payload.turns !== undefined);
+  const first = (): number =>
+    records.findIndex(({ payload }) => payload.kind === 'rollout' && payload.turns !== undefined);
   const withChange = (change: (rollout: RolloutRecord) => object, at = first()): LogRecord[] =>
     records.map((record, i) =>
-      i === at ? { ...record, payload: { ...record.payload, ...change(record.payload as unknown as RolloutRecord) } as never } : record,
+      i === at
+        ? {
+            ...record,
+            payload: {
+              ...record.payload,
+              ...change(record.payload as unknown as RolloutRecord),
+            } as never,
+          }
+        : record,
     );
 
   test('is verified as it stands', async () => {
@@ -146,17 +188,33 @@ describe('the log of episodes', () => {
   });
 
   test.each<[string, (rollout: RolloutRecord) => object, RegExp]>([
-    ['another question', ({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }), /told something else/],
+    [
+      'another question',
+      ({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }),
+      /told something else/,
+    ],
     [
       'other tokens of the question',
       ({ turns }) => ({ turns: [{ ...turns![0]!, saidIds: [1, 2] }] }),
       /not those of what the model was told/,
     ],
-    ['another first reply', ({ turns }) => ({ turns: [{ ...turns![0]!, text: 'z' }] }), /not what the sampled tokens say/],
-    ['replies cut elsewhere', ({ turns }) => ({ turns: [{ ...turns![0]!, tokens: 1 }] }), /no end token/],
+    [
+      'another first reply',
+      ({ turns }) => ({ turns: [{ ...turns![0]!, text: 'z' }] }),
+      /not what the sampled tokens say/,
+    ],
+    [
+      'replies cut elsewhere',
+      ({ turns }) => ({ turns: [{ ...turns![0]!, tokens: 1 }] }),
+      /no end token/,
+    ],
     [
       'an episode that ends early',
-      ({ tokenIds, turns }) => ({ tokenIds: tokenIds.slice(0, turns![0]!.tokens), turns: undefined, text: turns![0]!.text }),
+      ({ tokenIds, turns }) => ({
+        tokenIds: tokenIds.slice(0, turns![0]!.tokens),
+        turns: undefined,
+        text: turns![0]!.text,
+      }),
       /would have gone on/,
     ],
   ])('%s is a hard fail', async (_what, change, message) => {
@@ -164,10 +222,12 @@ describe('the log of episodes', () => {
   });
 
   test('of a greedy answer to a dev problem too', async () => {
-    const at = records.findIndex(({ payload }) => payload.kind === 'dev_reply' && payload.turns !== undefined);
-    await expect(verify(withChange(({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }), at))).rejects.toThrow(
-      /told something else/,
+    const at = records.findIndex(
+      ({ payload }) => payload.kind === 'dev_reply' && payload.turns !== undefined,
     );
+    await expect(
+      verify(withChange(({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }), at)),
+    ).rejects.toThrow(/told something else/);
   });
 });
 
@@ -176,7 +236,13 @@ describe('a task without turns of its own', () => {
   /** Answers a, then b, then c. */
   const backend = {
     identity: { kind: 'counting', name: 'letters' },
-    capabilities: { tokenIds: false, logprobs: false, seeds: false, adapters: false, grammar: false },
+    capabilities: {
+      tokenIds: false,
+      logprobs: false,
+      seeds: false,
+      adapters: false,
+      grammar: false,
+    },
     async *sample(request: SampleRequest) {
       asked.push(request);
       for (const [promptIndex, { messages }] of request.prompts.entries()) {
@@ -189,10 +255,18 @@ describe('a task without turns of its own', () => {
   const evaluate = async (turns: number): Promise<{ kinds: string[]; tokens: unknown[] }> => {
     await using task = await openTask(file('again.mjs'), { turns });
     const problems = await Promise.all([0n, 1n].map((seed) => task.generate('L0', seed)));
-    const { outcomes } = await evaluateGreedy(backend, task, problems, { style: 'cot', maxTokens: 4 });
-    return { kinds: outcomes.map(({ kind }) => kind), tokens: outcomes.map(({ tokens }) => tokens) };
+    const { outcomes } = await evaluateGreedy(backend, task, problems, {
+      style: 'cot',
+      maxTokens: 4,
+    });
+    return {
+      kinds: outcomes.map(({ kind }) => kind),
+      tokens: outcomes.map(({ tokens }) => tokens),
+    };
   };
-  beforeAll(() => writeLetterTask(file('again.mjs'), { members: "  feedback: () => 'That was not it.',\n" }));
+  beforeAll(() =>
+    writeLetterTask(file('again.mjs'), { members: "  feedback: () => 'That was not it.',\n" }),
+  );
 
   test('is asked again with its feedback as often as it is opened with, and the last reply is judged', async () => {
     expect(await evaluate(2)).toEqual({ kinds: ['fail', 'fail'], tokens: [4, 4] });
@@ -212,8 +286,12 @@ describe('a task without turns of its own', () => {
 
   test('that gives no feedback has one turn, and a task with turns has no more than its own', async () => {
     writeLetterTask(file('once.mjs'));
-    await expect(openTask(file('once.mjs'), { turns: 2 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-    await expect(openTask(file('pair.mjs'), { turns: 3 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(openTask(file('once.mjs'), { turns: 2 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    await expect(openTask(file('pair.mjs'), { turns: 3 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
     await using single = await openTask(file('once.mjs'));
     await using pair = await openTask(file('pair.mjs'));
     expect([single.turns, pair.turns]).toEqual([1, 2]);
@@ -221,10 +299,16 @@ describe('a task without turns of its own', () => {
 
   test('a step without a limit of turns, or that says no text, is TASK_INVALID', async () => {
     writeLetterTask(file('endless.mjs'), { members: "  step: () => 'more',\n" });
-    await expect(openTask(file('endless.mjs'))).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('limits') });
+    await expect(openTask(file('endless.mjs'))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('limits'),
+    });
     writeLetterTask(file('mute.mjs'), { members: '  limits: { turns: 2 },\n  step: () => 7,\n' });
     await using task = await openTask(file('mute.mjs'));
     const problem = await task.generate('L0', 0n);
-    await expect(task.step(problem, ['a'])).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('step') });
+    await expect(task.step(problem, ['a'])).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('step'),
+    });
   });
 });

@@ -1,4 +1,7 @@
-/** A verifier that takes its time, by reply: how many threads judge changes nothing but how long it takes. */
+/**
+ * A verifier that takes its time, by reply: how many threads judge changes nothing but how long it
+ * takes.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -13,7 +16,9 @@ import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-threads-'));
 const file = (name: string): string => path.join(folder, name);
 
-/** The later a letter, the sooner its verdict, so that a reply is often overtaken by those after it. */
+/**
+ * The later a letter, the sooner its verdict, so that a reply is often overtaken by those after it.
+ */
 const SLOW = `new Promise((resume) => setTimeout(() => resume({
   kind: ({ L0: 'cd', L1: 'cdef', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail',
   score: (answer.charCodeAt(0) - 97) / 8,
@@ -29,12 +34,17 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a run's own id, its signer's nonce and a clock have no part in; a checkpoint counts seconds. */
+/**
+ * What a run's own id, its signer's nonce and a clock have no part in; a checkpoint counts seconds.
+ */
 function recordsOf(out: string): unknown[] {
   const reader = new LogReader(runPaths(out).log, RUN_STREAMS);
   try {
     return [...reader.records()]
-      .filter(({ stream, payload }) => stream !== 'control' && !['checkpoint', 'probe'].includes(payload.kind))
+      .filter(
+        ({ stream, payload }) =>
+          stream !== 'control' && !['checkpoint', 'probe'].includes(payload.kind),
+      )
       .map(({ stream, payload: { seconds: _, ...payload } }) => ({ stream, ...payload }));
   } finally {
     reader.close();
@@ -74,6 +84,8 @@ test('a run by one thread and by three leaves the same records and the same adap
       verifierThreads,
     });
     expect(verdict).toBe('pass');
-    expect(steps.find(({ name }) => name === 'rollout_verification')?.detail).toMatch(/^48 rollouts judged again/);
+    expect(steps.find(({ name }) => name === 'rollout_verification')?.detail).toMatch(
+      /^48 rollouts judged again/,
+    );
   }
 }, 120_000);

@@ -1,7 +1,17 @@
-/** LoRA adapters in the form that llama.cpp loads: pairs `NAME.lora_a` [rank, input] and `NAME.lora_b` [output, rank]. */
+/**
+ * LoRA adapters in the form that llama.cpp loads: pairs `NAME.lora_a` [rank, input] and
+ * `NAME.lora_b` [output, rank].
+ */
 import { deriveSeed, Random } from '../../src/random.js';
 import { planTensors, type ModelShape } from '../../src/embedded/architecture.js';
-import { bool, float32, layOut, text, writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
+import {
+  bool,
+  float32,
+  layOut,
+  text,
+  writeAtomically,
+  type MetadataEntry,
+} from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise } from './quantise.js';
 import { encodeModel, type SyntheticModel } from './synthetic.js';
 
@@ -19,16 +29,49 @@ export interface SyntheticAdapterOptions {
   readonly base?: string;
 }
 
-export const ADAPTER_TARGETS = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
+export const ADAPTER_TARGETS = [
+  'attn_q',
+  'attn_k',
+  'attn_v',
+  'attn_output',
+  'ffn_gate',
+  'ffn_up',
+  'ffn_down',
+] as const;
 
-export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOptions = {}): Pick<SyntheticModel, 'metadata' | 'tensors'> {
-  const { seed = 1n, rank = 4, alpha = 8, targets = ADAPTER_TARGETS, magnitude = 0.1, type = 'F32', base } = options;
+export function synthesizeAdapter(
+  shape: ModelShape,
+  options: SyntheticAdapterOptions = {},
+): Pick<SyntheticModel, 'metadata' | 'tensors'> {
+  const {
+    seed = 1n,
+    rank = 4,
+    alpha = 8,
+    targets = ADAPTER_TARGETS,
+    magnitude = 0.1,
+    type = 'F32',
+    base,
+  } = options;
   const uniform = (name: string, count: number, rms: number): Float32Array => {
-    const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic adapter', iteration: 0, problemId: name, sample: 0 }));
-    return Float32Array.from({ length: count }, () => rms * Math.sqrt(12) * (random.nextDouble() - 0.5));
+    const random = new Random(
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'synthetic adapter',
+        iteration: 0,
+        problemId: name,
+        sample: 0,
+      }),
+    );
+    return Float32Array.from(
+      { length: count },
+      () => rms * Math.sqrt(12) * (random.nextDouble() - 0.5),
+    );
   };
   const encoded = planTensors(shape)
-    .filter(({ name, layer }) => layer >= 0 && targets.some((target) => name === `blk.${layer}.${target}.weight`))
+    .filter(
+      ({ name, layer }) =>
+        layer >= 0 && targets.some((target) => name === `blk.${layer}.${target}.weight`),
+    )
     .flatMap(({ name, dimensions }) => {
       const [input, output] = dimensions as [number, number];
       return [
@@ -37,7 +80,11 @@ export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOp
           dimensions: [input, rank],
           data: quantise(type, uniform(`${name}.lora_a`, input * rank, 1 / Math.sqrt(input))),
         },
-        { name: `${name}.lora_b`, dimensions: [rank, output], data: quantise(type, uniform(`${name}.lora_b`, rank * output, magnitude)) },
+        {
+          name: `${name}.lora_b`,
+          dimensions: [rank, output],
+          data: quantise(type, uniform(`${name}.lora_b`, rank * output, magnitude)),
+        },
       ];
     });
   const metadata: MetadataEntry[] = [
@@ -50,11 +97,20 @@ export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOp
     ...(base === undefined ? [] : [{ key: 'isopro.base_model.sha256', value: text(base) }]),
   ];
   const infos = layOut(
-    encoded.map(({ name, dimensions, data }) => ({ name, dimensions, typeId: BLOCK_FORMATS[type].id, bytes: data.length })),
+    encoded.map(({ name, dimensions, data }) => ({
+      name,
+      dimensions,
+      typeId: BLOCK_FORMATS[type].id,
+      bytes: data.length,
+    })),
   );
   return { metadata, tensors: encoded.map(({ data }, i) => ({ info: infos[i]!, data })) };
 }
 
-export function writeSyntheticAdapter(path: string, shape: ModelShape, options: SyntheticAdapterOptions = {}): void {
+export function writeSyntheticAdapter(
+  path: string,
+  shape: ModelShape,
+  options: SyntheticAdapterOptions = {},
+): void {
   writeAtomically(path, encodeModel(synthesizeAdapter(shape, options)));
 }

@@ -4,9 +4,26 @@ import path from 'node:path';
 import { Random } from '../../src/random.js';
 
 /** What stands where a file is to be read. */
-export const INPUT_KINDS = ['missing', 'folder', 'device', 'mark', 'empty', 'forbidden', 'huge', 'binary'] as const;
+export const INPUT_KINDS = [
+  'missing',
+  'folder',
+  'device',
+  'mark',
+  'empty',
+  'forbidden',
+  'huge',
+  'binary',
+] as const;
 /** What stands where a file is to be written. */
-export const OUTPUT_KINDS = ['folder', 'device', 'full', 'homeless', 'below-a-file', 'forbidden', 'nowhere'] as const;
+export const OUTPUT_KINDS = [
+  'folder',
+  'device',
+  'full',
+  'homeless',
+  'below-a-file',
+  'forbidden',
+  'nowhere',
+] as const;
 export type Kind = (typeof INPUT_KINDS)[number] | (typeof OUTPUT_KINDS)[number];
 
 export interface PathCase {
@@ -66,7 +83,8 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
     outputs: readonly string[] = [],
   ): void => {
     for (const flag of Object.keys(given)) {
-      const rest = (): string[] => Object.entries(given).flatMap(([other, value]) => (other === flag ? [] : [...value()]));
+      const rest = (): string[] =>
+        Object.entries(given).flatMap(([other, value]) => (other === flag ? [] : [...value()]));
       const own = flag.startsWith('--') ? [flag] : [];
       cases.push({
         name: `${command
@@ -82,25 +100,61 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
   const absent = (name: string) => ({ [name]: () => [] });
   const target = (name: string) => ({ [name]: () => [name, out()] });
   const generate = ['generate', '--max-tokens=1', '--threads=1'];
-  add(generate, { ...flag('--model', model), '--prompts': () => ['--prompt', 'hi'], ...absent('--adapter'), ...absent('--grammar') });
-  add(generate, { ...flag('--model', model), ...absent('--json-schema'), '--prompt ': () => ['--prompt', 'hi'] });
+  add(generate, {
+    ...flag('--model', model),
+    '--prompts': () => ['--prompt', 'hi'],
+    ...absent('--adapter'),
+    ...absent('--grammar'),
+  });
+  add(generate, {
+    ...flag('--model', model),
+    ...absent('--json-schema'),
+    '--prompt ': () => ['--prompt', 'hi'],
+  });
   cases.splice(
     cases.findIndex(({ name }) => name.endsWith('--prompt ')),
     1,
   );
   add(
     ['eval', '--max-tokens=2', '--per-tier=1', '--threads=1'],
-    { ...flag('--model', model), ...flag('--task', task), ...absent('--adapter'), ...target('--out') },
+    {
+      ...flag('--model', model),
+      ...flag('--task', task),
+      ...absent('--adapter'),
+      ...target('--out'),
+    },
     ['--out'],
   );
-  add(['train', '--rank=1', '--top=1', '--threads=1'], { ...flag('--model', model), ...flag('--data', data), ...target('--out') }, [
-    '--out',
-  ]);
-  add(['run', ...SMALL_RUN], { ...flag('--model', model), ...flag('--task', task), ...target('--out'), ...absent('--config') }, ['--out']);
-  add(['ablate', ...SMALL_RUN, '--conditions', 'random-layers', '--seeds', '1'], { ...target('--out'), ...absent('--config') }, ['--out']);
+  add(
+    ['train', '--rank=1', '--top=1', '--threads=1'],
+    { ...flag('--model', model), ...flag('--data', data), ...target('--out') },
+    ['--out'],
+  );
+  add(
+    ['run', ...SMALL_RUN],
+    {
+      ...flag('--model', model),
+      ...flag('--task', task),
+      ...target('--out'),
+      ...absent('--config'),
+    },
+    ['--out'],
+  );
+  add(
+    ['ablate', ...SMALL_RUN, '--conditions', 'random-layers', '--seeds', '1'],
+    { ...target('--out'), ...absent('--config') },
+    ['--out'],
+  );
   add(
     ['judge', '--held-out=after'],
-    { run: () => [run], ...flag('--model', model), ...flag('--task', task), ...absent('--key'), ...absent('--head'), ...target('--trace') },
+    {
+      run: () => [run],
+      ...flag('--model', model),
+      ...flag('--task', task),
+      ...absent('--key'),
+      ...absent('--head'),
+      ...target('--trace'),
+    },
     ['--trace'],
   );
   add(['report', '--no-json'], { run: () => [run], ...target('--out') }, ['--out']);
@@ -115,9 +169,20 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
   for (const action of ['show', 'export']) add(['log', action], { run: () => [run] });
   add(['models', 'inspect'], { model: () => [model] });
   add(['adapters', 'inspect'], { adapter: () => [adapter] });
-  add(['adapters', 'export', '--format=gguf'], { adapter: () => [adapter], ...flag('--model', model), ...target('--out') }, ['--out']);
-  add(['adapters', 'merge'], { ...flag('--adapter', adapter), ...flag('--model', model), ...target('--out') }, ['--out']);
-  add(['adapters', 'publish', '--signer=single-process'], { adapter: () => [adapter], ...flag('--model', model) });
+  add(
+    ['adapters', 'export', '--format=gguf'],
+    { adapter: () => [adapter], ...flag('--model', model), ...target('--out') },
+    ['--out'],
+  );
+  add(
+    ['adapters', 'merge'],
+    { ...flag('--adapter', adapter), ...flag('--model', model), ...target('--out') },
+    ['--out'],
+  );
+  add(['adapters', 'publish', '--signer=single-process'], {
+    adapter: () => [adapter],
+    ...flag('--model', model),
+  });
   add(['adapters', 'validate'], { ...absent('--registry'), ...absent('--key') });
   add(['adapters', 'history'], absent('--check'));
   add(['tasks', 'generate'], flag('--task', task));
@@ -129,7 +194,12 @@ export function pathCases({ model, adapter, task, data, run, scratch }: Sound): 
 }
 
 /** A path of that kind; its name ends as each command expects it. */
-export function brokenPath(folder: string, kind: Kind, side: 'input' | 'output', ending: string): string {
+export function brokenPath(
+  folder: string,
+  kind: Kind,
+  side: 'input' | 'output',
+  ending: string,
+): string {
   const place = path.join(folder, `${side}-${kind}${ending}`);
   const content = (bytes: string | Uint8Array): string => (writeFileSync(place, bytes), place);
   switch (kind) {

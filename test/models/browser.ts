@@ -37,7 +37,10 @@ export class Browser {
   #loaded: (() => void) | null = null;
   /** URLs that the page asked for. */
   readonly requests: string[] = [];
-  /** Console output, exceptions, and what the browser itself complains of (a violated policy for instance). */
+  /**
+   * Console output, exceptions, and what the browser itself complains of (a violated policy for
+   * instance).
+   */
   readonly complaints: string[] = [];
 
   constructor(executable: string) {
@@ -52,7 +55,10 @@ export class Browser {
       `--user-data-dir=${this.profile}`,
       'about:blank',
     ];
-    this.#child = spawn(executable, flags, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'], detached: true });
+    this.#child = spawn(executable, flags, {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
     let text = '';
     (this.#child.stdio[4] as Readable).setEncoding('utf8').on('data', (chunk: string) => {
       const parts = (text + chunk).split('\0');
@@ -67,7 +73,8 @@ export class Browser {
     if (method === 'Network.requestWillBeSent') this.requests.push(params!.request.url as string);
     if (method === 'Log.entryAdded') this.complaints.push(params!.entry.text as string);
     if (method === 'Runtime.consoleAPICalled') this.complaints.push(JSON.stringify(params!.args));
-    if (method === 'Runtime.exceptionThrown') this.complaints.push(params!.exceptionDetails.text as string);
+    if (method === 'Runtime.exceptionThrown')
+      this.complaints.push(params!.exceptionDetails.text as string);
     if (method === 'Page.loadEventFired') this.#loaded?.();
   }
 
@@ -87,36 +94,62 @@ export class Browser {
   async open(url: string, width = 1000): Promise<void> {
     if (this.#session === '') {
       const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
-      this.#session = (await this.send('Target.attachToTarget', { targetId, flatten: true })).sessionId as string;
-      for (const domain of ['Page', 'Network', 'Runtime', 'Log']) await this.send(`${domain}.enable`);
+      this.#session = (await this.send('Target.attachToTarget', { targetId, flatten: true }))
+        .sessionId as string;
+      for (const domain of ['Page', 'Network', 'Runtime', 'Log'])
+        await this.send(`${domain}.enable`);
     }
     this.requests.length = 0;
     this.complaints.length = 0;
-    await this.send('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
+    await this.send('Emulation.setDeviceMetricsOverride', {
+      width,
+      height: 900,
+      deviceScaleFactor: 1,
+      mobile: false,
+    });
     const loaded = new Promise<void>((resolve) => (this.#loaded = resolve));
     await this.send('Page.navigate', { url });
     await loaded;
   }
 
   async evaluate<T>(expression: string): Promise<T> {
-    return (await this.send('Runtime.evaluate', { expression, returnByValue: true })).result.value as T;
+    return (await this.send('Runtime.evaluate', { expression, returnByValue: true })).result
+      .value as T;
   }
 
   async emulate(media: 'screen' | 'print', scheme: 'light' | 'dark'): Promise<void> {
-    await this.send('Emulation.setEmulatedMedia', { media, features: [{ name: 'prefers-color-scheme', value: scheme }] });
+    await this.send('Emulation.setEmulatedMedia', {
+      media,
+      features: [{ name: 'prefers-color-scheme', value: scheme }],
+    });
   }
 
   /** The page as PNG: all of it, or what `clip` says, in pixels of the page. */
-  async screenshot(clip?: { x: number; y: number; width: number; height: number }): Promise<Buffer> {
+  async screenshot(clip?: {
+    x: number;
+    y: number;
+    width: number;
+    height: number;
+  }): Promise<Buffer> {
     const part = clip === undefined ? {} : { clip: { ...clip, scale: 1 } };
-    return Buffer.from((await this.send('Page.captureScreenshot', { captureBeyondViewport: true, ...part })).data as string, 'base64');
+    return Buffer.from(
+      (await this.send('Page.captureScreenshot', { captureBeyondViewport: true, ...part }))
+        .data as string,
+      'base64',
+    );
   }
 
   async pdf(): Promise<Buffer> {
-    return Buffer.from((await this.send('Page.printToPDF', { printBackground: false })).data as string, 'base64');
+    return Buffer.from(
+      (await this.send('Page.printToPDF', { printBackground: false })).data as string,
+      'base64',
+    );
   }
 
-  /** Ends the browser with all its processes, which write to the profile for as long as they live, and removes the profile. */
+  /**
+   * Ends the browser with all its processes, which write to the profile for as long as they live,
+   * and removes the profile.
+   */
   async close(): Promise<void> {
     const ended = new Promise((resolve) => this.#child.once('close', resolve));
     process.kill(-this.#child.pid!, 'SIGKILL');

@@ -1,10 +1,18 @@
 /**
- * False and missed alarms of the rules on tiny training runs. Runs are measured once, without remedies; since the rules are a pure function
- * of what was measured, every configuration is then tried on the same runs.
+ * False and missed alarms of the rules on tiny training runs. Runs are measured once, without
+ * remedies; since the rules are a pure function of what was measured, every configuration is then
+ * tried on the same runs.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { observe } from '../../src/monitor/policy.js';
-import { type BreachSide, DEFAULT_RULES, ruleConfig, type RuleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
+import {
+  type BreachSide,
+  DEFAULT_RULES,
+  ruleConfig,
+  type RuleConfig,
+  type RuleId,
+  RULES,
+} from '../../src/monitor/rules.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import type { LoraReport as MonitorReport } from '../../src/training/monitor-session.js';
@@ -20,7 +28,11 @@ export const CANDIDATES = {
 } as const;
 export type Judgement = { readonly [name in keyof typeof CANDIDATES]: number };
 
-export const configOf = ({ rankUse, relativeGradientLow, objectiveTarget }: Judgement): RuleConfig =>
+export const configOf = ({
+  rankUse,
+  relativeGradientLow,
+  objectiveTarget,
+}: Judgement): RuleConfig =>
   ruleConfig.parse({ r4: { rankUse }, r6: { relativeGradientLow }, objectiveTarget });
 export const DEFAULT_JUDGEMENT: Judgement = {
   rankUse: DEFAULT_RULES.r4.rankUse,
@@ -36,9 +48,13 @@ export interface MeasuredRun {
   readonly history: readonly Iteration[];
 }
 
-const pick = <T>(random: Random, values: readonly T[]): T => values[random.nextInteger(0, values.length - 1)] as T;
+const pick = <T>(random: Random, values: readonly T[]): T =>
+  values[random.nextInteger(0, values.length - 1)] as T;
 
-/** A run that learns all the way to its goal: rate, rank, batch, task and the kind of held-out evaluation vary with the seed. */
+/**
+ * A run that learns all the way to its goal: rate, rank, batch, task and the kind of held-out
+ * evaluation vary with the seed.
+ */
 export function healthyOptions(seed: bigint): Partial<MonitoredRunOptions> {
   const random = new Random(seed ^ 0x4ea1n);
   return {
@@ -55,15 +71,31 @@ export function healthyOptions(seed: bigint): Partial<MonitoredRunOptions> {
 }
 
 export async function measureHealthy(model: string, seed: bigint): Promise<MeasuredRun> {
-  const { session } = await monitoredRun({ model, seed, rules: DEFAULT_RULES, policy: observe, ...healthyOptions(seed) });
+  const { session } = await monitoredRun({
+    model,
+    seed,
+    rules: DEFAULT_RULES,
+    policy: observe,
+    ...healthyOptions(seed),
+  });
   return { sick: null, name: 'healthy', seed, history: session.history };
 }
 
 /** One sick run of each kind. */
-export async function measureSick(model: string, deadAdapter: string, seed: bigint): Promise<MeasuredRun[]> {
+export async function measureSick(
+  model: string,
+  deadAdapter: string,
+  seed: bigint,
+): Promise<MeasuredRun[]> {
   const runs: MeasuredRun[] = [];
   for (const { name, rule, options } of sickRuns(deadAdapter)) {
-    const { session } = await monitoredRun({ model, rules: DEFAULT_RULES, policy: observe, ...options, seed });
+    const { session } = await monitoredRun({
+      model,
+      rules: DEFAULT_RULES,
+      policy: observe,
+      ...options,
+      seed,
+    });
     runs.push({ sick: rule, name, seed, history: session.history });
   }
   return runs;
@@ -79,17 +111,27 @@ export interface Treated {
   /** Each operation that answered the rule was carried out, and there was one. */
   readonly executed: boolean;
   /**
-   * Executed, and the rule was silent from the last of them on, for two iterations at least; R3: the run ended with the state that it
-   * named.
+   * Executed, and the rule was silent from the last of them on, for two iterations at least; R3:
+   * the run ended with the state that it named.
    */
   readonly settled: boolean;
 }
 
 /** One sick run of each kind with remedies, as it is drawn. */
-export async function treatSick(model: string, deadAdapter: string, seed: bigint): Promise<Treated[]> {
+export async function treatSick(
+  model: string,
+  deadAdapter: string,
+  seed: bigint,
+): Promise<Treated[]> {
   const treated: Treated[] = [];
   for (const { name, rule, side, options } of sickRuns(deadAdapter)) {
-    const { reports, stopped } = await monitoredRun({ model, rules: DEFAULT_RULES, policy: scripted, ...options, seed });
+    const { reports, stopped } = await monitoredRun({
+      model,
+      rules: DEFAULT_RULES,
+      policy: scripted,
+      ...options,
+      seed,
+    });
     treated.push({ name, rule, seed, ...outcomeOf(reports, rule, side, stopped) });
   }
   return treated;
@@ -104,15 +146,23 @@ export function outcomeOf(
   const effects = reports.map((report) => report.effects.filter((effect) => effect.rule === rule));
   const executed = effects.flat().length > 0 && effects.flat().every((effect) => effect.executed);
   const after = reports.slice(effects.findLastIndex((own) => own.length > 0) + 1);
-  const quiet = rule === 'R3' ? stopped : after.length >= 2 && after.every(({ evaluation }) => !evaluation.rules[rule].fired);
-  return { fired: reports.some(({ evaluation }) => evaluation.rules[rule].side === side), executed, settled: executed && quiet };
+  const quiet =
+    rule === 'R3'
+      ? stopped
+      : after.length >= 2 && after.every(({ evaluation }) => !evaluation.rules[rule].fired);
+  return {
+    fired: reports.some(({ evaluation }) => evaluation.rules[rule].side === side),
+    executed,
+    settled: executed && quiet,
+  };
 }
 
 /** Counts by cause. */
 export function treatmentRates(
   treated: readonly Treated[],
 ): Record<string, { runs: number; fired: number; executed: number; settled: number }> {
-  const rates: Record<string, { runs: number; fired: number; executed: number; settled: number }> = {};
+  const rates: Record<string, { runs: number; fired: number; executed: number; settled: number }> =
+    {};
   for (const { name, rule, fired, executed, settled } of treated) {
     const of = (rates[`${rule}: ${name}`] ??= { runs: 0, fired: 0, executed: 0, settled: 0 });
     of.runs++;
@@ -136,29 +186,41 @@ export interface Rates {
 
 export function ratesOf(runs: readonly MeasuredRun[], config: RuleConfig): Rates {
   const fired = (run: MeasuredRun): Set<RuleId> =>
-    new Set(evaluateHistory(run.history, config, LORA.ruleSet).flatMap((evaluation) => evaluation.fired));
+    new Set(
+      evaluateHistory(run.history, config, LORA.ruleSet).flatMap((evaluation) => evaluation.fired),
+    );
   const healthy = runs.filter(({ sick }) => sick === null).map(fired);
   const sick = runs.filter((run) => run.sick !== null);
   const missed = sick.filter((run) => !fired(run).has(run.sick as RuleId));
   return {
     healthy: healthy.length,
     false: healthy.filter((rules) => rules.size > 0).length,
-    falseByRule: Object.fromEntries(RULES.map((rule) => [rule, healthy.filter((rules) => rules.has(rule)).length])) as Record<
-      RuleId,
-      number
-    >,
+    falseByRule: Object.fromEntries(
+      RULES.map((rule) => [rule, healthy.filter((rules) => rules.has(rule)).length]),
+    ) as Record<RuleId, number>,
     sick: sick.length,
     missed: missed.length,
     missedByCause: Object.fromEntries(
-      [...new Set(sick.map(({ name }) => name))].map((name) => [name, missed.filter((run) => run.name === name).length]),
+      [...new Set(sick.map(({ name }) => name))].map((name) => [
+        name,
+        missed.filter((run) => run.name === name).length,
+      ]),
     ),
   };
 }
 
-export type Curve = readonly { readonly value: number; readonly false: number; readonly missed: number }[];
+export type Curve = readonly {
+  readonly value: number;
+  readonly false: number;
+  readonly missed: number;
+}[];
 
 /** False and missed alarms of each candidate of one number, the other two as given. */
-export function sweep(runs: readonly MeasuredRun[], name: keyof Judgement, others: Judgement): Curve {
+export function sweep(
+  runs: readonly MeasuredRun[],
+  name: keyof Judgement,
+  others: Judgement,
+): Curve {
   return CANDIDATES[name].map((value) => {
     const rates = ratesOf(runs, configOf({ ...others, [name]: value }));
     return { value, false: rates.false, missed: rates.missed };
@@ -166,8 +228,8 @@ export function sweep(runs: readonly MeasuredRun[], name: keyof Judgement, other
 }
 
 /**
- * One number after the other, twice around: the candidate with the smallest sum of false and missed rate; among equals the one next to
- * what is in force.
+ * One number after the other, twice around: the candidate with the smallest sum of false and missed
+ * rate; among equals the one next to what is in force.
  */
 export function calibrate(runs: readonly MeasuredRun[]): {
   readonly judgement: Judgement;
@@ -175,18 +237,26 @@ export function calibrate(runs: readonly MeasuredRun[]): {
 } {
   let judgement: Judgement = DEFAULT_JUDGEMENT;
   const healthy = runs.filter(({ sick }) => sick === null).length;
-  const cost = (each: Curve[number]): number => each.false / Math.max(1, healthy) + each.missed / Math.max(1, runs.length - healthy);
+  const cost = (each: Curve[number]): number =>
+    each.false / Math.max(1, healthy) + each.missed / Math.max(1, runs.length - healthy);
   const names = Object.keys(CANDIDATES) as (keyof Judgement)[];
   for (const name of [...names, ...names]) {
     const curve = sweep(runs, name, judgement);
     const least = Math.min(...curve.map(cost));
     const equals = curve.filter((each) => cost(each) === least);
     const place = (value: number): number => (CANDIDATES[name] as readonly number[]).indexOf(value);
-    const distance = (value: number): number => Math.abs(place(value) - place(DEFAULT_JUDGEMENT[name]));
-    judgement = { ...judgement, [name]: equals.reduce((a, b) => (distance(b.value) < distance(a.value) ? b : a)).value };
+    const distance = (value: number): number =>
+      Math.abs(place(value) - place(DEFAULT_JUDGEMENT[name]));
+    judgement = {
+      ...judgement,
+      [name]: equals.reduce((a, b) => (distance(b.value) < distance(a.value) ? b : a)).value,
+    };
   }
   return {
     judgement,
-    curves: Object.fromEntries(names.map((name) => [name, sweep(runs, name, judgement)])) as Record<keyof Judgement, Curve>,
+    curves: Object.fromEntries(names.map((name) => [name, sweep(runs, name, judgement)])) as Record<
+      keyof Judgement,
+      Curve
+    >,
   };
 }

@@ -1,4 +1,7 @@
-/** A trainee that is no language model: an image classifier that measures dead units, can swap its activation and grow by a block. */
+/**
+ * A trainee that is no language model: an image classifier that measures dead units, can swap its
+ * activation and grow by a block.
+ */
 import { z } from 'zod';
 import type { Decision } from '../../src/monitor/decision.js';
 import type { Iteration, Step } from '../../src/monitor/measurements.js';
@@ -8,7 +11,11 @@ import { EVENT_TYPES } from '../../src/monitor/trainee.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 
 export interface ClassifierTypes {
-  readonly settings: { readonly learningRate: number; readonly activation: string; readonly champion: string };
+  readonly settings: {
+    readonly learningRate: number;
+    readonly activation: string;
+    readonly champion: string;
+  };
   readonly operation:
     | { readonly op: 'swap_activation'; readonly to: 'leaky_relu' | 'gelu' }
     | { readonly op: 'add_block'; readonly name: string; readonly units: number }
@@ -40,7 +47,8 @@ export const CLASSIFIER: Watched<ClassifierTypes> = {
         event: 'architecture_change',
         directions: ['add_capacity'],
         parameters: { name: z.string(), units: z.int().min(1) },
-        restructure: ({ name, units }, structure) => (name in structure ? `there is a ${name}` : { ...structure, [name]: { units } }),
+        restructure: ({ name, units }, structure) =>
+          name in structure ? `there is a ${name}` : { ...structure, [name]: { units } },
       },
       rate: {
         event: 'hyperparameter_change',
@@ -52,15 +60,31 @@ export const CLASSIFIER: Watched<ClassifierTypes> = {
     },
     structure: {
       form: z.object({ units: z.int().min(1) }),
-      difference: (expected, found) => (expected.units === found.units ? null : `has ${found.units} units, not ${expected.units}`),
+      difference: (expected, found) =>
+        expected.units === found.units ? null : `has ${found.units} units, not ${expected.units}`,
     },
     snapshots: ({ champion }) => ({ champion }),
   },
   ruleSet: {
     id: 'classifier',
-    signals: { change: 'updateRatio', gradient: 'gradNorm', dormancy: 'deadUnits', capacity: null, begun: null },
-    answers: { R1, R2, R3, R4, R6, R7, R5: { events: EVENT_TYPES, directions: { high: 'swap_activation' } } },
-    playbook: ({ r5 }) => `# Playbook\n\nR5: more than ${r5.dormantFraction} of the units of a layer are dead: \`swap_activation\`.\n`,
+    signals: {
+      change: 'updateRatio',
+      gradient: 'gradNorm',
+      dormancy: 'deadUnits',
+      capacity: null,
+      begun: null,
+    },
+    answers: {
+      R1,
+      R2,
+      R3,
+      R4,
+      R6,
+      R7,
+      R5: { events: EVENT_TYPES, directions: { high: 'swap_activation' } },
+    },
+    playbook: ({ r5 }) =>
+      `# Playbook\n\nR5: more than ${r5.dormantFraction} of the units of a layer are dead: \`swap_activation\`.\n`,
   },
 };
 
@@ -69,7 +93,11 @@ const LAYERS = ['conv1', 'block1', 'head'];
 export const CLASSIFIER_RULES = ruleConfig.parse({ r5: { minSteps: 4 } });
 
 /** @param dead part of block1's units */
-export function epoch(iteration: number, dead: number, objective = 0.1 + 0.05 * iteration): Iteration<ClassifierTypes['step']> {
+export function epoch(
+  iteration: number,
+  dead: number,
+  objective = 0.1 + 0.05 * iteration,
+): Iteration<ClassifierTypes['step']> {
   const layer = { gradNorm: 0.2, updateRatio: 1e-3, deadUnits: 0.05 };
   return {
     iteration,
@@ -84,7 +112,9 @@ export function epoch(iteration: number, dead: number, objective = 0.1 + 0.05 * 
       microBatchNorms: [0.49, 0.49],
       microBatchTokens: [64, 64],
       images: 128,
-      modules: Object.fromEntries(LAYERS.map((name) => [name, name === 'block1' ? { ...layer, deadUnits: dead } : layer])),
+      modules: Object.fromEntries(
+        LAYERS.map((name) => [name, name === 'block1' ? { ...layer, deadUnits: dead } : layer]),
+      ),
     })),
     informativeGroupFraction: 1,
     objective: { value: objective, standardError: 0.01 },

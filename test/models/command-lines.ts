@@ -1,4 +1,7 @@
-/** Command lines one after the other in one process: what is said of wrong usage, without a start for each. Ended with their last one. */
+/**
+ * Command lines one after the other in one process: what is said of wrong usage, without a start
+ * for each. Ended with their last one.
+ */
 import { text } from 'node:stream/consumers';
 import { commandLine } from '../../src/cli/command-line.js';
 

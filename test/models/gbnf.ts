@@ -6,10 +6,19 @@ type Part =
   | { readonly text: string }
   | { readonly group: Part[][]; least: number; most: number };
 
-const ITEM = /\s*(?:"((?:[^"\\]|\\.)*)"|\[((?:[^\]\\]|\\.)*)\]|([\w-]+)|(\()|(\))|(\|))(\*|\+|\?|\{\d+(?:,\d*)?\})?/y;
+const ITEM =
+  /\s*(?:"((?:[^"\\]|\\.)*)"|\[((?:[^\]\\]|\\.)*)\]|([\w-]+)|(\()|(\))|(\|))(\*|\+|\?|\{\d+(?:,\d*)?\})?/y;
 const unescaped = (text: string): string =>
-  text.replace(/\\(?:U([0-9a-f]{8})|x([0-9A-F]{2})|(.))/g, (_, wide: string, narrow: string, c: string) =>
-    c === undefined ? String.fromCodePoint(parseInt(wide ?? narrow, 16)) : c === 'n' ? '\n' : c === 't' ? '\t' : c,
+  text.replace(
+    /\\(?:U([0-9a-f]{8})|x([0-9A-F]{2})|(.))/g,
+    (_, wide: string, narrow: string, c: string) =>
+      c === undefined
+        ? String.fromCodePoint(parseInt(wide ?? narrow, 16))
+        : c === 'n'
+          ? '\n'
+          : c === 't'
+            ? '\t'
+            : c,
   );
 const setOf = (text: string): RegExp =>
   new RegExp(
@@ -89,14 +98,16 @@ export function allowedBy(gbnf: string): (text: string) => boolean {
       const ends = new Set<number>();
       for (const sequence of group) {
         let places = new Set([at]);
-        for (const part of sequence) places = new Set([...places].flatMap((place) => [...ofPart(part, place)]));
+        for (const part of sequence)
+          places = new Set([...places].flatMap((place) => [...ofPart(part, place)]));
         for (const place of places) ends.add(place);
       }
       return ends;
     };
     const ofPart = (part: Part, at: number): Set<number> => {
       if ('rule' in part) return ofRule(part.rule, at);
-      if ('text' in part) return new Set(text.startsWith(part.text, at) ? [at + part.text.length] : []);
+      if ('text' in part)
+        return new Set(text.startsWith(part.text, at) ? [at + part.text.length] : []);
       if ('set' in part) {
         const c = at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : '';
         return new Set(c !== '' && part.set.test(c) ? [at + c.length] : []);

@@ -17,7 +17,9 @@ const GRAMMARS: readonly string[] = [
   'root ::= ([\\u0041-\\U0001F600] | "\\x41" | "ä")+',
 ];
 
-/** What explodes in a naive parser or matcher: deep nesting, left recursion, huge counts, ambiguity. */
+/**
+ * What explodes in a naive parser or matcher: deep nesting, left recursion, huge counts, ambiguity.
+ */
 const HOSTILE: readonly ((random: Random) => string)[] = [
   (random) => `root ::= ${'('.repeat(random.nextInteger(1, 200_000))}"a"`,
   (random) => {
@@ -84,7 +86,17 @@ const HOSTILE: readonly ((random: Random) => string)[] = [
   () => 'root ::= "a"\nroot ::= "b"',
 ];
 
-const ALPHABET = [...'()[]{}"\'|*+?.:=<>!#\\-^ab09 \n\t,\0é', '::=', 'root', '\\x', '\\u', '{1,', '}*', '\ufffd', '😀'];
+const ALPHABET = [
+  ...'()[]{}"\'|*+?.:=<>!#\\-^ab09 \n\t,\0é',
+  '::=',
+  'root',
+  '\\x',
+  '\\u',
+  '{1,',
+  '}*',
+  '\ufffd',
+  '😀',
+];
 
 const HARMLESS: readonly ((grammar: string) => string)[] = [
   (grammar) => `${grammar}\n`,

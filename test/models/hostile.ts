@@ -1,4 +1,6 @@
-/** Texts that would break a page, a terminal or a reader's trust if they came through as they are. */
+/**
+ * Texts that would break a page, a terminal or a reader's trust if they came through as they are.
+ */
 export const HOSTILE = [
   '</script><script>globalThis.broken = true</script>',
   '<img src=x onerror="globalThis.broken = true">',

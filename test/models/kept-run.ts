@@ -1,4 +1,7 @@
-/** A short run of the letter model that notes every finished reply, as a program of its own: it kills itself in the middle of a stage. */
+/**
+ * A short run of the letter model that notes every finished reply, as a program of its own: it
+ * kills itself in the middle of a stage.
+ */
 import { subscribe } from 'node:diagnostics_channel';
 import { join } from 'node:path';
 import { DURABLE_CHANNEL } from '../../src/durable.js';
@@ -9,7 +12,12 @@ import { mergeSettings } from '../../src/training/settings.js';
 import { shortestRun } from './letters.js';
 
 /** Six problems of four samples in each of two iterations; six test problems. */
-export const keptRun = (folder: string, out: string, options: RunOptions = {}, task = 'letters'): Promise<RunResult> =>
+export const keptRun = (
+  folder: string,
+  out: string,
+  options: RunOptions = {},
+  task = 'letters',
+): Promise<RunResult> =>
   run(
     mergeSettings(shortestRun(join(folder, `${task}.mjs`), join(folder, 'letters.gguf')), {
       iterations: 2,
@@ -25,8 +33,14 @@ export interface Place {
   readonly replies: number;
 }
 
-/** Calls `then` as soon as the run has come to the place. @returns the hook by which the run says where it is */
-export function atPlace({ stage, iteration, replies }: Place, then: () => void): Pick<RunOptions, 'onProgress'> {
+/**
+ * Calls `then` as soon as the run has come to the place.
+ * @returns the hook by which the run says where it is
+ */
+export function atPlace(
+  { stage, iteration, replies }: Place,
+  then: () => void,
+): Pick<RunOptions, 'onProgress'> {
   let here = false;
   let kept = 0;
   subscribe(DURABLE_CHANNEL, (state) => {

@@ -1,6 +1,6 @@
 /**
- * A reader that takes a question of the ladder at its word. It imports nothing and receives only the question's text: words and numbers are
- * read from its lines, facts from its sentences.
+ * A reader that takes a question of the ladder at its word. It imports nothing and receives only
+ * the question's text: words and numbers are read from its lines, facts from its sentences.
  */
 const VERBS: Readonly<Record<string, RegExp>> = {
   live: /^(\w+) lives in (\w+)$/,
@@ -33,16 +33,20 @@ export function answerLadder(question: string): string {
   const sum = /^What is ([\d +-]+)\?$/.exec(question);
   if (sum !== null) {
     let total = 0;
-    for (const [, sign, digits] of sum[1]!.matchAll(/([+-]?) ?(\d+)/g)) total += sign === '-' ? -Number(digits) : Number(digits);
+    for (const [, sign, digits] of sum[1]!.matchAll(/([+-]?) ?(\d+)/g))
+      total += sign === '-' ? -Number(digits) : Number(digits);
     return `${total}`;
   }
   const [instruction, line] = question.split('\n') as [string, string];
   if (line.includes('?')) return answerQuestion(instruction, line);
   const items = line.split(' ');
-  const [first = 0, second = 0] = [...instruction.matchAll(/\d+/g)].map(([digits]) => Number(digits));
+  const [first = 0, second = 0] = [...instruction.matchAll(/\d+/g)].map(([digits]) =>
+    Number(digits),
+  );
   if (instruction.includes('capital')) items[first - 1] = items[first - 1]!.toUpperCase();
   else if (instruction.includes('without')) items.splice(first - 1, 1);
-  else if (instruction.includes('swapped')) items.splice(first - 1, 2, items[second - 1]!, items[first - 1]!);
+  else if (instruction.includes('swapped'))
+    items.splice(first - 1, 2, items[second - 1]!, items[first - 1]!);
   else if (instruction.includes('of the list')) return items[first - 1]!;
   else if (instruction.includes('largest of')) return `${Math.max(...items.map(Number))}`;
   else if (instruction.includes('smallest of')) return `${Math.min(...items.map(Number))}`;

@@ -1,7 +1,8 @@
 /**
- * A model that can be taught by selection within seconds: it answers any prompt with one of eight letters, each about as likely, and ends
- * its turn. Two coordinates of the residual stream are wired by hand, the rest is random: coordinate 0 is constant and carries the
- * preference for letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
+ * A model that can be taught by selection within seconds: it answers any prompt with one of eight
+ * letters, each about as likely, and ends its turn. Two coordinates of the residual stream are
+ * wired by hand, the rest is random: coordinate 0 is constant and carries the preference for
+ * letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
  */
 import { writeFileSync } from 'node:fs';
 import { encodeModel, synthesizeModel } from './synthetic.js';
@@ -44,18 +45,23 @@ export const shortestRun = (task: string, model: string) => ({
 const SIZE = 24;
 
 /**
- * @param fragile gradients overflow wherever one of these letters is read, and nothing else does: coordinate 2 marks them and opens a gate
- * of the last
- *   feed-forward block whose other factor is zero, so that its huge weight meets a zero in every forward pass
+ * @param fragile gradients overflow wherever one of these letters is read, and nothing else does:
+ * coordinate 2 marks them and opens a gate of the last
+ *   feed-forward block whose other factor is zero, so that its huge weight meets a zero in every
+ *   forward pass
  */
 export function writeLetterModel(path: string, seed = 1n, fragile: readonly string[] = []): void {
   const model = synthesizeModel({ architecture: 'qwen2', seed, contextLength: 1024, layers: 3 });
   const { embedding, vocabularySize } = model.shape;
-  const letterIds = new Set<number>(LETTERS.map((letter) => model.vocabulary.tokens.indexOf(letter)));
+  const letterIds = new Set<number>(
+    LETTERS.map((letter) => model.vocabulary.tokens.indexOf(letter)),
+  );
   const end = model.vocabulary.tokens.indexOf('<|im_end|>');
   const edit = (name: string, change: (values: Float32Array) => void): void => {
     const { data } = model.tensors.find(({ info }) => info.name === name)!;
-    const values = new Float32Array(data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength));
+    const values = new Float32Array(
+      data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength),
+    );
     change(values);
     data.set(new Uint8Array(values.buffer));
   };
@@ -70,7 +76,11 @@ export function writeLetterModel(path: string, seed = 1n, fragile: readonly stri
     for (let token = 0; token < vocabularySize; token++) {
       const row = values.subarray(token * embedding, (token + 1) * embedding);
       for (let i = 2; i < embedding; i++) row[i]! *= 0.05;
-      const [always, afterLetter] = letterIds.has(token) ? [1.2, -3] : token === end ? [-1, 3] : [-1, 0];
+      const [always, afterLetter] = letterIds.has(token)
+        ? [1.2, -3]
+        : token === end
+          ? [-1, 3]
+          : [-1, 0];
       row[0] = always;
       row[1] = afterLetter;
     }
@@ -78,19 +88,28 @@ export function writeLetterModel(path: string, seed = 1n, fragile: readonly stri
   for (let layer = 0; layer < model.shape.layers; layer++) {
     // rows that would write into the wired coordinates
     edit(`blk.${layer}.attn_output.weight`, (values) => values.fill(0, 0, 2 * embedding));
-    edit(`blk.${layer}.ffn_down.weight`, (values) => values.fill(0, 0, 2 * model.shape.feedForward));
+    edit(`blk.${layer}.ffn_down.weight`, (values) =>
+      values.fill(0, 0, 2 * model.shape.feedForward),
+    );
   }
   if (fragile.length > 0) {
     const marked = new Set(fragile.map((letter) => model.vocabulary.tokens.indexOf(letter)));
     const { feedForward, layers } = model.shape;
     edit('token_embd.weight', (values) => {
-      for (let token = 0; token < vocabularySize; token++) values[token * embedding + 2] = marked.has(token) ? SIZE : 0;
+      for (let token = 0; token < vocabularySize; token++)
+        values[token * embedding + 2] = marked.has(token) ? SIZE : 0;
     });
     for (let layer = 0; layer < layers; layer++) {
-      edit(`blk.${layer}.attn_output.weight`, (values) => values.fill(0, 2 * embedding, 3 * embedding));
-      edit(`blk.${layer}.ffn_down.weight`, (values) => values.fill(0, 2 * feedForward, 3 * feedForward));
+      edit(`blk.${layer}.attn_output.weight`, (values) =>
+        values.fill(0, 2 * embedding, 3 * embedding),
+      );
+      edit(`blk.${layer}.ffn_down.weight`, (values) =>
+        values.fill(0, 2 * feedForward, 3 * feedForward),
+      );
     }
-    edit(`blk.${layers - 1}.ffn_gate.weight`, (values) => values.fill(0, 0, embedding).fill(1e7, 2, 3));
+    edit(`blk.${layers - 1}.ffn_gate.weight`, (values) =>
+      values.fill(0, 0, embedding).fill(1e7, 2, 3),
+    );
     edit(`blk.${layers - 1}.ffn_up.weight`, (values) => values.fill(0, 0, embedding));
     edit(`blk.${layers - 1}.ffn_down.weight`, (values) => {
       for (let row = 3; row < embedding; row++) values[row * feedForward] = 1e36;
@@ -99,7 +118,8 @@ export function writeLetterModel(path: string, seed = 1n, fragile: readonly stri
   writeAtomically(path, encodeModel(model));
 }
 
-const VERIFIER = "{ kind: ({ L0: 'c', L1: 'cd', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail', violations: [], metrics: {} }";
+const VERIFIER =
+  "{ kind: ({ L0: 'c', L1: 'cd', L2: 'b' })[problem.tier].includes(answer) ? 'pass' : 'fail', violations: [], metrics: {} }";
 
 export interface LetterTask {
   /** The verdict's expression. */
@@ -121,7 +141,10 @@ export const ONE_TIER_TASK = `export default {
 `;
 
 /** A task file for it: L0 passes with c, L1 with c or d; L2, which is not trained on, with b. */
-export function writeLetterTask(path: string, { verifier = VERIFIER, numbers = 100_000, members = '' }: LetterTask = {}): void {
+export function writeLetterTask(
+  path: string,
+  { verifier = VERIFIER, numbers = 100_000, members = '' }: LetterTask = {},
+): void {
   writeFileSync(
     path,
     `export default {
@@ -139,18 +162,28 @@ ${members}};
 }
 
 /**
- * A letter model taught by likelihood to answer with c, its own weights changed: what another one can learn from.
+ * A letter model taught by likelihood to answer with c, its own weights changed: what another one
+ * can learn from.
  * @param model path of the letter model that it is made from
  */
 export async function writeLetterTeacher(path: string, model: string): Promise<void> {
   await using student = await loadModel(model, { threads: 1 });
   const batch: TrainSequence[] = [];
   for (let i = 0; i < 8; i++) {
-    const { tokenIds: asked } = student.renderChat([{ role: 'user', content: `tier L${i % 2} ${i}: say a letter` }]);
+    const { tokenIds: asked } = student.renderChat([
+      { role: 'user', content: `tier L${i % 2} ${i}: say a letter` },
+    ]);
     const tokenIds = Int32Array.from([...asked, student.tokenize('c')[0]!, student.info.eot]);
-    batch.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0)) });
+    batch.push({
+      tokenIds,
+      labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0)),
+    });
   }
-  await using trainer = await createTrainer(student, { lora: { rank: 4 }, optimiser: { learningRate: 0.01 }, threads: 1 });
+  await using trainer = await createTrainer(student, {
+    lora: { rank: 4 },
+    optimiser: { learningRate: 0.01 },
+    threads: 1,
+  });
   for (let step = 0; step < 12; step++) await trainer.step(batch);
   await trainer.exportModel(path);
 }

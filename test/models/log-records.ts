@@ -14,6 +14,9 @@ export function logRecords(folder: string): LogRecord[] {
 }
 
 export const payloadsOf = <T>(records: readonly LogRecord[], kind: string): T[] =>
-  records.filter(({ payload }) => payload.kind === kind).map(({ payload }) => payload as unknown as T);
+  records
+    .filter(({ payload }) => payload.kind === kind)
+    .map(({ payload }) => payload as unknown as T);
 
-export const rolloutsOf = (records: readonly LogRecord[]): RolloutRecord[] => payloadsOf(records, 'rollout');
+export const rolloutsOf = (records: readonly LogRecord[]): RolloutRecord[] =>
+  payloadsOf(records, 'rollout');

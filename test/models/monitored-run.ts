@@ -1,10 +1,26 @@
-/** Tiny training runs under the monitor: the real trainer, rules and remedies, on a task that has something to learn. */
+/**
+ * Tiny training runs under the monitor: the real trainer, rules and remedies, on a task that has
+ * something to learn.
+ */
 import { createHash } from 'node:crypto';
-import { createTrainer, type LoraSettings, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
+import {
+  createTrainer,
+  type LoraSettings,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/engine/trainer.js';
 import type { RuleConfig } from '../../src/monitor/rules.js';
-import { moduleParameters, TrainerExecutor, trainerSettings } from '../../src/trainees/lora/executor.js';
+import {
+  moduleParameters,
+  TrainerExecutor,
+  trainerSettings,
+} from '../../src/trainees/lora/executor.js';
 import { LORA, type LoraPolicy as Policy } from '../../src/trainees/lora/trainee.js';
-import { type LoraReport as MonitorReport, MonitorSession, type LoraSession } from '../../src/training/monitor-session.js';
+import {
+  type LoraReport as MonitorReport,
+  MonitorSession,
+  type LoraSession,
+} from '../../src/training/monitor-session.js';
 import { Random } from '../../src/random.js';
 import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import type { SyntheticModelOptions } from './synthetic.js';
@@ -56,10 +72,17 @@ export interface MonitoredRunOptions {
   readonly log?: { append(records: readonly NewRunRecord[]): unknown };
   /** An adapter file to begin with. */
   readonly adapter?: string;
-  /** Called before each iteration: what makes the run sick. `poison`: rewards of that size instead of likelihood. */
+  /**
+   * Called before each iteration: what makes the run sick. `poison`: rewards of that size instead
+   * of likelihood.
+   */
   readonly before?: (
     iteration: number,
-    run: { readonly trainer: Trainer; readonly executor: TrainerExecutor; readonly poison: (reward: number | null) => void },
+    run: {
+      readonly trainer: Trainer;
+      readonly executor: TrainerExecutor;
+      readonly poison: (reward: number | null) => void;
+    },
   ) => unknown;
 }
 
@@ -97,8 +120,8 @@ function walk(random: Random, f: readonly number[], count: number, noise: number
 }
 
 /**
- * Loss, the share of answers that sampling would get right, and the verdicts where each answer is sampled once, with the same draw each
- * time.
+ * Loss, the share of answers that sampling would get right, and the verdicts where each answer is
+ * sampled once, with the same draw each time.
  */
 async function measure(
   trainer: Trainer,
@@ -107,7 +130,9 @@ async function measure(
   const { loss, sequences: each } = await trainer.evaluate(sequences);
   const hits = each.flatMap(({ logprobs }) => [...logprobs].slice(1)).map(Math.exp);
   const draws = new Random(1n);
-  const verdicts = [{ weight: 1, verdicts: hits.map((hit) => (draws.nextDouble() < hit ? 'p' : 'f')).join('') }];
+  const verdicts = [
+    { weight: 1, verdicts: hits.map((hit) => (draws.nextDouble() < hit ? 'p' : 'f')).join('') },
+  ];
   return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
@@ -143,13 +168,20 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   let reward: number | null = null;
   const draw = (count: number): TrainSequence[] =>
     walk(random, f, count, noise).map((sequence) =>
-      reward === null ? sequence : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) },
+      reward === null
+        ? sequence
+        : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) },
     );
   const own = fixed === undefined ? null : draw(fixed);
   const dev = walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
   await using trainer = await createTrainer(
     { path: model },
-    { lora: options.lora ?? { rank: 4 }, optimiser: { learningRate, maxNorm, epsilon }, seed, threads: 1 },
+    {
+      lora: options.lora ?? { rank: 4 },
+      optimiser: { learningRate, maxNorm, epsilon },
+      seed,
+      threads: 1,
+    },
   );
   if (options.adapter !== undefined) await trainer.importAdapter(options.adapter);
   await trainer.setOptimiser({ learningRate: 5e-3, maxNorm });
@@ -169,7 +201,12 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
       stop: () => (stopped = true),
     },
   });
-  const session = new MonitorSession({ watched: LORA, rules, policy, log: options.log ?? { append: () => undefined } });
+  const session = new MonitorSession({
+    watched: LORA,
+    rules,
+    policy,
+    log: options.log ?? { append: () => undefined },
+  });
   const reports: MonitorReport[] = [];
   const batchSizes: number[] = [];
   const trainLoss: number[] = [];
@@ -183,11 +220,17 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     const steps = [];
     batchSizes.push(batch);
     for (let k = 0; k < stepsEach; k++) {
-      const sequences = own === null ? draw(batch) : Array.from({ length: batch }, (_, i) => own[(k * batch + i) % own.length]!);
+      const sequences =
+        own === null
+          ? draw(batch)
+          : Array.from({ length: batch }, (_, i) => own[(k * batch + i) % own.length]!);
       steps.push(
         await trainer.step(sequences, {
-          objective: reward === null ? { kind: 'likelihood' } : { kind: 'policy', temperature: 0.1 },
-          microBatches: Array.from({ length: Math.ceil(batch / microBatch) }, (_, i) => Math.min(microBatch, batch - i * microBatch)),
+          objective:
+            reward === null ? { kind: 'likelihood' } : { kind: 'policy', temperature: 0.1 },
+          microBatches: Array.from({ length: Math.ceil(batch / microBatch) }, (_, i) =>
+            Math.min(microBatch, batch - i * microBatch),
+          ),
         }),
       );
     }
@@ -208,11 +251,19 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
         informativeGroupFraction: 1,
         kl: null,
         parameters: moduleParameters(trainer),
-        objective: { value: objective.rate, standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n) },
+        objective: {
+          value: objective.rate,
+          standardError: Math.sqrt((objective.rate * (1 - objective.rate)) / objective.n),
+        },
         heldOut:
           heldOut === 'loss'
             ? { loss: evaluated.loss }
-            : { passRate: evaluated.rate, n: evaluated.n, verdicts: evaluated.verdicts, best: bestVerdicts },
+            : {
+                passRate: evaluated.rate,
+                n: evaluated.n,
+                verdicts: evaluated.verdicts,
+                best: bestVerdicts,
+              },
       },
       {
         settings: trainerSettings(trainer, {
@@ -227,12 +278,21 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
       },
     );
     reports.push(report);
-    if (pairedChange(bestVerdicts, evaluated.verdicts).difference >= 0) bestVerdicts = evaluated.verdicts;
+    if (pairedChange(bestVerdicts, evaluated.verdicts).difference >= 0)
+      bestVerdicts = evaluated.verdicts;
     reached = objective.rate >= until;
     if (!report.evaluation.fired.includes('R7')) {
       sound = await digestOf(trainer);
       kept.set(sound, await trainer.snapshot());
     }
   }
-  return { reports, session, batchSizes, trainLoss, heldOutLoss, finalHeldOutLoss: (await measure(trainer, dev)).loss, stopped };
+  return {
+    reports,
+    session,
+    batchSizes,
+    trainLoss,
+    heldOutLoss,
+    finalHeldOutLoss: (await measure(trainer, dev)).loss,
+    stopped,
+  };
 }

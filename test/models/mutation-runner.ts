@@ -1,6 +1,7 @@
 /**
- * mutation-runner.js KIND FIRST COUNT: loads and runs mutants FIRST to FIRST + COUNT - 1, in a process of its own, so that
- * a crash or a hang is seen from outside. Writes {seed, label} before each and {seed, outcome} after it, one JSON a line.
+ * mutation-runner.js KIND FIRST COUNT: loads and runs mutants FIRST to FIRST + COUNT - 1, in a
+ * process of its own, so that a crash or a hang is seen from outside. Writes {seed, label} before
+ * each and {seed, outcome} after it, one JSON a line.
  */
 import { mkdtempSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,10 +18,17 @@ export type MutationKind = 'model' | 'adapter' | 'grammar';
 const TOKENS = 8;
 const say = (line: object): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 
-async function generate(model: Model, seed: number, extra: { grammar?: string; adapter?: Adapter } = {}): Promise<void> {
+async function generate(
+  model: Model,
+  seed: number,
+  extra: { grammar?: string; adapter?: Adapter } = {},
+): Promise<void> {
   const text = 'The judge reads 12 answers: ☃\n';
   // Messages exercise the file's chat template, plain ids the tokenizer alone.
-  const prompt = seed % 2 === 0 ? { messages: [{ role: 'user' as const, content: text }] } : { tokenIds: model.tokenize(text) };
+  const prompt =
+    seed % 2 === 0
+      ? { messages: [{ role: 'user' as const, content: text }] }
+      : { tokenIds: model.tokenize(text) };
   for await (const rollout of model.generate({
     prompts: [prompt],
     maxTokens: TOKENS,
@@ -42,7 +50,11 @@ async function outcomeOf(run: () => Promise<void>): Promise<string> {
   }
 }
 
-const [kind, first, count] = [process.argv[2] as MutationKind, Number(process.argv[3]), Number(process.argv[4])];
+const [kind, first, count] = [
+  process.argv[2] as MutationKind,
+  Number(process.argv[3]),
+  Number(process.argv[4]),
+];
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-mutants-'));
 const file = path.join(folder, 'mutant.gguf');
 const options = { threads: 1, fixedThreads: true, contextTokens: 256, gpuLayers: 0 } as const;

@@ -1,6 +1,7 @@
 /**
- * Seeded mutations of model and adapter files: what a broken download, a faulty converter or an attacker may hand us.
- * Some are harmless by construction; such a file must still load. The same seed gives the same file.
+ * Seeded mutations of model and adapter files: what a broken download, a faulty converter or an
+ * attacker may hand us. Some are harmless by construction; such a file must still load. The same
+ * seed gives the same file.
  */
 import { Random } from '../../src/random.js';
 import { synthesizeAdapter } from './adapter.js';
@@ -13,7 +14,12 @@ import {
   type MetadataValue,
   type ScalarType,
 } from '../../src/embedded/gguf.js';
-import { ARCHITECTURES, synthesizeModel, type SyntheticModelOptions, type TensorType } from './synthetic.js';
+import {
+  ARCHITECTURES,
+  synthesizeModel,
+  type SyntheticModelOptions,
+  type TensorType,
+} from './synthetic.js';
 
 export interface Mutant {
   /** What was changed, for the report of a failure. */
@@ -46,14 +52,22 @@ const draftOf = (source: Source): Draft => ({
   version: 3,
   alignment: DEFAULT_ALIGNMENT,
   metadata: [...source.metadata],
-  tensors: source.tensors.map(({ info, data }) => ({ ...info, dimensions: [...info.dimensions], data })),
+  tensors: source.tensors.map(({ info, data }) => ({
+    ...info,
+    dimensions: [...info.dimensions],
+    data,
+  })),
   trailing: 0,
 });
 
 function encode(draft: Draft): Buffer {
-  const header = encodeHeader(draft.metadata, draft.tensors, { version: draft.version, alignment: draft.alignment });
+  const header = encodeHeader(draft.metadata, draft.tensors, {
+    version: draft.version,
+    alignment: draft.alignment,
+  });
   const parts: Uint8Array[] = [header];
-  for (const { data } of draft.tensors) parts.push(data, Buffer.alloc(alignUp(data.length, draft.alignment) - data.length));
+  for (const { data } of draft.tensors)
+    parts.push(data, Buffer.alloc(alignUp(data.length, draft.alignment) - data.length));
   parts.push(Buffer.alloc(draft.trailing, 7));
   return Buffer.concat(parts);
 }
@@ -67,7 +81,8 @@ function layOutAgain(draft: Draft): void {
   });
 }
 
-const pick = <T>(random: Random, items: readonly T[]): T => items[random.nextInteger(0, items.length - 1)]!;
+const pick = <T>(random: Random, items: readonly T[]): T =>
+  items[random.nextInteger(0, items.length - 1)]!;
 
 type Mutation = (draft: Draft, random: Random) => string;
 
@@ -83,9 +98,17 @@ const set = (draft: Draft, key: string, value: MetadataValue): void => {
 };
 
 const architectureOf = (draft: Draft): string =>
-  String((draft.metadata.find(({ key }) => key === 'general.architecture')?.value as { value?: unknown } | undefined)?.value ?? 'llama');
+  String(
+    (
+      draft.metadata.find(({ key }) => key === 'general.architecture')?.value as
+        | { value?: unknown }
+        | undefined
+    )?.value ?? 'llama',
+  );
 
-const EXTREMES: Readonly<Record<ScalarType, readonly (number | bigint | boolean | string | Uint8Array)[]>> = {
+const EXTREMES: Readonly<
+  Record<ScalarType, readonly (number | bigint | boolean | string | Uint8Array)[]>
+> = {
   uint8: [0, 1, 127, 255],
   int8: [-128, -1, 0, 1, 127],
   uint16: [0, 1, 65_535],
@@ -94,15 +117,28 @@ const EXTREMES: Readonly<Record<ScalarType, readonly (number | bigint | boolean 
   int32: [-(2 ** 31), -1, 0, 1, 2 ** 31 - 1],
   float32: [NaN, Infinity, -Infinity, 0, -0, -1, 1e-45, 3.4e38, 1e-5, 1],
   bool: [false, true],
-  string: ['', 'x', '\0', 'llama\0', '\n', '🙂', Buffer.from([0xff, 0xfe, 0x80]), '{{ x', '{% for i in [1] %}', 'a'.repeat(70_000)],
+  string: [
+    '',
+    'x',
+    '\0',
+    'llama\0',
+    '\n',
+    '🙂',
+    Buffer.from([0xff, 0xfe, 0x80]),
+    '{{ x',
+    '{% for i in [1] %}',
+    'a'.repeat(70_000),
+  ],
   uint64: [0n, 1n, 2n ** 63n, 2n ** 64n - 1n],
   int64: [-(2n ** 63n), -1n, 0n],
   float64: [NaN, -Infinity, 0, 1e300],
 };
 const SCALARS = Object.keys(EXTREMES) as ScalarType[];
 
-const scalarEntries = (draft: Draft): number[] => draft.metadata.flatMap(({ value }, i) => (value.type === 'array' ? [] : [i]));
-const arrayEntries = (draft: Draft): number[] => draft.metadata.flatMap(({ value }, i) => (value.type === 'array' ? [i] : []));
+const scalarEntries = (draft: Draft): number[] =>
+  draft.metadata.flatMap(({ value }, i) => (value.type === 'array' ? [] : [i]));
+const arrayEntries = (draft: Draft): number[] =>
+  draft.metadata.flatMap(({ value }, i) => (value.type === 'array' ? [i] : []));
 
 const extremeValue: Mutation = (draft, random) => {
   const index = pick(random, scalarEntries(draft));
@@ -120,7 +156,13 @@ const otherType: Mutation = (draft, random) => {
   put(
     draft,
     index,
-    array ? { type: 'array', of: type, value: Array.from({ length: random.nextInteger(0, 3) }, () => element) } : { type, value: element },
+    array
+      ? {
+          type: 'array',
+          of: type,
+          value: Array.from({ length: random.nextInteger(0, 3) }, () => element),
+        }
+      : { type, value: element },
   );
   return `${draft.metadata[index]!.key} becomes ${array ? 'an array of ' : ''}${type}`;
 };
@@ -136,7 +178,10 @@ const duplicateKey: Mutation = (draft, random) => {
 
 const arrayLength: Mutation = (draft, random) => {
   const index = pick(random, arrayEntries(draft));
-  const { key, value } = draft.metadata[index]! as { key: string; value: Extract<MetadataValue, { type: 'array' }> };
+  const { key, value } = draft.metadata[index]! as {
+    key: string;
+    value: Extract<MetadataValue, { type: 'array' }>;
+  };
   const change = pick(random, ['empty', 'shorter', 'longer', 'half']);
   const elements = value.value;
   const changed =
@@ -153,17 +198,26 @@ const arrayLength: Mutation = (draft, random) => {
 
 const arrayElement: Mutation = (draft, random) => {
   const index = pick(random, arrayEntries(draft));
-  const { key, value } = draft.metadata[index]! as { key: string; value: Extract<MetadataValue, { type: 'array' }> };
+  const { key, value } = draft.metadata[index]! as {
+    key: string;
+    value: Extract<MetadataValue, { type: 'array' }>;
+  };
   const elements = [...value.value];
   const at = random.nextInteger(0, Math.max(0, elements.length - 1));
   // Another element's value gives duplicates: of tokens, libllama asserts that there are none.
-  const replacement = elements.length > 0 && random.nextInteger(0, 1) === 0 ? pick(random, elements) : pick(random, EXTREMES[value.of]);
+  const replacement =
+    elements.length > 0 && random.nextInteger(0, 1) === 0
+      ? pick(random, elements)
+      : pick(random, EXTREMES[value.of]);
   elements[at] = replacement;
   put(draft, index, { ...value, value: elements });
   return `${key}[${at}] = ${String(replacement).slice(0, 20)}`;
 };
 
-/** Keys that switch on parts of llama.cpp which these models do not have, with values that contradict them. */
+/**
+ * Keys that switch on parts of llama.cpp which these models do not have, with values that
+ * contradict them.
+ */
 const FOREIGN: readonly (readonly [string, MetadataValue])[] = [
   ['A.expert_count', { type: 'uint32', value: 8 }],
   ['A.expert_used_count', { type: 'uint32', value: 2 }],
@@ -234,9 +288,15 @@ const FOREIGN: readonly (readonly [string, MetadataValue])[] = [
   ['tokenizer.ggml.add_eos_token', { type: 'bool', value: true }],
   ['tokenizer.ggml.add_space_prefix', { type: 'bool', value: true }],
   ['tokenizer.ggml.suppress_tokens', { type: 'array', of: 'int32', value: [-1, 3, 2 ** 31 - 1] }],
-  ['tokenizer.ggml.precompiled_charsmap', { type: 'array', of: 'uint8', value: [255, 255, 255, 255, 1] }],
+  [
+    'tokenizer.ggml.precompiled_charsmap',
+    { type: 'array', of: 'uint8', value: [255, 255, 255, 255, 1] },
+  ],
   ['tokenizer.ggml.token_type_count', { type: 'uint32', value: 0 }],
-  ['tokenizer.ggml.merges', { type: 'array', of: 'string', value: ['', ' ', 'a', 'a ', ' b', 'a b c'] }],
+  [
+    'tokenizer.ggml.merges',
+    { type: 'array', of: 'string', value: ['', ' ', 'a', 'a ', ' b', 'a b c'] },
+  ],
   ['tokenizer.ggml.scores', { type: 'array', of: 'float32', value: [NaN] }],
   ['tokenizer.chat_template', { type: 'string', value: '{% for m in messages %}' }],
   ['tokenizer.chat_template', { type: 'string', value: '{{ raise_exception("no") }}' }],
@@ -251,7 +311,18 @@ const foreignKey: Mutation = (draft, random) => {
 
 const tensorShape: Mutation = (draft, random) => {
   const tensor = pick(random, draft.tensors);
-  const change = pick(random, ['swap', 'plus', 'minus', 'zero', 'huge', 'overflow', 'more', 'fewer', 'none', 'five']);
+  const change = pick(random, [
+    'swap',
+    'plus',
+    'minus',
+    'zero',
+    'huge',
+    'overflow',
+    'more',
+    'fewer',
+    'none',
+    'five',
+  ]);
   const axis = random.nextInteger(0, tensor.dimensions.length - 1);
   switch (change) {
     case 'swap':
@@ -331,7 +402,8 @@ const tensorTypeOfSameSize: Mutation = (draft, random) => {
     [1, 25],
   ] as const); // f32 to i32, f16 to bf16, f16 to i16
   for (const tensor of draft.tensors)
-    if (tensor.typeId === from && (tensor.dimensions.length > 1 || random.nextInteger(0, 1) === 0)) tensor.typeId = to;
+    if (tensor.typeId === from && (tensor.dimensions.length > 1 || random.nextInteger(0, 1) === 0))
+      tensor.typeId = to;
   return `tensors of type ${from} become ${to}`;
 };
 
@@ -379,7 +451,9 @@ const tensorValues: Mutation = (draft, random) => {
   return `${tensor.name} filled with ${fill}`;
 };
 
-/** Combinations of hyper-parameters of a consistent other model: the tensors then contradict them. */
+/**
+ * Combinations of hyper-parameters of a consistent other model: the tensors then contradict them.
+ */
 const hyperParameter: Mutation = (draft, random) => {
   const parameters = [
     'block_count',
@@ -419,7 +493,11 @@ const STRUCTURAL: readonly Mutation[] = [
 ];
 
 /** On the encoded file. */
-const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => [Buffer, string])[] = [
+const BYTES: readonly ((
+  bytes: Buffer,
+  headerLength: number,
+  random: Random,
+) => [Buffer, string])[] = [
   (bytes, header, random) => {
     const flips = random.nextInteger(1, 6);
     const at = Array.from({ length: flips }, () => random.nextInteger(0, header - 1));
@@ -432,7 +510,10 @@ const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => 
     return [bytes, `byte ${at} = ${bytes[at]}`];
   },
   (bytes, header, random) => {
-    const length = random.nextInteger(0, 3) === 0 ? random.nextInteger(0, bytes.length - 1) : random.nextInteger(0, header);
+    const length =
+      random.nextInteger(0, 3) === 0
+        ? random.nextInteger(0, bytes.length - 1)
+        : random.nextInteger(0, header);
     return [bytes.subarray(0, length), `cut to ${length} bytes`];
   },
   (bytes, header, random) => {
@@ -442,7 +523,11 @@ const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => 
   (bytes, header, random) => {
     const at = random.nextInteger(0, header - 1);
     return [
-      Buffer.concat([bytes.subarray(0, at), Buffer.from([random.nextInteger(0, 255)]), bytes.subarray(at)]),
+      Buffer.concat([
+        bytes.subarray(0, at),
+        Buffer.from([random.nextInteger(0, 255)]),
+        bytes.subarray(at),
+      ]),
       `a byte inserted at ${at}`,
     ];
   },
@@ -450,7 +535,14 @@ const BYTES: readonly ((bytes: Buffer, headerLength: number, random: Random) => 
     // The counts of tensors and entries.
     const at = pick(random, [8, 16]);
     bytes.writeBigUInt64LE(
-      pick(random, [0n, 1n, 2n ** 63n, 2n ** 64n - 1n, bytes.readBigUInt64LE(at) + 1n, bytes.readBigUInt64LE(at) - 1n]),
+      pick(random, [
+        0n,
+        1n,
+        2n ** 63n,
+        2n ** 64n - 1n,
+        bytes.readBigUInt64LE(at) + 1n,
+        bytes.readBigUInt64LE(at) - 1n,
+      ]),
       at,
     );
     return [bytes, `count at ${at} = ${bytes.readBigUInt64LE(at)}`];
@@ -477,7 +569,10 @@ const HARMLESS: readonly Mutation[] = [
     return `an extra key of type ${type}`;
   },
   (draft) => {
-    draft.metadata.push({ key: unusedKey(draft), value: { type: 'array', of: 'string', value: ['', 'a', 'b'] } });
+    draft.metadata.push({
+      key: unusedKey(draft),
+      value: { type: 'array', of: 'string', value: ['', 'a', 'b'] },
+    });
     return 'an extra array';
   },
   (draft, random) => {
@@ -534,15 +629,28 @@ const HARMLESS_FOR_MODELS: readonly Mutation[] = [
   },
 ];
 
-/** A tenth of the seeds give harmless mutants; the rest change one to three things, or bytes of the header. */
-function mutate(source: Source, random: Random, harmless: readonly Mutation[], structural: readonly Mutation[], what: string): Mutant {
+/**
+ * A tenth of the seeds give harmless mutants; the rest change one to three things, or bytes of the
+ * header.
+ */
+function mutate(
+  source: Source,
+  random: Random,
+  harmless: readonly Mutation[],
+  structural: readonly Mutation[],
+  what: string,
+): Mutant {
   const draft = draftOf(source);
   const labels: string[] = [];
   const apply = (mutations: readonly Mutation[], count: number): void => {
     for (let i = 0; i < count; i++) labels.push(pick(random, mutations)(draft, random));
   };
   const kind = random.nextInteger(0, 9);
-  const named = (bytes: Buffer): Mutant => ({ label: `${what}: ${labels.join('; ')}`, harmless: kind === 0, bytes });
+  const named = (bytes: Buffer): Mutant => ({
+    label: `${what}: ${labels.join('; ')}`,
+    harmless: kind === 0,
+    bytes,
+  });
   if (kind === 0) {
     apply(harmless, random.nextInteger(1, 3));
     return named(encode(draft));
@@ -552,7 +660,11 @@ function mutate(source: Source, random: Random, harmless: readonly Mutation[], s
     return named(encode(draft));
   }
   const whole = encode(draft);
-  const [bytes, label] = pick(random, BYTES)(whole, encodeHeader(draft.metadata, draft.tensors).length, random);
+  const [bytes, label] = pick(random, BYTES)(
+    whole,
+    encodeHeader(draft.metadata, draft.tensors).length,
+    random,
+  );
   labels.push(label);
   return named(Buffer.from(bytes));
 }
@@ -565,7 +677,10 @@ function source(options: SyntheticModelOptions): ReturnType<typeof synthesizeMod
   return found;
 }
 
-/** Mutant `seed` of a small model; architectures take turns, with types and vocabularies of every kind. */
+/**
+ * Mutant `seed` of a small model; architectures take turns, with types and vocabularies of every
+ * kind.
+ */
 export function mutateModel(seed: number): Mutant {
   const random = new Random(BigInt(seed));
   const architecture = ARCHITECTURES[seed % ARCHITECTURES.length]!;
@@ -579,7 +694,13 @@ export function mutateModel(seed: number): Mutant {
     tiedHead: random.nextInteger(0, 1) === 0,
     ropeFactors: architecture === 'llama',
   });
-  return mutate(model, random, HARMLESS_FOR_MODELS, STRUCTURAL, `${architecture} ${type} ${vocabulary}`);
+  return mutate(
+    model,
+    random,
+    HARMLESS_FOR_MODELS,
+    STRUCTURAL,
+    `${architecture} ${type} ${vocabulary}`,
+  );
 }
 
 const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [
@@ -600,7 +721,11 @@ const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [
 
 const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
   ...STRUCTURAL.filter(
-    (mutation) => mutation !== foreignKey && mutation !== arrayLength && mutation !== arrayElement && mutation !== hyperParameter,
+    (mutation) =>
+      mutation !== foreignKey &&
+      mutation !== arrayLength &&
+      mutation !== arrayElement &&
+      mutation !== hyperParameter,
   ),
   (draft, random) => {
     const [key, value] = pick(random, ADAPTER_KEYS);
@@ -624,7 +749,11 @@ const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
   },
 ];
 
-export const ADAPTER_BASE: SyntheticModelOptions = { architecture: 'llama', type: 'F32', layers: 2 };
+export const ADAPTER_BASE: SyntheticModelOptions = {
+  architecture: 'llama',
+  type: 'F32',
+  layers: 2,
+};
 
 /** Mutant `seed` of an adapter for the model of ADAPTER_BASE. */
 export function mutateAdapter(seed: number): Mutant {

@@ -1,6 +1,7 @@
 /**
- * Reference encoders of the tensor types that the synthetic models use: the plain rounding rule of each block format,
- * without the error-minimising searches of a real quantiser. Block layouts: ggml/src/ggml-common.h of llama.cpp.
+ * Reference encoders of the tensor types that the synthetic models use: the plain rounding rule of
+ * each block format, without the error-minimising searches of a real quantiser. Block layouts:
+ * ggml/src/ggml-common.h of llama.cpp.
  */
 
 export type TensorType = 'F32' | 'F16' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q8_0' | 'Q4_K' | 'Q6_K';
@@ -36,7 +37,8 @@ export function toHalf(x: number): number {
   const rest = significand & ((1 << drop) - 1);
   const half = 1 << (drop - 1);
   const rounded = kept + (rest > half || (rest === half && (kept & 1) === 1) ? 1 : 0);
-  return sign | ((shifted <= 0 ? 0 : shifted << 10) + rounded); // a carry runs into the exponent, as it should
+  // a carry runs into the exponent, as it should
+  return sign | ((shifted <= 0 ? 0 : shifted << 10) + rounded);
 }
 
 /** The value of a binary16. */
@@ -54,11 +56,15 @@ const clamp = (x: number, low: number, high: number): number => Math.min(high, M
 /** The element of largest magnitude, with its sign. */
 function extreme(x: Float32Array, from: number, count: number): number {
   let result = 0;
-  for (let i = 0; i < count; i++) if (Math.abs(x[from + i]!) > Math.abs(result)) result = x[from + i]!;
+  for (let i = 0; i < count; i++)
+    if (Math.abs(x[from + i]!) > Math.abs(result)) result = x[from + i]!;
   return result;
 }
 
-/** Stores the scale as a half and returns its inverse as the decoder will see it, 0 for a block of zeros. */
+/**
+ * Stores the scale as a half and returns its inverse as the decoder will see it, 0 for a block of
+ * zeros.
+ */
 function putScale(out: DataView, at: number, scale: number): number {
   const half = toHalf(scale);
   out.setUint16(at, half, true);
@@ -99,7 +105,8 @@ function encodeQ50(x: Float32Array, from: number, out: DataView, at: number): vo
 
 function encodeQ80(x: Float32Array, from: number, out: DataView, at: number): void {
   const inverse = putScale(out, at, Math.abs(extreme(x, from, 32)) / 127);
-  for (let i = 0; i < 32; i++) out.setInt8(at + 2 + i, clamp(Math.round(x[from + i]! * inverse), -127, 127));
+  for (let i = 0; i < 32; i++)
+    out.setInt8(at + 2 + i, clamp(Math.round(x[from + i]! * inverse), -127, 127));
 }
 
 /** x = d * scale[j] * q - dmin * min[j], q in 0..15, scale and min in 0..63; 8 sub-blocks of 32. */
@@ -116,8 +123,8 @@ function encodeQ4K(x: Float32Array, from: number, out: DataView, at: number): vo
   const inverseMin = putScale(out, at + 2, Math.max(...mins) / 63);
   const scaleCodes = scales.map((scale) => clamp(Math.round(scale * inverseD), 0, 63));
   const minCodes = mins.map((min) => clamp(Math.round(min * inverseMin), 0, 63));
-  // Twelve bytes: the low 6 bits of 0..3 of each kind; the low 4 bits of 4..7 share bytes 8..11, their top 2 bits sit
-  // above the codes of 0..3.
+  // Twelve bytes: the low 6 bits of 0..3 of each kind; the low 4 bits of 4..7 share bytes 8..11,
+  // their top 2 bits sit above the codes of 0..3.
   for (let j = 0; j < 4; j++) {
     out.setUint8(at + 4 + j, scaleCodes[j]! | ((scaleCodes[j + 4]! >> 4) << 6));
     out.setUint8(at + 8 + j, minCodes[j]! | ((minCodes[j + 4]! >> 4) << 6));
@@ -130,14 +137,18 @@ function encodeQ4K(x: Float32Array, from: number, out: DataView, at: number): vo
     return scale === 0 ? 0 : clamp(Math.round((x[from + i]! + min) / scale), 0, 15);
   };
   for (let pair = 0; pair < 4; pair++) {
-    for (let i = 0; i < 32; i++) out.setUint8(at + 16 + 32 * pair + i, code(64 * pair + i) | (code(64 * pair + 32 + i) << 4));
+    for (let i = 0; i < 32; i++)
+      out.setUint8(at + 16 + 32 * pair + i, code(64 * pair + i) | (code(64 * pair + 32 + i) << 4));
   }
 }
 
 /** x = d * scale[j] * (q - 32), q in 0..63, scale an int8; 16 sub-blocks of 16. */
 function encodeQ6K(x: Float32Array, from: number, out: DataView, at: number): void {
   const scales = Array.from({ length: 16 }, (_, j) => extreme(x, from + 16 * j, 16) / -32);
-  const largest = scales.reduce((best, scale) => (Math.abs(scale) > Math.abs(best) ? scale : best), 0);
+  const largest = scales.reduce(
+    (best, scale) => (Math.abs(scale) > Math.abs(best) ? scale : best),
+    0,
+  );
   const inverseD = putScale(out, at + 208, largest / -128);
   const scaleCodes = scales.map((scale) => clamp(Math.round(scale * inverseD), -128, 127));
   scaleCodes.forEach((code, j) => out.setInt8(at + 192 + j, code));
@@ -147,17 +158,35 @@ function encodeQ6K(x: Float32Array, from: number, out: DataView, at: number): vo
   };
   for (let half = 0; half < 2; half++) {
     for (let i = 0; i < 32; i++) {
-      const [a, b, c, d] = [0, 32, 64, 96].map((step) => code(128 * half + step + i)) as [number, number, number, number];
+      const [a, b, c, d] = [0, 32, 64, 96].map((step) => code(128 * half + step + i)) as [
+        number,
+        number,
+        number,
+        number,
+      ];
       out.setUint8(at + 64 * half + i, (a & 15) | ((c & 15) << 4));
       out.setUint8(at + 64 * half + 32 + i, (b & 15) | ((d & 15) << 4));
-      out.setUint8(at + 128 + 32 * half + i, (a >> 4) | ((b >> 4) << 2) | ((c >> 4) << 4) | ((d >> 4) << 6));
+      out.setUint8(
+        at + 128 + 32 * half + i,
+        (a >> 4) | ((b >> 4) << 2) | ((c >> 4) << 4) | ((d >> 4) << 6),
+      );
     }
   }
 }
 
 export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
-  F32: { id: 0, elements: 1, bytes: 4, encode: (x, from, out, at) => out.setFloat32(at, x[from]!, true) },
-  F16: { id: 1, elements: 1, bytes: 2, encode: (x, from, out, at) => out.setUint16(at, toHalf(x[from]!), true) },
+  F32: {
+    id: 0,
+    elements: 1,
+    bytes: 4,
+    encode: (x, from, out, at) => out.setFloat32(at, x[from]!, true),
+  },
+  F16: {
+    id: 1,
+    elements: 1,
+    bytes: 2,
+    encode: (x, from, out, at) => out.setUint16(at, toHalf(x[from]!), true),
+  },
   Q4_0: { id: 2, elements: 32, bytes: 18, encode: encodeQ40 },
   Q4_1: { id: 3, elements: 32, bytes: 20, encode: encodeQ41 },
   Q5_0: { id: 6, elements: 32, bytes: 22, encode: encodeQ50 },
@@ -170,7 +199,9 @@ export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
 export function tensorBytes(type: TensorType, dimensions: readonly number[]): number {
   const { elements, bytes } = BLOCK_FORMATS[type];
   if (dimensions[0]! % elements !== 0)
-    throw new RangeError(`rows of ${dimensions[0]} elements cannot be stored as ${type} (blocks of ${elements})`);
+    throw new RangeError(
+      `rows of ${dimensions[0]} elements cannot be stored as ${type} (blocks of ${elements})`,
+    );
   return (dimensions.reduce((product, dimension) => product * dimension, 1) / elements) * bytes;
 }
 
@@ -179,6 +210,7 @@ export function quantise(type: TensorType, x: Float32Array): Uint8Array {
   const { elements, bytes, encode } = BLOCK_FORMATS[type];
   const result = new Uint8Array((x.length / elements) * bytes);
   const view = new DataView(result.buffer);
-  for (let block = 0; block * elements < x.length; block++) encode(x, block * elements, view, block * bytes);
+  for (let block = 0; block * elements < x.length; block++)
+    encode(x, block * elements, view, block * bytes);
   return result;
 }

@@ -1,6 +1,7 @@
 /**
- * Real runs on the model that learns letters, each with one rule that is made to fire and a policy that answers it with one operation. As a
- * program it makes such a run and kills itself at a place: `remedy-runs.js FOLDER CASE effects|checkpoint`.
+ * Real runs on the model that learns letters, each with one rule that is made to fire and a policy
+ * that answers it with one operation. As a program it makes such a run and kills itself at a place:
+ * `remedy-runs.js FOLDER CASE effects|checkpoint`.
  */
 import { join } from 'node:path';
 import {
@@ -15,7 +16,10 @@ import {
 } from '../../src/index.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 import { expectedDirection } from '../../src/monitor/rule-set.js';
-import { type LoraOperation as RemedyOperation, OPERATIONS } from '../../src/trainees/lora/operations.js';
+import {
+  type LoraOperation as RemedyOperation,
+  OPERATIONS,
+} from '../../src/trainees/lora/operations.js';
 import { mergeSettings } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from './letters.js';
 
@@ -30,7 +34,10 @@ interface Answer {
 export interface RemedyRun extends Answer {
   readonly before?: readonly Answer[];
   readonly rules: RuleConfigInput;
-  /** On the model whose gradients overflow wherever it reads a d, with a task in which it is one right answer of eight. */
+  /**
+   * On the model whose gradients overflow wherever it reads a d, with a task in which it is one
+   * right answer of eight.
+   */
   readonly fragile?: boolean;
   readonly settings?: RunSettingsInput;
 }
@@ -38,7 +45,11 @@ export interface RemedyRun extends Answer {
 const ALWAYS: RuleConfigInput = { persistence: 1, coolDown: 0 };
 const first = ({ modules }: TrainerSettings): string => Object.keys(modules)[0]!;
 const MODULE = 'blk.2.attn_v';
-const vanishing = { rule: 'R6', at: 2, rules: { ...ALWAYS, r6: { relativeGradientLow: 1e6, minSteps: 0 } } } as const;
+const vanishing = {
+  rule: 'R6',
+  at: 2,
+  rules: { ...ALWAYS, r6: { relativeGradientLow: 1e6, minSteps: 0 } },
+} as const;
 const exploding = { rule: 'R7', at: 2, rules: { ...ALWAYS, r7: { ratioHigh: 1e-9 } } } as const;
 const full = {
   rule: 'R4',
@@ -90,28 +101,44 @@ export const REMEDY_RUNS: Readonly<Record<string, RemedyRun>> = {
     ...full,
     settings: { ...full.settings, layers: { targets: ['q', 'v'] } },
     edit: () => [{ op: 'add_target', module: 'blk.1.ffn_down', rank: 2 }],
-  }, // new directions contribute nothing before their first step, which is what a dead one looks like
+    // new directions contribute nothing before their first step, which is what a dead one looks like
+  },
   recycle: {
     rule: 'R5',
     at: 4,
     rules: { ...full.rules, r5: { dormantFraction: 0.4, minSteps: 0 } },
     settings: { iterations: 5, optimiser: { stepsPerIteration: 1 } },
     before: [{ ...full, edit: () => [{ op: 'raise_rank', module: MODULE, from: 2, to: 4 }] }],
-    edit: ({ modules }) => [{ op: 'recycle', module: MODULE, directions: [...modules[MODULE]!.dormantDirections] }],
+    edit: ({ modules }) => [
+      { op: 'recycle', module: MODULE, directions: [...modules[MODULE]!.dormantDirections] },
+    ],
   },
-  lr_mult: { ...vanishing, edit: (settings) => [{ op: 'lr_mult', module: first(settings), factor: 8 }] },
+  lr_mult: {
+    ...vanishing,
+    edit: (settings) => [{ op: 'lr_mult', module: first(settings), factor: 8 }],
+  },
   raise_precision: { ...vanishing, edit: () => [{ op: 'raise_precision', adamEps: 1e-12 }] },
-  rebalance: { ...vanishing, edit: (settings) => [{ op: 'rebalance', module: first(settings), factor: 4 }] },
-  rescale: { ...vanishing, edit: (settings) => [{ op: 'rescale', module: first(settings), factor: 4 }] },
+  rebalance: {
+    ...vanishing,
+    edit: (settings) => [{ op: 'rebalance', module: first(settings), factor: 4 }],
+  },
+  rescale: {
+    ...vanishing,
+    edit: (settings) => [{ op: 'rescale', module: first(settings), factor: 4 }],
+  },
   set_clip: { ...exploding, edit: () => [{ op: 'set_clip', maxNorm: 1e-3 }] },
   rollback: {
     ...exploding,
-    edit: ({ lastSoundAdapter, learningRate }) => [{ op: 'rollback', to: lastSoundAdapter, learningRate: learningRate / 10, maxNorm: 0.5 }],
+    edit: ({ lastSoundAdapter, learningRate }) => [
+      { op: 'rollback', to: lastSoundAdapter, learningRate: learningRate / 10, maxNorm: 0.5 },
+    ],
   },
   skip_step: { ...broken, edit: () => [{ op: 'skip_step' }] },
   'rollback of what is not finite': {
     ...broken,
-    edit: ({ lastSoundAdapter, learningRate }) => [{ op: 'rollback', to: lastSoundAdapter, learningRate: learningRate / 2, maxNorm: 0.5 }],
+    edit: ({ lastSoundAdapter, learningRate }) => [
+      { op: 'rollback', to: lastSoundAdapter, learningRate: learningRate / 2, maxNorm: 0.5 },
+    ],
   },
 };
 
@@ -120,7 +147,10 @@ export const policyOf = ({ before = [], ...last }: RemedyRun): Policy => ({
   name: 'remedy-test',
   decide: ({ rule, evaluations, settings }) => {
     const { iteration, rules } = evaluations.at(-1)!;
-    const operations = [...before, last].find((answer) => answer.rule === rule && answer.at === iteration)?.edit(settings) ?? [];
+    const operations =
+      [...before, last]
+        .find((answer) => answer.rule === rule && answer.at === iteration)
+        ?.edit(settings) ?? [];
     const [operation] = operations;
     return operation === undefined
       ? {
@@ -158,17 +188,29 @@ export function writeRemedyInputs(folder: string): void {
   writeLetterModel(join(folder, 'letters.gguf'));
   writeLetterModel(join(folder, 'fragile.gguf'), 1n, ['d']);
   writeLetterTask(join(folder, 'letters.mjs'));
-  writeLetterTask(join(folder, 'fragile.mjs'), { verifier: "{ kind: 'pass', violations: [], metrics: {} }" });
+  writeLetterTask(join(folder, 'fragile.mjs'), {
+    verifier: "{ kind: 'pass', violations: [], metrics: {} }",
+  });
 }
 
 /** @param folder holds what writeRemedyInputs wrote */
-export function remedyRun(folder: string, out: string, remedy: RemedyRun, options: RunOptions = {}): Promise<RunResult> {
+export function remedyRun(
+  folder: string,
+  out: string,
+  remedy: RemedyRun,
+  options: RunOptions = {},
+): Promise<RunResult> {
   const name = remedy.fragile === true ? 'fragile' : 'letters';
   const settings = mergeSettings(SETTINGS, remedy.settings ?? {}, {
     model: { name: join(folder, `${name}.gguf`) },
     task: join(folder, `${name}.mjs`),
   });
-  return run(settings, { out: join(folder, out), policy: policyOf(remedy), rules: remedy.rules, ...options });
+  return run(settings, {
+    out: join(folder, out),
+    policy: policyOf(remedy),
+    rules: remedy.rules,
+    ...options,
+  });
 }
 
 if (process.argv[1] === import.meta.filename) {

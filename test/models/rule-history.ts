@@ -28,7 +28,9 @@ export const SETTINGS: TrainerSettings = {
 export const PARAMETERS = Object.fromEntries(MODULES.map((name) => [name, 4096]));
 
 export function gaussian(random: Random): number {
-  return Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+  return (
+    Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble())
+  );
 }
 
 export function healthyStep(random: Random, step: number, spread = 0.2): StepStatistics {
@@ -58,16 +60,21 @@ export function healthyStep(random: Random, step: number, spread = 0.2): StepSta
     microBatchTokens: Array.from({ length: parts }, () => tokens / parts),
     microBatchNorms: Array.from(
       { length: parts },
-      () => Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random)),
+      () =>
+        Math.sqrt(signal + (noise * parts) / tokens) * Math.exp(0.5 * spread * gaussian(random)),
     ),
     modules: Object.fromEntries(MODULES.map((name) => [name, module()])),
   };
 }
 
 /** Verdicts of which the first `count` pass. */
-export const passing = (count: number, n = 200): TierVerdicts[] => [{ weight: 1, verdicts: 'p'.repeat(count) + 'f'.repeat(n - count) }];
+export const passing = (count: number, n = 200): TierVerdicts[] => [
+  { weight: 1, verdicts: 'p'.repeat(count) + 'f'.repeat(n - count) },
+];
 
-/** An evaluation that passes on so many of 200 problems where the best one before passed on others. */
+/**
+ * An evaluation that passes on so many of 200 problems where the best one before passed on others.
+ */
 export const heldOut = (passed: number, best: number, n = 200): HeldOutMeasurement => ({
   passRate: passed / n,
   n,
@@ -79,11 +86,16 @@ export function healthyIteration(random: Random, iteration: number, stepsEach = 
   const rateAt = (n: number): number => Math.min(0.97, 0.1 + 0.06 * n);
   const rate = rateAt(iteration);
   const measured = (n: number): number =>
-    Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce((a, b) => a + b, 0) / n;
+    Array.from({ length: n }, () => (random.nextDouble() < rate ? 1 : 0) as number).reduce(
+      (a, b) => a + b,
+      0,
+    ) / n;
   const value = measured(336);
   return {
     iteration,
-    steps: Array.from({ length: stepsEach }, (_, i) => healthyStep(random, iteration * stepsEach + i)),
+    steps: Array.from({ length: stepsEach }, (_, i) =>
+      healthyStep(random, iteration * stepsEach + i),
+    ),
     informativeGroupFraction: 0.6,
     objective: { value, standardError: Math.sqrt((value * (1 - value)) / 336) },
     heldOut: heldOut(Math.round(200 * rate), Math.round(200 * rateAt(iteration - 1))),
@@ -103,7 +115,10 @@ export function history(
   return Array.from({ length }, (_, i) => change(healthyIteration(random, i), i));
 }
 
-export const eachStep = (iteration: Iteration, change: (step: StepStatistics) => Partial<StepStatistics>): Iteration => ({
+export const eachStep = (
+  iteration: Iteration,
+  change: (step: StepStatistics) => Partial<StepStatistics>,
+): Iteration => ({
   ...iteration,
   steps: iteration.steps.map((step) => ({ ...step, ...change(step) })),
 });
@@ -113,7 +128,12 @@ export const eachModule = (
   change: (module: ModuleStatistics, name: string) => Partial<ModuleStatistics>,
 ): Iteration =>
   eachStep(iteration, (step) => ({
-    modules: Object.fromEntries(Object.entries(step.modules).map(([name, module]) => [name, { ...module, ...change(module, name) }])),
+    modules: Object.fromEntries(
+      Object.entries(step.modules).map(([name, module]) => [
+        name,
+        { ...module, ...change(module, name) },
+      ]),
+    ),
   }));
 
 /** What a policy decides on evaluations alone. */
@@ -123,7 +143,14 @@ export async function decided(
   settings: TrainerSettings,
 ): Promise<readonly LoraDecision[]> {
   const [measurements] = history(1);
-  const situation = { evaluations, settings, measurements: measurements!, history: [], decisions: [], playbook: '' };
+  const situation = {
+    evaluations,
+    settings,
+    measurements: measurements!,
+    history: [],
+    decisions: [],
+    playbook: '',
+  };
   const { decisions, refused } = await decide(policy, situation, { watched: LORA });
   if (refused !== null) throw new IsoproError(refused.code, refused.reason);
   return decisions;

@@ -1,4 +1,7 @@
-/** A run folder with the records of a run, without a model: as long, as broken and as hostile as a test wants it. */
+/**
+ * A run folder with the records of a run, without a model: as long, as broken and as hostile as a
+ * test wants it.
+ */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../../src/canonical-json.js';
 import { EventLog } from '../../src/log/event-log.js';
@@ -6,9 +9,18 @@ import type { LogPayload } from '../../src/log/payload.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { Random } from '../../src/random.js';
-import { MANIFEST_FORMAT, startDigests, writeManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import {
+  MANIFEST_FORMAT,
+  startDigests,
+  writeManifest,
+  type RunStart,
+} from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
-import { adapterStateRecord, gateRecord, submissionRecord } from '../../src/run-folder/course-records.js';
+import {
+  adapterStateRecord,
+  gateRecord,
+  submissionRecord,
+} from '../../src/run-folder/course-records.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 export interface RunFolderOptions {
@@ -16,7 +28,12 @@ export interface RunFolderOptions {
   /** Of the signer. */
   readonly home: string;
   readonly runId?: string;
-  readonly tiers?: readonly { readonly id: string; readonly title?: string; readonly trains?: boolean; readonly group?: string }[];
+  readonly tiers?: readonly {
+    readonly id: string;
+    readonly title?: string;
+    readonly trains?: boolean;
+    readonly group?: string;
+  }[];
   readonly iterations?: number;
   /** Rollouts of each trained tier in each iteration. */
   readonly rollouts?: number;
@@ -71,7 +88,9 @@ export const EXAMPLE_TIERS: NonNullable<RunFolderOptions['tiers']> = [
 const sha = (text: string): string => hash('sha256', text);
 const plain = (value: unknown): LogPayload => JSON.parse(JSON.stringify(value)) as LogPayload;
 
-export async function writeRunFolder(options: RunFolderOptions): Promise<{ readonly folder: string; readonly rollouts: number }> {
+export async function writeRunFolder(
+  options: RunFolderOptions,
+): Promise<{ readonly folder: string; readonly rollouts: number }> {
   const {
     folder,
     home,
@@ -89,12 +108,23 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   } = options;
   const claims = (...members: string[]): object =>
     claimed === undefined ? {} : Object.fromEntries(members.map((member) => [member, claimed]));
-  const tiers = (options.tiers ?? EXAMPLE_TIERS).map(({ trains = true, ...rest }) => ({ trains, ...rest }));
+  const tiers = (options.tiers ?? EXAMPLE_TIERS).map(({ trains = true, ...rest }) => ({
+    trains,
+    ...rest,
+  }));
   const random = new Random(seed);
   const ids = (set: string): [string, string][] =>
-    tiers.flatMap(({ id }) => Array.from({ length: problems }, (_, i): [string, string] => [sha(`${setName} ${set} ${id} ${i}`), id]));
+    tiers.flatMap(({ id }) =>
+      Array.from({ length: problems }, (_, i): [string, string] => [
+        sha(`${setName} ${set} ${id} ${i}`),
+        id,
+      ]),
+    );
   const sets = { dev: ids('dev'), test: ids('test') };
-  const setSha = { dev: sha(canonicalJson(sets.dev.map(([id]) => id))), test: sha(canonicalJson(sets.test.map(([id]) => id))) };
+  const setSha = {
+    dev: sha(canonicalJson(sets.dev.map(([id]) => id))),
+    test: sha(canonicalJson(sets.test.map(([id]) => id))),
+  };
   const identity = (set: 'dev' | 'test'): RunStart['sets']['dev'] => ({
     origin: 'generated',
     file: null,
@@ -105,14 +135,26 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   const start: RunStart = {
     code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
     machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
-    model: { sha256: options.modelSha256 ?? '44'.repeat(32), name: names.model ?? 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
+    model: {
+      sha256: options.modelSha256 ?? '44'.repeat(32),
+      name: names.model ?? 'tiny',
+      architecture: 'qwen2',
+      quantisation: 'Q8_0',
+    },
     task: {
       id: names.task ?? 'scheduling',
       version: '1',
       file: /^[a-z0-9][\w-]*$/i.test(names.task ?? 'scheduling') ? null : 'f1'.repeat(32),
     },
     sets: { dev: identity('dev'), test: identity('test') },
-    evaluation: { style: 'cot', maxTokens: 64, maxSequences: 8, contextTokens: 4096, threads: 1, rendererId: '55'.repeat(32) },
+    evaluation: {
+      style: 'cot',
+      maxTokens: 64,
+      maxSequences: 8,
+      contextTokens: 4096,
+      threads: 1,
+      rendererId: '55'.repeat(32),
+    },
     rules: DEFAULT_RULES,
     policy: 'scripted',
     schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
@@ -133,12 +175,20 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   try {
     /** Harder tiers later. */
     const chance = (tier: string, progress: number): number =>
-      Math.max(0, Math.min(1, skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier))));
+      Math.max(
+        0,
+        Math.min(
+          1,
+          skill * (1.6 * progress + 0.2 - 0.09 * tiers.findIndex(({ id }) => id === tier)),
+        ),
+      );
     const evaluation = (set: 'dev' | 'test', when: string, iteration: number): NewRunRecord => {
       const outcomes = sets[set].map(([id, tier]): [string, string, 'pass' | 'fail'] => [
         id,
         tier,
-        random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations) ? 'pass' : 'fail',
+        random.nextDouble() < chance(tier, when === 'after' ? 1 : iteration / iterations)
+          ? 'pass'
+          : 'fail',
       ]);
       if (cutShort?.set === set && cutShort.when === when) outcomes.pop();
       return {
@@ -165,7 +215,9 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
           kind: 'policies',
           tiers,
           outcomes: { [names.policy ?? 'earliest_start']: policy, answer_zero: policy },
-          ...(claimed === undefined ? {} : { summaries: { [names.policy ?? 'earliest_start']: claimed, answer_zero: claimed } }),
+          ...(claimed === undefined
+            ? {}
+            : { summaries: { [names.policy ?? 'earliest_start']: claimed, answer_zero: claimed } }),
         }),
       },
     ]);
@@ -180,11 +232,17 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
           iteration: 1,
           method: 'activation',
           layers: [2, 7, 8, 9, 10, 11],
-          scores: Array.from({ length: layers }, (_, i) => 0.2 + 0.05 * i + 0.2 * random.nextDouble()),
+          scores: Array.from(
+            { length: layers },
+            (_, i) => 0.2 + 0.05 * i + 0.2 * random.nextDouble(),
+          ),
         }),
       },
     ]);
-    const targets = { 'blk.11.attn_q': { rank: 16, scale: 2 }, 'blk.11.attn_v': { rank: 16, scale: 2 } };
+    const targets = {
+      'blk.11.attn_q': { rank: 16, scale: 2 },
+      'blk.11.attn_v': { rank: 16, scale: 2 },
+    };
     log.append([adapterStateRecord({ iteration: 1, digest: sha('untrained'), targets })]);
     for (let iteration = 1; iteration <= iterations; iteration++) {
       for (const { id: tier } of tiers.filter(({ trains }) => trains)) {
@@ -206,7 +264,9 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
             });
           const pass = random.nextDouble() < chance(tier, (iteration - 1) / iterations);
           const admitted = pass && random.nextDouble() < 0.8;
-          const text = options.reply?.(count) ?? `Plan: earliest deadline.\nJob A takes 2, from 0 to 2.\n<answer>A: ${i}</answer>`;
+          const text =
+            options.reply?.(count) ??
+            `Plan: earliest deadline.\nJob A takes 2, from 0 to 2.\n<answer>A: ${i}</answer>`;
           const violations = pass ? [] : [names.violation ?? 'deadline'];
           records.push({
             stream: 'rollouts',
@@ -259,7 +319,13 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
             : [
                 {
                   stream: 'evaluations',
-                  payload: plain({ kind: 'dev_reply', iteration, problemId, finish: 'stop', tokenIds: options.devReply(iteration) }),
+                  payload: plain({
+                    kind: 'dev_reply',
+                    iteration,
+                    problemId,
+                    finish: 'stop',
+                    tokenIds: options.devReply(iteration),
+                  }),
                 },
               ],
         ),
@@ -308,7 +374,13 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
         ]);
       }
       if (iteration === 5)
-        log.append([gateRecord({ iteration, cause: 'dev accuracy fell from 40.0 % to 20.0 %', restored: sha('untrained') })]);
+        log.append([
+          gateRecord({
+            iteration,
+            cause: 'dev accuracy fell from 40.0 % to 20.0 %',
+            restored: sha('untrained'),
+          }),
+        ]);
       log.append([
         {
           stream: 'evaluations',
@@ -328,9 +400,17 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
       await log.checkpoint();
     }
     if (until === 'iterations') return { folder, rollouts: count };
-    log.append([submissionRecord({ adapter: options.adapterSha256 ?? sha('adapter'), targets }), evaluation('test', 'after', iterations)]);
+    log.append([
+      submissionRecord({ adapter: options.adapterSha256 ?? sha('adapter'), targets }),
+      evaluation('test', 'after', iterations),
+    ]);
     await log.reveal();
-    await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: options.adapterSha256 ?? sha('adapter') } });
+    await writeManifest(folder, {
+      format: MANIFEST_FORMAT,
+      runId,
+      start,
+      result: { adapter: options.adapterSha256 ?? sha('adapter') },
+    });
     await log.finish({
       stopped: names.stopped ?? 'all iterations done',
       seconds: 75,

@@ -8,7 +8,10 @@ import { writeSyntheticModel } from './synthetic.js';
 
 export { adapterFile, file, fileQ41, folder, unquantised } from '../host/fixtures.js';
 
-/** As in the tests of the host: the order of attention's sums, which depends on who else runs, shows in no token. */
+/**
+ * As in the tests of the host: the order of attention's sums, which depends on who else runs, shows
+ * in no token.
+ */
 export const UNDISTURBED = { threads: 1, fixedThreads: true, kvType: 'bf16' } as const;
 
 export const ADMIN = 'admin-key-of-the-tests';
@@ -17,7 +20,8 @@ export const reported: unknown[] = [];
 
 const started: Server[] = [];
 /** For `afterAll`: a server that a test that failed has left open keeps the suite from ending. */
-export const closeAll = (): Promise<unknown> => Promise.all(started.map((server) => server.close(0)));
+export const closeAll = (): Promise<unknown> =>
+  Promise.all(started.map((server) => server.close(0)));
 
 export async function start(options: Partial<ServerOptions> = {}): Promise<Server> {
   const server = await startServer({
@@ -61,9 +65,16 @@ export interface Sent {
 }
 
 /** Says exactly what it is told to, which fetch does not: Host and Origin too. */
-export function send(server: Pick<Server, 'url'>, target: string, { method, headers = {}, body }: Sent = {}): Promise<Answer> {
+export function send(
+  server: Pick<Server, 'url'>,
+  target: string,
+  { method, headers = {}, body }: Sent = {},
+): Promise<Answer> {
   const { hostname, port } = new URL(server.url);
-  const bytes = body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+  const bytes =
+    body === undefined || typeof body === 'string' || Buffer.isBuffer(body)
+      ? body
+      : JSON.stringify(body);
   const type = bytes === undefined ? {} : { 'content-type': 'application/json' };
   return new Promise((resolve, reject) => {
     const sent = httpRequest({
@@ -82,7 +93,12 @@ export function send(server: Pick<Server, 'url'>, target: string, { method, head
       response.on('end', () => {
         const text = Buffer.concat(parts).toString();
         const isJson = String(response.headers['content-type']).startsWith('application/json');
-        resolve({ status: response.statusCode!, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined });
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers,
+          text,
+          body: isJson ? JSON.parse(text) : undefined,
+        });
       });
     });
     sent.end(bytes);
@@ -95,10 +111,14 @@ export const asAdmin = { authorization: `Bearer ${ADMIN}` };
 export function eventsOf(text: string): { events: any[]; done: boolean } {
   const lines = text.split('\n\n').filter((line) => line !== '');
   const data = lines.map((line) => line.replace(/^data: /, ''));
-  return { events: data.filter((line) => line !== '[DONE]').map((line) => JSON.parse(line)), done: data.at(-1) === '[DONE]' };
+  return {
+    events: data.filter((line) => line !== '[DONE]').map((line) => JSON.parse(line)),
+    done: data.at(-1) === '[DONE]',
+  };
 }
 
 /** Nothing runs any more; a reply that was left is let go of between two steps. */
 export async function untilIdle(server: Server): Promise<void> {
-  while (server.usage().models.some(({ requests }) => requests > 0)) await new Promise((resolve) => setImmediate(resolve));
+  while (server.usage().models.some(({ requests }) => requests > 0))
+    await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,12 +1,26 @@
 /**
- * Files of the exact shape of published models, with random weights: what a benchmark measures depends on the shape and
- * the tensor types only. Written streaming, since the larger one has 1.9 GB.
+ * Files of the exact shape of published models, with random weights: what a benchmark measures
+ * depends on the shape and the tensor types only. Written streaming, since the larger one has 1.9
+ * GB.
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { deriveSeed, Random } from '../../src/random.js';
-import { hyperParameters, isMatrix, planTensors, type ModelShape, type TensorPlan } from '../../src/embedded/architecture.js';
-import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text, writeAtomically } from '../../src/embedded/gguf.js';
+import {
+  hyperParameters,
+  isMatrix,
+  planTensors,
+  type ModelShape,
+  type TensorPlan,
+} from '../../src/embedded/architecture.js';
+import {
+  alignUp,
+  DEFAULT_ALIGNMENT,
+  encodeHeader,
+  layOut,
+  text,
+  writeAtomically,
+} from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise, tensorBytes, type TensorType } from './quantise.js';
 import { matrixDeviation, normalTable, vectorElement } from './synthetic.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE } from './vocabulary.js';
@@ -25,23 +39,43 @@ const QWEN25 = {
 
 /** From the config.json of Qwen/Qwen2.5-0.5B-Instruct and -3B-Instruct. */
 export const SHAPES = {
-  'qwen2.5-0.5b': { ...QWEN25, layers: 24, embedding: 896, feedForward: 4864, heads: 14, headDimension: 64 },
-  'qwen2.5-3b': { ...QWEN25, layers: 36, embedding: 2048, feedForward: 11_008, heads: 16, headDimension: 128 },
+  'qwen2.5-0.5b': {
+    ...QWEN25,
+    layers: 24,
+    embedding: 896,
+    feedForward: 4864,
+    heads: 14,
+    headDimension: 64,
+  },
+  'qwen2.5-3b': {
+    ...QWEN25,
+    layers: 36,
+    embedding: 2048,
+    feedForward: 11_008,
+    heads: 16,
+    headDimension: 128,
+  },
 } as const satisfies Record<string, ModelShape>;
 
 export type ShapeName = keyof typeof SHAPES;
 
 /**
- * The Q4_K_M layout as llama.cpp v0.5.0 chooses it (llama_tensor_get_type_impl in src/llama-quant.cpp): a tied embedding
- * is stored like a head in Q6_K; attn_v and ffn_down get Q6_K in the first and last eighth of the layers and in every
- * third between; rows that K-quant blocks of 256 do not divide fall back from Q4_K to Q5_0 and from Q6_K to Q8_0.
+ * The Q4_K_M layout as llama.cpp v0.5.0 chooses it (llama_tensor_get_type_impl in
+ * src/llama-quant.cpp): a tied embedding is stored like a head in Q6_K; attn_v and ffn_down get
+ * Q6_K in the first and last eighth of the layers and in every third between; rows that K-quant
+ * blocks of 256 do not divide fall back from Q4_K to Q5_0 and from Q6_K to Q8_0.
  */
 export function q4KMType(plan: TensorPlan, layers: number): TensorType {
   if (!isMatrix(plan.role)) return 'F32';
   const eighth = Math.floor(layers / 8);
-  const moreBits = plan.layer < eighth || plan.layer >= Math.floor((7 * layers) / 8) || (plan.layer - eighth) % 3 === 2;
+  const moreBits =
+    plan.layer < eighth ||
+    plan.layer >= Math.floor((7 * layers) / 8) ||
+    (plan.layer - eighth) % 3 === 2;
   const precise =
-    plan.role === 'embedding' || plan.role === 'head' || ((plan.role === 'value' || plan.name.includes('.ffn_down.')) && moreBits);
+    plan.role === 'embedding' ||
+    plan.role === 'head' ||
+    ((plan.role === 'value' || plan.name.includes('.ffn_down.')) && moreBits);
   const blocksFit = plan.dimensions[0]! % 256 === 0;
   return precise ? (blocksFit ? 'Q6_K' : 'Q8_0') : blocksFit ? 'Q4_K' : 'Q5_0';
 }
@@ -49,17 +83,26 @@ export function q4KMType(plan: TensorPlan, layers: number): TensorType {
 const TEMPLATE_ELEMENTS = 1 << 20;
 const CHUNK_BYTES = 4 << 20;
 
-/** Normal values of one standard deviation, encoded once; rows of every tensor of that kind are cut out of it. */
+/**
+ * Normal values of one standard deviation, encoded once; rows of every tensor of that kind are cut
+ * out of it.
+ */
 function blockTemplate(type: TensorType, deviation: number): Uint8Array {
   const table = normalTable();
   // A stride that does not divide the table's prime length gives each pass over it another order.
   return quantise(
     type,
-    Float32Array.from({ length: TEMPLATE_ELEMENTS }, (_, i) => deviation * table[(i * (1 + Math.floor(i / table.length))) % table.length]!),
+    Float32Array.from(
+      { length: TEMPLATE_ELEMENTS },
+      (_, i) => deviation * table[(i * (1 + Math.floor(i / table.length))) % table.length]!,
+    ),
   );
 }
 
-/** Rows start at random blocks of the template and have four random bytes of quants, so that no two are alike. */
+/**
+ * Rows start at random blocks of the template and have four random bytes of quants, so that no two
+ * are alike.
+ */
 function* matrixRows(
   type: TensorType,
   [columns, rows]: readonly [number, number],
@@ -87,8 +130,8 @@ function* matrixRows(
 }
 
 /**
- * Writes `path` atomically: 398 MB for the 0.5B, 1.93 GB for the 3B, the sizes of the published files.
- * Same bytes on every machine.
+ * Writes `path` atomically: 398 MB for the 0.5B, 1.93 GB for the 3B, the sizes of the published
+ * files. Same bytes on every machine.
  */
 export function writeShape(file: string, name: ShapeName): ModelShape {
   const shape: ModelShape = SHAPES[name];
@@ -113,7 +156,13 @@ export function writeShape(file: string, name: ShapeName): ModelShape {
     yield encodeHeader(metadata, infos);
     for (const { plan, type } of tensors) {
       const random = new Random(
-        deriveSeed({ runSeed: 0n, purpose: 'random weights of a shape', iteration: 0, problemId: plan.name, sample: 0 }),
+        deriveSeed({
+          runSeed: 0n,
+          purpose: 'random weights of a shape',
+          iteration: 0,
+          problemId: plan.name,
+          sample: 0,
+        }),
       );
       const [columns, rows] = plan.dimensions as [number, number | undefined];
       if (rows === undefined) {
@@ -121,7 +170,9 @@ export function writeShape(file: string, name: ShapeName): ModelShape {
         const from = random.nextInteger(0, table.length - 1);
         yield quantise(
           'F32',
-          Float32Array.from({ length: columns }, (_, i) => vectorElement(plan.role, table[(from + i) % table.length]!, i / columns)),
+          Float32Array.from({ length: columns }, (_, i) =>
+            vectorElement(plan.role, table[(from + i) % table.length]!, i / columns),
+          ),
         );
       } else {
         const deviation = matrixDeviation(plan);

@@ -20,11 +20,21 @@ const once =
   (n, run) =>
     n === iteration ? make(run) : undefined;
 const setRate = (iteration: number, to: number): Before =>
-  once(iteration, ({ executor }) => executor.execute({ op: 'set_lr', from: executor.inForce.learningRate, to }));
+  once(iteration, ({ executor }) =>
+    executor.execute({ op: 'set_lr', from: executor.inForce.learningRate, to }),
+  );
 
-/** An adapter of rank 4 of which one module has three directions without input: A's rows are zero, and so is all of B. */
+/**
+ * An adapter of rank 4 of which one module has three directions without input: A's rows are zero,
+ * and so is all of B.
+ */
 function writeDeadAdapter(path: string): void {
-  const { metadata, tensors } = synthesizeAdapter(synthesizeModel(TINY).shape, { rank: 4, alpha: 16, magnitude: 0, type: 'F32' });
+  const { metadata, tensors } = synthesizeAdapter(synthesizeModel(TINY).shape, {
+    rank: 4,
+    alpha: 16,
+    magnitude: 0,
+    type: 'F32',
+  });
   const dead = tensors.map((tensor) => {
     if (tensor.info.name !== 'blk.1.attn_q.weight.lora_a') return tensor;
     const data = Uint8Array.from(tensor.data);
@@ -34,7 +44,10 @@ function writeDeadAdapter(path: string): void {
 }
 
 /** The model of all monitored runs and its dead adapter, in a folder. */
-export function writeMonitoredModel(folder: string): { readonly model: string; readonly deadAdapter: string } {
+export function writeMonitoredModel(folder: string): {
+  readonly model: string;
+  readonly deadAdapter: string;
+} {
   const files = { model: join(folder, 'tiny.gguf'), deadAdapter: join(folder, 'dead.gguf') };
   writeSyntheticModel(files.model, TINY);
   writeDeadAdapter(files.deadAdapter);
@@ -49,7 +62,12 @@ export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
     side: 'high',
     options: { noise: 0, learningRate: 1e-3, iterations: 14, before: setRate(4, 2e-2) },
   },
-  { name: 'a learning rate of 2e-6', rule: 'R1', side: 'low', options: { noise: 0, learningRate: 2e-6, iterations: 8 } },
+  {
+    name: 'a learning rate of 2e-6',
+    rule: 'R1',
+    side: 'low',
+    options: { noise: 0, learningRate: 2e-6, iterations: 8 },
+  },
   {
     name: 'a rate that shakes a fifth of wrong labels',
     rule: 'R1',
@@ -60,13 +78,29 @@ export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
     name: 'micro-batches of one with half of the labels wrong',
     rule: 'R2',
     side: 'high',
-    options: { noise: 0.5, symbols: 16, batchSize: 8, microBatch: 1, learningRate: 1e-3, iterations: 16 },
+    options: {
+      noise: 0.5,
+      symbols: 16,
+      batchSize: 8,
+      microBatch: 1,
+      learningRate: 1e-3,
+      iterations: 16,
+    },
   },
   {
     name: 'a batch of 192 that agrees with itself',
     rule: 'R2',
     side: 'low',
-    options: { noise: 0, batchSize: 192, microBatch: 48, maxBatchSize: 256, learningRate: 5e-4, warmup: 4, stepsEach: 4, iterations: 8 },
+    options: {
+      noise: 0,
+      batchSize: 192,
+      microBatch: 48,
+      maxBatchSize: 256,
+      learningRate: 5e-4,
+      warmup: 4,
+      stepsEach: 4,
+      iterations: 8,
+    },
   },
   {
     name: 'eight sequences of noise, again and again',
@@ -78,7 +112,14 @@ export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
     name: 'rank 1',
     rule: 'R4',
     side: 'plateau',
-    options: { noise: 0, symbols: 32, warmup: 64, lora: { rank: 1, alpha: 4 }, learningRate: 1e-3, iterations: 18 },
+    options: {
+      noise: 0,
+      symbols: 32,
+      warmup: 64,
+      lora: { rank: 1, alpha: 4 },
+      learningRate: 1e-3,
+      iterations: 18,
+    },
   },
   {
     name: 'an adapter with dead directions',
@@ -108,6 +149,11 @@ export const sickRuns = (deadAdapter: string): readonly SickRun[] => [
     name: 'rewards of 3e38',
     rule: 'R7',
     side: 'nonfinite',
-    options: { noise: 0, learningRate: 1e-3, iterations: 8, before: (n, { poison }) => poison(n === 3 ? 3e38 : null) },
+    options: {
+      noise: 0,
+      learningRate: 1e-3,
+      iterations: 8,
+      before: (n, { poison }) => poison(n === 3 ? 3e38 : null),
+    },
   },
 ];

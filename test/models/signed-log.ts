@@ -20,7 +20,8 @@ export interface SignedLog {
 }
 
 /** RFC 6962's leaf of any data, SHA-256(0x00 ‖ data); the log's own are `LeafHasher`'s. */
-export const leafDigest = (data: Buffer): string => hash('sha256', Buffer.concat([Buffer.of(0), data]), 'hex');
+export const leafDigest = (data: Buffer): string =>
+  hash('sha256', Buffer.concat([Buffer.of(0), data]), 'hex');
 
 export function temporaryFolder(): { readonly path: string; readonly remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'isopro-log-'));
@@ -31,16 +32,34 @@ export function temporaryFolder(): { readonly path: string; readonly remove: () 
 export function exampleRecord(i: number): NewRunRecord {
   switch (i % 4) {
     case 0:
-      return { stream: 'metrics', payload: { kind: 'step', step: i, loss: 1 / (i + 1), gradNorm: i % 8 === 0 ? NaN : i * 0.1 } };
+      return {
+        stream: 'metrics',
+        payload: {
+          kind: 'step',
+          step: i,
+          loss: 1 / (i + 1),
+          gradNorm: i % 8 === 0 ? NaN : i * 0.1,
+        },
+      };
     case 1:
       return {
         stream: 'rollouts',
-        payload: { kind: 'rollout', text: `answer ${i} → “A: 0–3” \ufffd`, verdict: i % 3 === 0 ? 'pass' : 'fail' },
+        payload: {
+          kind: 'rollout',
+          text: `answer ${i} → “A: 0–3” \ufffd`,
+          verdict: i % 3 === 0 ? 'pass' : 'fail',
+        },
       };
     case 2:
-      return { stream: 'rule_evals', payload: { kind: 'rule_eval', iteration: i, evals: { R1: false, R7: i % 5 === 0 } } };
+      return {
+        stream: 'rule_evals',
+        payload: { kind: 'rule_eval', iteration: i, evals: { R1: false, R7: i % 5 === 0 } },
+      };
     default:
-      return { stream: 'decisions', payload: { kind: 'decision', iteration: i, cites: ['R7'], seed: 2n ** 60n } };
+      return {
+        stream: 'decisions',
+        payload: { kind: 'decision', iteration: i, cites: ['R7'], seed: 2n ** 60n },
+      };
   }
 }
 
@@ -78,7 +97,14 @@ export async function writeLog(options: WriteOptions): Promise<SignedLog> {
   const db = new Database(path, { readonly: true });
   const bytes = db.serialize();
   db.close();
-  const result = { path, bytes, runId, key: await signer.key(runId), heads: await signer.heads(runId), records };
+  const result = {
+    path,
+    bytes,
+    runId,
+    key: await signer.key(runId),
+    heads: await signer.heads(runId),
+    records,
+  };
   if (options.signer === undefined) await signer.close();
   return result;
 }

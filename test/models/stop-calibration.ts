@@ -1,7 +1,8 @@
 /**
- * False and missed stops of R3, on the dev sets and patience that users get. Runs are simulated: each problem has an ability, each adapter
- * adds what it gained and a shake of its own, and a problem passes where the sum is above zero. The shake decides how many problems change
- * sides between two adapters of one accuracy; on the embedded model's default run that are 2 to 8 of 80.
+ * False and missed stops of R3, on the dev sets and patience that users get. Runs are simulated:
+ * each problem has an ability, each adapter adds what it gained and a shake of its own, and a
+ * problem passes where the sum is above zero. The shake decides how many problems change sides
+ * between two adapters of one accuracy; on the embedded model's default run that are 2 to 8 of 80.
  */
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { ruleConfig, type RuleConfigInput } from '../../src/monitor/rules.js';
@@ -25,7 +26,10 @@ export const COURSES = {
 export type Course = keyof typeof COURSES;
 
 /** Shake over the spread of abilities, and what part of the problems changes sides by it. */
-export const SHAKES = { 'few problems change sides (7 %)': 0.15, 'many change sides (21 %)': 0.5 } as const;
+export const SHAKES = {
+  'few problems change sides (7 %)': 0.15,
+  'many change sides (21 %)': 0.5,
+} as const;
 export type Shake = keyof typeof SHAKES;
 
 /** The normal quantile, by bisection of its distribution (Abramowitz and Stegun 26.2.17). */
@@ -62,11 +66,18 @@ export function simulatedRun(
 ): Iteration[] {
   const [start, gain] = COURSES[course];
   const shaken = SHAKES[shake];
-  const problems = tiers.flatMap(({ id }) => Array.from({ length: devSize }, () => ({ tier: id, ability: gaussian(random) })));
+  const problems = tiers.flatMap(({ id }) =>
+    Array.from({ length: devSize }, () => ({ tier: id, ability: gaussian(random) })),
+  );
   const evaluate = (iteration: number): ReturnType<typeof verdictsByTier> => {
-    const shift = quantile(Math.min(0.999, Math.max(0.001, start + gain * iteration))) * Math.sqrt(1 + shaken ** 2);
+    const shift =
+      quantile(Math.min(0.999, Math.max(0.001, start + gain * iteration))) *
+      Math.sqrt(1 + shaken ** 2);
     const outcomes = problems.map(
-      ({ tier, ability }): Outcome => ({ tier, kind: ability + shift + shaken * gaussian(random) > 0 ? 'pass' : 'fail' }),
+      ({ tier, ability }): Outcome => ({
+        tier,
+        kind: ability + shift + shaken * gaussian(random) > 0 ? 'pass' : 'fail',
+      }),
     );
     return verdictsByTier(outcomes, tiers);
   };
@@ -104,7 +115,12 @@ export function stopRate(
   let stopped = 0;
   for (let run = 0; run < runs; run++) {
     const history = simulatedRun(random, settings, tiers, course, shake);
-    if (evaluateHistory(history.slice(0, -1), config, LORA.ruleSet).some(({ rules }) => rules.R3.fired)) stopped++;
+    if (
+      evaluateHistory(history.slice(0, -1), config, LORA.ruleSet).some(
+        ({ rules }) => rules.R3.fired,
+      )
+    )
+      stopped++;
   }
   return stopped / runs;
 }

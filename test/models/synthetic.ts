@@ -1,4 +1,7 @@
-/** Small models with random weights, written from a seed: a stand-in for real files wherever only their form matters. */
+/**
+ * Small models with random weights, written from a seed: a stand-in for real files wherever only
+ * their form matters.
+ */
 import { deriveSeed, Random } from '../../src/random.js';
 import {
   hyperParameters,
@@ -20,7 +23,13 @@ import {
   type TensorInfo,
 } from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
-import { byteLevelVocabulary, CHATML_TEMPLATE, scoredVocabulary, type Vocabulary, type VocabularyKind } from './vocabulary.js';
+import {
+  byteLevelVocabulary,
+  CHATML_TEMPLATE,
+  scoredVocabulary,
+  type Vocabulary,
+  type VocabularyKind,
+} from './vocabulary.js';
 
 export type { Architecture, ModelShape } from '../../src/embedded/architecture.js';
 export { ARCHITECTURES } from '../../src/embedded/architecture.js';
@@ -28,7 +37,10 @@ export type { TensorType } from './quantise.js';
 
 export interface SyntheticModelOptions extends Partial<Omit<ModelShape, 'architecture'>> {
   readonly architecture: Architecture;
-  /** Type of every matrix; norms and biases are F32. The same seed has the same weights in every type, up to its rounding. */
+  /**
+   * Type of every matrix; norms and biases are F32. The same seed has the same weights in every
+   * type, up to its rounding.
+   */
   readonly type?: TensorType;
   readonly seed?: bigint;
   /** Default bpe. */
@@ -46,12 +58,26 @@ export interface SyntheticModel {
 }
 
 /** llama.cpp's llama_ftype, by the type of the matrices. */
-const FILE_TYPE: Readonly<Record<TensorType, number>> = { F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q5_0: 8, Q8_0: 7, Q4_K: 15, Q6_K: 18 };
-const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = { llama: 'llama-bpe', qwen2: 'qwen2', qwen3: 'qwen2', gemma2: 'gpt-2' };
+const FILE_TYPE: Readonly<Record<TensorType, number>> = {
+  F32: 0,
+  F16: 1,
+  Q4_0: 2,
+  Q4_1: 3,
+  Q5_0: 8,
+  Q8_0: 7,
+  Q4_K: 15,
+  Q6_K: 18,
+};
+const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = {
+  llama: 'llama-bpe',
+  qwen2: 'qwen2',
+  qwen3: 'qwen2',
+  gemma2: 'gpt-2',
+};
 
 /**
- * Standard normal values, a prime number of them. A row of weights walks through it from its own start with its own
- * stride: millions of weights from two draws a row, and no two rows alike.
+ * Standard normal values, a prime number of them. A row of weights walks through it from its own
+ * start with its own stride: millions of weights from two draws a row, and no two rows alike.
  */
 let normals: Float32Array | undefined;
 export function normalTable(): Float32Array {
@@ -67,9 +93,9 @@ export function normalTable(): Float32Array {
 }
 
 /**
- * Standard deviation of a matrix's elements with which greedy decoding neither repeats one token nor ends at once: blocks
- * add more to the residual stream than the embedding put there, attention is peaked (scores of a standard deviation of
- * about 2), and logits spread by 2.5.
+ * Standard deviation of a matrix's elements with which greedy decoding neither repeats one token
+ * nor ends at once: blocks add more to the residual stream than the embedding put there, attention
+ * is peaked (scores of a standard deviation of about 2), and logits spread by 2.5.
  */
 export const matrixDeviation = ({ role, dimensions }: TensorPlan): number =>
   (role === 'embedding' || role === 'head' ? 2.5 : 1.5) / Math.sqrt(dimensions[0]!);
@@ -85,7 +111,15 @@ export function vectorElement(role: TensorRole, normal: number, position: number
 
 function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number[]): Float32Array {
   const table = normalTable();
-  const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic weights', iteration: 0, problemId: plan.name, sample: 0 }));
+  const random = new Random(
+    deriveSeed({
+      runSeed: seed,
+      purpose: 'synthetic weights',
+      iteration: 0,
+      problemId: plan.name,
+      sample: 0,
+    }),
+  );
   const columns = plan.dimensions[0]!;
   const rows = plan.dimensions[1] ?? 1;
   const weights = new Float32Array(rows * columns);
@@ -96,12 +130,15 @@ function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number
     for (let column = 0; column < columns; column++) {
       const normal = table[at]!;
       at = (at + stride) % table.length;
-      weights[row * columns + column] = isMatrix(plan.role) ? deviation * normal : vectorElement(plan.role, normal, column / columns);
+      weights[row * columns + column] = isMatrix(plan.role)
+        ? deviation * normal
+        : vectorElement(plan.role, normal, column / columns);
     }
   }
   if (plan.role === 'embedding' || plan.role === 'head') {
     // Logits of control tokens stay near 0, far below the largest.
-    for (const id of controlIds) for (let column = 0; column < columns; column++) weights[id * columns + column]! *= 0.1;
+    for (const id of controlIds)
+      for (let column = 0; column < columns; column++) weights[id * columns + column]! *= 0.1;
   }
   return weights;
 }
@@ -110,13 +147,23 @@ function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number
  * @throws RangeError where the dimensions do not fit the architecture or the type's blocks
  */
 export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel {
-  const { architecture, type = 'F32', seed = 1n, vocabulary: kind = 'bpe', chatTemplate = true } = options;
+  const {
+    architecture,
+    type = 'F32',
+    seed = 1n,
+    vocabulary: kind = 'bpe',
+    chatTemplate = true,
+  } = options;
   const large = BLOCK_FORMATS[type].elements === 256;
   const heads = options.heads ?? 4;
   const embedding = options.embedding ?? (large ? 256 : 64);
   const vocabulary =
     kind === 'bpe'
-      ? byteLevelVocabulary(PRE_TOKENIZER[architecture], architecture === 'llama' || architecture === 'gemma2', options.vocabularySize)
+      ? byteLevelVocabulary(
+          PRE_TOKENIZER[architecture],
+          architecture === 'llama' || architecture === 'gemma2',
+          options.vocabularySize,
+        )
       : scoredVocabulary(options.vocabularySize);
   const shape: ModelShape = {
     architecture,
@@ -136,17 +183,28 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
   };
   if (!Number.isInteger(shape.headDimension) || shape.headDimension % 2 !== 0)
     throw new RangeError(`a head of ${shape.headDimension} dimensions cannot be rotated`);
-  if (heads % shape.keyValueHeads !== 0) throw new RangeError(`${heads} heads cannot share ${shape.keyValueHeads} key-value heads`);
-  if (shape.ropeFactors && architecture !== 'llama') throw new RangeError('only llama models have rope factors');
+  if (heads % shape.keyValueHeads !== 0)
+    throw new RangeError(`${heads} heads cannot share ${shape.keyValueHeads} key-value heads`);
+  if (shape.ropeFactors && architecture !== 'llama')
+    throw new RangeError('only llama models have rope factors');
 
   const encoded = planTensors(shape).map((plan) => {
     const stored = isMatrix(plan.role) ? type : 'F32';
     if (plan.dimensions[0]! % BLOCK_FORMATS[stored].elements !== 0)
       throw new RangeError(`${plan.name}: rows of ${plan.dimensions[0]} do not fit ${stored}`);
-    return { plan, typeId: BLOCK_FORMATS[stored].id, data: quantise(stored, drawWeights(plan, seed, vocabulary.controlIds)) };
+    return {
+      plan,
+      typeId: BLOCK_FORMATS[stored].id,
+      data: quantise(stored, drawWeights(plan, seed, vocabulary.controlIds)),
+    };
   });
   const infos = layOut(
-    encoded.map(({ plan, typeId, data }) => ({ name: plan.name, dimensions: plan.dimensions, typeId, bytes: data.length })),
+    encoded.map(({ plan, typeId, data }) => ({
+      name: plan.name,
+      dimensions: plan.dimensions,
+      typeId,
+      bytes: data.length,
+    })),
   );
   return {
     shape,
@@ -161,7 +219,10 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
 }
 
 /** Header, then every tensor padded to the alignment. */
-export function* encodeModel({ metadata, tensors }: Pick<SyntheticModel, 'metadata' | 'tensors'>): Generator<Uint8Array> {
+export function* encodeModel({
+  metadata,
+  tensors,
+}: Pick<SyntheticModel, 'metadata' | 'tensors'>): Generator<Uint8Array> {
   yield encodeHeader(
     metadata,
     tensors.map(({ info }) => info),

@@ -1,4 +1,7 @@
-/** What a terminal of some width shows of what is written to it: lines, the cursor, and the few controls that this package writes. */
+/**
+ * What a terminal of some width shows of what is written to it: lines, the cursor, and the few
+ * controls that this package writes.
+ */
 export class Terminal {
   readonly isTTY = true;
   readonly lines: string[][] = [[]];
@@ -27,7 +30,9 @@ export class Terminal {
   }
 
   readonly write = (text: string): void => {
-    for (const [part, control, amount, letter] of text.matchAll(/(\u001b\[)(\d*)([A-Za-z])|[\s\S]/gu)) {
+    for (const [part, control, amount, letter] of text.matchAll(
+      /(\u001b\[)(\d*)([A-Za-z])|[\s\S]/gu,
+    )) {
       if (control === undefined) this.#put(part);
       else if (letter === 'A') this.#row = Math.max(0, this.#row - Number(amount || 1));
       else if (letter === 'K') this.#line.length = Math.min(this.#line.length, this.#column);

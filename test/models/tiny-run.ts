@@ -1,4 +1,7 @@
-/** An honest run in small: real model file, trainer, evaluator, witness and log; and the same run signed again with something changed. */
+/**
+ * An honest run in small: real model file, trainer, evaluator, witness and log; and the same run
+ * signed again with something changed.
+ */
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Model } from '../../src/engine/model.js';
@@ -7,7 +10,12 @@ import { localBackend } from '../../src/backends/local.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { executeDecision } from '../../src/monitor/remedies.js';
 import { ruleConfig } from '../../src/monitor/rules.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/run-folder/monitor-records.js';
+import {
+  decisionRecord,
+  effectRecord,
+  evaluationRecord,
+  iterationRecords,
+} from '../../src/run-folder/monitor-records.js';
 import { TrainerExecutor } from '../../src/trainees/lora/executor.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
@@ -20,7 +28,13 @@ import type { LogSigner } from '../../src/log/signer.js';
 import { openWitnessKey, witnessFile } from '../../src/log/witness-key.js';
 import { WitnessStore } from '../../src/log/witness-store.js';
 import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
-import { MANIFEST_FORMAT, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
+import {
+  MANIFEST_FORMAT,
+  startDigests,
+  writeManifest,
+  type RunManifest,
+  type RunStart,
+} from '../../src/run-folder/manifest.js';
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
 import { algorithmOf } from '../../src/algorithms/index.js';
@@ -32,7 +46,11 @@ import {
   submissionRecord,
   type AdapterTargets,
 } from '../../src/run-folder/course-records.js';
-import { devReplyRecord, heldOutRecord, policiesRecord } from '../../src/run-folder/evaluation-records.js';
+import {
+  devReplyRecord,
+  heldOutRecord,
+  policiesRecord,
+} from '../../src/run-folder/evaluation-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask } from '../../src/tasks/task.js';
 import { ReplayBuffer } from '../../src/algorithms/replay-buffer.js';
@@ -48,8 +66,8 @@ import { encodeModel, synthesizeModel } from './synthetic.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
 
 /**
- * Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier can be made to find nothing, as on a
- * machine that is too slow for it.
+ * Whatever is asked, the answer is "ok"; a model with random weights never gives it. The verifier
+ * can be made to find nothing, as on a machine that is too slow for it.
  */
 const TASK = `export default {
   id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
@@ -75,14 +93,24 @@ export interface TrainedRun {
   readonly start: RunStart;
   /** What is appended before the submission, one batch a head. */
   readonly batches: readonly (readonly NewRunRecord[])[];
-  readonly adapter: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets };
+  readonly adapter: {
+    readonly path: string;
+    readonly sha256: string;
+    readonly targets: AdapterTargets;
+  };
   readonly after: NewRunRecord;
   readonly accuracy: { readonly before: number | null; readonly after: number | null };
   /** Tokens of the reply that passes. */
   readonly ok: readonly number[];
 }
 
-const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextTokens: 2048, threads: 1 } as const;
+const EVALUATION = {
+  style: 'plain',
+  maxTokens: 6,
+  maxSequences: 8,
+  contextTokens: 2048,
+  threads: 1,
+} as const;
 const ITERATIONS = 12;
 /** Logged in each iteration: problems, and samples of each. */
 const PROBLEMS = 10;
@@ -99,8 +127,13 @@ const RULES = { algorithm: { id: 'rft' }, buffer: { accept: 'passing', kind: 'cl
 function writeModel(path: string): void {
   const model = synthesizeModel({ architecture: 'qwen2', embedding: 32 });
   const head = model.tensors.find(({ info }) => info.name === 'output.weight')!.data;
-  const rows = new Float32Array(head.buffer, head.byteOffset, head.byteLength / Float32Array.BYTES_PER_ELEMENT);
-  for (const id of model.vocabulary.controlIds) for (let i = 0; i < 32; i++) rows[32 * id + i]! *= 10;
+  const rows = new Float32Array(
+    head.buffer,
+    head.byteOffset,
+    head.byteLength / Float32Array.BYTES_PER_ELEMENT,
+  );
+  for (const id of model.vocabulary.controlIds)
+    for (let i = 0; i < 32; i++) rows[32 * id + i]! *= 10;
   writeFileSync(path, Buffer.concat([...encodeModel(model)]));
 }
 
@@ -116,25 +149,39 @@ interface Said {
 }
 
 /** What the base model says to a plan, by problem and sample. */
-async function sampled(model: Model, task: OpenTask, plan: readonly PlannedProblem[]): Promise<Said[][]> {
+async function sampled(
+  model: Model,
+  task: OpenTask,
+  plan: readonly PlannedProblem[],
+): Promise<Said[][]> {
   const said: Said[][] = plan.map(() => []);
   const { style, maxTokens, maxSequences } = EVALUATION;
-  await answer({ backend: localBackend(model), plan, ...samplingOf(task, { style, maxTokens, ...DRAWN }, maxSequences) }, (reply) => {
-    const { promptIndex, sampleIndex, text, tokenIds, finish } = reply.rollout;
-    const { form, verdict } = reply.judgement;
-    said[promptIndex]![sampleIndex] = {
-      text,
-      tokenIds: [...tokenIds!],
-      finish,
-      form,
-      kind: verdict.kind,
-      violations: verdict.violations.map(({ category }) => category),
-    };
-  });
+  await answer(
+    {
+      backend: localBackend(model),
+      plan,
+      ...samplingOf(task, { style, maxTokens, ...DRAWN }, maxSequences),
+    },
+    (reply) => {
+      const { promptIndex, sampleIndex, text, tokenIds, finish } = reply.rollout;
+      const { form, verdict } = reply.judgement;
+      said[promptIndex]![sampleIndex] = {
+        text,
+        tokenIds: [...tokenIds!],
+        finish,
+        form,
+        kind: verdict.kind,
+        violations: verdict.violations.map(({ category }) => category),
+      };
+    },
+  );
   return said;
 }
 
-/** What is wrong halves with each iteration, and something always is. The first one has what the base model says. */
+/**
+ * What is wrong halves with each iteration, and something always is. The first one has what the
+ * base model says.
+ */
 async function rolloutRecords(
   model: Model,
   task: OpenTask,
@@ -149,10 +196,18 @@ async function rolloutRecords(
     const pass = sample * problems.length + at < passing;
     const text = pass ? 'ok' : 'no';
     const tokenIds = [...model.tokenize(text), endOf(model)];
-    return { text, tokenIds, finish: 'stop', form: 'text', kind: pass ? 'pass' : 'fail', violations: [] };
+    return {
+      text,
+      tokenIds,
+      finish: 'stop',
+      form: 'text',
+      kind: pass ? 'pass' : 'fail',
+      violations: [],
+    };
   };
   const prompts = new Map<string, number[]>();
-  for (const { problem } of problems) prompts.set(problem.id, [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds]);
+  for (const { problem } of problems)
+    prompts.set(problem.id, [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds]);
   return withFates(
     iteration,
     problems.flatMap(({ problem, seeds }, at): NewRunRecord[] => [
@@ -168,7 +223,8 @@ async function rolloutRecords(
         },
       },
       ...seeds.map((seed, sample): NewRunRecord => {
-        const { text, tokenIds, finish, form, kind, violations } = first?.[at]![sample] ?? made(at, sample);
+        const { text, tokenIds, finish, form, kind, violations } =
+          first?.[at]![sample] ?? made(at, sample);
         return {
           stream: 'rollouts',
           payload: {
@@ -194,8 +250,15 @@ async function rolloutRecords(
 
 type Sampled = Sample & { readonly problemId: string; readonly tier: string };
 
-/** An iteration's records with what their verdicts make of each rollout, whatever they said of it before. */
-export function withFates(iteration: number, records: readonly NewRunRecord[], rules: AdmissionSettings = RULES): NewRunRecord[] {
+/**
+ * An iteration's records with what their verdicts make of each rollout, whatever they said of it
+ * before.
+ */
+export function withFates(
+  iteration: number,
+  records: readonly NewRunRecord[],
+  rules: AdmissionSettings = RULES,
+): NewRunRecord[] {
   const groups = new Map<string, { tier: string; rollouts: Sampled[] }>();
   for (const { payload } of records) {
     if (payload.kind !== 'rollout') continue;
@@ -204,7 +267,12 @@ export function withFates(iteration: number, records: readonly NewRunRecord[], r
     groups.set(rollout.problemId, group);
     group.rollouts.push(rollout);
   }
-  const of = algorithmOf(rules).admit([...groups.values()], { settings: rules, iteration, runSeed: 42n, contradicts: () => false });
+  const of = algorithmOf(rules).admit([...groups.values()], {
+    settings: rules,
+    iteration,
+    runSeed: 42n,
+    contradicts: () => false,
+  });
   return records.map((record) => {
     if (record.payload.kind !== 'rollout') return record;
     const { admission: _, advantage: __, weight: ___, ...payload } = record.payload;
@@ -212,14 +280,15 @@ export function withFates(iteration: number, records: readonly NewRunRecord[], r
   });
 }
 
-/** Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and keeps everything that a run writes. */
+/**
+ * Trains with the monitor and the scripted policy, a hundredfold learning rate in between, and
+ * keeps everything that a run writes.
+ */
 export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   mkdirSync(folder, { recursive: true });
-  const [modelPath, taskPath, adapterPath] = ['base.gguf', 'say-ok.mjs', 'adapter.gguf'].map((name) => join(folder, name)) as [
-    string,
-    string,
-    string,
-  ];
+  const [modelPath, taskPath, adapterPath] = ['base.gguf', 'say-ok.mjs', 'adapter.gguf'].map(
+    (name) => join(folder, name),
+  ) as [string, string, string];
   writeModel(modelPath);
   writeFileSync(taskPath, TASK);
   await using model = await loadModel(modelPath, {
@@ -228,8 +297,17 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     contextTokens: EVALUATION.contextTokens,
   });
   await using task = await openTask(taskPath);
-  const [dev, test] = [await evaluationSet(task, 'dev', DEV), await evaluationSet(task, 'test', 10)];
-  const identity = ({ origin, file, perTier, sha256, problems }: typeof dev): RunStart['sets']['dev'] => ({
+  const [dev, test] = [
+    await evaluationSet(task, 'dev', DEV),
+    await evaluationSet(task, 'test', 10),
+  ];
+  const identity = ({
+    origin,
+    file,
+    perTier,
+    sha256,
+    problems,
+  }: typeof dev): RunStart['sets']['dev'] => ({
     origin,
     file,
     perTier,
@@ -237,7 +315,8 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     problems: problems.length,
   });
   const learningRate = 1e-3;
-  // thresholds of a run that small: full rank and a plateau come early, and one sequence says as much as eight
+  // thresholds of a run that small: full rank and a plateau come early, and one sequence says as
+  // much as eight
   const rules = ruleConfig.parse({
     r2: { noiseToBatchLow: 1e-6 },
     r3: { patience: 1000 },
@@ -247,8 +326,17 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   const start: RunStart = {
     code: await codeVersion(),
     machine: machineClass(),
-    model: { sha256: await model.hash(), name: 'tiny', architecture: model.info.architecture, quantisation: model.info.quantisation },
-    task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
+    model: {
+      sha256: await model.hash(),
+      name: 'tiny',
+      architecture: model.info.architecture,
+      quantisation: model.info.quantisation,
+    },
+    task: {
+      id: task.id,
+      version: task.version,
+      file: task.source.kind === 'file' ? task.source.sha256 : null,
+    },
     sets: { dev: identity(dev), test: identity(test) },
     evaluation: { ...EVALUATION, rendererId: model.rendererId },
     schedule: { schedule: 'constant', warmupSteps: 0, totalSteps: 0, finalFactor: 0 },
@@ -273,7 +361,9 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       buffer: { ...RULES.buffer, tierCap: 256, newShare: 0.5, accumulate: true },
     },
   };
-  const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
+  const evaluate = async (
+    adapter: Awaited<ReturnType<Model['loadAdapter']>> | null,
+  ): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
     evaluateGreedy(localBackend(model), task, test.problems, { ...EVALUATION, adapter });
   const claim = (
     when: 'before' | 'after',
@@ -290,14 +380,25 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     });
 
   const before = await evaluate(null);
-  /** The dev problems with an adapter: replies and verdicts as records, and what the rules read of them. */
-  const evaluateDev = async (iteration: number, adapter: Awaited<ReturnType<Model['loadAdapter']>> | null) => {
+  /**
+   * The dev problems with an adapter: replies and verdicts as records, and what the rules read of
+   * them.
+   */
+  const evaluateDev = async (
+    iteration: number,
+    adapter: Awaited<ReturnType<Model['loadAdapter']>> | null,
+  ) => {
     const replies: NewRunRecord[] = [];
     const { outcomes, summary } = await evaluateGreedy(localBackend(model), task, dev.problems, {
       ...EVALUATION,
       adapter,
       onReply: ({ problem, rollout: { finish, tokenIds } }) => {
-        replies[dev.problems.indexOf(problem)] = devReplyRecord({ iteration, problemId: problem.id, finish, tokenIds: [...tokenIds] });
+        replies[dev.problems.indexOf(problem)] = devReplyRecord({
+          iteration,
+          problemId: problem.id,
+          finish,
+          tokenIds: [...tokenIds],
+        });
       },
     });
     const record = heldOutRecord({
@@ -308,7 +409,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       setSha256: dev.sha256,
       outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
     });
-    return { records: [...replies, record], summary, verdicts: verdictsByTier(outcomes, task.tiers) };
+    return {
+      records: [...replies, record],
+      summary,
+      verdicts: verdictsByTier(outcomes, task.tiers),
+    };
   };
   const devBefore = await evaluateDev(0, null);
   await using trainer = await createTrainer(model, {
@@ -333,7 +438,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   const state = async (iteration: number): Promise<NewRunRecord> => {
     present = await trainer.exportAdapter(adapterPath);
     kept.set(present, await trainer.snapshot());
-    return adapterStateRecord({ iteration, digest: present, targets: adapterTargets(trainer.info.targets) });
+    return adapterStateRecord({
+      iteration,
+      digest: present,
+      targets: adapterTargets(trainer.info.targets),
+    });
   };
   const untrained = await state(0);
   const bestAdapter = present;
@@ -341,18 +450,38 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     [
       claim('before', null, before),
       ...devBefore.records,
-      policiesRecord({ tiers: [...task.tiers], verdicts: await judgePolicies(task, test.problems) }),
+      policiesRecord({
+        tiers: [...task.tiers],
+        verdicts: await judgePolicies(task, test.problems),
+      }),
       untrained,
     ],
   ];
   const history: Iteration[] = [];
   const tally = new RolloutTally();
   const buffer = new ReplayBuffer(Infinity);
-  const undrawn = new Undrawn(await wholeSets(task), { model, task, style: EVALUATION.style, maxTokens: EVALUATION.maxTokens });
+  const undrawn = new Undrawn(await wholeSets(task), {
+    model,
+    task,
+    style: EVALUATION.style,
+    maxTokens: EVALUATION.maxTokens,
+  });
   let best = devBefore.verdicts;
   for (let n = 1; n <= ITERATIONS; n++) {
-    const counts = allocate({ tiers: task.tiers.map(({ id }) => id), problems: PROBLEMS, records: buffer.records(n), floor: 1 });
-    const plan = await planRollouts({ task, runSeed: 42n, iteration: n, counts, samples: SAMPLES, excluded: undrawn });
+    const counts = allocate({
+      tiers: task.tiers.map(({ id }) => id),
+      problems: PROBLEMS,
+      records: buffer.records(n),
+      floor: 1,
+    });
+    const plan = await planRollouts({
+      task,
+      runSeed: 42n,
+      iteration: n,
+      counts,
+      samples: SAMPLES,
+      excluded: undrawn,
+    });
     const rollouts = await rolloutRecords(model, task, n, plan, n === 1 ? null : present);
     for (const { payload } of rollouts) {
       if (payload.kind === 'rollout') tally.take(payload as never);
@@ -361,8 +490,11 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     const drawn = buffer.drawClassic(42n, n).map(({ episode }) => trainSequence(episode));
     const sound = present;
     const steps: StepStatistics[] = [];
-    for (const batch of chunks(drawn, batchSize)) steps.push(await trainer.step(batch, { leastMicroBatches: 2 }));
-    const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
+    for (const batch of chunks(drawn, batchSize))
+      steps.push(await trainer.step(batch, { leastMicroBatches: 2 }));
+    const parameters = Object.fromEntries(
+      trainer.info.targets.map(({ module, rank }) => [module, rank * 128]),
+    );
     const trainedState = await state(n);
     const evaluated = await evaluateDev(n, await model.loadAdapter(adapterPath));
     const measured: Iteration = {
@@ -379,7 +511,10 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     history.push(measured);
     const evaluations = evaluateHistory(history, rules, LORA.ruleSet);
     const modules = Object.fromEntries(
-      trainer.info.targets.map(({ module, rank, scale }) => [module, { rank, scale, dormantDirections: [0] }]),
+      trainer.info.targets.map(({ module, rank, scale }) => [
+        module,
+        { rank, scale, dormantDirections: [0] },
+      ]),
     );
     const decisions = await decided(scripted, evaluations, {
       learningRate: inForce.learningRate,
@@ -392,10 +527,15 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     });
     const effects = [];
     executor.begin({ probe: drawn.slice(0, 2), steps });
-    for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
+    for (const decision of decisions)
+      effects.push(...(await executeDecision(decision, n, executor)));
     if (n === 4) {
       // a rate that is far too high, so that rules have something to say
-      const operation = { op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) } as const;
+      const operation = {
+        op: 'set_lr',
+        from: inForce.learningRate,
+        to: Math.min(1, inForce.learningRate * 30),
+      } as const;
       effects.push({
         kind: 'effect',
         iteration: n,
@@ -448,7 +588,9 @@ export function localWitness(home: string): LogSigner {
   };
 }
 
-/** What a dishonest program would do otherwise; everything it writes is signed like an honest run's. */
+/**
+ * What a dishonest program would do otherwise; everything it writes is signed like an honest run's.
+ */
 export interface Cheat {
   readonly runId?: string;
   /** What the log commits to, and what the manifest says. */
@@ -456,7 +598,11 @@ export interface Cheat {
   readonly manifest?: (manifest: RunManifest) => RunManifest;
   readonly records?: (batch: NewRunRecord[], index: number) => NewRunRecord[];
   /** Another file is submitted; by default the probe is of the same. */
-  readonly adapter?: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets } | null;
+  readonly adapter?: {
+    readonly path: string;
+    readonly sha256: string;
+    readonly targets: AdapterTargets;
+  } | null;
   readonly probeOf?: string;
   readonly submission?: (record: NewRunRecord) => NewRunRecord;
   readonly probe?: (record: NewRunRecord) => NewRunRecord;
@@ -475,7 +621,11 @@ export interface SignedRun {
 export const RUN_ID = 'feed'.repeat(8);
 
 /** Writes the run folder as `run` does, with a new witness and so with another nonce. */
-export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat = {}): Promise<SignedRun> {
+export async function signTinyRun(
+  trained: TrainedRun,
+  at: string,
+  cheat: Cheat = {},
+): Promise<SignedRun> {
   const [folder, home] = [join(at, 'run'), join(at, 'home')];
   mkdirSync(home, { recursive: true });
   const paths = makeRunFolder(folder);
@@ -498,20 +648,42 @@ export async function signTinyRun(trained: TrainedRun, at: string, cheat: Cheat 
   }
   if (cheat.afterNonce === true) {
     const abandonedFrom = log.size;
-    log.append([submissionRecord({ adapter: trained.adapter.sha256, targets: trained.adapter.targets })]);
+    log.append([
+      submissionRecord({ adapter: trained.adapter.sha256, targets: trained.adapter.targets }),
+    ]);
     await log.reveal();
     log.close();
-    log = await EventLog.resume({ streams: RUN_STREAMS, path: paths.log, signer, fromIteration: ITERATIONS, abandonedFrom });
+    log = await EventLog.resume({
+      streams: RUN_STREAMS,
+      path: paths.log,
+      signer,
+      fromIteration: ITERATIONS,
+      abandonedFrom,
+    });
   }
-  const honest = submissionRecord({ adapter: adapter?.sha256 ?? null, targets: adapter?.targets ?? {} });
-  const after = { ...trained.after, payload: { ...trained.after.payload, adapter: adapter?.sha256 ?? null } };
+  const honest = submissionRecord({
+    adapter: adapter?.sha256 ?? null,
+    targets: adapter?.targets ?? {},
+  });
+  const after = {
+    ...trained.after,
+    payload: { ...trained.after.payload, adapter: adapter?.sha256 ?? null },
+  };
   log.append([cheat.submission?.(honest) ?? honest, cheat.after?.(after) ?? after]);
   const nonce = await log.reveal();
-  const probed = adapter === null ? null : { path: cheat.probeOf ?? adapter.path, sha256: adapter.sha256 };
-  const probe = probeRecord(await measureProbe({ modelPath: trained.model, adapter: probed, nonce, threads: 1 }));
+  const probed =
+    adapter === null ? null : { path: cheat.probeOf ?? adapter.path, sha256: adapter.sha256 };
+  const probe = probeRecord(
+    await measureProbe({ modelPath: trained.model, adapter: probed, nonce, threads: 1 }),
+  );
   log.append([cheat.probe?.(probe) ?? probe]);
   if (adapter !== null) copyFileSync(adapter.path, paths.adapter(adapter.sha256));
-  const manifest: RunManifest = { format: MANIFEST_FORMAT, runId, start, result: { adapter: adapter?.sha256 ?? null } };
+  const manifest: RunManifest = {
+    format: MANIFEST_FORMAT,
+    runId,
+    start,
+    result: { adapter: adapter?.sha256 ?? null },
+  };
   await writeManifest(folder, cheat.manifest?.(manifest) ?? manifest);
   await log.finish();
   await signer.close();

@@ -1,6 +1,7 @@
 /**
- * Vocabularies for the synthetic models: any text tokenises, because every byte has a token. `bpe` is GPT-2's byte-level
- * BPE (as in Qwen and Llama 3), `spm` the score-based one with byte fallback (as in Llama 2 and Gemma).
+ * Vocabularies for the synthetic models: any text tokenises, because every byte has a token. `bpe`
+ * is GPT-2's byte-level BPE (as in Qwen and Llama 3), `spm` the score-based one with byte fallback
+ * (as in Llama 2 and Gemma).
  */
 import { arrayOf, bool, text, uint32, type MetadataEntry } from '../../src/embedded/gguf.js';
 
@@ -29,7 +30,10 @@ const CORPUS =
   'in a schedule every task has a start, a length and a machine; there is no time at which two tasks share one machine. ' +
   'she sells what they were selling, the other sold her something that nobody had thought of before. ';
 
-/** GPT-2's reversible map from bytes to printable characters: printable ones stay, the others move up from 256. */
+/**
+ * GPT-2's reversible map from bytes to printable characters: printable ones stay, the others move
+ * up from 256.
+ */
 export const BYTE_CHARACTERS: readonly string[] = (() => {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {
@@ -38,9 +42,14 @@ export const BYTE_CHARACTERS: readonly string[] = (() => {
   });
 })();
 
-/** The `count` most frequent merges of the corpus, learned within words as BPE does; ties go to the first seen. */
+/**
+ * The `count` most frequent merges of the corpus, learned within words as BPE does; ties go to the
+ * first seen.
+ */
 function learnMerges(count: number): [string, string][] {
-  const words = CORPUS.match(/ ?[a-z]+|[^a-z]+/g)!.map((word) => [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!));
+  const words = CORPUS.match(/ ?[a-z]+|[^a-z]+/g)!.map((word) =>
+    [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!),
+  );
   const merges: [string, string][] = [];
   while (merges.length < count) {
     const frequencies = new Map<string, number>();
@@ -51,12 +60,14 @@ function learnMerges(count: number): [string, string][] {
       }
     }
     let best = '';
-    for (const [pair, frequency] of frequencies) if (frequency > (frequencies.get(best) ?? 0)) best = pair;
+    for (const [pair, frequency] of frequencies)
+      if (frequency > (frequencies.get(best) ?? 0)) best = pair;
     if (best === '') throw new RangeError(`the corpus has only ${merges.length} merges`);
     const [left, right] = best.split(' ') as [string, string];
     merges.push([left, right]);
     for (const word of words) {
-      for (let i = 0; i + 1 < word.length; i++) if (word[i] === left && word[i + 1] === right) word.splice(i, 2, left + right);
+      for (let i = 0; i + 1 < word.length; i++)
+        if (word[i] === left && word[i + 1] === right) word.splice(i, 2, left + right);
     }
   }
   return merges;
@@ -66,7 +77,10 @@ function learnMerges(count: number): [string, string][] {
 const filler = (index: number): string => `~${index.toString(36)}~`;
 
 function fill(tokens: string[], types: number[], size: number): void {
-  if (tokens.length > size) throw new RangeError(`a vocabulary of ${size} tokens has no room for the ${tokens.length} basic ones`);
+  if (tokens.length > size)
+    throw new RangeError(
+      `a vocabulary of ${size} tokens has no room for the ${tokens.length} basic ones`,
+    );
   for (let i = 0; tokens.length < size; i++) {
     tokens.push(filler(i));
     types.push(NORMAL);
@@ -74,13 +88,21 @@ function fill(tokens: string[], types: number[], size: number): void {
 }
 
 const specialIds = (tokens: readonly string[], names: Record<string, string>): MetadataEntry[] =>
-  Object.entries(names).map(([role, token]) => ({ key: `tokenizer.ggml.${role}_token_id`, value: uint32(tokens.indexOf(token)) }));
+  Object.entries(names).map(([role, token]) => ({
+    key: `tokenizer.ggml.${role}_token_id`,
+    value: uint32(tokens.indexOf(token)),
+  }));
 
 /**
  * @param preTokenizer value of tokenizer.ggml.pre, as llama.cpp names them
  * @param size total number of tokens; without it only the basic ones
  */
-export function byteLevelVocabulary(preTokenizer: string, addBos: boolean, size?: number, mergeCount = 80): Vocabulary {
+export function byteLevelVocabulary(
+  preTokenizer: string,
+  addBos: boolean,
+  size?: number,
+  mergeCount = 80,
+): Vocabulary {
   const merges = learnMerges(mergeCount);
   const tokens = [...BYTE_CHARACTERS, ...new Set(merges.map(([left, right]) => left + right))];
   const types = tokens.map(() => NORMAL);
@@ -106,17 +128,24 @@ export function byteLevelVocabulary(preTokenizer: string, addBos: boolean, size?
           merges.map((pair) => pair.join(' ')),
         ),
       },
-      ...specialIds(tokens, { bos: addBos ? '<|begin_of_text|>' : '<|endoftext|>', eos: '<|im_end|>', padding: '<|endoftext|>' }),
+      ...specialIds(tokens, {
+        bos: addBos ? '<|begin_of_text|>' : '<|endoftext|>',
+        eos: '<|im_end|>',
+        padding: '<|endoftext|>',
+      }),
       { key: 'tokenizer.ggml.add_bos_token', value: bool(addBos) },
     ],
   };
 }
 
-/** SentencePiece-style: scores decide the merges, `<0xNN>` tokens catch every byte that no piece covers. */
+/**
+ * SentencePiece-style: scores decide the merges, `<0xNN>` tokens catch every byte that no piece
+ * covers.
+ */
 export function scoredVocabulary(size?: number, mergeCount = 80): Vocabulary {
-  const pieces = [...new Set(learnMerges(mergeCount).map(([left, right]) => (left + right).replaceAll('Ġ', '▁')))].filter((piece) =>
-    /^[▁a-z]+$/.test(piece),
-  );
+  const pieces = [
+    ...new Set(learnMerges(mergeCount).map(([left, right]) => (left + right).replaceAll('Ġ', '▁'))),
+  ].filter((piece) => /^[▁a-z]+$/.test(piece));
   const characters = ['▁', ...'abcdefghijklmnopqrstuvwxyz'];
   const tokens = ['<unk>', '<s>', '</s>'];
   const types = [UNKNOWN, CONTROL, CONTROL];

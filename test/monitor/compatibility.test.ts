@@ -3,18 +3,28 @@ import { type CompatibilityEpoch, evaluateCompatibility } from '../../src/monito
 import { type RuleId, RULES } from '../../src/monitor/rules.js';
 import { Ema, Persistence, smooth } from '../../src/monitor/smoothing.js';
 
-type Series = { readonly [K in keyof CompatibilityEpoch]?: readonly NonNullable<CompatibilityEpoch[K]>[] };
+type Series = {
+  readonly [K in keyof CompatibilityEpoch]?: readonly NonNullable<CompatibilityEpoch[K]>[];
+};
 const times = <T>(n: number, x: T): T[] => Array.from({ length: n }, () => x);
-const ramp = (n: number, start: number, step: number): number[] => Array.from({ length: n }, (_, i) => start + step * i);
+const ramp = (n: number, start: number, step: number): number[] =>
+  Array.from({ length: n }, (_, i) => start + step * i);
 
-/** Epochs from one list for each signal; a list may be shorter, then its key is absent at the end. */
+/**
+ * Epochs from one list for each signal; a list may be shorter, then its key is absent at the end.
+ */
 function epochs(series: Series): CompatibilityEpoch[] {
   const length = Math.max(...Object.values(series).map((values) => values.length));
   return Array.from({ length }, (_, i) =>
-    Object.fromEntries(Object.entries(series).flatMap(([key, values]) => (i < values.length ? [[key, values[i]]] : []))),
+    Object.fromEntries(
+      Object.entries(series).flatMap(([key, values]) =>
+        i < values.length ? [[key, values[i]]] : [],
+      ),
+    ),
   );
 }
-const fires = (rule: RuleId, series: Series): boolean => evaluateCompatibility(epochs(series))[rule];
+const fires = (rule: RuleId, series: Series): boolean =>
+  evaluateCompatibility(epochs(series))[rule];
 const firingEpochs = (rule: RuleId, series: Series): number[] => {
   const all = epochs(series);
   return all.flatMap((_, i) => (evaluateCompatibility(all.slice(0, i + 1))[rule] ? [i] : []));
@@ -27,8 +37,13 @@ describe('smoothing and persistence (cases 27 to 34)', () => {
   });
   test('29: factors outside (0, 1] are refused', () => {
     for (const alpha of [0, 1.5, -1, NaN])
-      expect(() => new Ema(alpha)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
-    for (const n of [0, -1, 1.5]) expect(() => new Persistence(n)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+      expect(() => new Ema(alpha)).toThrow(
+        expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+      );
+    for (const n of [0, -1, 1.5])
+      expect(() => new Persistence(n)).toThrow(
+        expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+      );
   });
   test('30, 31: the trace', () => {
     expect(smooth([1, 2, 3, 4, 5], 0.5)).toEqual([1, 1.5, 2.25, 3.125, 4.0625]);
@@ -51,7 +66,9 @@ describe('evaluate_rules (cases 35 to 37)', () => {
     expect(Object.keys(result)).toEqual([...RULES]);
     expect(Object.values(result).every((fired) => fired === false)).toBe(true);
     expect(evaluateCompatibility([])).toEqual(result);
-    const both = evaluateCompatibility(epochs({ min_layer_grad_norm: times(10, 1e-7), max_layer_grad_norm: times(10, 50) }));
+    const both = evaluateCompatibility(
+      epochs({ min_layer_grad_norm: times(10, 1e-7), max_layer_grad_norm: times(10, 50) }),
+    );
     expect([both.R6, both.R7]).toEqual([true, true]);
   });
 });
@@ -59,10 +76,33 @@ describe('evaluate_rules (cases 35 to 37)', () => {
 describe('rule thresholds (cases 38 to 65)', () => {
   const cases: [number, RuleId, Series, boolean][] = [
     [38, 'R1', { update_to_param_ratio: times(10, 1e-3), val_loss: ramp(10, 2, -0.1) }, false],
-    [39, 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2)], val_loss: times(8, 2) }, true],
-    [40, 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 1e-6)], val_loss: times(8, 2) }, true],
-    [41, 'R1', { update_to_param_ratio: times(7, 1e-3), val_loss: [2, 1.5, 1, 0.9, 1, 1, 1] }, true],
-    [42, 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2), ...times(8, 1e-3)], val_loss: ramp(16, 2, -0.1) }, false],
+    [
+      39,
+      'R1',
+      { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2)], val_loss: times(8, 2) },
+      true,
+    ],
+    [
+      40,
+      'R1',
+      { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 1e-6)], val_loss: times(8, 2) },
+      true,
+    ],
+    [
+      41,
+      'R1',
+      { update_to_param_ratio: times(7, 1e-3), val_loss: [2, 1.5, 1, 0.9, 1, 1, 1] },
+      true,
+    ],
+    [
+      42,
+      'R1',
+      {
+        update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2), ...times(8, 1e-3)],
+        val_loss: ramp(16, 2, -0.1),
+      },
+      false,
+    ],
     [43, 'R2', { grad_noise_scale: times(10, 500) }, false],
     [44, 'R2', { grad_noise_scale: times(10, 5) }, true],
     [45, 'R2', { grad_noise_scale: [...times(5, 500), ...times(20, 50_000)] }, true],
@@ -92,7 +132,10 @@ describe('rule thresholds (cases 38 to 65)', () => {
   });
 
   test('39 and 40 fire through the plateau: the ratio alone does not', () => {
-    for (const late of [5e-2, 1e-6]) expect(fires('R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, late)] })).toBe(false);
+    for (const late of [5e-2, 1e-6])
+      expect(fires('R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, late)] })).toBe(
+        false,
+      );
   });
 });
 
@@ -103,13 +146,49 @@ describe('the lag of the arithmetic average (first and last firing epoch)', () =
     ['50 then 2', 'R7', { max_layer_grad_norm: [...times(4, 50), ...times(40, 2)] }, 2, 20],
     ['0.05 then 0.7', 'R5', { dead_relu_fraction: [...times(5, 0.05), ...times(40, 0.7)] }, 14, 44],
     ['0.7 then 0.05', 'R5', { dead_relu_fraction: [...times(4, 0.7), ...times(40, 0.05)] }, 2, 8],
-    ['the published run', 'R5', { dead_relu_fraction: [0.53, 0.59, 0.684, 0.72, ...times(20, 0)] }, 2, 6],
+    [
+      'the published run',
+      'R5',
+      { dead_relu_fraction: [0.53, 0.59, 0.684, 0.72, ...times(20, 0)] },
+      2,
+      6,
+    ],
     ['1e-2 then 0', 'R6', { min_layer_grad_norm: [...times(5, 1e-2), ...times(80, 0)] }, 72, 84],
-    ['1e-7 then 1e-2', 'R6', { min_layer_grad_norm: [...times(4, 1e-7), ...times(40, 1e-2)] }, 2, 3],
-    ['ratio 1e-3 then 5e-2, three times', 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2)] }, null, null],
-    ['the same, then back', 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2), ...times(8, 1e-3)] }, 8, 10],
-    ['ratio 1e-3 then 1e-6', 'R1', { update_to_param_ratio: [...times(5, 1e-3), ...times(40, 1e-6)] }, 28, 44],
-    ['noise 500 then 50000', 'R2', { grad_noise_scale: [...times(5, 500), ...times(40, 50_000)] }, 7, 44],
+    [
+      '1e-7 then 1e-2',
+      'R6',
+      { min_layer_grad_norm: [...times(4, 1e-7), ...times(40, 1e-2)] },
+      2,
+      3,
+    ],
+    [
+      'ratio 1e-3 then 5e-2, three times',
+      'R1',
+      { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2)] },
+      null,
+      null,
+    ],
+    [
+      'the same, then back',
+      'R1',
+      { update_to_param_ratio: [...times(5, 1e-3), ...times(3, 5e-2), ...times(8, 1e-3)] },
+      8,
+      10,
+    ],
+    [
+      'ratio 1e-3 then 1e-6',
+      'R1',
+      { update_to_param_ratio: [...times(5, 1e-3), ...times(40, 1e-6)] },
+      28,
+      44,
+    ],
+    [
+      'noise 500 then 50000',
+      'R2',
+      { grad_noise_scale: [...times(5, 500), ...times(40, 50_000)] },
+      7,
+      44,
+    ],
   ];
   test.each(cases)('%s', (_, rule, series, first, last) => {
     const firing = firingEpochs(rule, series);
@@ -120,9 +199,12 @@ describe('the lag of the arithmetic average (first and last firing epoch)', () =
     expect(fires('R5', { dead_relu_fraction: times(10, 0.4) })).toBe(false);
     expect(fires('R7', { max_layer_grad_norm: times(10, 10) })).toBe(false);
     expect(fires('R6', { min_layer_grad_norm: times(10, 1e-5) })).toBe(false);
-    for (const bound of [50, 5000]) expect(fires('R2', { grad_noise_scale: times(10, bound) })).toBe(false);
-    expect(fires('R1', { update_to_param_ratio: times(10, 1e-2) })).toBe(true); // rounding: the average becomes 0.010000000000000002
-    expect(fires('R4', { train_acc: [0.5, 0.52, 0.54, 0.56] })).toBe(false); // the differences round to just above 0.02
+    for (const bound of [50, 5000])
+      expect(fires('R2', { grad_noise_scale: times(10, bound) })).toBe(false);
+    // rounding: the average becomes 0.010000000000000002
+    expect(fires('R1', { update_to_param_ratio: times(10, 1e-2) })).toBe(true);
+    // the differences round to just above 0.02
+    expect(fires('R4', { train_acc: [0.5, 0.52, 0.54, 0.56] })).toBe(false);
     expect(fires('R3', { val_loss: [...times(5, 1), 0.999] })).toBe(true);
     expect(fires('R3', { val_loss: [...times(5, 1), 0.99899] })).toBe(false);
   });
@@ -130,6 +212,8 @@ describe('the lag of the arithmetic average (first and last firing epoch)', () =
   test('one NaN silences a smoothed rule for good (the fault that X14 mends in the new evaluator)', () => {
     expect(fires('R5', { dead_relu_fraction: [NaN, ...times(20, 0.9)] })).toBe(false);
     expect(fires('R7', { max_layer_grad_norm: [NaN, ...times(20, 50)] })).toBe(false);
-    expect(fires('R7', { max_layer_grad_norm: times(20, 2), train_loss: [NaN, ...times(19, 1)] })).toBe(false);
+    expect(
+      fires('R7', { max_layer_grad_norm: times(20, 2), train_loss: [NaN, ...times(19, 1)] }),
+    ).toBe(false);
   });
 });

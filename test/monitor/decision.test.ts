@@ -6,17 +6,38 @@ import { witnessInProcess } from '../../bench/log.js';
 import { EventLog } from '../../src/log/event-log.js';
 import { LogReader } from '../../src/log/read.js';
 import { checkDecision } from '../../src/monitor/decision.js';
-import { evaluateHistory, type Evaluation, type RuleEvaluation } from '../../src/monitor/evaluate-rules.js';
+import {
+  evaluateHistory,
+  type Evaluation,
+  type RuleEvaluation,
+} from '../../src/monitor/evaluate-rules.js';
 import { observe } from '../../src/monitor/policy.js';
 import { executeDecision, executedRules, type RemedyExecutor } from '../../src/monitor/remedies.js';
 import { expectedDirection, monitorDigests } from '../../src/monitor/rule-set.js';
-import { type BreachSide, DEFAULT_RULES, ruleConfig, type RuleId, RULES } from '../../src/monitor/rules.js';
+import {
+  type BreachSide,
+  DEFAULT_RULES,
+  ruleConfig,
+  type RuleId,
+  RULES,
+} from '../../src/monitor/rules.js';
 import { EVENT_TYPES } from '../../src/monitor/trainee.js';
-import { decisionRecord, effectRecord, evaluationRecord, iterationRecords, readHistory } from '../../src/run-folder/monitor-records.js';
+import {
+  decisionRecord,
+  effectRecord,
+  evaluationRecord,
+  iterationRecords,
+  readHistory,
+} from '../../src/run-folder/monitor-records.js';
 import { OPERATIONS } from '../../src/trainees/lora/operations.js';
 import { playbook } from '../../src/trainees/lora/playbook.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
-import { LORA, type LoraDecision as Decision, type LoraPolicy as Policy, type TrainerSettings } from '../../src/trainees/lora/trainee.js';
+import {
+  LORA,
+  type LoraDecision as Decision,
+  type LoraPolicy as Policy,
+  type TrainerSettings,
+} from '../../src/trainees/lora/trainee.js';
 import { decided, eachModule, history, MODULES, SETTINGS } from '../models/rule-history.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
@@ -31,19 +52,31 @@ const quiet: RuleEvaluation = {
   reading: true,
   recurrence: false,
 };
-function evaluation(iteration: number, sides: Partial<Record<RuleId, BreachSide>> = {}): Evaluation {
+function evaluation(
+  iteration: number,
+  sides: Partial<Record<RuleId, BreachSide>> = {},
+): Evaluation {
   const rules = Object.fromEntries(
     RULES.map((rule) => [
       rule,
-      sides[rule] === undefined ? quiet : { ...quiet, fired: true, side: sides[rule], modules: ['blk.0.attn_q'] },
+      sides[rule] === undefined
+        ? quiet
+        : { ...quiet, fired: true, side: sides[rule], modules: ['blk.0.attn_q'] },
     ]),
   ) as Record<RuleId, RuleEvaluation>;
-  const fired = (['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'] as const).filter((rule) => rules[rule].fired);
+  const fired = (['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'] as const).filter(
+    (rule) => rules[rule].fired,
+  );
   return { iteration, rules, fired, advisories: [] };
 }
 const settings: TrainerSettings = {
   ...SETTINGS,
-  modules: Object.fromEntries(['blk.0.attn_q', ...MODULES].map((name) => [name, { rank: 16, scale: 2, dormantDirections: [3, 7] }])),
+  modules: Object.fromEntries(
+    ['blk.0.attn_q', ...MODULES].map((name) => [
+      name,
+      { rank: 16, scale: 2, dormantDirections: [3, 7] },
+    ]),
+  ),
 };
 const act: Decision = {
   event_type: 'hyperparameter_change',
@@ -83,16 +116,31 @@ describe('a decision is refused before it is logged', () => {
     ['a kind of its own', { ...act, kind: 'decision' }],
     ['no justification', { ...act, justification: '  ' }],
     ['98: R1 as architecture', { ...act, event_type: 'architecture_change' }],
-    ['X12: the wrong direction', { ...act, remedy_direction: 'increase_lr', edit: [{ op: 'set_lr', from: 1e-4, to: 2e-4 }] }],
+    [
+      'X12: the wrong direction',
+      { ...act, remedy_direction: 'increase_lr', edit: [{ op: 'set_lr', from: 1e-4, to: 2e-4 }] },
+    ],
     ['X12: no direction', { ...act, remedy_direction: 'none' }],
-    ['X12: the right word and the wrong number', { ...act, edit: [{ op: 'set_lr', from: 1e-4, to: 2e-4 }] }],
+    [
+      'X12: the right word and the wrong number',
+      { ...act, edit: [{ op: 'set_lr', from: 1e-4, to: 2e-4 }] },
+    ],
     ['X15: no operation', { ...act, edit: [] }],
-    ['an operation of another class', { ...act, edit: [{ op: 'raise_rank', module: 'x', from: 8, to: 16 }] }],
-    ['an operation that serves another direction', { ...act, edit: [{ op: 'set_clip', maxNorm: 1 }] }],
+    [
+      'an operation of another class',
+      { ...act, edit: [{ op: 'raise_rank', module: 'x', from: 8, to: 16 }] },
+    ],
+    [
+      'an operation that serves another direction',
+      { ...act, edit: [{ op: 'set_clip', maxNorm: 1 }] },
+    ],
     ['too timid', { ...act, edit: [{ op: 'set_lr', from: 3e-4, to: 2.9e-4 }] }],
     ['too bold', { ...act, edit: [{ op: 'set_lr', from: 3e-4, to: 1e-9 }] }],
     ['a rate that is not finite', { ...act, edit: [{ op: 'set_lr', from: 3e-4, to: NaN }] }],
-    ['extra members of an operation', { ...act, edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4, secretly: 1 }] }],
+    [
+      'extra members of an operation',
+      { ...act, edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4, secretly: 1 }] },
+    ],
     ['an action that also defers', { ...act, deferral: wait.deferral }],
     ['X20: a deferral without end', { ...wait, deferral: { until: 10, reason: 'later' } }],
     ['a deferral to the past', { ...wait, deferral: { until: 4, reason: 'later' } }],
@@ -101,9 +149,12 @@ describe('a decision is refused before it is logged', () => {
     ['null', null],
     ['text', 'decrease_lr'],
   ];
-  test.each(cases.map(([name, decision, recent = high]) => [name, decision, recent] as const))('%s', (_, decision, recent) => {
-    expect(() => checkDecision(decision, recent, LORA)).toThrow(invalid);
-  });
+  test.each(cases.map(([name, decision, recent = high]) => [name, decision, recent] as const))(
+    '%s',
+    (_, decision, recent) => {
+      expect(() => checkDecision(decision, recent, LORA)).toThrow(invalid);
+    },
+  );
 
   test('every rule and side has one direction, and every direction an operation of an allowed class', () => {
     const sides: [RuleId, BreachSide][] = [
@@ -124,29 +175,75 @@ describe('a decision is refused before it is logged', () => {
       expect(direction).not.toBeNull();
       expect(
         Object.values(OPERATIONS).some(
-          ({ event, directions }) => LORA.ruleSet.answers[rule].events.includes(event) && directions.includes(direction!),
+          ({ event, directions }) =>
+            LORA.ruleSet.answers[rule].events.includes(event) && directions.includes(direction!),
         ),
       ).toBe(true);
     }
     // noise over signal: the other sign than the original's signal over noise
     expect(expectedDirection(LORA.ruleSet, 'R2', 'high')).toBe('increase_batch_size');
     expect(
-      EVENT_TYPES.every((event) => LORA.ruleSet.answers.R6.events.includes(event) && LORA.ruleSet.answers.R7.events.includes(event)),
+      EVENT_TYPES.every(
+        (event) =>
+          LORA.ruleSet.answers.R6.events.includes(event) &&
+          LORA.ruleSet.answers.R7.events.includes(event),
+      ),
     ).toBe(true);
   });
 });
 
 describe('policies', () => {
   const sides: [RuleId, BreachSide, Partial<Decision>][] = [
-    ['R1', 'high', { remedy_direction: 'decrease_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4 }] }],
-    ['R1', 'low', { remedy_direction: 'increase_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 6e-4 }] }],
+    [
+      'R1',
+      'high',
+      { remedy_direction: 'decrease_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 1e-4 }] },
+    ],
+    [
+      'R1',
+      'low',
+      { remedy_direction: 'increase_lr', edit: [{ op: 'set_lr', from: 3e-4, to: 6e-4 }] },
+    ],
     ['R1', 'plateau', { remedy_direction: 'decrease_lr' }],
-    ['R2', 'high', { remedy_direction: 'increase_batch_size', edit: [{ op: 'set_batch', from: 16, to: 32 }] }],
-    ['R2', 'low', { remedy_direction: 'decrease_batch_size', edit: [{ op: 'set_batch', from: 16, to: 8 }] }],
-    ['R3', 'plateau', { remedy_direction: 'stop', edit: [{ op: 'stop', restore: settings.bestAdapter }] }],
-    ['R4', 'plateau', { remedy_direction: 'add_capacity', edit: [{ op: 'raise_rank', module: 'blk.0.attn_q', from: 16, to: 24 }] }],
-    ['R5', 'high', { remedy_direction: 'recycle_directions', edit: [{ op: 'recycle', module: 'blk.0.attn_q', directions: [3, 7] }] }],
-    ['R6', 'low', { remedy_direction: 'rebalance_gradient', edit: [{ op: 'lr_mult', module: 'blk.0.attn_q', factor: 4 }] }],
+    [
+      'R2',
+      'high',
+      { remedy_direction: 'increase_batch_size', edit: [{ op: 'set_batch', from: 16, to: 32 }] },
+    ],
+    [
+      'R2',
+      'low',
+      { remedy_direction: 'decrease_batch_size', edit: [{ op: 'set_batch', from: 16, to: 8 }] },
+    ],
+    [
+      'R3',
+      'plateau',
+      { remedy_direction: 'stop', edit: [{ op: 'stop', restore: settings.bestAdapter }] },
+    ],
+    [
+      'R4',
+      'plateau',
+      {
+        remedy_direction: 'add_capacity',
+        edit: [{ op: 'raise_rank', module: 'blk.0.attn_q', from: 16, to: 24 }],
+      },
+    ],
+    [
+      'R5',
+      'high',
+      {
+        remedy_direction: 'recycle_directions',
+        edit: [{ op: 'recycle', module: 'blk.0.attn_q', directions: [3, 7] }],
+      },
+    ],
+    [
+      'R6',
+      'low',
+      {
+        remedy_direction: 'rebalance_gradient',
+        edit: [{ op: 'lr_mult', module: 'blk.0.attn_q', factor: 4 }],
+      },
+    ],
     [
       'R7',
       'high',
@@ -163,12 +260,22 @@ describe('policies', () => {
       'nonfinite',
       {
         remedy_direction: 'stabilise',
-        edit: [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: expect.closeTo(3e-5, 12) as never, maxNorm: 1 }],
+        edit: [
+          {
+            op: 'rollback',
+            to: settings.lastSoundAdapter,
+            learningRate: expect.closeTo(3e-5, 12) as never,
+            maxNorm: 1,
+          },
+        ],
       },
     ],
   ];
   test('scripted doubles a batch of one sequence too', async () => {
-    const [decision] = await decided(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 1 });
+    const [decision] = await decided(scripted, [evaluation(4, { R2: 'high' })], {
+      ...settings,
+      batchSize: 1,
+    });
     expect(decision!.edit).toEqual([{ op: 'set_batch', from: 1, to: 2 }]);
   });
 
@@ -185,25 +292,50 @@ describe('policies', () => {
   });
 
   test('acts on the first rule and defers the others to it', async () => {
-    const decisions = await decided(scripted, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], settings);
+    const decisions = await decided(
+      scripted,
+      [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })],
+      settings,
+    );
     expect(decisions.map(({ cites }) => cites[0])).toEqual(['R7', 'R6', 'R1', 'R3']);
     expect(decisions[0]!.event_type).toBe('hyperparameter_change');
     for (const other of decisions.slice(1))
-      expect(other).toMatchObject({ event_type: 'rule_triggered_no_action', deferral: { reason: 'deferred_to_R7', until: 9 } });
+      expect(other).toMatchObject({
+        event_type: 'rule_triggered_no_action',
+        deferral: { reason: 'deferred_to_R7', until: 9 },
+      });
     for (const each of decisions)
-      expect(checkDecision(each, [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })], LORA)).toEqual(each);
+      expect(
+        checkDecision(
+          each,
+          [evaluation(4, { R1: 'high', R6: 'low', R7: 'high', R3: 'plateau' })],
+          LORA,
+        ),
+      ).toEqual(each);
   });
 
   test('says so where a remedy has nowhere left to go', async () => {
-    const [batch] = await decided(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 64 });
-    const [floor] = await decided(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 8 });
-    const [below] = await decided(scripted, [evaluation(4, { R2: 'low' })], { ...settings, batchSize: 4 });
+    const [batch] = await decided(scripted, [evaluation(4, { R2: 'high' })], {
+      ...settings,
+      batchSize: 64,
+    });
+    const [floor] = await decided(scripted, [evaluation(4, { R2: 'low' })], {
+      ...settings,
+      batchSize: 8,
+    });
+    const [below] = await decided(scripted, [evaluation(4, { R2: 'low' })], {
+      ...settings,
+      batchSize: 4,
+    });
     const [rank] = await decided(scripted, [evaluation(4, { R4: 'plateau' })], {
       ...settings,
       modules: { 'blk.0.attn_q': { rank: 128, scale: 2, dormantDirections: [] } },
     });
     for (const decision of [batch, floor, below, rank])
-      expect(decision).toMatchObject({ event_type: 'rule_triggered_no_action', justification: expect.stringContaining('exhausted') });
+      expect(decision).toMatchObject({
+        event_type: 'rule_triggered_no_action',
+        justification: expect.stringContaining('exhausted'),
+      });
   });
 
   test('observe changes nothing; nothing fired asks nobody', async () => {
@@ -227,7 +359,9 @@ describe('policies', () => {
   });
 
   test('a policy that talks nonsense gets a typed error', async () => {
-    await expect(decided({ name: 'x', decide: () => ({ ...act, cites: ['R2'] }) as never }, high, settings)).rejects.toThrow(invalid);
+    await expect(
+      decided({ name: 'x', decide: () => ({ ...act, cites: ['R2'] }) as never }, high, settings),
+    ).rejects.toThrow(invalid);
   });
 });
 
@@ -261,21 +395,33 @@ describe('the playbook', () => {
     for (const part of ['Symptoms', 'Cause', 'Remedy', 'Caveat'])
       expect(text.match(new RegExp(`\\*\\*${part}\\.\\*\\*`, 'g'))).toHaveLength(7);
     expect(text).toContain('R7, R6, R5, R4, R1, R2, R3');
-    for (const operation of Object.keys(OPERATIONS).filter((op) => op !== 'skip_step')) expect(text).toContain(`\`${operation}\``);
+    for (const operation of Object.keys(OPERATIONS).filter((op) => op !== 'skip_step'))
+      expect(text).toContain(`\`${operation}\``);
     const other = ruleConfig.parse({ r5: { dormantFraction: 0.123 } });
     expect(playbook(other)).toContain('0.123');
-    expect(monitorDigests(LORA.ruleSet, other).playbook).not.toBe(monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook);
-    expect(monitorDigests(LORA.ruleSet, other).rules).not.toBe(monitorDigests(LORA.ruleSet, DEFAULT_RULES).rules);
+    expect(monitorDigests(LORA.ruleSet, other).playbook).not.toBe(
+      monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook,
+    );
+    expect(monitorDigests(LORA.ruleSet, other).rules).not.toBe(
+      monitorDigests(LORA.ruleSet, DEFAULT_RULES).rules,
+    );
   });
 
   test('the shipped file is what the defaults generate', () => {
     const shipped = readFileSync(new URL('../../assets/playbook.md', import.meta.url), 'utf8');
     expect(shipped).toBe(playbook(DEFAULT_RULES));
-    expect(monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook).toBe(createHash('sha256').update(shipped).digest('hex'));
+    expect(monitorDigests(LORA.ruleSet, DEFAULT_RULES).playbook).toBe(
+      createHash('sha256').update(shipped).digest('hex'),
+    );
   });
 
   test('a configuration with unknown or impossible members is refused', () => {
-    for (const bad of [{ r1: { updateRatioHigh: -1 } }, { alpha: 0 }, { r8: {} }, { persistence: 0 }])
+    for (const bad of [
+      { r1: { updateRatioHigh: -1 } },
+      { alpha: 0 },
+      { r8: {} },
+      { persistence: 0 },
+    ])
       expect(() => ruleConfig.parse(bad)).toThrow();
   });
 });
@@ -295,14 +441,20 @@ describe('in the log', () => {
       digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
     });
     const iterations = history(12, (each, i) => ({
-      ...(i >= 4 ? eachModule(each, (_, name) => ({ updateRatio: 0.5, dormantFraction: name === MODULES[0] ? NaN : 0.1 })) : each),
+      ...(i >= 4
+        ? eachModule(each, (_, name) => ({
+            updateRatio: 0.5,
+            dormantFraction: name === MODULES[0] ? NaN : 0.1,
+          }))
+        : each),
       executed: i === 6 ? ['R1'] : [],
     }));
     const evaluations = evaluateHistory(iterations, DEFAULT_RULES, LORA.ruleSet);
     for (const [i, iteration] of iterations.entries()) {
       log.append(iterationRecords(iteration, { iteration: 77, kind: 'forged', kl: 0 }));
       log.append([evaluationRecord(evaluations[i]!)]);
-      for (const decision of await decided(scripted, evaluations.slice(0, i + 1), settings)) log.append([decisionRecord(decision, i)]);
+      for (const decision of await decided(scripted, evaluations.slice(0, i + 1), settings))
+        log.append([decisionRecord(decision, i)]);
       for (const rule of iteration.executed)
         log.append([
           effectRecord({
@@ -320,7 +472,9 @@ describe('in the log', () => {
     const back = readHistory(reader.records(), LORA.trainee);
     expect(back).toEqual(iterations);
     expect(evaluateHistory(back, DEFAULT_RULES, LORA.ruleSet)).toEqual(evaluations);
-    const logged = [...reader.records({ stream: 'rule_evals' })].map(({ payload: { kind: _, ...rest } }) => rest);
+    const logged = [...reader.records({ stream: 'rule_evals' })].map(
+      ({ payload: { kind: _, ...rest } }) => rest,
+    );
     expect(logged).toEqual(evaluations);
     expect([...reader.records({ stream: 'decisions' })].length).toBeGreaterThan(0);
     reader.close();
@@ -328,20 +482,32 @@ describe('in the log', () => {
 
   test('records that a monitor cannot have written are unreadable, not misread', () => {
     const [iteration] = history(1);
-    const records = iterationRecords(iteration!).map(({ stream, payload }, i) => ({ gseq: i, sseq: i, timeUs: 0, stream, payload }));
+    const records = iterationRecords(iteration!).map(({ stream, payload }, i) => ({
+      gseq: i,
+      sseq: i,
+      timeUs: 0,
+      stream,
+      payload,
+    }));
     const unreadable = expect.objectContaining({ code: 'LOG_UNREADABLE' }) as never;
     expect(readHistory(records, LORA.trainee)).toHaveLength(1);
-    expect(() => readHistory(records.slice(1), LORA.trainee)).toThrow(unreadable); // a step is missing
-    expect(() => readHistory(records.slice(0, -1), LORA.trainee)).toThrow(unreadable); // steps of no iteration
+    // a step is missing
+    expect(() => readHistory(records.slice(1), LORA.trainee)).toThrow(unreadable);
+    // steps of no iteration
+    expect(() => readHistory(records.slice(0, -1), LORA.trainee)).toThrow(unreadable);
     expect(() =>
       readHistory(
-        records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record)),
+        records.map((record, i) =>
+          i === 0 ? { ...record, payload: { ...record.payload, iteration: 5 } } : record,
+        ),
         LORA.trainee,
       ),
     ).toThrow(unreadable);
     expect(() =>
       readHistory(
-        records.map((record, i) => (i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record)),
+        records.map((record, i) =>
+          i === 0 ? { ...record, payload: { ...record.payload, loss: 'low' } } : record,
+        ),
         LORA.trainee,
       ),
     ).toThrow(unreadable);

@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { createTrainer, type StepStatistics, type Trainer, type TrainSequence } from '../../src/engine/trainer.js';
+import {
+  createTrainer,
+  type StepStatistics,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/engine/trainer.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
 import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
@@ -25,7 +30,11 @@ function batch(count: number, seed: bigint): TrainSequence[] {
     labelMask: Uint8Array.from({ length: 20 }, (_, t) => (t > 0 ? 1 : 0)),
   }));
 }
-const iteration = (n: number, steps: StepStatistics[], parameters: Iteration['parameters']): Iteration => ({
+const iteration = (
+  n: number,
+  steps: StepStatistics[],
+  parameters: Iteration['parameters'],
+): Iteration => ({
   iteration: n,
   steps,
   informativeGroupFraction: 1,
@@ -55,25 +64,43 @@ function executorOf(trainer: Trainer, learningRate: number, dropout?: number): T
   executor.begin({ probe: batch(2, 9n), steps: [] });
   return executor;
 }
-const SETTINGS = { batchSize: 8, maxBatchSize: 64, bestAdapter: 'ab'.repeat(32), lastSoundAdapter: 'cd'.repeat(32) };
+const SETTINGS = {
+  batchSize: 8,
+  maxBatchSize: 64,
+  bestAdapter: 'ab'.repeat(32),
+  lastSoundAdapter: 'cd'.repeat(32),
+};
 
 describe('on a real trainer', () => {
   test('a learning rate times 100 trips R1 on its high side, and the executed remedies clear it', async () => {
     const start = 5e-4;
-    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: start }, threads: 1 });
+    await using trainer = await createTrainer(
+      { path: file },
+      { lora: { rank: 4 }, optimiser: { learningRate: start }, threads: 1 },
+    );
     const executor = executorOf(trainer, start);
-    const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
+    const parameters = Object.fromEntries(
+      trainer.info.targets.map(({ module, rank }) => [module, rank * 128]),
+    );
     const data = batch(8, 1n);
     const history: Iteration[] = [];
     const firedAt: [number, string][] = [];
     for (let n = 0; n < 22; n++) {
-      if (n === 4) await executor.execute({ op: 'set_lr', from: executor.inForce.learningRate, to: start * 100 });
+      if (n === 4)
+        await executor.execute({
+          op: 'set_lr',
+          from: executor.inForce.learningRate,
+          to: start * 100,
+        });
       const steps: StepStatistics[] = [];
-      for (let k = 0; k < 4; k++) steps.push(await trainer.step(data, { microBatches: [2, 2, 2, 2] }));
+      for (let k = 0; k < 4; k++)
+        steps.push(await trainer.step(data, { microBatches: [2, 2, 2, 2] }));
       history.push(iteration(n, steps, parameters));
       const evaluations = evaluateHistory(history, DEFAULT_RULES, LORA.ruleSet);
       const now = evaluations.at(-1)!;
-      firedAt.push(...now.fired.map((rule): [number, string] => [n, `${rule} ${now.rules[rule].side}`]));
+      firedAt.push(
+        ...now.fired.map((rule): [number, string] => [n, `${rule} ${now.rules[rule].side}`]),
+      );
       const decisions = await decided(scripted, evaluations, {
         ...SETTINGS,
         learningRate: executor.inForce.learningRate,
@@ -89,8 +116,11 @@ describe('on a real trainer', () => {
     expect(r1[0]).toEqual([expect.any(Number), 'R1 high']);
     expect(r1[0]![0]).toBeGreaterThanOrEqual(6); // three readings
     expect(r1[0]![0]).toBeLessThanOrEqual(8);
-    // random tokens agree on no direction, so R2 asks for a larger batch from the start, and rightly
-    expect(new Set(firedAt.filter(([n]) => n < 4).map(([, what]) => what))).toEqual(new Set(['R2 high']));
+    // random tokens agree on no direction, so R2 asks for a larger batch from the start, and
+    // rightly
+    expect(new Set(firedAt.filter(([n]) => n < 4).map(([, what]) => what))).toEqual(
+      new Set(['R2 high']),
+    );
     expect(executor.inForce.learningRate).toBeLessThan((start * 100) / 3 + 1e-9);
     expect(r1.at(-1)![0]).toBeLessThan(21); // cleared at the end
     expect(trainer.stats!.learningRate).toBeCloseTo(executor.inForce.learningRate, 8);
@@ -109,20 +139,35 @@ describe('on a real trainer', () => {
       rank: 6,
       probeChange: expect.closeTo(0, 5),
     });
-    expect(await executor.execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 })).toMatchObject({
+    expect(
+      await executor.execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 }),
+    ).toMatchObject({
       rank: 4,
       probeChange: expect.closeTo(0, 5),
     });
-    expect(await executor.execute({ op: 'rebalance', module, factor: 4 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
-    expect(await executor.execute({ op: 'rescale', module, factor: 2 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
-    expect((await executor.execute({ op: 'recycle', module, directions: [0, 1] })).probeChange).toBeGreaterThan(1e-4);
+    expect(await executor.execute({ op: 'rebalance', module, factor: 4 })).toMatchObject({
+      probeChange: expect.closeTo(0, 4),
+    });
+    expect(await executor.execute({ op: 'rescale', module, factor: 2 })).toMatchObject({
+      probeChange: expect.closeTo(0, 4),
+    });
+    expect(
+      (await executor.execute({ op: 'recycle', module, directions: [0, 1] })).probeChange,
+    ).toBeGreaterThan(1e-4);
   });
 
   test("an added module has the run's dropout", async () => {
     const trained = async (dropout: number): Promise<string> => {
       const lora = { rank: 4, targets: ['q'] as const };
-      await using trainer = await createTrainer({ path: file }, { lora, optimiser: { learningRate: 5e-3 }, threads: 1 });
-      await executorOf(trainer, 5e-3, dropout).execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 });
+      await using trainer = await createTrainer(
+        { path: file },
+        { lora, optimiser: { learningRate: 5e-3 }, threads: 1 },
+      );
+      await executorOf(trainer, 5e-3, dropout).execute({
+        op: 'add_target',
+        module: 'blk.1.ffn_down',
+        rank: 4,
+      });
       await trainer.step(batch(8, 1n));
       return digestOf(trainer);
     };
@@ -132,7 +177,10 @@ describe('on a real trainer', () => {
   });
 
   test('a rollback restores exactly, and what does not fit is refused with the state as it was', async () => {
-    await using trainer = await createTrainer({ path: file }, { lora: { rank: 4 }, optimiser: { learningRate: 1e-2 }, threads: 1 });
+    await using trainer = await createTrainer(
+      { path: file },
+      { lora: { rank: 4 }, optimiser: { learningRate: 1e-2 }, threads: 1 },
+    );
     const executor = executorOf(trainer, 1e-2);
     const data = batch(4, 2n);
     await trainer.step(data);
@@ -140,14 +188,23 @@ describe('on a real trainer', () => {
     kept.set(digest, await trainer.snapshot());
     const sound = await trainer.evaluate(data);
     for (let k = 0; k < 3; k++) await trainer.step(data);
-    const measured = await executor.execute({ op: 'rollback', to: digest, learningRate: 1e-3, maxNorm: 0.5 });
+    const measured = await executor.execute({
+      op: 'rollback',
+      to: digest,
+      learningRate: 1e-3,
+      maxNorm: 0.5,
+    });
     expect(measured).toEqual({ learningRate: 1e-3, maxNorm: 0.5, restored: digest });
     expect((await trainer.evaluate(data)).loss).toBe(sound.loss);
     expect((await trainer.step(data)).learningRate).toBeCloseTo(1e-3, 8);
     const invalid = expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never;
-    await expect(executor.execute({ op: 'rollback', to: '00'.repeat(32), learningRate: 1e-3, maxNorm: 1 })).rejects.toThrow(invalid);
+    await expect(
+      executor.execute({ op: 'rollback', to: '00'.repeat(32), learningRate: 1e-3, maxNorm: 1 }),
+    ).rejects.toThrow(invalid);
     await expect(executor.execute({ op: 'set_lr', from: 1, to: 0.1 })).rejects.toThrow(invalid);
-    await expect(executor.execute({ op: 'add_target', module: 'output', rank: 4 })).rejects.toThrow(invalid);
+    await expect(executor.execute({ op: 'add_target', module: 'output', rank: 4 })).rejects.toThrow(
+      invalid,
+    );
     expect(executor.inForce.learningRate).toBe(1e-3);
   });
 });

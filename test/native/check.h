@@ -1,4 +1,5 @@
-// The native tests' harness: TEST(name) { CHECK(...); } in any file of this folder; main.cpp runs them all.
+// The native tests' harness: TEST(name) { CHECK(...); } in any file of this folder; main.cpp runs
+// them all.
 #pragma once
 
 #include <cmath>
@@ -47,15 +48,17 @@ inline void report(bool holds, const char* file, int line, const std::string& wh
   static const check::Registration registration_##name(#name, test_##name); \
   static void test_##name()
 
-#define CHECK(condition) check::report(static_cast<bool>(condition), __FILE__, __LINE__, "CHECK(" #condition ")")
+#define CHECK(condition) \
+  check::report(static_cast<bool>(condition), __FILE__, __LINE__, "CHECK(" #condition ")")
 
 // |actual - expected| <= tolerance; the values are printed where it does not hold.
-#define CHECK_NEAR(actual, expected, tolerance)                                                                                \
-  do {                                                                                                                         \
-    const double actual_ = (actual), expected_ = (expected), tolerance_ = (tolerance);                                         \
-    check::report(std::fabs(actual_ - expected_) <= tolerance_, __FILE__, __LINE__,                                            \
-                  "CHECK_NEAR(" #actual ", " #expected "): " + std::to_string(actual_) + " and " + std::to_string(expected_) + \
-                      " differ by " + std::to_string(std::fabs(actual_ - expected_)));                                         \
+#define CHECK_NEAR(actual, expected, tolerance)                                                    \
+  do {                                                                                             \
+    const double actual_ = (actual), expected_ = (expected), tolerance_ = (tolerance);             \
+    check::report(std::fabs(actual_ - expected_) <= tolerance_, __FILE__, __LINE__,                \
+                  "CHECK_NEAR(" #actual ", " #expected "): " + std::to_string(actual_) + " and " + \
+                      std::to_string(expected_) + " differ by " +                                  \
+                      std::to_string(std::fabs(actual_ - expected_)));                             \
   } while (false)
 
 // isopro::Error with this code.
@@ -71,15 +74,16 @@ inline void report(bool holds, const char* file, int line, const std::string& wh
   } while (false)
 
 // isopro::Error with this code, whose message contains `part`.
-#define CHECK_SAYS(expression, expectedCode, part)                                                                                 \
-  do {                                                                                                                             \
-    std::string said_ = "nothing";                                                                                                 \
-    bool holds_ = false;                                                                                                           \
-    try {                                                                                                                          \
-      (void)(expression);                                                                                                          \
-    } catch (const isopro::Error& error_) {                                                                                        \
-      said_ = codeName(error_.code()) + std::string(": ") + error_.what();                                                         \
-      holds_ = codeName(error_.code()) == std::string(expectedCode) && std::string(error_.what()).find(part) != std::string::npos; \
-    }                                                                                                                              \
-    check::report(holds_, __FILE__, __LINE__, #expression " threw " + said_);                                                      \
+#define CHECK_SAYS(expression, expectedCode, part)                            \
+  do {                                                                        \
+    std::string said_ = "nothing";                                            \
+    bool holds_ = false;                                                      \
+    try {                                                                     \
+      (void)(expression);                                                     \
+    } catch (const isopro::Error& error_) {                                   \
+      said_ = codeName(error_.code()) + std::string(": ") + error_.what();    \
+      holds_ = codeName(error_.code()) == std::string(expectedCode) &&        \
+               std::string(error_.what()).find(part) != std::string::npos;    \
+    }                                                                         \
+    check::report(holds_, __FILE__, __LINE__, #expression " threw " + said_); \
   } while (false)

@@ -41,7 +41,8 @@ bool step(isopro::ThreadGovernor& governor, std::int64_t milliseconds, double pr
 TEST(what_another_program_takes_for_a_moment_costs_no_thread) {
   isopro::ThreadGovernor governor = governorOfTwo();
   for (int round = 0; round < 20; ++round) {
-    // A client's requests arrive while a prompt is evaluated, and it reads tokens while the next are.
+    // A client's requests arrive while a prompt is evaluated, and it reads tokens while the next
+    // are.
     governor.beginStep();
     for (int i = 0; i < 190; ++i) {
       pass(1, i < 30 ? 1.0 : 2.0);
@@ -61,7 +62,8 @@ TEST(a_core_that_another_process_keeps_costs_a_thread_until_it_is_free) {
   for (; slow.threads() == 2 && steps < 100; ++steps) CHECK(!step(slow, 20, 1.3));
   CHECK(steps == 5);
   // One thread has its core, but for one short step of ten.
-  for (steps = 0; slow.threads() == 1 && steps < 1000; ++steps) step(slow, 9, steps % 10 == 0 ? 0.7 : 1.0);
+  for (steps = 0; slow.threads() == 1 && steps < 1000; ++steps)
+    step(slow, 9, steps % 10 == 0 ? 0.7 : 1.0);
   CHECK(steps * 9 >= 250 && steps * 9 <= 400);
   // It fails at once: the next try comes after twice the time.
   for (steps = 0; slow.threads() == 2 && steps < 100; ++steps) step(slow, 20, 1.3);
@@ -107,7 +109,8 @@ TEST(a_held_step_has_all_threads_and_changes_nothing) {
 }
 
 TEST(one_row_alone_to_many_cells_is_computed_by_as_many_threads_as_were_asked_for) {
-  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_F32}) CHECK(!isopro::sameWithAnyThreads(1, 512, type, false));
+  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_F32})
+    CHECK(!isopro::sameWithAnyThreads(1, 512, type, false));
 #if defined(__x86_64__)
   CHECK(isopro::sameWithAnyThreads(1, 256, GGML_TYPE_F16, false));
   CHECK(isopro::sameWithAnyThreads(1, 4096, GGML_TYPE_Q8_0, false));

@@ -1,4 +1,5 @@
-// Models and adapters as files: what is read is what was written, to the last bit, and what is not theirs is refused.
+// Models and adapters as files: what is read is what was written, to the last bit, and what is not
+// theirs is refused.
 #include "gradient_check.h"
 #include "support/error.h"
 #include "temporary_file.h"
@@ -23,12 +24,14 @@ std::vector<Case> everyKind() {
   factors.ropeFactors = true;
   tied.tied = true;
   quantised.type = GGML_TYPE_Q8_0;
-  return {{"llama", plain}, {"llama", factors}, {"llama", quantised}, {"qwen2", biases}, {"qwen3", plain}, {"gemma2", tied}};
+  return {{"llama", plain},  {"llama", factors}, {"llama", quantised},
+          {"qwen2", biases}, {"qwen3", plain},   {"gemma2", tied}};
 }
 
 std::vector<std::uint8_t> whole(ModelFile& file) {
   std::vector<std::uint8_t> bytes;
-  for (auto piece = file.next(); !piece.empty(); piece = file.next()) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  for (auto piece = file.next(); !piece.empty(); piece = file.next())
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;
 }
 
@@ -38,9 +41,11 @@ TEST(a_model_file_is_read_as_it_was_written) {
   for (const auto& [architecture, shape] : everyKind()) {
     const TemporaryFile file("model.gguf"), adapter("adapter.gguf"), merged("merged.gguf");
     writeModel(*randomModel(architecture, shape, 1), file.path());
-    Trainer memory(randomModel(architecture, shape, 1), allTargets(shape)), read(file.path(), allTargets(shape));
+    Trainer memory(randomModel(architecture, shape, 1), allTargets(shape)),
+        read(file.path(), allTargets(shape));
     const auto batch = randomBatch(shape, 3);
-    CHECK(read.evaluate(batch, {}, true, kNever).loss == memory.evaluate(batch, {}, true, kNever).loss);
+    CHECK(read.evaluate(batch, {}, true, kNever).loss ==
+          memory.evaluate(batch, {}, true, kNever).loss);
     CHECK(read.state() == memory.state());
     randomiseB(memory, 2);
     randomiseB(read, 2);
@@ -62,7 +67,8 @@ TEST(a_model_file_is_read_as_it_was_written) {
     CHECK(bytes.size() == joined->size());
     merged.write(bytes);
     Trainer one(merged.path(), allTargets(shape));
-    CHECK_NEAR(one.evaluate(batch, {}, false, kNever).loss, adapted, shape.type == GGML_TYPE_F32 ? 1e-5 : 1e-4);
+    CHECK_NEAR(one.evaluate(batch, {}, false, kNever).loss, adapted,
+               shape.type == GGML_TYPE_F32 ? 1e-5 : 1e-4);
   }
 }
 
@@ -77,10 +83,13 @@ TEST(an_adapter_with_one_alpha_keeps_its_factors_bit_for_bit) {
   const auto written = factorsOf(trainer), read = readAdapter(file.path()).modules;
   CHECK(written.size() == 3 && read.size() == 3);
   for (const AdapterModule& module : written) {
-    const auto found = std::find_if(read.begin(), read.end(), [&](const AdapterModule& each) { return each.name == module.name; });
+    const auto found = std::find_if(read.begin(), read.end(), [&](const AdapterModule& each) {
+      return each.name == module.name;
+    });
     CHECK(found != read.end());
     if (found == read.end()) continue;
-    CHECK(found->rank == module.rank && found->in == module.in && found->out == module.out && found->scale == module.scale);
+    CHECK(found->rank == module.rank && found->in == module.in && found->out == module.out &&
+          found->scale == module.scale);
     CHECK(found->a == module.a && found->b == module.b);
   }
 }
@@ -93,8 +102,10 @@ TEST(changes_of_a_model_file_that_do_not_fit_are_refused) {
   CHECK_SAYS(ModelFile(source, "q9_0"), "INVALID_ARGUMENT", "cannot be written as q9_0");
   ModelFile file(source, "f32");
   CHECK_SAYS(file.replace("nothing", {}), "INVALID_ARGUMENT", "no tensor nothing");
-  CHECK_SAYS(file.replace("output_norm.weight", {1}), "INVALID_ARGUMENT", "output_norm.weight has another size");
-  CHECK_SAYS(file.adapt("blk.0.attn_q.weight", 1, {1}, {1}), "INVALID_ARGUMENT", "factors of blk.0.attn_q.weight");
+  CHECK_SAYS(file.replace("output_norm.weight", {1}), "INVALID_ARGUMENT",
+             "output_norm.weight has another size");
+  CHECK_SAYS(file.adapt("blk.0.attn_q.weight", 1, {1}, {1}), "INVALID_ARGUMENT",
+             "factors of blk.0.attn_q.weight");
   std::vector<float> norm(static_cast<std::size_t>(shape.width), 1);
   norm[5] = NAN;
   file.replace("output_norm.weight", norm);

@@ -1,4 +1,5 @@
-// The GGUF reader: what it reads, and that every cut and many flips of a file end in a typed error and nothing else.
+// The GGUF reader: what it reads, and that every cut and many flips of a file end in a typed error
+// and nothing else.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -22,7 +23,13 @@ Bytes example() {
   bytes.text("count").number<std::uint32_t>(4).number<std::uint32_t>(7);
   bytes.text("base").number<std::uint32_t>(6).number(2.5f);
   bytes.text("flag").number<std::uint32_t>(7).number<std::uint8_t>(1);
-  bytes.text("words").number<std::uint32_t>(9).number<std::uint32_t>(8).number<std::uint64_t>(3).text("a").text("").text("bc");
+  bytes.text("words")
+      .number<std::uint32_t>(9)
+      .number<std::uint32_t>(8)
+      .number<std::uint64_t>(3)
+      .text("a")
+      .text("")
+      .text("bc");
   bytes.tensor("t", {3, 2}, GGML_TYPE_F32, 0).tensor("q", {64, 1}, GGML_TYPE_Q8_0, 32);
   bytes.pad(32);
   for (int i = 0; i < 6; ++i) bytes.number(static_cast<float>(i));
@@ -58,7 +65,8 @@ TEST(gguf_every_cut_is_a_typed_error) {
   const Bytes bytes = example();
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     // A copy of that length, so that the address sanitiser sees a read past its end.
-    const std::vector<std::uint8_t> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::vector<std::uint8_t> cut(bytes.begin(),
+                                        bytes.begin() + static_cast<std::ptrdiff_t>(length));
     CHECK_SAYS((GgufFile::parse(cut.data(), cut.size())), "MODEL_CORRUPT", "");
   }
 }
@@ -69,19 +77,23 @@ TEST(gguf_flipped_bytes_are_read_or_are_a_typed_error) {
   for (int round = 0; round < 50'000; ++round) {
     Bytes bytes = example();
     const auto flips = 1 + random.nextUint64() % 3;
-    for (std::uint64_t i = 0; i < flips; ++i) bytes[random.nextUint64() % bytes.size()] = static_cast<std::uint8_t>(random.nextUint64());
+    for (std::uint64_t i = 0; i < flips; ++i)
+      bytes[random.nextUint64() % bytes.size()] = static_cast<std::uint8_t>(random.nextUint64());
     try {
       const GgufFile file = bytes.parse();
       for (const auto& tensor : file.tensors()) CHECK(tensor.offset + tensor.bytes <= bytes.size());
       for (const auto& entry : file.metadata()) {
-        if (entry.value.isArray && entry.value.type == isopro::GgufType::Text) file.texts(entry.key);
+        if (entry.value.isArray && entry.value.type == isopro::GgufType::Text)
+          file.texts(entry.key);
       }
       ++read;
     } catch (const isopro::Error& error) {
       // A version or a type may be that of a file which is newer than this build.
       const std::string said = error.what();
-      const bool isNewer = said.find("unknown type") != std::string::npos || said.find("GGUF version") != std::string::npos;
-      CHECK(error.code() == ErrorCode::modelCorrupt || (isNewer && error.code() == ErrorCode::modelUnsupported));
+      const bool isNewer = said.find("unknown type") != std::string::npos ||
+                           said.find("GGUF version") != std::string::npos;
+      CHECK(error.code() == ErrorCode::modelCorrupt ||
+            (isNewer && error.code() == ErrorCode::modelUnsupported));
     }
   }
   CHECK(read > 5'000);  // flips in tensor data and in texts are harmless
@@ -94,7 +106,8 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((Bytes().header(0, 0, 1).parse()), "MODEL_UNSUPPORTED", "version 1");
   CHECK_SAYS((Bytes().header(0, 0, 4).parse()), "MODEL_UNSUPPORTED", "version 4");
   CHECK_SAYS((Bytes().header(0, 0, 70'000).parse()), "MODEL_CORRUPT", "version 70000");
-  CHECK_SAYS((Bytes().header(0, 0, 4).parse(ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT", "version 4");
+  CHECK_SAYS((Bytes().header(0, 0, 4).parse(ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT",
+             "version 4");
   CHECK_SAYS((Bytes().header(0, 0, 3u << 24).parse()), "MODEL_UNSUPPORTED", "big-endian");
   CHECK_SAYS((Bytes().header(0, std::uint64_t{1} << 63).parse()), "MODEL_CORRUPT", "too short");
   CHECK_SAYS((Bytes().header(std::uint64_t{1} << 63, 0).parse()), "MODEL_CORRUPT", "too short");
@@ -107,12 +120,21 @@ TEST(gguf_what_the_format_forbids_is_named) {
     bytes.insert(bytes.end(), more.begin(), more.end());
     return bytes;
   };
-  CHECK_SAYS((with(with(Bytes().header(0, 2), entry("k")), entry("k")).parse()), "MODEL_CORRUPT", "twice");
+  CHECK_SAYS((with(with(Bytes().header(0, 2), entry("k")), entry("k")).parse()), "MODEL_CORRUPT",
+             "twice");
   CHECK_SAYS((with(Bytes().header(0, 1), entry("")).parse()), "MODEL_CORRUPT", "not a key");
-  CHECK_SAYS((with(Bytes().header(0, 1), entry(std::string("a\0b", 3))).parse()), "MODEL_CORRUPT", "not a key");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()), "MODEL_UNSUPPORTED",
-             "unknown type 13");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(9).number<std::uint64_t>(1).parse()),
+  CHECK_SAYS((with(Bytes().header(0, 1), entry(std::string("a\0b", 3))).parse()), "MODEL_CORRUPT",
+             "not a key");
+  CHECK_SAYS(
+      (Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()),
+      "MODEL_UNSUPPORTED", "unknown type 13");
+  CHECK_SAYS((Bytes()
+                  .header(0, 1)
+                  .text("k")
+                  .number<std::uint32_t>(9)
+                  .number<std::uint32_t>(9)
+                  .number<std::uint64_t>(1)
+                  .parse()),
              "MODEL_CORRUPT", "array of arrays");
   CHECK_SAYS((Bytes()
                   .header(0, 1)
@@ -122,9 +144,15 @@ TEST(gguf_what_the_format_forbids_is_named) {
                   .number<std::uint64_t>(std::uint64_t{1} << 61)
                   .parse()),
              "MODEL_CORRUPT", "ends within metadata");
-  CHECK_SAYS((Bytes().header(0, 1).text("general.alignment").number<std::uint32_t>(4).number<std::uint32_t>(24).parse()), "MODEL_CORRUPT",
-             "power of two");
-  const auto tensor = [](const std::string& name, std::vector<std::uint64_t> dimensions, std::uint32_t type, std::uint64_t offset) {
+  CHECK_SAYS((Bytes()
+                  .header(0, 1)
+                  .text("general.alignment")
+                  .number<std::uint32_t>(4)
+                  .number<std::uint32_t>(24)
+                  .parse()),
+             "MODEL_CORRUPT", "power of two");
+  const auto tensor = [](const std::string& name, std::vector<std::uint64_t> dimensions,
+                         std::uint32_t type, std::uint64_t offset) {
     Bytes bytes;
     bytes.header(1, 0).tensor(name, std::move(dimensions), type, offset).pad(32).resize(4096);
     return bytes;
@@ -136,11 +164,14 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((tensor("t", {1, 1, 1, 1, 1}, 0, 0).parse()), "MODEL_CORRUPT", "rank 5");
   CHECK_SAYS((tensor("t", {}, 0, 0).parse()), "MODEL_CORRUPT", "rank 0");
   CHECK_SAYS((tensor("t", {4, 0}, 0, 0).parse()), "MODEL_CORRUPT", "dimension of 0");
-  CHECK_SAYS((tensor("t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}, 0, 0).parse()), "MODEL_CORRUPT", "dimension of");
-  CHECK_SAYS((tensor("t", {std::uint64_t{1} << 63}, 0, 0).parse()), "MODEL_CORRUPT", "dimension of");
+  CHECK_SAYS((tensor("t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}, 0, 0).parse()),
+             "MODEL_CORRUPT", "dimension of");
+  CHECK_SAYS((tensor("t", {std::uint64_t{1} << 63}, 0, 0).parse()), "MODEL_CORRUPT",
+             "dimension of");
   CHECK_SAYS((tensor("t", {4}, 0, 32).parse()), "MODEL_CORRUPT", "offset 32 instead of 0");
   CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT", "cut off within tensor");
-  CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT", "it has 4096 of 16448 bytes");  // 24 + 33 of the header, padded to 64
+  CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT",
+             "it has 4096 of 16448 bytes");  // 24 + 33 of the header, padded to 64
   CHECK_SAYS((tensor(std::string(64, 'x'), {4}, 0, 0).parse()), "MODEL_CORRUPT", "no valid name");
 }
 
@@ -148,7 +179,8 @@ TEST(gguf_files_are_mapped_and_other_things_refused) {
   CHECK_SAYS((GgufFile::open("/nowhere/model.gguf")), "MODEL_NOT_FOUND", "no file");
   CHECK_SAYS((GgufFile::open(ISOPRO_TEST_DATA)), "MODEL_NOT_FOUND", "no file");
   const std::string path = std::string(ISOPRO_TEST_DATA) + "/native/check.h";
-  CHECK_SAYS((GgufFile::open(path, ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT", "not a GGUF file");
+  CHECK_SAYS((GgufFile::open(path, ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT",
+             "not a GGUF file");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Batches and trainers of small random models, and every gradient against differences of the reference model in double.
+// Batches and trainers of small random models, and every gradient against differences of the
+// reference model in double.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +12,15 @@ namespace isopro::testing {
 
 inline const std::atomic<bool> kNever{false};
 
-inline std::vector<TrainSequence> randomBatch(const Shape& shape, std::uint64_t seed, bool policy = false) {
+inline std::vector<TrainSequence> randomBatch(const Shape& shape, std::uint64_t seed,
+                                              bool policy = false) {
   Random random(seed);
   std::vector<TrainSequence> batch;
   for (const std::size_t length : {std::size_t{9}, std::size_t{2}, std::size_t{14}}) {
     TrainSequence s;
     for (std::size_t t = 0; t < length; ++t) {
-      s.tokens.push_back(static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary)));
+      s.tokens.push_back(
+          static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary)));
       s.labelled.push_back(t > 0 && (t == 1 || random.nextDouble() < 0.6) ? 1 : 0);
       if (!policy) continue;
       s.advantages.push_back(static_cast<float>(random.nextDouble() * 2 - 1));
@@ -33,7 +36,8 @@ inline std::vector<TrainSequence> randomBatch(const Shape& shape, std::uint64_t 
 inline TrainerOptions allTargets(const Shape& shape, std::int64_t lowest = 0) {
   TrainerOptions options;
   for (std::int64_t layer = lowest; layer < shape.layers; ++layer) {
-    for (int m = 0; m < kModules; ++m) options.targets.push_back({layer, m, 2 + m % 3, 0.5f + 0.25f * static_cast<float>(m), 0});
+    for (int m = 0; m < kModules; ++m)
+      options.targets.push_back({layer, m, 2 + m % 3, 0.5f + 0.25f * static_cast<float>(m), 0});
   }
   options.optimiser.learningRate = 1e-2f;
   options.seed = 5;
@@ -45,19 +49,21 @@ inline TrainerOptions allTargets(const Shape& shape, std::int64_t lowest = 0) {
 inline void randomiseB(Trainer& trainer, std::uint64_t seed) {
   Random random(seed);
   for (Lora* lora : trainer.loras()) {
-    for (float& value : lora->b.value) value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
+    for (float& value : lora->b.value)
+      value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
   }
 }
 
 inline std::size_t largestEntry(const std::vector<float>& values) {
   const auto smaller = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
-  return static_cast<std::size_t>(std::max_element(values.begin(), values.end(), smaller) - values.begin());
+  return static_cast<std::size_t>(std::max_element(values.begin(), values.end(), smaller) -
+                                  values.begin());
 }
 
-// Gradient of every parameter against central differences of the reference: its largest entry and others, `entries` in all,
-// by the error relative to that largest one.
-inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, const Objective& objective, double tolerance,
-                           std::size_t entries = 6) {
+// Gradient of every parameter against central differences of the reference: its largest entry and
+// others, `entries` in all, by the error relative to that largest one.
+inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch,
+                           const Objective& objective, double tolerance, std::size_t entries = 6) {
   const StepStatistics s = trainer.differentiate(batch, objective, kNever);
   ReferenceModel reference(trainer.model());
   CHECK_NEAR(s.loss, reference.loss(batch, objective), 3e-6);
@@ -88,8 +94,8 @@ inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& b
     CHECK(largest > 0);
     for (const auto& [ours, exact] : pairs) {
       check::report(std::fabs(ours - exact) <= tolerance * largest, __FILE__, __LINE__,
-                    p->name + ": " + std::to_string(ours) + " and " + std::to_string(exact) + ", off by " +
-                        std::to_string(std::fabs(ours - exact) / largest));
+                    p->name + ": " + std::to_string(ours) + " and " + std::to_string(exact) +
+                        ", off by " + std::to_string(std::fabs(ours - exact) / largest));
     }
   }
 }

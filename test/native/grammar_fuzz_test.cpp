@@ -1,5 +1,6 @@
-// Grammars that are generated, not written: what the parser accepts, what the matcher allows and where a text may end,
-// against a recogniser that works on the generated tree itself. ISOPRO_FULL=1: a million grammars.
+// Grammars that are generated, not written: what the parser accepts, what the matcher allows and
+// where a text may end, against a recogniser that works on the generated tree itself.
+// ISOPRO_FULL=1: a million grammars.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -27,9 +28,10 @@ std::string utf8(std::uint32_t c) {
   if (c < 0x80) return {static_cast<char>(c)};
   if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 0x3f))};
   if (c < 0x10000)
-    return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
-  return {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3f)), static_cast<char>(0x80 | (c >> 6 & 0x3f)),
-          static_cast<char>(0x80 | (c & 0x3f))};
+    return {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)),
+            static_cast<char>(0x80 | (c & 0x3f))};
+  return {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3f)),
+          static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
 }
 
 std::string utf8(const Text& text) {
@@ -48,7 +50,9 @@ struct Expression {
   std::size_t rule = 0;
 
   bool contains(std::uint32_t c) const {
-    return negated != std::any_of(ranges.begin(), ranges.end(), [c](const auto& range) { return range.first <= c && c <= range.second; });
+    return negated != std::any_of(ranges.begin(), ranges.end(), [c](const auto& range) {
+             return range.first <= c && c <= range.second;
+           });
   }
 };
 
@@ -71,8 +75,12 @@ class Generator {
  private:
   static constexpr int deepest = 3;  // groups within each other
 
-  std::size_t below(std::size_t limit) { return static_cast<std::size_t>(random_.nextUint64() % limit); }
-  static std::string name(std::size_t rule) { return rule == 0 ? "root" : std::string("r-") + static_cast<char>('0' + rule); }
+  std::size_t below(std::size_t limit) {
+    return static_cast<std::size_t>(random_.nextUint64() % limit);
+  }
+  static std::string name(std::size_t rule) {
+    return rule == 0 ? "root" : std::string("r-") + static_cast<char>('0' + rule);
+  }
 
   Expression choice(int depth, std::size_t rule) {
     Expression made{Expression::kChoice, {}, {}};
@@ -107,7 +115,9 @@ class Generator {
     }
     if (kind == 3) {
       // Mostly a later rule, or each grammar would have a circle.
-      const std::size_t to = below(3) == 0 || rule + 1 == rules.size() ? below(rules.size()) : rule + 1 + below(rules.size() - rule - 1);
+      const std::size_t to = below(3) == 0 || rule + 1 == rules.size()
+                                 ? below(rules.size())
+                                 : rule + 1 + below(rules.size() - rule - 1);
       gbnf += name(to);
       return {Expression::kReference, {}, {}, false, 0, 0, to};
     }
@@ -158,7 +168,8 @@ class Generator {
       gbnf += utf8(c);
     else {
       gbnf += c < 0x80 ? "\\x" : c < 0x10000 ? "\\u" : "\\U";
-      for (int shift = c < 0x80 ? 4 : c < 0x10000 ? 12 : 28; shift >= 0; shift -= 4) gbnf += digits[c >> shift & 15];
+      for (int shift = c < 0x80 ? 4 : c < 0x10000 ? 12 : 28; shift >= 0; shift -= 4)
+        gbnf += digits[c >> shift & 15];
     }
   }
 
@@ -200,8 +211,8 @@ class Generator {
   isopro::Random& random_;
 };
 
-// Which texts are in the language, by the least fixed point of "rule r derives characters i to j of the text": slow,
-// without any state of a parser, and indifferent to ambiguity and left recursion.
+// Which texts are in the language, by the least fixed point of "rule r derives characters i to j of
+// the text": slow, without any state of a parser, and indifferent to ambiguity and left recursion.
 class Recogniser {
  public:
   explicit Recogniser(const std::vector<Expression>& rules)
@@ -225,7 +236,8 @@ class Recogniser {
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) leftmost(rules_[rule], reaches[rule]);
     for (std::size_t through = 0; through < rules_.size(); ++through) {
       for (auto& row : reaches) {
-        for (std::size_t to = 0; row[through] && to < rules_.size(); ++to) row[to] = row[to] || reaches[through][to];
+        for (std::size_t to = 0; row[through] && to < rules_.size(); ++to)
+          row[to] = row[to] || reaches[through][to];
       }
     }
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
@@ -261,7 +273,9 @@ class Recogniser {
   }
 
   bool derives(const Expression& e, const std::vector<bool>& known, bool withCharacters) const {
-    const auto recurse = [&](const Expression& part) { return derives(part, known, withCharacters); };
+    const auto recurse = [&](const Expression& part) {
+      return derives(part, known, withCharacters);
+    };
     switch (e.kind) {
       case Expression::kSet:
         return withCharacters;
@@ -306,7 +320,8 @@ class Recogniser {
         std::uint32_t from = 1u << at;
         for (int i = 0; i < e.least; ++i) from = after(e.parts.front(), from);
         // As long as anything is added where there is no end: at most once a character.
-        for (int i = e.least; e.most < 0 ? i <= e.least + static_cast<int>(text_->size()) : i < e.most; ++i)
+        for (int i = e.least;
+             e.most < 0 ? i <= e.least + static_cast<int>(text_->size()) : i < e.most; ++i)
           from |= after(e.parts.front(), from);
         return from;
       }
@@ -337,7 +352,8 @@ class Recogniser {
       case Expression::kReference:
         return begins_[e.rule][at];
       case Expression::kChoice:
-        return std::any_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return begins(part, at); });
+        return std::any_of(e.parts.begin(), e.parts.end(),
+                           [&](const Expression& part) { return begins(part, at); });
       case Expression::kSequence: {
         std::uint32_t from = 1u << at;
         for (const Expression& part : e.parts) {
@@ -368,12 +384,14 @@ class Recogniser {
 };
 
 // Writes a text of the language, or gives up.
-bool derive(const std::vector<Expression>& rules, const Expression& e, isopro::Random& random, int& budget, Text& text) {
+bool derive(const std::vector<Expression>& rules, const Expression& e, isopro::Random& random,
+            int& budget, Text& text) {
   if (--budget < 0 || text.size() > kLongest) return false;
   switch (e.kind) {
     case Expression::kSet: {
       Text members;
-      std::copy_if(kAlphabet.begin(), kAlphabet.end(), std::back_inserter(members), [&](std::uint32_t c) { return e.contains(c); });
+      std::copy_if(kAlphabet.begin(), kAlphabet.end(), std::back_inserter(members),
+                   [&](std::uint32_t c) { return e.contains(c); });
       text.push_back(members.empty() ? 'z' : members[random.nextUint64() % members.size()]);
       return true;
     }
@@ -382,10 +400,13 @@ bool derive(const std::vector<Expression>& rules, const Expression& e, isopro::R
     case Expression::kChoice:
       return derive(rules, e.parts[random.nextUint64() % e.parts.size()], random, budget, text);
     case Expression::kSequence:
-      return std::all_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) { return derive(rules, part, random, budget, text); });
+      return std::all_of(e.parts.begin(), e.parts.end(), [&](const Expression& part) {
+        return derive(rules, part, random, budget, text);
+      });
     case Expression::kRepeat: {
       const int extra = e.most < 0 ? 2 : e.most - e.least;
-      const int count = e.least + static_cast<int>(random.nextUint64() % static_cast<std::uint64_t>(extra + 1));
+      const int count =
+          e.least + static_cast<int>(random.nextUint64() % static_cast<std::uint64_t>(extra + 1));
       for (int i = 0; i < count; ++i) {
         if (!derive(rules, e.parts.front(), random, budget, text)) return false;
       }
@@ -428,8 +449,8 @@ Text randomText(const std::vector<Expression>& rules, isopro::Random& random) {
 std::shared_ptr<const Vocabulary> vocabulary() {
   std::vector<std::string> pieces;
   for (const std::uint32_t c : kAlphabet) pieces.push_back(utf8(c));
-  for (const char* piece : {"", "ab", "abc", "ba", "aa", "c\n", "\xc3", "\xa9", "\xe2", "\xe2\x98", "\x98\x83", "\x83", "\xf0\x9f",
-                            "\x98\x80", "a\xc3", "z", "\xff", ""})
+  for (const char* piece : {"", "ab", "abc", "ba", "aa", "c\n", "\xc3", "\xa9", "\xe2", "\xe2\x98",
+                            "\x98\x83", "\x83", "\xf0\x9f", "\x98\x80", "a\xc3", "z", "\xff", ""})
     pieces.push_back(piece);
   const auto last = static_cast<std::int32_t>(pieces.size()) - 1;
   return std::make_shared<const Vocabulary>(std::move(pieces), std::vector<std::int32_t>{last});
@@ -448,7 +469,12 @@ struct Counts {
 class Case {
  public:
   Case(std::uint64_t seed, const std::shared_ptr<const Vocabulary>& vocabulary, Counts& counts)
-      : seed_(seed), random_(seed), generated_(random_), recogniser_(generated_.rules), vocabulary_(vocabulary), counts_(counts) {}
+      : seed_(seed),
+        random_(seed),
+        generated_(random_),
+        recogniser_(generated_.rules),
+        vocabulary_(vocabulary),
+        counts_(counts) {}
 
   void run() {
     std::string refusal;
@@ -473,14 +499,17 @@ class Case {
       expect(!recogniser_.everyRuleEnds(), refusal);
     } else {
       ++counts_.leftRecursive;
-      expect(refusal.find("left-recursive") != std::string::npos && recogniser_.hasLeftCycle(), refusal);
+      expect(refusal.find("left-recursive") != std::string::npos && recogniser_.hasLeftCycle(),
+             refusal);
     }
     damage();
   }
 
  private:
   void expect(bool holds, const std::string& what) const {
-    if (!holds) check::report(false, "grammar of seed", static_cast<int>(seed_), what + "\n" + generated_.gbnf);
+    if (!holds)
+      check::report(false, "grammar of seed", static_cast<int>(seed_),
+                    what + "\n" + generated_.gbnf);
   }
 
   void compare(const Grammar& grammar, const Text& text) {
@@ -497,11 +526,14 @@ class Case {
       follows = matcher.accept({bytes.data() + at, width});
       expect(allowed == follows, "allows and accept differ in " + bytes);
     }
-    expect(follows == recogniser_.prefix(), (follows ? "goes on after " : "refuses the beginning ") + bytes);
-    expect((follows && matcher.mayEnd()) == recogniser_.member(), (follows && matcher.mayEnd() ? "takes " : "refuses ") + bytes);
+    expect(follows == recogniser_.prefix(),
+           (follows ? "goes on after " : "refuses the beginning ") + bytes);
+    expect((follows && matcher.mayEnd()) == recogniser_.member(),
+           (follows && matcher.mayEnd() ? "takes " : "refuses ") + bytes);
   }
 
-  // The set of allowed tokens, walked as a tree and remembered by place, against one token at a time, along random tokens.
+  // The set of allowed tokens, walked as a tree and remembered by place, against one token at a
+  // time, along random tokens.
   void compareTokens(const Grammar& grammar) {
     GrammarMatcher matcher = grammar.start();
     for (int i = 0; i < 4; ++i) {
@@ -512,7 +544,8 @@ class Case {
       if (allowed.empty()) return;  // what follows is not in this vocabulary
       const auto set = grammar.allowed(matcher);
       TokenSet expected(set->size(), 0);
-      for (const std::int32_t token : allowed) expected[static_cast<std::size_t>(token) / 64] |= std::uint64_t{1} << (token % 64);
+      for (const std::int32_t token : allowed)
+        expected[static_cast<std::size_t>(token) / 64] |= std::uint64_t{1} << (token % 64);
       expect(*set == expected, "the walk finds other tokens");
       const std::int32_t next = allowed[random_.nextUint64() % allowed.size()];
       if (vocabulary_->isEnd(next)) return;
@@ -526,7 +559,8 @@ class Case {
     const std::string alphabet = "()[]{}|*+?.\"\\^-:=# \n,0r\xc3";
     for (auto edits = 1 + random_.nextUint64() % 3; edits > 0; --edits) {
       const std::size_t at = random_.nextUint64() % (text.size() + 1);
-      text.replace(at, random_.nextUint64() % 3, 1, alphabet[random_.nextUint64() % alphabet.size()]);
+      text.replace(at, random_.nextUint64() % 3, 1,
+                   alphabet[random_.nextUint64() % alphabet.size()]);
     }
     try {
       const Grammar grammar(vocabulary_, text);
@@ -554,8 +588,11 @@ TEST(grammar_generated_ones_agree_with_a_recogniser) {
   const auto tokens = vocabulary();
   Counts counts;
   for (std::uint64_t seed = 0; seed < cases; ++seed) Case(seed, tokens, counts).run();
-  std::printf("%d grammars accepted, %d without an end, %d left-recursive, %d too ambiguous; %d texts, %d of them members, %d prefixes\n",
-              counts.accepted, counts.endless, counts.leftRecursive, counts.ambiguous, counts.texts, counts.members, counts.prefixes);
+  std::printf(
+      "%d grammars accepted, %d without an end, %d left-recursive, %d too ambiguous; %d texts, %d "
+      "of them members, %d prefixes\n",
+      counts.accepted, counts.endless, counts.leftRecursive, counts.ambiguous, counts.texts,
+      counts.members, counts.prefixes);
   const int all = static_cast<int>(cases);
   CHECK(counts.accepted > all / 2);
   CHECK(counts.endless > all / 50);

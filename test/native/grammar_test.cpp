@@ -1,7 +1,8 @@
-// The GBNF parser and matcher: languages against std::regex and hand-written recognisers, errors with their place, and
-// grammars that are meant to explode.
+// The GBNF parser and matcher: languages against std::regex and hand-written recognisers, errors
+// with their place, and grammars that are meant to explode.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 suspects its own std::regex when the sanitisers are on
+#pragma GCC diagnostic ignored \
+    "-Wmaybe-uninitialized"  // GCC 12 suspects its own std::regex when the sanitisers are on
 #endif
 
 #include <chrono>
@@ -38,11 +39,14 @@ bool matches(const GrammarRules& rules, const std::string& text, std::size_t wid
   return matcher.mayEnd();
 }
 
-bool inLanguage(const std::string& gbnf, const std::string& text) { return matches(parseGrammar(gbnf), text); }
+bool inLanguage(const std::string& gbnf, const std::string& text) {
+  return matches(parseGrammar(gbnf), text);
+}
 
 std::string randomText(isopro::Random& random, const std::string& alphabet, std::size_t longest) {
   std::string text;
-  for (auto length = random.nextUint64() % (longest + 1); length > 0; --length) text += alphabet[random.nextUint64() % alphabet.size()];
+  for (auto length = random.nextUint64() % (longest + 1); length > 0; --length)
+    text += alphabet[random.nextUint64() % alphabet.size()];
   return text;
 }
 
@@ -54,9 +58,11 @@ TEST(grammar_languages_agree_with_regular_expressions) {
   } cases[] = {
       {"root ::= [a-c]+ \"-\" [0-9]{2,4} \"!\"?", "[a-c]+-[0-9]{2,4}!?", "abc-019!"},
       {"root ::= (\"ab\" | \"a\" | \"b\"*){1,3} [^a]", "(ab|a|b*){1,3}[^a]", "abc"},
-      {"root ::= \"ab\"* (\"c\"? \"d\"){2} tail\ntail ::= \"\" | \"x\" tail", "(ab)*(c?d){2}x*", "abcdx"},
+      {"root ::= \"ab\"* (\"c\"? \"d\"){2} tail\ntail ::= \"\" | \"x\" tail", "(ab)*(c?d){2}x*",
+       "abcdx"},
       {"root ::= (\"a\"?)* \"b\" | \"c\"{0} \"d\"{2,}", "(a?)*b|d{2,}", "abcd"},
-      {"root ::= item{3,5} # comment\n\nitem ::= [ab] |\n \"c\" [^\\x41-\\u005A]", "([ab]|c[^A-Z]){3,5}", "abcZ"},
+      {"root ::= item{3,5} # comment\n\nitem ::= [ab] |\n \"c\" [^\\x41-\\u005A]",
+       "([ab]|c[^A-Z]){3,5}", "abcZ"},
   };
   isopro::Random random(5);
   for (const auto& one : cases) {
@@ -119,16 +125,19 @@ TEST(grammar_prefixes_within_a_character_are_judged_by_what_may_follow) {
   CHECK(matcher.accept("\x98\x80"));  // 😀
   CHECK(matcher.mayEnd());
   const GrammarRules any = parseGrammar("root ::= .*");
-  for (const char* malformed : {"\x80", "\xc0\x80", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90", "\xf5", "\xff", "a\xc3z"}) {
+  for (const char* malformed : {"\x80", "\xc0\x80", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90",
+                                "\xf5", "\xff", "a\xc3z"}) {
     CHECK(!GrammarMatcher(any).allows(malformed));
   }
-  for (const char* begun : {"\xe0", "\xe0\xa0", "\xed", "\xed\x9f", "\xf0", "\xf4\x8f", "\xf4\x8f\xbf\xbf", "ok\xe2\x98"}) {
+  for (const char* begun : {"\xe0", "\xe0\xa0", "\xed", "\xed\x9f", "\xf0", "\xf4\x8f",
+                            "\xf4\x8f\xbf\xbf", "ok\xe2\x98"}) {
     CHECK(GrammarMatcher(any).allows(begun));
   }
 }
 
 TEST(grammar_state_survives_forgetting) {
-  // Enough different states that the matcher drops its memory several times, in the midst of open brackets.
+  // Enough different states that the matcher drops its memory several times, in the midst of open
+  // brackets.
   const GrammarRules rules = parseGrammar("root ::= (\"(\" root \")\" | [a-z])*");
   GrammarMatcher matcher(rules);
   isopro::Random random(7);
@@ -175,7 +184,8 @@ TEST(grammar_errors_name_their_place) {
       {"root ::= \"\" root", "no text completes the rule root:"},
       {"root ::= \"a\" root", "no text completes the rule root:"},
       {"root ::= \"x\" | a\na ::= a", "line 1, column 16: no text completes the rule a:"},
-      {"root ::= \"x\"\na ::= b\nb ::= (a | b){1,2} \"y\"", "line 2, column 1: no text completes the rule a, b:"},
+      {"root ::= \"x\"\na ::= b\nb ::= (a | b){1,2} \"y\"",
+       "line 2, column 1: no text completes the rule a, b:"},
       {"root ::= root \"a\" | \"b\"", "rule root is left-recursive"},
       {"root ::= a\na ::= b\nb ::= a \"x\" | \"y\"", "left-recursive"},
       {"root ::= e root \"z\" | \"x\"\ne ::= f\nf ::= \"\" | \"y\"", "rule root is left-recursive"},
@@ -190,7 +200,8 @@ TEST(grammar_explosions_end_soon) {
     std::string gbnf = "root ::= r0\n";
     for (int i = 0; i < length; ++i) {
       std::string line(body);
-      for (std::size_t at; (at = line.find('N')) != std::string::npos;) line.replace(at, 1, "r" + std::to_string(i + 1));
+      for (std::size_t at; (at = line.find('N')) != std::string::npos;)
+        line.replace(at, 1, "r" + std::to_string(i + 1));
       gbnf += "r" + std::to_string(i) + " ::= " + line + "\n";
     }
     return gbnf + "r" + std::to_string(length) + " ::= \"a\"";
@@ -221,15 +232,16 @@ TEST(grammar_explosions_end_soon) {
     } catch (const isopro::Error& error) {
       CHECK(error.code() == ErrorCode::grammarInvalid);
     }
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));  // some run for longer than the universe if done naively
+    CHECK(std::chrono::steady_clock::now() - start <
+          std::chrono::seconds(10));  // some run for longer than the universe if done naively
   }
   CHECK(inLanguage("root ::= (((\"a\"?)*)*)*", "aaa"));
   CHECK(inLanguage("root ::= root | \"a\"", "a"));
   CHECK(inLanguage(chain(10, "N? N?"), "a"));
 }
 
-// Bytes, then words of a few common letters with and without a blank before them, numbers, punctuation and Chinese: the
-// lengths and the shared beginnings of a byte-level BPE vocabulary.
+// Bytes, then words of a few common letters with and without a blank before them, numbers,
+// punctuation and Chinese: the lengths and the shared beginnings of a byte-level BPE vocabulary.
 std::shared_ptr<const isopro::Vocabulary> largeVocabulary(int size) {
   isopro::Random random(static_cast<std::uint64_t>(size));
   std::set<std::string> pieces;
@@ -248,29 +260,37 @@ std::shared_ptr<const isopro::Vocabulary> largeVocabulary(int size) {
     } else {
       for (auto i = 1 + length / 4; i > 0; --i) {
         const auto c = 0x4e00 + random.nextUint64() % 0x3000;
-        piece += {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)), static_cast<char>(0x80 | (c & 0x3f))};
+        piece += {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3f)),
+                  static_cast<char>(0x80 | (c & 0x3f))};
       }
     }
     pieces.insert(piece);
   }
   std::vector<std::string> list(pieces.begin(), pieces.end());
   list.push_back("");
-  return std::make_shared<const isopro::Vocabulary>(std::move(list), std::vector<std::int32_t>{size - 1});
+  return std::make_shared<const isopro::Vocabulary>(std::move(list),
+                                                    std::vector<std::int32_t>{size - 1});
 }
 
 const char* const kJson =
-    "root ::= object\nobject ::= \"{\" ws (pair (\",\" ws pair)*)? \"}\"\npair ::= string \":\" ws value\n"
-    "value ::= object | \"[\" ws (value (\",\" ws value)*)? \"]\" | string | number | \"true\" | \"false\" | \"null\"\n"
-    "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\nnumber ::= \"-\"? [0-9]{1,15} (\".\" "
+    "root ::= object\nobject ::= \"{\" ws (pair (\",\" ws pair)*)? \"}\"\npair ::= string \":\" ws "
+    "value\n"
+    "value ::= object | \"[\" ws (value (\",\" ws value)*)? \"]\" | string | number | \"true\" | "
+    "\"false\" | \"null\"\n"
+    "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\nnumber ::= "
+    "\"-\"? [0-9]{1,15} (\".\" "
     "[0-9]{1,15})?\nws ::= [ \\n]{0,8}";
 
 TEST(grammar_over_large_vocabularies) {
   using Clock = std::chrono::steady_clock;
-  const auto milliseconds = [](Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); };
+  const auto milliseconds = [](Clock::duration time) {
+    return std::chrono::duration<double, std::milli>(time).count();
+  };
   for (const int size : {49'152, 151'936}) {
     const auto vocabulary = largeVocabulary(size);
     const isopro::Grammar grammar(vocabulary, kJson);
-    // The tokens of one walk are those that are allowed one by one, and every sequence that comes to a place has them.
+    // The tokens of one walk are those that are allowed one by one, and every sequence that comes
+    // to a place has them.
     double longest = 0;
     for (const char* text : {"", "{\"a", "{\"a\": ", "{\"a\": 12", "{\"a\": [[\"\xe4\xbd"}) {
       GrammarMatcher matcher = grammar.start();
@@ -286,10 +306,11 @@ TEST(grammar_over_large_vocabularies) {
       for (std::int32_t token = 0; token < size; ++token) {
         const bool allowed = grammar.allows(another, token);
         members += allowed;
-        CHECK(((*set)[static_cast<std::size_t>(token) / 64] >> (token % 64) & 1) == (allowed ? 1u : 0u));
+        CHECK(((*set)[static_cast<std::size_t>(token) / 64] >> (token % 64) & 1) ==
+              (allowed ? 1u : 0u));
       }
-      std::printf("%d tokens, after %-12s %6d allowed: %6.2f ms by the tree, %6.2f ms one by one\n", size, text, members, walk,
-                  milliseconds(Clock::now() - before));
+      std::printf("%d tokens, after %-12s %6d allowed: %6.2f ms by the tree, %6.2f ms one by one\n",
+                  size, text, members, walk, milliseconds(Clock::now() - before));
     }
     CHECK(longest < 1000);
 
@@ -298,7 +319,8 @@ TEST(grammar_over_large_vocabularies) {
     std::vector<float> logits(static_cast<std::size_t>(size));
     for (float& logit : logits) logit = 6.0f * static_cast<float>(random.nextDouble());
     const isopro::SamplingSettings settings;
-    for (const isopro::Grammar* followed : {static_cast<const isopro::Grammar*>(nullptr), &grammar}) {
+    for (const isopro::Grammar* followed :
+         {static_cast<const isopro::Grammar*>(nullptr), &grammar}) {
       int tokens = 0;
       const auto start = Clock::now();
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
@@ -307,7 +329,8 @@ TEST(grammar_over_large_vocabularies) {
           if (sampler.next(logits.data()).token == size - 1) break;
         }
       }
-      std::printf("%d tokens, %s: %.3f ms a sampled token over %d\n", size, followed == nullptr ? "no grammar" : "JSON",
+      std::printf("%d tokens, %s: %.3f ms a sampled token over %d\n", size,
+                  followed == nullptr ? "no grammar" : "JSON",
                   milliseconds(Clock::now() - start) / tokens, tokens);
     }
   }

@@ -1,4 +1,5 @@
-// Every runnable variant of every kernel against native/kernels/reference.h; backwards against central differences.
+// Every runnable variant of every kernel against native/kernels/reference.h; backwards against
+// central differences.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -70,7 +71,8 @@ Values transposed(const Values& w, std::size_t rows, std::size_t columns) {
 }
 
 // Central difference of a scalar function at x[i].
-double slope(const std::function<double(const Values&)>& f, Values x, std::size_t i, double h = 1e-5) {
+double slope(const std::function<double(const Values&)>& f, Values x, std::size_t i,
+             double h = 1e-5) {
   const double at = x[i];
   x[i] = at + h;
   const double above = f(x);
@@ -87,27 +89,31 @@ double weighted(const Values& y, const std::vector<float>& weights) {
 }  // namespace
 
 TEST(dequantisation_is_ggmls_bit_for_bit) {
-  const ggml_type types[] = {GGML_TYPE_F16,  GGML_TYPE_BF16,   GGML_TYPE_Q8_0,   GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
-                             GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,   GGML_TYPE_Q3_K,   GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
-                             GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL, GGML_TYPE_IQ4_XS, GGML_TYPE_MXFP4};
+  const ggml_type types[] = {GGML_TYPE_F16,    GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
+                             GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_Q3_K,
+                             GGML_TYPE_Q4_K,   GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL,
+                             GGML_TYPE_IQ4_XS, GGML_TYPE_MXFP4};
   forVariants([&](const Variant& variant) {
     for (const ggml_type type : types) {
-      // Random bytes reach every pattern of a block, every exponent among 512 blocks of MXFP4; scales that are not finite are compared as
-      // bits too.
+      // Random bytes reach every pattern of a block, every exponent among 512 blocks of MXFP4;
+      // scales that are not finite are compared as bits too.
       const std::int64_t count = 512 * 32;
       std::vector<std::uint8_t> bytes(ggml_row_size(type, count));
       Random random(static_cast<std::uint64_t>(type) + 1);
       for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random.nextUint64());
       // One value more than there are: nothing is written behind the last.
-      std::vector<float> ours(static_cast<std::size_t>(count) + 1, -3.0f), theirs(static_cast<std::size_t>(count));
+      std::vector<float> ours(static_cast<std::size_t>(count) + 1, -3.0f),
+          theirs(static_cast<std::size_t>(count));
       CHECK(variant.dequantise(type, bytes.data(), ours.data(), count));
       ggml_get_type_traits(type)->to_float(bytes.data(), theirs.data(), count);
       CHECK(ours.back() == -3.0f);
       for (std::size_t i = 0; i < theirs.size(); ++i) {
-        if (std::isnan(theirs[i]) ? !std::isnan(ours[i]) : std::memcmp(&ours[i], &theirs[i], sizeof(float)) != 0) {
+        if (std::isnan(theirs[i]) ? !std::isnan(ours[i])
+                                  : std::memcmp(&ours[i], &theirs[i], sizeof(float)) != 0) {
           check::report(false, __FILE__, __LINE__,
-                        std::string(variant.name) + " " + ggml_type_name(type) + " element " + std::to_string(i) + ": " +
-                            std::to_string(ours[i]) + " and " + std::to_string(theirs[i]));
+                        std::string(variant.name) + " " + ggml_type_name(type) + " element " +
+                            std::to_string(i) + ": " + std::to_string(ours[i]) + " and " +
+                            std::to_string(theirs[i]));
           break;
         }
       }
@@ -132,7 +138,8 @@ TEST(every_f16_and_bf16_is_read_exactly) {
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < count; ++i) {
           const float exact = exactly(type, bits[i]);
-          wrong += std::isnan(exact) ? !std::isnan(ours[i]) : std::memcmp(&exact, &ours[i], sizeof exact) != 0;
+          wrong += std::isnan(exact) ? !std::isnan(ours[i])
+                                     : std::memcmp(&exact, &ours[i], sizeof exact) != 0;
         }
         CHECK(wrong == 0 && ours[count] == -3.0f);
       }
@@ -150,11 +157,15 @@ TEST(largest_value_and_sums_of_exponentials) {
       double sum = 0, moment = 0;
       Values expected;
       for (const float value : x) {
-        const double z = static_cast<double>(value) * static_cast<double>(scale) - static_cast<double>(shift);
+        const double z =
+            static_cast<double>(value) * static_cast<double>(scale) - static_cast<double>(shift);
         expected.push_back(std::exp(z)), sum += std::exp(z), moment += std::exp(z) * z;
       }
       float ourMoment = 0;
-      CHECK_NEAR(variant.exponentials(x.data(), scale, shift, static_cast<std::int64_t>(count), &ourMoment) / sum, 1, 2e-6);
+      CHECK_NEAR(variant.exponentials(x.data(), scale, shift, static_cast<std::int64_t>(count),
+                                      &ourMoment) /
+                     sum,
+                 1, 2e-6);
       CHECK_NEAR(ourMoment, moment, 4e-6 * (1 - moment));
       CHECK_NEAR(largestDifference(x, expected), 0, 2e-6);
     }
@@ -163,16 +174,20 @@ TEST(largest_value_and_sums_of_exponentials) {
 
 TEST(low_rank_pairs_add_what_two_products_would) {
   forVariants([](const Variant& variant) {
-    for (const auto& [rank, inputs, outputs] : {std::array<std::size_t, 3>{1, 1, 1}, {3, 17, 40}, {8, 96, 33}, {13, 40, 200}}) {
-      const auto x = draw(inputs, 71), a = draw(rank * inputs, 72), b = draw(rank * outputs, 73), before = draw(outputs, 74);
+    for (const auto& [rank, inputs, outputs] :
+         {std::array<std::size_t, 3>{1, 1, 1}, {3, 17, 40}, {8, 96, 33}, {13, 40, 200}}) {
+      const auto x = draw(inputs, 71), a = draw(rank * inputs, 72), b = draw(rank * outputs, 73),
+                 before = draw(outputs, 74);
       const Values inner = reference::product(widen(x), widen(a), 1, inputs, rank);
       Values expected = widen(before);
       for (std::size_t o = 0; o < outputs; ++o) {
-        for (std::size_t r = 0; r < rank; ++r) expected[o] += 0.75 * inner[r] * static_cast<double>(b[r * outputs + o]);
+        for (std::size_t r = 0; r < rank; ++r)
+          expected[o] += 0.75 * inner[r] * static_cast<double>(b[r * outputs + o]);
       }
       auto y = before, scratch = draw(rank, 75);
-      variant.addLowRank(x.data(), a.data(), b.data(), 0.75f, static_cast<std::int64_t>(rank), static_cast<std::int64_t>(inputs),
-                         static_cast<std::int64_t>(outputs), scratch.data(), y.data());
+      variant.addLowRank(x.data(), a.data(), b.data(), 0.75f, static_cast<std::int64_t>(rank),
+                         static_cast<std::int64_t>(inputs), static_cast<std::int64_t>(outputs),
+                         scratch.data(), y.data());
       CHECK_NEAR(largestDifference(y, expected), 0, 2e-5);
     }
   });
@@ -183,29 +198,35 @@ TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
     ggml_type type;
     std::int64_t rows, columns;
   } cases[] = {
-      {GGML_TYPE_F32, 37, 300},    {GGML_TYPE_F32, 1, 5},      {GGML_TYPE_F32, 16, 700},    {GGML_TYPE_F16, 129, 96},
-      {GGML_TYPE_Q8_0, 70, 288},   {GGML_TYPE_Q4_0, 40, 320},  {GGML_TYPE_Q4_K, 150, 768},  {GGML_TYPE_Q5_K, 20, 256},
-      {GGML_TYPE_Q6_K, 140, 512},  {GGML_TYPE_BF16, 33, 64},   {GGML_TYPE_IQ4_NL, 30, 320}, {GGML_TYPE_Q5_0, 9, 96},
-      {GGML_TYPE_Q2_K, 10, 256},   {GGML_TYPE_Q4_1, 51, 576},  {GGML_TYPE_Q5_1, 130, 96},   {GGML_TYPE_Q3_K, 41, 512},
-      {GGML_TYPE_IQ4_XS, 20, 768}, {GGML_TYPE_MXFP4, 35, 288},
+      {GGML_TYPE_F32, 37, 300},   {GGML_TYPE_F32, 1, 5},       {GGML_TYPE_F32, 16, 700},
+      {GGML_TYPE_F16, 129, 96},   {GGML_TYPE_Q8_0, 70, 288},   {GGML_TYPE_Q4_0, 40, 320},
+      {GGML_TYPE_Q4_K, 150, 768}, {GGML_TYPE_Q5_K, 20, 256},   {GGML_TYPE_Q6_K, 140, 512},
+      {GGML_TYPE_BF16, 33, 64},   {GGML_TYPE_IQ4_NL, 30, 320}, {GGML_TYPE_Q5_0, 9, 96},
+      {GGML_TYPE_Q2_K, 10, 256},  {GGML_TYPE_Q4_1, 51, 576},   {GGML_TYPE_Q5_1, 130, 96},
+      {GGML_TYPE_Q3_K, 41, 512},  {GGML_TYPE_IQ4_XS, 20, 768}, {GGML_TYPE_MXFP4, 35, 288},
   };
   forVariants([&](const Variant& variant) {
     for (const auto& c : cases) {
       const Quantised w = quantise(c.type, c.rows, c.columns, 7);
-      const auto rows = static_cast<std::size_t>(c.rows), columns = static_cast<std::size_t>(c.columns);
+      const auto rows = static_cast<std::size_t>(c.rows),
+                 columns = static_cast<std::size_t>(c.columns);
       for (const std::size_t tokens : {std::size_t{1}, std::size_t{13}, std::size_t{70}}) {
         Engine engine(3, variant);
         const auto x = draw(tokens * columns, 11), dy = draw(tokens * rows, 12);
         std::vector<float> y(tokens * rows), dx(tokens * columns, 1.0f), dw(rows * columns, 0.5f);
         engine.xWt(w.matrix, x.data(), y.data(), static_cast<std::int64_t>(tokens));
         engine.yW(w.matrix, dy.data(), dx.data(), static_cast<std::int64_t>(tokens), true);
-        engine.addYtX(dy.data(), x.data(), dw.data(), static_cast<std::int64_t>(tokens), c.rows, c.columns);
-        CHECK_NEAR(largestDifference(y, reference::product(widen(x), w.values, tokens, columns, rows)), 0,
-                   2e-7 * static_cast<double>(columns));
-        Values expected = reference::product(widen(dy), transposed(w.values, rows, columns), tokens, rows, columns);
+        engine.addYtX(dy.data(), x.data(), dw.data(), static_cast<std::int64_t>(tokens), c.rows,
+                      c.columns);
+        CHECK_NEAR(
+            largestDifference(y, reference::product(widen(x), w.values, tokens, columns, rows)), 0,
+            2e-7 * static_cast<double>(columns));
+        Values expected = reference::product(widen(dy), transposed(w.values, rows, columns), tokens,
+                                             rows, columns);
         for (double& value : expected) value += 1;
         CHECK_NEAR(largestDifference(dx, expected), 0, 2e-7 * static_cast<double>(rows + 8));
-        expected = reference::product(transposed(widen(dy), tokens, rows), transposed(widen(x), tokens, columns), rows, tokens, columns);
+        expected = reference::product(transposed(widen(dy), tokens, rows),
+                                      transposed(widen(x), tokens, columns), rows, tokens, columns);
         for (double& value : expected) value += 0.5;
         CHECK_NEAR(largestDifference(dw, expected), 0, 2e-7 * static_cast<double>(tokens + 8));
       }
@@ -216,8 +237,10 @@ TEST(products_match_the_reference_for_every_type_and_odd_shapes) {
 TEST(products_are_equal_bit_for_bit_for_any_number_of_threads_and_any_packing) {
   const Quantised w = quantise(GGML_TYPE_Q4_K, 300, 512, 3);
   const std::int64_t tokens = 600;
-  const auto x = draw(static_cast<std::size_t>(tokens) * 512, 4), dy = draw(static_cast<std::size_t>(tokens) * 300, 5);
-  std::vector<float> y1(static_cast<std::size_t>(tokens) * 300), dx1(static_cast<std::size_t>(tokens) * 512), dw1(300 * 512);
+  const auto x = draw(static_cast<std::size_t>(tokens) * 512, 4),
+             dy = draw(static_cast<std::size_t>(tokens) * 300, 5);
+  std::vector<float> y1(static_cast<std::size_t>(tokens) * 300),
+      dx1(static_cast<std::size_t>(tokens) * 512), dw1(300 * 512);
   Engine one(1);
   one.xWt(w.matrix, x.data(), y1.data(), tokens);
   one.yW(w.matrix, dy.data(), dx1.data(), tokens);
@@ -245,12 +268,18 @@ TEST(norm_forward_and_backward) {
     for (const std::size_t width : {std::size_t{3}, std::size_t{64}, std::size_t{83}}) {
       const auto x = draw(width, 21, 3), weight = draw(width, 22), dy = draw(width, 23);
       std::vector<float> y(width), dx(width, 0.25f), dWeight(width, 0.5f);
-      const float inverse = variant.normForward(x.data(), weight.data(), y.data(), static_cast<std::int64_t>(width), 1e-5f);
+      const float inverse = variant.normForward(x.data(), weight.data(), y.data(),
+                                                static_cast<std::int64_t>(width), 1e-5f);
       CHECK_NEAR(largestDifference(y, reference::norm(widen(x), widen(weight), 1e-5)), 0, 1e-6);
-      variant.normBackward(x.data(), weight.data(), inverse, dy.data(), dx.data(), dWeight.data(), static_cast<std::int64_t>(width));
+      variant.normBackward(x.data(), weight.data(), inverse, dy.data(), dx.data(), dWeight.data(),
+                           static_cast<std::int64_t>(width));
       for (std::size_t i = 0; i < width; ++i) {
-        const double byX = slope([&](const Values& v) { return weighted(reference::norm(v, widen(weight), 1e-5), dy); }, widen(x), i);
-        const double byWeight = slope([&](const Values& v) { return weighted(reference::norm(widen(x), v, 1e-5), dy); }, widen(weight), i);
+        const double byX = slope(
+            [&](const Values& v) { return weighted(reference::norm(v, widen(weight), 1e-5), dy); },
+            widen(x), i);
+        const double byWeight =
+            slope([&](const Values& v) { return weighted(reference::norm(widen(x), v, 1e-5), dy); },
+                  widen(weight), i);
         CHECK_NEAR(static_cast<double>(dx[i]) - 0.25, byX, 2e-6);
         CHECK_NEAR(static_cast<double>(dWeight[i]) - 0.5, byWeight, 2e-6);
       }
@@ -267,8 +296,10 @@ TEST(gated_activations_forward_and_backward) {
     for (const bool gelu : {false, true}) {
       const auto f = gelu ? reference::gelu : reference::silu;
       std::vector<float> h(count), dGate(count), dUp(count);
-      (gelu ? variant.gegluForward : variant.swigluForward)(gate.data(), up.data(), h.data(), static_cast<std::int64_t>(count));
-      (gelu ? variant.gegluBackward : variant.swigluBackward)(gate.data(), up.data(), dh.data(), dGate.data(), dUp.data(),
+      (gelu ? variant.gegluForward : variant.swigluForward)(gate.data(), up.data(), h.data(),
+                                                            static_cast<std::int64_t>(count));
+      (gelu ? variant.gegluBackward : variant.swigluBackward)(gate.data(), up.data(), dh.data(),
+                                                              dGate.data(), dUp.data(),
                                                               static_cast<std::int64_t>(count));
       for (std::size_t i = 0; i < count; ++i) {
         const double g = gate[i], u = up[i], d = dh[i];
@@ -294,14 +325,16 @@ TEST(soft_cap_forward_and_backward) {
       worst = std::max(worst, std::fabs(static_cast<double>(y[i]) - exact));
       CHECK_NEAR(dy[i], 1 - exact * exact / 900, 1e-6);
     }
-    // 30 t, t = 1 - 2 / (exp(2 u) + 1), u = x / 30. In units of 30 * 2^-24 and where they are largest together, at u^2 = 0.2
-    // and t = 0.42: u itself 0.4, exp to two units in its last place 1.7, sum and inner quotient 1.2, difference and product 0.4 each.
+    // 30 t, t = 1 - 2 / (exp(2 u) + 1), u = x / 30. In units of 30 * 2^-24 and where they are
+    // largest together, at u^2 = 0.2 and t = 0.42: u itself 0.4, exp to two units in its last
+    // place 1.7, sum and inner quotient 1.2, difference and product 0.4 each.
     CHECK_NEAR(worst, 0, 4.1 * 30 / 16'777'216);
     std::printf("     %s: soft cap of 30 within %.1e\n", variant.name, worst);
     for (const float small : {1e-6f, -0.01f, 3.0f, 13.4f, 13.5f}) {
       float value = small;
       variant.softCapForward(&value, 30, 1);
-      CHECK_NEAR(value / static_cast<double>(small), reference::softCap(small, 30) / static_cast<double>(small), 4e-7);
+      CHECK_NEAR(value / static_cast<double>(small),
+                 reference::softCap(small, 30) / static_cast<double>(small), 4e-7);
     }
   });
 }
@@ -311,17 +344,20 @@ TEST(softmax_forward_and_backward) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{17}, std::size_t{200}}) {
       const auto x = draw(count, 51, 20), dy = draw(count, 52);
       auto p = x, ds = dy;
-      const double logZ = static_cast<double>(variant.softmaxForward(p.data(), static_cast<std::int64_t>(count)));
+      const double logZ =
+          static_cast<double>(variant.softmaxForward(p.data(), static_cast<std::int64_t>(count)));
       CHECK_NEAR(logZ, reference::logSumExp(widen(x)), 3e-6);
       variant.softmaxBackward(p.data(), ds.data(), static_cast<std::int64_t>(count));
       const auto f = [&](const Values& v) {
         double total = 0;
         const double z = reference::logSumExp(v);
-        for (std::size_t i = 0; i < count; ++i) total += std::exp(v[i] - z) * static_cast<double>(dy[i]);
+        for (std::size_t i = 0; i < count; ++i)
+          total += std::exp(v[i] - z) * static_cast<double>(dy[i]);
         return total;
       };
       for (std::size_t i = 0; i < count; ++i) {
-        CHECK_NEAR(p[i], std::exp(static_cast<double>(x[i]) - reference::logSumExp(widen(x))), 2e-6);
+        CHECK_NEAR(p[i], std::exp(static_cast<double>(x[i]) - reference::logSumExp(widen(x))),
+                   2e-6);
         CHECK_NEAR(ds[i], slope(f, widen(x), i), 2e-6);
       }
     }

@@ -26,7 +26,8 @@ TEST(sums_of_exponentials_match_double_precision) {
       const isopro::Maximum top = isopro::maximum(logits.data(), count);
       for (const float inverse : {1.0f, 1.25f, 0.5f}) {
         double expected = 0;
-        for (const float logit : logits) expected += std::exp(static_cast<double>((logit - top.value) * inverse));
+        for (const float logit : logits)
+          expected += std::exp(static_cast<double>((logit - top.value) * inverse));
         const double actual = isopro::sumOfExponentials(logits.data(), count, top.value, inverse);
         CHECK_NEAR(actual / expected, 1.0, 1e-6);
       }
@@ -51,7 +52,8 @@ TEST(the_maximum_is_the_lowest_index_and_nan_is_seen_anywhere) {
 double logProbability(const std::vector<float>& logits, int token) {
   const int count = static_cast<int>(logits.size());
   const isopro::Maximum top = isopro::maximum(logits.data(), count);
-  return isopro::logProbability(logits.data(), token, top.value, isopro::sumOfExponentials(logits.data(), count, top.value, 1.0f));
+  return isopro::logProbability(logits.data(), token, top.value,
+                                isopro::sumOfExponentials(logits.data(), count, top.value, 1.0f));
 }
 
 TEST(log_probabilities_of_a_row_sum_to_one) {
@@ -72,7 +74,8 @@ TEST(weights_and_their_block_sums_match_the_sum) {
     double sum = 0;
     for (const double block : blocks) total += block;
     for (const float weight : weights) sum += weight;
-    CHECK_NEAR(total / isopro::sumOfExponentials(logits.data(), count, top.value, 1.25f), 1.0, 1e-7);
+    CHECK_NEAR(total / isopro::sumOfExponentials(logits.data(), count, top.value, 1.25f), 1.0,
+               1e-7);
     CHECK_NEAR(total / sum, 1.0, 1e-6);
   }
 }

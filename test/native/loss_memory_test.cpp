@@ -1,4 +1,5 @@
-// What the loss allocates, counted by replacing operator new. Not under the sanitisers, which have their own.
+// What the loss allocates, counted by replacing operator new. Not under the sanitisers, which have
+// their own.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -38,7 +39,8 @@ using namespace isopro;
 using namespace isopro::testing;
 
 TEST(the_loss_needs_at_most_40_mb_for_512_labels_and_a_vocabulary_of_152_thousand) {
-  for (const char* architecture : {"llama", "gemma2"}) {  // gemma2 caps its logits and keeps them for the backward
+  for (const char* architecture :
+       {"llama", "gemma2"}) {  // gemma2 caps its logits and keeps them for the backward
     Shape shape;
     shape.vocabulary = 151'936, shape.layers = 1, shape.context = 520;
     TrainerOptions options;

@@ -1,4 +1,5 @@
-// Usage: isopro_native_tests [parts of tests' names]: all tests, or those whose name has one of the parts.
+// Usage: isopro_native_tests [parts of tests' names]: all tests, or those whose name has one of the
+// parts.
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -8,7 +9,9 @@
 int main(int argc, char** argv) {
   int run = 0;
   for (const check::Test& test : check::tests()) {
-    if (argc > 1 && std::none_of(argv + 1, argv + argc, [&](const char* part) { return std::strstr(test.name, part) != nullptr; }))
+    if (argc > 1 && std::none_of(argv + 1, argv + argc, [&](const char* part) {
+          return std::strstr(test.name, part) != nullptr;
+        }))
       continue;
     const int before = check::failures();
     try {

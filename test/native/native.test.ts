@@ -1,4 +1,7 @@
-/** What is compiled beside the addon: the C++ tests, so that `npm test` is all of them, and the addon of the benchmarks. */
+/**
+ * What is compiled beside the addon: the C++ tests, so that `npm test` is all of them, and the
+ * addon of the benchmarks.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,10 +15,14 @@ import { writeSyntheticModel } from '../models/synthetic.js';
 test(
   'the native tests',
   () => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [path.resolve('scripts/test-native.mjs')], {
-      encoding: 'utf8',
-      maxBuffer: 1 << 26,
-    });
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [path.resolve('scripts/test-native.mjs')],
+      {
+        encoding: 'utf8',
+        maxBuffer: 1 << 26,
+      },
+    );
     if (status !== 0) console.error(stdout.slice(-8000), stderr.slice(-8000));
     expect(status).toBe(0);
     expect(stdout).toMatch(/\n\d+ tests, 0 failed checks\n/);
@@ -61,10 +68,24 @@ describe('the addon of the benchmarks', () => {
       '--adapter-clients',
       '4',
     ];
-    const { code, stdout, stderr } = await runCli(['bench', 'serve', '--model', 'tiny', ...sizes, '--peer', './nothing', '--json']);
+    const { code, stdout, stderr } = await runCli([
+      'bench',
+      'serve',
+      '--model',
+      'tiny',
+      ...sizes,
+      '--peer',
+      './nothing',
+      '--json',
+    ]);
     expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
     const times = { p50: expect.any(Number), p99: expect.any(Number) };
-    const row = { ours: expect.any(Number), peer: null, firstTokenMs: times, peerFirstTokenMs: null };
+    const row = {
+      ours: expect.any(Number),
+      peer: null,
+      firstTokenMs: times,
+      peerFirstTokenMs: null,
+    };
     expect(JSON.parse(stdout)).toEqual({
       rows: [
         { clients: 1, ...row },
@@ -112,7 +133,16 @@ describe('the addon of the benchmarks', () => {
       iterations: 1,
     };
     const flags = Object.entries(sizes).flatMap(([name, value]) => [`--${name}`, String(value)]);
-    const { code, stdout } = await runCli(['bench', 'loop', '--model', 'tiny', '--task', 'scheduling', ...flags, '--json']);
+    const { code, stdout } = await runCli([
+      'bench',
+      'loop',
+      '--model',
+      'tiny',
+      '--task',
+      'scheduling',
+      ...flags,
+      '--json',
+    ]);
     expect(code).toBe(0);
     const { stages, replies, tokens } = JSON.parse(stdout) as {
       stages: { stage: string; seconds: number; share: number }[];
@@ -120,7 +150,19 @@ describe('the addon of the benchmarks', () => {
       tokens: { sampled: number; trained: number };
     };
     const seconds = new Map(stages.map(({ stage, seconds: of }) => [stage, of]));
-    const done = ['load', 'prefill', 'decode', 'draw', 'verdicts', 'boundaries', 'forward', 'head', 'backward', 'optimiser', 'adapter'];
+    const done = [
+      'load',
+      'prefill',
+      'decode',
+      'draw',
+      'verdicts',
+      'boundaries',
+      'forward',
+      'head',
+      'backward',
+      'optimiser',
+      'adapter',
+    ];
     for (const stage of done) expect([stage, seconds.get(stage)! > 0]).toEqual([stage, true]);
     expect(stages.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1);
     expect(replies).toBe(4);
@@ -134,7 +176,11 @@ describe('the addon of the benchmarks', () => {
     writeSyntheticModel(file, { architecture: 'qwen2' });
     const addon = loadBenchAddon();
     const model = await addon.openModel(file, 0, 'f16');
-    expect(await addon.bareLoop(model, [Int32Array.of(1, 2, 3), Int32Array.of(4)], 2, 3, 1)).toBeGreaterThan(0);
-    await expect(addon.openModel(path.join(place, 'absent.gguf'), 0, 'f16')).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    expect(
+      await addon.bareLoop(model, [Int32Array.of(1, 2, 3), Int32Array.of(4)], 2, 3, 1),
+    ).toBeGreaterThan(0);
+    await expect(addon.openModel(path.join(place, 'absent.gguf'), 0, 'f16')).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+    });
   });
 });

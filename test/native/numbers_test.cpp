@@ -1,4 +1,5 @@
-// What the trainer counts and decides, against counts and closed forms of its own: optimiser, objectives, dropout, packing, memory.
+// What the trainer counts and decides, against counts and closed forms of its own: optimiser,
+// objectives, dropout, packing, memory.
 #include <map>
 #include <set>
 
@@ -28,7 +29,8 @@ std::vector<float> draw(Random& random, std::int64_t count) {
 // The defaults that callers, documents and papers name; measurements begin at nothing.
 TEST(what_is_not_given_has_its_documented_default) {
   const OptimiserOptions o;
-  CHECK(o.learningRate == 1e-4f && o.factorB == 1 && o.beta1 == 0.9f && o.beta2 == 0.999f && o.epsilon == 1e-8f);
+  CHECK(o.learningRate == 1e-4f && o.factorB == 1 && o.beta1 == 0.9f && o.beta2 == 0.999f &&
+        o.epsilon == 1e-8f);
   CHECK(o.weightDecay == 0 && o.maxNorm == 1 && o.schedule == Schedule::constant);
   CHECK(o.warmupSteps == 0 && o.totalSteps == 0 && o.finalFactor == 0);
   const Objective objective;
@@ -39,16 +41,20 @@ TEST(what_is_not_given_has_its_documented_default) {
   CHECK(t.memoryBytes == 600'000'000 && t.microBatchTokens == 512);
   CHECK(Division().counts.empty() && Division().least == 1);
   const TrainSequence s;
-  CHECK(s.weight == 1 && s.boundary.empty() && s.boundary.data == nullptr && s.boundaryLayer == -1 && s.labels() == 0);
+  CHECK(s.weight == 1 && s.boundary.empty() && s.boundary.data == nullptr &&
+        s.boundaryLayer == -1 && s.labels() == 0);
   const StepStatistics m;
-  CHECK(m.step == 0 && m.learningRate == 0 && m.tokens == 0 && m.loss == 0 && m.gradNorm == 0 && !m.clipped && !m.applied);
+  CHECK(m.step == 0 && m.learningRate == 0 && m.tokens == 0 && m.loss == 0 && m.gradNorm == 0 &&
+        !m.clipped && !m.applied);
   CHECK(m.clipFraction == 0 && m.klToReference == 0 && m.oldPolicyGap == 0);
   const ModuleStatistics of;
   CHECK(of.pairGradNorm == 0 && of.updateRatio == 0 && of.dormantFraction == 0 && of.rankUse == 0);
   CHECK(Evaluation().loss == 0 && Evaluation().tokens == 0);
-  CHECK(SequenceResult().loss == 0 && SequenceResult().entropy == 0 && SequenceResult().clippedTokens == 0);
+  CHECK(SequenceResult().loss == 0 && SequenceResult().entropy == 0 &&
+        SequenceResult().clippedTokens == 0);
   const Lora lora;
-  CHECK(lora.scale == 1 && lora.dropout == 0 && lora.rank() == 0 && lora.activityTokens == 0 && lora.baseNorm == 0);
+  CHECK(lora.scale == 1 && lora.dropout == 0 && lora.rank() == 0 && lora.activityTokens == 0 &&
+        lora.baseNorm == 0);
   CHECK(lora.a.learningRateFactor == 1 && lora.a.decays && lora.a.columns == 0);
 }
 
@@ -57,7 +63,8 @@ TEST(the_learning_rate_at_each_border_of_its_schedule) {
   o.learningRate = 0.5f;
   for (const std::int64_t step : {1, 2, 1000}) CHECK(learningRateAt(o, step) == 0.5f);
   o.warmupSteps = 4, o.totalSteps = 12, o.finalFactor = 0.25f;
-  CHECK(learningRateAt(o, 1) == 0.125f && learningRateAt(o, 3) == 0.375f && learningRateAt(o, 4) == 0.5f);
+  CHECK(learningRateAt(o, 1) == 0.125f && learningRateAt(o, 3) == 0.375f &&
+        learningRateAt(o, 4) == 0.5f);
   for (const std::int64_t step : {5, 12, 13}) CHECK(learningRateAt(o, step) == 0.5f);  // constant
   o.schedule = Schedule::linear;
   CHECK_NEAR(learningRateAt(o, 1), 0.125, 1e-7);
@@ -78,7 +85,8 @@ TEST(the_learning_rate_at_each_border_of_its_schedule) {
   }
 }
 
-// Rows that were drawn anew have a bias correction of their own; a factor multiplies the rate, and with it the decay.
+// Rows that were drawn anew have a bias correction of their own; a factor multiplies the rate, and
+// with it the decay.
 TEST(adamw_of_rows_with_counters_of_their_own) {
   OptimiserOptions o;
   o.weightDecay = 0.5f, o.beta1 = 0.8f, o.beta2 = 0.9f, o.epsilon = 0.01f;
@@ -91,10 +99,14 @@ TEST(adamw_of_rows_with_counters_of_their_own) {
     p.gradient = draw(random, 15);
     adamwStep(o, 0.02f, 0.75f, p);
     for (std::size_t i = 0; i < 15; ++i) {
-      const double g = 0.75 * static_cast<double>(p.gradient[i]), t = (i < 5 ? 0 : i < 10 ? 7 : 2) + step;
+      const double g = 0.75 * static_cast<double>(p.gradient[i]), t = (i < 5    ? 0
+                                                                       : i < 10 ? 7
+                                                                                : 2) +
+                                                                      step;
       m[i] = 0.8 * m[i] + 0.2 * g, v[i] = 0.9 * v[i] + 0.1 * g * g;
       x[i] -= 0.08 * 0.5 * x[i];
-      x[i] -= 0.08 * (m[i] / (1 - std::pow(0.8, t))) / (std::sqrt(v[i] / (1 - std::pow(0.9, t))) + 0.01);
+      x[i] -= 0.08 * (m[i] / (1 - std::pow(0.8, t))) /
+              (std::sqrt(v[i] / (1 - std::pow(0.9, t))) + 0.01);
       CHECK_NEAR(p.value[i], x[i], 3e-6);
       CHECK_NEAR(p.firstMoment[i], m[i], 1e-6);
       CHECK_NEAR(p.secondMoment[i], v[i], 1e-6);
@@ -158,7 +170,10 @@ TEST(figures_of_a_policy_step) {
     for (std::size_t t = 0; t < batch[s].tokens.size(); ++t) {
       if (!batch[s].labelled[t]) continue;
       const double lp = e.sequences[s].logprobs[t], a = batch[s].advantages[t];
-      const double before = batch[s].oldLogprobs.empty() ? lp : static_cast<double>(batch[s].oldLogprobs[t]), ratio = std::exp(lp - before);
+      const double before = batch[s].oldLogprobs.empty()
+                                ? lp
+                                : static_cast<double>(batch[s].oldLogprobs[t]),
+                   ratio = std::exp(lp - before);
       if (!batch[s].oldLogprobs.empty()) gap += std::fabs(lp - before), old += 1;
       if (!batch[s].referenceLogprobs.empty()) {
         const double d = static_cast<double>(batch[s].referenceLogprobs[t]) - lp;
@@ -166,7 +181,8 @@ TEST(figures_of_a_policy_step) {
       }
       const bool isClipped = a > 0 ? ratio > 1.1 : ratio < 0.95;
       clippedOf += isClipped ? 1 : 0;
-      ofSequence -= static_cast<double>(batch[s].weight) * a * (isClipped ? (a > 0 ? 1.1 : 0.95) : ratio);
+      ofSequence -=
+          static_cast<double>(batch[s].weight) * a * (isClipped ? (a > 0 ? 1.1 : 0.95) : ratio);
       tokens += 1;
     }
     CHECK_NEAR(e.sequences[s].loss, ofSequence, 1e-5);
@@ -187,7 +203,8 @@ TEST(figures_of_a_policy_step) {
   CHECK(none.oldPolicyGap == 0 && none.klToReference == 0 && none.clipFraction == 0);
 }
 
-// A micro-batch's norm is that of its own mean gradient; a sequence without targets adds nothing anywhere.
+// A micro-batch's norm is that of its own mean gradient; a sequence without targets adds nothing
+// anywhere.
 TEST(figures_of_each_micro_batch) {
   Shape shape;
   Trainer trainer(randomModel("llama", shape, 1), allTargets(shape));
@@ -209,7 +226,8 @@ TEST(figures_of_each_micro_batch) {
     const Lora& lora = *trainer.loras()[m];
     double squared = 0;
     for (const auto* gradient : {&lora.a.gradient, &lora.b.gradient}) {
-      for (const float value : *gradient) squared += static_cast<double>(value) * static_cast<double>(value);
+      for (const float value : *gradient)
+        squared += static_cast<double>(value) * static_cast<double>(value);
     }
     CHECK(s.modules[m].module == lora.module && squared > 0);
     CHECK_NEAR(s.modules[m].pairGradNorm / std::sqrt(squared), 1, 1e-6);
@@ -233,12 +251,15 @@ TEST(a_step_reports_its_rate_and_the_adapter_that_it_leaves) {
     for (std::size_t m = 0; m < s.modules.size(); ++m) {
       const Lora& lora = *trainer.loras()[m];
       CHECK(s.modules[m].rankUse == rankUse(lora.a, lora.b) && s.modules[m].updateRatio > 0);
-      CHECK(s.modules[m].dormantFraction == static_cast<double>(s.modules[m].dormantDirections.size()) / static_cast<double>(lora.rank()));
+      CHECK(s.modules[m].dormantFraction ==
+            static_cast<double>(s.modules[m].dormantDirections.size()) /
+                static_cast<double>(lora.rank()));
     }
   }
 }
 
-// A row of x in both factors' way: A and B are the identity and W is zero, so that y shows what dropout left of x.
+// A row of x in both factors' way: A and B are the identity and W is zero, so that y shows what
+// dropout left of x.
 TEST(dropout_keeps_what_it_should_and_scales_it) {
   kernels::Engine engine(2);
   constexpr std::int64_t width = 64, tokens = 257;
@@ -296,7 +317,8 @@ TEST(dropout_keeps_what_it_should_and_scales_it) {
   CHECK(keys.size() == 1 + 300 * kModules);
 }
 
-// y is linear in each of x, A and B: differences are exact but for rounding, in the same draw of dropout.
+// y is linear in each of x, A and B: differences are exact but for rounding, in the same draw of
+// dropout.
 TEST(gradients_of_one_adapted_map) {
   kernels::Engine engine(2);
   constexpr std::int64_t in = 11, out = 6, rank = 3, tokens = 5;
@@ -320,7 +342,8 @@ TEST(gradients_of_one_adapted_map) {
       std::vector<float> y(static_cast<std::size_t>(tokens * out));
       linearForward(pass, linear, x.data(), y.data());
       double total = 0;
-      for (std::size_t i = 0; i < y.size(); ++i) total += static_cast<double>(y[i]) * static_cast<double>(dy[i]);
+      for (std::size_t i = 0; i < y.size(); ++i)
+        total += static_cast<double>(y[i]) * static_cast<double>(dy[i]);
       return total;
     };
     std::vector<float> dx(x.size());
@@ -344,7 +367,8 @@ TEST(gradients_of_one_adapted_map) {
     linearBackward(pass, linear, x.data(), dy.data(), nullptr, false);
     for (std::size_t i = 0; i < a.size(); ++i) CHECK_NEAR(lora.a.gradient[i], 2 * a[i], 1e-5);
     for (std::size_t i = 0; i < b.size(); ++i) CHECK_NEAR(lora.b.gradient[i], 2 * b[i], 1e-5);
-    for (std::size_t i = 0; i < bias.size(); ++i) CHECK_NEAR(linear.trainedBias->gradient[i], 2 * bias[i], 1e-5);
+    for (std::size_t i = 0; i < bias.size(); ++i)
+      CHECK_NEAR(linear.trainedBias->gradient[i], 2 * bias[i], 1e-5);
     // Twice 8 tokens were seen, each with |(A x)_j|.
     CHECK(lora.activityTokens == 16);
     if (dropout == 0) {
@@ -369,14 +393,16 @@ TEST(gradients_of_one_adapted_map) {
   }
 }
 
-// Rows are the distinct beginnings of the batch's sequences, and each row's text is that of every sequence that has it.
+// Rows are the distinct beginnings of the batch's sequences, and each row's text is that of every
+// sequence that has it.
 TEST(packing_of_random_trees_by_brute_force) {
   Random random(21);
   const auto below = [&](std::uint64_t bound) { return random.nextUint64() % bound; };
   for (int round = 0; round < 300; ++round) {
     std::vector<TrainSequence> batch(1 + below(8));
     for (TrainSequence& s : batch) {
-      for (std::uint64_t t = 1 + below(7); t > 0; --t) s.tokens.push_back(static_cast<std::int32_t>(below(2)));
+      for (std::uint64_t t = 1 + below(7); t > 0; --t)
+        s.tokens.push_back(static_cast<std::int32_t>(below(2)));
     }
     Packer packer(true, 4);
     std::map<std::vector<std::int32_t>, std::int32_t> beginnings;
@@ -392,13 +418,17 @@ TEST(packing_of_random_trees_by_brute_force) {
     }
     const MicroBatch tree = packer.packed();
     CHECK(tree.shared && tree.sequences.size() == batch.size() && packer.size() == batch.size());
-    CHECK(tree.rows() == static_cast<std::int64_t>(beginnings.size()) && tree.copies.size() == beginnings.size());
+    CHECK(tree.rows() == static_cast<std::int64_t>(beginnings.size()) &&
+          tree.copies.size() == beginnings.size());
     std::size_t longest = 0;
     std::int64_t next = 0;
     for (std::size_t i = 0; i < tree.segments.size(); ++i) {
       const Segment& segment = tree.segments[i];
-      CHECK(segment.rows.begin == next && segment.rows.end > next && segment.parent < static_cast<std::int64_t>(i));
-      CHECK(segment.position == (segment.parent < 0 ? 0 : tree.segments[static_cast<std::size_t>(segment.parent)].end()));
+      CHECK(segment.rows.begin == next && segment.rows.end > next &&
+            segment.parent < static_cast<std::int64_t>(i));
+      CHECK(
+          segment.position ==
+          (segment.parent < 0 ? 0 : tree.segments[static_cast<std::size_t>(segment.parent)].end()));
       next = segment.rows.end;
     }
     CHECK(next == tree.rows());
@@ -409,7 +439,8 @@ TEST(packing_of_random_trees_by_brute_force) {
       for (std::size_t t = 0; t < batch[s].tokens.size(); ++t) {
         const std::int64_t row = tree.rowOf[s][t];
         rows.insert(row);
-        const std::vector<std::int32_t> beginning(batch[s].tokens.begin(), batch[s].tokens.begin() + static_cast<std::ptrdiff_t>(t) + 1);
+        const std::vector<std::int32_t> beginning(
+            batch[s].tokens.begin(), batch[s].tokens.begin() + static_cast<std::ptrdiff_t>(t) + 1);
         CHECK(tree.copies[static_cast<std::size_t>(row)] == beginnings[beginning]);
         const auto [of, token] = tree.places[static_cast<std::size_t>(row)];
         CHECK(token == static_cast<std::int64_t>(t));
@@ -442,16 +473,20 @@ TEST(bytes_of_activations_are_those_that_a_pass_fills) {
     std::vector<float> output(act.input.size());
     blockForward(context, model->layers[0], 0, act, output.data());
     const std::int64_t kept =
-        sizeOf({&act.input, &act.inputRms, &act.middleRms, &act.q, &act.k, &act.v, &act.rawQ, &act.rawK, &act.queryRms, &act.keyRms,
-                &act.attended, &act.projected, &act.projectedRms, &act.middle, &act.gate, &act.up, &act.fed, &act.fedRms});
+        sizeOf({&act.input, &act.inputRms, &act.middleRms, &act.q, &act.k, &act.v, &act.rawQ,
+                &act.rawK, &act.queryRms, &act.keyRms, &act.attended, &act.projected,
+                &act.projectedRms, &act.middle, &act.gate, &act.up, &act.fed, &act.fedRms});
     CHECK(static_cast<std::int64_t>(BlockActivations::bytes(h, tokens)) == kept);
     CHECK(BlockActivations::bytes(h, 0) == 0);
     if (std::string(architecture) != "gemma2") continue;
-    // With all that a block may need: beside its own, two shares of the heads' gradients in attention, and the gradient itself.
+    // With all that a block may need: beside its own, two shares of the heads' gradients in
+    // attention, and the gradient itself.
     blockBackward(context, model->layers[0], 0, act, output.data(), true);
-    const std::int64_t used = sizeOf({&scratch.normed, &scratch.h, &scratch.dh, &scratch.dNormed, &scratch.dAdded, &scratch.dq, &scratch.dk,
-                                      &scratch.dv, &scratch.dAttended, &output});
-    const std::int64_t shares = 2 * tokens * h.queryWidth() * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t used =
+        sizeOf({&scratch.normed, &scratch.h, &scratch.dh, &scratch.dNormed, &scratch.dAdded,
+                &scratch.dq, &scratch.dk, &scratch.dv, &scratch.dAttended, &output});
+    const std::int64_t shares =
+        2 * tokens * h.queryWidth() * static_cast<std::int64_t>(sizeof(float));
     CHECK(static_cast<std::int64_t>(BlockScratch::bytes(h, tokens)) == used + shares);
   }
 }
@@ -463,7 +498,8 @@ TEST(layers_are_kept_as_long_as_they_fit_to_the_byte) {
   const Hyperparameters& h = trainer.model().hyper;
   Network network(trainer.model(), trainer.engine(), 0);
   CHECK(network.lowestTrained() == 1 && network.activationBytes() == 0);
-  // Three layers are differentiated. Those that are kept, and one in whose place the others are computed again from their inputs.
+  // Three layers are differentiated. Those that are kept, and one in whose place the others are
+  // computed again from their inputs.
   const std::size_t each = BlockActivations::bytes(h, 100), input = 100 * 64 * 4;
   CHECK(network.activationBytes(100, 0) == each + 3 * input);
   CHECK(network.activationBytes(100, 1) == 2 * each + 2 * input);
@@ -472,7 +508,8 @@ TEST(layers_are_kept_as_long_as_they_fit_to_the_byte) {
   for (std::int64_t kept = 1; kept <= 3; ++kept) {
     network.setActivationBytes(network.activationBytes(100, kept));
     CHECK(network.keptLayers(100) >= kept);
-    network.setActivationBytes(std::min(network.activationBytes(100, kept), network.activationBytes(100, 3)) - 1);
+    network.setActivationBytes(
+        std::min(network.activationBytes(100, kept), network.activationBytes(100, 3)) - 1);
     CHECK(network.keptLayers(100) < kept || kept == 3);
   }
   network.setActivationBytes(network.activationBytes(100, 0));
@@ -495,7 +532,8 @@ TEST(layers_are_kept_as_long_as_they_fit_to_the_byte) {
 
 TEST(a_batch_beyond_the_memory_is_told_what_would_fit) {
   Shape shape;
-  shape.layers = 1, shape.feedForward = 65'536, shape.context = 512, shape.width = 32, shape.heads = 2, shape.headWidth = 16;
+  shape.layers = 1, shape.feedForward = 65'536, shape.context = 512, shape.width = 32,
+  shape.heads = 2, shape.headWidth = 16;
   auto options = allTargets(shape);
   options.memoryBytes = 1000;
   Trainer trainer(randomModel("llama", shape, 1), options);
@@ -504,17 +542,21 @@ TEST(a_batch_beyond_the_memory_is_told_what_would_fit) {
   TrainSequence other = s;
   other.tokens[200] = 7, other.tokens[201] = 7;
   std::size_t optimiser = 0;
-  for (const Parameter* p : trainer.parameters()) optimiser += p->value.size() * 12;  // value's gradient and two moments
+  for (const Parameter* p : trainer.parameters())
+    optimiser += p->value.size() * 12;  // value's gradient and two moments
   // The least memory for activations is 150 MB.
   const auto bytes = [&](std::size_t rows) {
-    return BlockActivations::bytes(trainer.model().hyper, static_cast<std::int64_t>(rows)) + rows * 32 * 4;
+    return BlockActivations::bytes(trainer.model().hyper, static_cast<std::int64_t>(rows)) +
+           rows * 32 * 4;
   };
   const auto says = [&](const std::string& what, std::size_t rows, const std::string& one) {
-    return "memoryBytes of 1000 does not hold the activations of " + what + " of " + std::to_string(rows) + " tokens: it takes " +
-           std::to_string(bytes(rows) + optimiser) + ", or a " + one + " of at most " + std::to_string(rows * 150'000'000 / bytes(rows)) +
+    return "memoryBytes of 1000 does not hold the activations of " + what + " of " +
+           std::to_string(rows) + " tokens: it takes " + std::to_string(bytes(rows) + optimiser) +
+           ", or a " + one + " of at most " + std::to_string(rows * 150'000'000 / bytes(rows)) +
            " tokens, or fewer trained layers";
   };
-  CHECK_SAYS(trainer.differentiate({s}, {}, kNever), "INVALID_ARGUMENT", says("a sequence", 400, "sequence"));
+  CHECK_SAYS(trainer.differentiate({s}, {}, kNever), "INVALID_ARGUMENT",
+             says("a sequence", 400, "sequence"));
   CHECK_SAYS(trainer.differentiate({s, other}, {}, kNever, {{2}}), "INVALID_ARGUMENT",
              says("2 sequences in one micro-batch", 600, "micro-batch"));
   CHECK(trainer.information().keptLayers == 0);
@@ -530,35 +572,45 @@ TEST(a_trainer_says_what_it_trains) {
   Trainer trainer(randomModel("llama", shape, 1), options);
   const TrainerInformation i = trainer.information();
   CHECK(i.modelBytes == 0);  // of no file
-  CHECK(i.layers == 3 && i.width == 64 && i.vocabulary == 50 && i.contextLength == 64 && i.lowestTrained == 1);
-  CHECK(i.parameters == 3 * (64 + 32) + 5 * (96 + 64) && i.keptLayers == 2 && i.architecture == "llama");
+  CHECK(i.layers == 3 && i.width == 64 && i.vocabulary == 50 && i.contextLength == 64 &&
+        i.lowestTrained == 1);
+  CHECK(i.parameters == 3 * (64 + 32) + 5 * (96 + 64) && i.keptLayers == 2 &&
+        i.architecture == "llama");
   const auto loras = trainer.loras();
-  CHECK(loras.size() == 2 && loras[0]->module == "blk.1.attn_k" && loras[1]->module == "blk.2.ffn_down");
+  CHECK(loras.size() == 2 && loras[0]->module == "blk.1.attn_k" &&
+        loras[1]->module == "blk.2.ffn_down");
   CHECK(&trainer.lora("blk.2.ffn_down") == loras[1]);
-  CHECK(loras[0]->scale == 2 && loras[0]->dropout == 0.25f && loras[0]->dropoutKey == dropoutKey(1, kKey) &&
-        loras[0]->activity.size() == 3);
+  CHECK(loras[0]->scale == 2 && loras[0]->dropout == 0.25f &&
+        loras[0]->dropoutKey == dropoutKey(1, kKey) && loras[0]->activity.size() == 3);
   // A: uniform in +-1 / sqrt(in), direction after direction from the seed; B: zero.
   Random random(77);
   for (const Lora* lora : loras) {
-    CHECK(lora->a.rows == lora->b.rows && lora->a.name == lora->module + ".A" && lora->b.name == lora->module + ".B");
+    CHECK(lora->a.rows == lora->b.rows && lora->a.name == lora->module + ".A" &&
+          lora->b.name == lora->module + ".B");
     CHECK(lora->a.learningRateFactor == 1 && lora->b.learningRateFactor == 8);
     const double bound = 1 / std::sqrt(static_cast<double>(lora->a.columns));
-    for (const float value : lora->a.value) CHECK_NEAR(value, (2 * random.nextDouble() - 1) * bound, 1e-7);
+    for (const float value : lora->a.value)
+      CHECK_NEAR(value, (2 * random.nextDouble() - 1) * bound, 1e-7);
     CHECK(squaredNorm(lora->b.value) == 0);
     double squared = 0;
     const Layer& layer = trainer.model().layers[lora == loras[0] ? 1 : 2];
     const Matrix& w = layer.linear[lora == loras[0] ? kKey : kDown].weight;
-    for (std::int64_t k = 0; k < w.rows * w.columns; ++k) squared += std::pow(static_cast<double>(static_cast<const float*>(w.data)[k]), 2);
+    for (std::int64_t k = 0; k < w.rows * w.columns; ++k)
+      squared += std::pow(static_cast<double>(static_cast<const float*>(w.data)[k]), 2);
     CHECK_NEAR(lora->baseNorm, std::sqrt(squared), 1e-6);
   }
   trainer.setLearningRate("blk.1.attn_k", 0.5f);
-  CHECK(loras[0]->a.learningRateFactor == 0.5f && loras[0]->b.learningRateFactor == 4 && loras[1]->a.learningRateFactor == 1);
+  CHECK(loras[0]->a.learningRateFactor == 0.5f && loras[0]->b.learningRateFactor == 4 &&
+        loras[1]->a.learningRateFactor == 1);
   trainer.raiseRank("blk.1.attn_k", 4);
-  CHECK(loras[0]->activity.size() == 4 && loras[0]->a.value.size() == 4 * 64 && loras[0]->b.steps.size() == 4);
-  for (std::size_t k = 3 * 64; k < 4 * 64; ++k) CHECK_NEAR(loras[0]->a.value[k], (2 * random.nextDouble() - 1) / 8, 1e-7);
+  CHECK(loras[0]->activity.size() == 4 && loras[0]->a.value.size() == 4 * 64 &&
+        loras[0]->b.steps.size() == 4);
+  for (std::size_t k = 3 * 64; k < 4 * 64; ++k)
+    CHECK_NEAR(loras[0]->a.value[k], (2 * random.nextDouble() - 1) / 8, 1e-7);
   // A recycled direction has no moments and no steps, its neighbours keep theirs.
   for (Parameter* p : {&loras[0]->a, &loras[0]->b}) {
-    p->firstMoment.assign(p->firstMoment.size(), 2), p->secondMoment.assign(p->secondMoment.size(), 2), p->steps.assign(4, 6);
+    p->firstMoment.assign(p->firstMoment.size(), 2),
+        p->secondMoment.assign(p->secondMoment.size(), 2), p->steps.assign(4, 6);
     p->value.assign(p->value.size(), 5);
   }
   trainer.recycleDirections("blk.1.attn_k", {2});
@@ -566,7 +618,8 @@ TEST(a_trainer_says_what_it_trains) {
     CHECK((p->steps == std::vector<std::int64_t>{6, 6, 0, 6}));
     for (std::size_t k = 0; k < p->value.size(); ++k) {
       const bool recycled = k / static_cast<std::size_t>(p->columns) == 2;
-      CHECK(p->firstMoment[k] == (recycled ? 0.0f : 2.0f) && p->secondMoment[k] == (recycled ? 0.0f : 2.0f));
+      CHECK(p->firstMoment[k] == (recycled ? 0.0f : 2.0f) &&
+            p->secondMoment[k] == (recycled ? 0.0f : 2.0f));
       CHECK((p->value[k] == 5) == !recycled);
     }
   }
@@ -586,13 +639,16 @@ TEST(all_weights_by_their_names) {
     std::set<std::string> names;
     for (const Parameter* p : trainer.parameters()) {
       CHECK(names.insert(p->name).second);
-      CHECK(p->decays == (p->name.find("norm") == std::string::npos && p->name.find("bias") == std::string::npos));
+      CHECK(p->decays == (p->name.find("norm") == std::string::npos &&
+                          p->name.find("bias") == std::string::npos));
     }
     return names;
   };
-  std::set<std::string> expected = {"token_embd.weight",        "output.weight",         "output_norm.weight",  "blk.0.attn_norm.weight",
-                                    "blk.0.ffn_norm.weight",    "blk.0.attn_q.weight",   "blk.0.attn_k.weight", "blk.0.attn_v.weight",
-                                    "blk.0.attn_output.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight", "blk.0.ffn_down.weight"};
+  std::set<std::string> expected = {
+      "token_embd.weight",      "output.weight",         "output_norm.weight",
+      "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "blk.0.attn_q.weight",
+      "blk.0.attn_k.weight",    "blk.0.attn_v.weight",   "blk.0.attn_output.weight",
+      "blk.0.ffn_gate.weight",  "blk.0.ffn_up.weight",   "blk.0.ffn_down.weight"};
   CHECK(namesOf("llama", false) == expected);
   auto biased = expected;
   biased.insert({"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "output.bias"});
@@ -606,11 +662,12 @@ TEST(all_weights_by_their_names) {
   CHECK(namesOf("gemma2", true) == post);
 }
 
-// A bias on every map, the head's included, an odd number of everything, a scaled rotation and a window of one row more than fits.
+// A bias on every map, the head's included, an odd number of everything, a scaled rotation and a
+// window of one row more than fits.
 TEST(gradients_with_every_bias_and_odd_sizes) {
   Shape shape;
-  shape.width = 36, shape.heads = 3, shape.keyHeads = 1, shape.headWidth = 10, shape.feedForward = 23, shape.vocabulary = 31,
-  shape.layers = 3;
+  shape.width = 36, shape.heads = 3, shape.keyHeads = 1, shape.headWidth = 10,
+  shape.feedForward = 23, shape.vocabulary = 31, shape.layers = 3;
   shape.window = 3;
   for (const char* architecture : {"qwen2", "gemma2"}) {
     for (const bool all : {true, false}) {
@@ -634,10 +691,11 @@ TEST(gradients_with_every_bias_and_odd_sizes) {
 // More than one block of 128 queries, with a window that crosses it.
 TEST(gradients_across_blocks_of_queries) {
   Shape shape;
-  shape.width = 16, shape.heads = 2, shape.keyHeads = 1, shape.headWidth = 8, shape.feedForward = 16, shape.context = 256,
-  shape.window = 60;
+  shape.width = 16, shape.heads = 2, shape.keyHeads = 1, shape.headWidth = 8,
+  shape.feedForward = 16, shape.context = 256, shape.window = 60;
   TrainerOptions options;
-  options.targets = {{0, kQuery, 2, 1, 0}, {0, kKey, 2, 1, 0}, {0, kValue, 2, 1, 0}, {1, kKey, 2, 1, 0}};
+  options.targets = {
+      {0, kQuery, 2, 1, 0}, {0, kKey, 2, 1, 0}, {0, kValue, 2, 1, 0}, {1, kKey, 2, 1, 0}};
   options.threads = 2;
   Trainer trainer(randomModel("gemma2", shape, 1), options);
   randomiseB(trainer, 2);
@@ -660,8 +718,8 @@ TEST(gradients_across_blocks_of_queries) {
 // The head takes as many rows at a time as its memory allows; a batch of more is as its parts.
 TEST(more_targets_than_the_head_takes_at_once) {
   Shape shape;
-  shape.layers = 1, shape.width = 16, shape.heads = 2, shape.headWidth = 8, shape.feedForward = 16, shape.vocabulary = 90'000,
-  shape.context = 128;
+  shape.layers = 1, shape.width = 16, shape.heads = 2, shape.headWidth = 8, shape.feedForward = 16,
+  shape.vocabulary = 90'000, shape.context = 128;
   for (const char* architecture : {"llama", "gemma2"}) {
     TrainerOptions options;
     options.targets = {{0, kDown, 2, 1, 0}};
@@ -691,7 +749,8 @@ TEST(more_targets_than_the_head_takes_at_once) {
       const Evaluation one = trainer.evaluate({batch[s]}, {}, true, kNever);
       CHECK_NEAR(one.sequences[0].loss / both.sequences[s].loss, 1, 1e-9);
       CHECK_NEAR(one.sequences[0].entropy, both.sequences[s].entropy, 1e-9);
-      for (std::size_t t = 0; t < 76; ++t) CHECK_NEAR(one.sequences[0].logprobs[t], both.sequences[s].logprobs[t], 1e-5);
+      for (std::size_t t = 0; t < 76; ++t)
+        CHECK_NEAR(one.sequences[0].logprobs[t], both.sequences[s].logprobs[t], 1e-5);
     }
   }
 }

@@ -1,4 +1,5 @@
-// Products of our own inside ggml's graphs: against the same sums written out, against ggml's kernel and exact values, whatever threads.
+// Products of our own inside ggml's graphs: against the same sums written out, against ggml's
+// kernel and exact values, whatever threads.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +40,8 @@ std::vector<float> draw(std::int64_t count, std::uint64_t seed, double scale = 1
   return values;
 }
 
-std::vector<std::uint8_t> quantised(ggml_type type, const std::vector<float>& weights, std::int64_t width) {
+std::vector<std::uint8_t> quantised(ggml_type type, const std::vector<float>& weights,
+                                    std::int64_t width) {
   const std::int64_t rows = static_cast<std::int64_t>(weights.size()) / width;
   std::vector<std::uint8_t> bytes(ggml_row_size(type, width) * static_cast<std::size_t>(rows));
   ggml_quantize_chunk(type, weights.data(), bytes.data(), 0, rows, width, nullptr);
@@ -48,7 +50,8 @@ std::vector<std::uint8_t> quantised(ggml_type type, const std::vector<float>& we
 
 // A product of [rows, width] with weights [height, width] on ggml's CPU back end.
 struct Graph {
-  Graph(ggml_type type, std::int64_t width, std::int64_t height, std::int64_t rows, std::uint64_t seed) {
+  Graph(ggml_type type, std::int64_t width, std::int64_t height, std::int64_t rows,
+        std::uint64_t seed) {
     isopro::testing::loadLlamaBackends();
     backend.reset(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
     context.reset(ggml_init({16 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true}));
@@ -64,8 +67,9 @@ struct Graph {
 
   std::vector<float> computed(int threads) const {
     ggml_backend_dev_t device = ggml_backend_get_device(backend.get());
-    const auto setThreads = reinterpret_cast<ggml_backend_set_n_threads_t>(
-        ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
+    const auto setThreads =
+        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
     setThreads(backend.get(), threads);
     ggml_cgraph* graph = ggml_new_graph_custom(context.get(), 4, false);
     ggml_build_forward_expand(graph, product);
@@ -108,12 +112,14 @@ struct Graph {
 
 double rootMeanSquare(const std::vector<float>& actual, const std::vector<double>& expected) {
   double sum = 0;
-  for (std::size_t i = 0; i < actual.size(); ++i) sum += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    sum += (actual[i] - expected[i]) * (actual[i] - expected[i]);
   return std::sqrt(sum / static_cast<double>(actual.size()));
 }
 
 void forProducts(const std::function<void(const BlockProducts&, const Format&)>& body) {
-  for (const BlockProducts* const* products = kernels::runnableBlockProducts(); *products != nullptr; ++products) {
+  for (const BlockProducts* const* products = kernels::runnableBlockProducts();
+       *products != nullptr; ++products) {
     for (const Format& format : kFormats) body(**products, format);
   }
 }
@@ -131,16 +137,20 @@ struct Block {
   float minimum = 0;
 
   Block(ggml_type type, const std::uint8_t* row, std::int64_t at) {
-    const std::uint8_t* b = row + at * (type == GGML_TYPE_Q4_1 ? 20 : type == GGML_TYPE_Q5_0 ? 22 : 34);
+    const std::uint8_t* b = row + at * (type == GGML_TYPE_Q4_1   ? 20
+                                        : type == GGML_TYPE_Q5_0 ? 22
+                                                                 : 34);
     if (type == GGML_TYPE_Q6_K) b = row + at / 8 * 210;
     const auto part = static_cast<int>(at % 8);
     scale[0] = scale[1] = halfAt(type == GGML_TYPE_Q6_K ? b + 208 : b);
-    for (int i = 0; i < 2 && type == GGML_TYPE_Q6_K; ++i) scale[i] *= static_cast<float>(static_cast<std::int8_t>(b[192 + 2 * part + i]));
+    for (int i = 0; i < 2 && type == GGML_TYPE_Q6_K; ++i)
+      scale[i] *= static_cast<float>(static_cast<std::int8_t>(b[192 + 2 * part + i]));
     if (type == GGML_TYPE_Q4_1) minimum = halfAt(b + 2);
     for (int k = 0; k < kProductBlock; ++k) {
       const int nibbleOf = k % 16, above = k / 16 * 4;
       if (type == GGML_TYPE_Q4_1) q[k] = b[4 + nibbleOf] >> above & 15;
-      if (type == GGML_TYPE_Q5_0) q[k] = (b[6 + nibbleOf] >> above & 15) + (b[2 + k / 8] >> k % 8 & 1) * 16 - 16;
+      if (type == GGML_TYPE_Q5_0)
+        q[k] = (b[6 + nibbleOf] >> above & 15) + (b[2 + k / 8] >> k % 8 & 1) * 16 - 16;
       if (type == GGML_TYPE_Q8_0) q[k] = static_cast<std::int8_t>(b[2 + k]);
       if (type == GGML_TYPE_Q6_K) {
         const int low = b[part / 4 * 64 + part % 2 * 32 + k] >> part % 4 / 2 * 4 & 15;
@@ -167,51 +177,62 @@ float writtenOut(ggml_type type, const float* x, const std::uint8_t* weights, st
     const auto asHalf = [](float value) { return ggml_fp16_to_fp32(ggml_fp32_to_fp16(value)); };
     const float scale = asHalf(most / 127);
     sum = std::fma(block.scale[0] * scale, static_cast<float>(dot[0]), sum);
-    if (type == GGML_TYPE_Q6_K) sum = std::fma(block.scale[1] * scale, static_cast<float>(dot[1]), sum);
-    if (type == GGML_TYPE_Q4_1) sum = std::fma(block.minimum, asHalf(most / 127 * static_cast<float>(total)), sum);
+    if (type == GGML_TYPE_Q6_K)
+      sum = std::fma(block.scale[1] * scale, static_cast<float>(dot[1]), sum);
+    if (type == GGML_TYPE_Q4_1)
+      sum = std::fma(block.minimum, asHalf(most / 127 * static_cast<float>(total)), sum);
   }
   return sum;
 }
 
 // Weights that no quantiser writes too: all bits are drawn but those of the scales.
-std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int64_t width, std::uint64_t seed) {
+std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int64_t width,
+                                     std::uint64_t seed) {
   std::vector<std::uint8_t> bytes = quantised(type, draw(rows * width, seed), width);
   Random random(seed + 1);
   const std::size_t size = ggml_type_size(type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const std::size_t at = i % size;
-    const bool isScale = type == GGML_TYPE_Q6_K ? at >= 208 : at < (type == GGML_TYPE_Q4_1 ? 4U : 2U);
+    const bool isScale =
+        type == GGML_TYPE_Q6_K ? at >= 208 : at < (type == GGML_TYPE_Q4_1 ? 4U : 2U);
     const std::uint64_t drawn = random.nextUint64();
-    if (!isScale) bytes[i] = drawn % 4 == 0 ? (drawn & 4 ? 0x80 : 0xff) : static_cast<std::uint8_t>(drawn >> 8);
+    if (!isScale)
+      bytes[i] = drawn % 4 == 0 ? (drawn & 4 ? 0x80 : 0xff) : static_cast<std::uint8_t>(drawn >> 8);
   }
   return bytes;
 }
 
 }  // namespace
 
-// Bit for bit: the order of the sums is the same in every instruction set and for any number of rows.
+// Bit for bit: the order of the sums is the same in every instruction set and for any number of
+// rows.
 TEST(own_products_are_the_sums_that_they_say) {
   forProducts([](const BlockProducts& kernels, const Format& format) {
     const BlockProduct& kernel = kernels.of(format.block);
     for (const std::int64_t rows : {1, 2, 3, 4, 7, 8, 21}) {
-      const std::int64_t blocks = (1 + rows) * (format.type == GGML_TYPE_Q6_K ? 8 : 1), width = blocks * kProductBlock;
+      const std::int64_t blocks = (1 + rows) * (format.type == GGML_TYPE_Q6_K ? 8 : 1),
+                         width = blocks * kProductBlock;
       std::vector<float> x = draw(rows * width, 5, 10);
       for (std::size_t k = 0; k < kProductBlock; ++k) x[k] = 0;
       // What takes the integers to their ends.
-      for (std::size_t k = kProductBlock; k < 2 * kProductBlock; ++k) x[k] = rows % 2 == 0 ? 10.0f : -10.0f;
+      for (std::size_t k = kProductBlock; k < 2 * kProductBlock; ++k)
+        x[k] = rows % 2 == 0 ? 10.0f : -10.0f;
       const std::vector<std::uint8_t> weights = anyWeights(format.type, kernels.lanes, width, 6);
       const std::size_t rowBytes = ggml_row_size(format.type, width);
       std::vector<std::int8_t> q(x.size());
       std::vector<kernels::QuantisedBlock> xBlocks(static_cast<std::size_t>(rows * blocks));
-      std::vector<float> tileScales(static_cast<std::size_t>(kernels::kBlockScales * kernels.lanes * blocks));
+      std::vector<float> tileScales(
+          static_cast<std::size_t>(kernels::kBlockScales * kernels.lanes * blocks));
       std::vector<std::uint8_t> tile(static_cast<std::size_t>(kernels.lanes * width));
       std::vector<float> y(static_cast<std::size_t>(rows * kernels.lanes));
       kernels.quantise(x.data(), rows * blocks, q.data(), xBlocks.data());
       kernel.unpack(weights.data(), rowBytes, blocks, tile.data(), tileScales.data());
-      kernel.multiply(tile.data(), tileScales.data(), blocks, q.data(), xBlocks.data(), rows, y.data(), kernels.lanes);
+      kernel.multiply(tile.data(), tileScales.data(), blocks, q.data(), xBlocks.data(), rows,
+                      y.data(), kernels.lanes);
       if (rows < kernels::kUnpackedRows) {
         std::vector<float> packed(y.size());
-        kernel.multiplyPacked(weights.data(), rowBytes, blocks, q.data(), xBlocks.data(), rows, packed.data(), kernels.lanes);
+        kernel.multiplyPacked(weights.data(), rowBytes, blocks, q.data(), xBlocks.data(), rows,
+                              packed.data(), kernels.lanes);
         CHECK(packed == y);
       }
       int different = 0;
@@ -233,7 +254,8 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
   };
   forProducts([](const BlockProducts& kernels, const Format& format) {
     const bool isWide = format.type == GGML_TYPE_Q6_K;
-    for (const auto& [blocks, height, rows] : {Shape{1, 16, 4}, {18, 192, 5}, {2, 1536, 32}, {3, 48, 130}, {48, 64, 257}}) {
+    for (const auto& [blocks, height, rows] :
+         {Shape{1, 16, 4}, {18, 192, 5}, {2, 1536, 32}, {3, 48, 130}, {48, 64, 257}}) {
       const std::int64_t width = (isWide ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
       Graph graph(format.type, width, height, rows, static_cast<std::uint64_t>(rows));
       const std::vector<double> exact = graph.exact();
@@ -245,8 +267,10 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
       CHECK(graph.product->op == GGML_OP_CUSTOM && isProduct(graph.product));
       const std::vector<float> values = graph.computed(1);
       CHECK(rootMeanSquare(values, exact) < 1.1 * theirs);
-      // Both round x in the same way; the order of the sums alone differs. Q6_K: ggml rounds 256 numbers by one scale.
-      if (!isWide) CHECK(rootMeanSquare(values, {ggmls.begin(), ggmls.end()}) < 1e-4 * theirs + 1e-6);
+      // Both round x in the same way; the order of the sums alone differs. Q6_K: ggml rounds 256
+      // numbers by one scale.
+      if (!isWide)
+        CHECK(rootMeanSquare(values, {ggmls.begin(), ggmls.end()}) < 1e-4 * theirs + 1e-6);
       // A graph that llama.cpp uses again.
       own.take(graph.product);
       for (const int threads : {2, 3}) CHECK(graph.computed(threads) == values);
@@ -263,15 +287,25 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
   });
 }
 
-// Matrices of f32 that are as short as an adapter's A or B: the sums written out, bit for bit, whatever the other rows, the threads and the
-// instruction set.
+// Matrices of f32 that are as short as an adapter's A or B: the sums written out, bit for bit,
+// whatever the other rows, the threads and the instruction set.
 TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
   struct Shape {
     std::int64_t width, height;
   };
-  for (const BlockProducts* const* kernels = kernels::runnableBlockProducts(); *kernels != nullptr; ++kernels) {
-    for (const auto& [width, height] :
-         {Shape{576, 8}, {576, 16}, {1536, 64}, {576, 13}, {80, 64}, {48, 1}, {16, 64}, {8, 576}, {1, 16}, {64, 1536}, {13, 48}}) {
+  for (const BlockProducts* const* kernels = kernels::runnableBlockProducts(); *kernels != nullptr;
+       ++kernels) {
+    for (const auto& [width, height] : {Shape{576, 8},
+                                        {576, 16},
+                                        {1536, 64},
+                                        {576, 13},
+                                        {80, 64},
+                                        {48, 1},
+                                        {16, 64},
+                                        {8, 576},
+                                        {1, 16},
+                                        {64, 1536},
+                                        {13, 48}}) {
       const bool widens = width <= kernels::kMostRank && height % kernels::kMostLanes == 0;
       for (const std::int64_t rows : {1, 3, 4, 5, 150}) {
         Graph graph(GGML_TYPE_F32, width, height, rows, 9);
@@ -300,7 +334,8 @@ TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
       }
     }
     OwnProducts own(**kernels, 1);
-    for (const auto& [width, height] : {Shape{65, 1536}, {576, 65}, {72, 80}, {17, 17}, {128, 128}}) {
+    for (const auto& [width, height] :
+         {Shape{65, 1536}, {576, 65}, {72, 80}, {17, 17}, {128, 128}}) {
       Graph other(GGML_TYPE_F32, width, height, 4, 9);
       own.take(other.product);
       CHECK(other.product->op == GGML_OP_MUL_MAT);
@@ -312,8 +347,10 @@ TEST(own_products_leave_what_they_have_no_kernel_for) {
   forProducts([](const BlockProducts& kernels, const Format& format) {
     OwnProducts own(kernels, 1);
     // Of 8 lanes or 16: which products are ours is the same with every instruction set.
-    Graph odd(format.type, 256, 17, 3, 1), half(format.type, 256, 24, 8, 2), even(format.type, 256, 32, 3, 3);
-    ggml_tensor* apart = ggml_mul_mat(even.context.get(), even.weights, ggml_view_2d(even.context.get(), even.x, 256, 2, 2048, 0));
+    Graph odd(format.type, 256, 17, 3, 1), half(format.type, 256, 24, 8, 2),
+        even(format.type, 256, 32, 3, 3);
+    ggml_tensor* apart = ggml_mul_mat(even.context.get(), even.weights,
+                                      ggml_view_2d(even.context.get(), even.x, 256, 2, 2048, 0));
     for (ggml_tensor* node : {odd.product, half.product, apart}) {
       own.take(node);
       CHECK(node->op == GGML_OP_MUL_MAT);

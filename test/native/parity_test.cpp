@@ -1,5 +1,5 @@
-// The trainer and llama.cpp on the same file: logits with and without adapter, and the gradient as the slope of
-// llama.cpp's own loss when perturbed adapters are loaded into it.
+// The trainer and llama.cpp on the same file: logits with and without adapter, and the gradient as
+// the slope of llama.cpp's own loss when perturbed adapters are loaded into it.
 #include <cstring>
 #include <functional>
 
@@ -26,7 +26,8 @@ class Llama {
   explicit Llama(const std::string& path) {
     loadLlamaBackends();
     llama_model_params parameters = llama_model_default_params();
-    // Without it llama.cpp may store weights anew for its faster kernels; the mathematics is meant to be the file's.
+    // Without it llama.cpp may store weights anew for its faster kernels; the mathematics is meant
+    // to be the file's.
     parameters.use_extra_bufts = false;
     model_ = llama_model_load_from_file(path.c_str(), parameters);
   }
@@ -48,7 +49,8 @@ class Llama {
     parameters.n_ctx = 512, parameters.n_batch = 512, parameters.n_ubatch = 512;
     parameters.type_k = parameters.type_v = GGML_TYPE_F32;
     parameters.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    parameters.n_threads = parameters.n_threads_batch = 1;  // more of them spin at each barrier where another process has the other core
+    parameters.n_threads = parameters.n_threads_batch =
+        1;  // more of them spin at each barrier where another process has the other core
     llama_context* context = llama_init_from_model(model_, parameters);
     if (adapter_ != nullptr) {
       float scale = 1;
@@ -62,7 +64,9 @@ class Llama {
     batch.n_tokens = static_cast<std::int32_t>(tokens.size());
     llama_decode(context, batch);
     const float* from = llama_get_logits(context);
-    const std::size_t count = tokens.size() * static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model_)));
+    const std::size_t count =
+        tokens.size() *
+        static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model_)));
     std::vector<float> result(from, from + count);
     llama_batch_free(batch);
     llama_free(context);
@@ -78,21 +82,26 @@ class Llama {
 std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
   ModelWeights& model = trainer.model();
   Network network(model, trainer.engine(), 0);
-  const Buffer hidden = network.hiddenBefore(pack({&sequence}, true, model.hyper.width), model.hyper.layers, true, kNever);
+  const Buffer hidden = network.hiddenBefore(pack({&sequence}, true, model.hyper.width),
+                                             model.hyper.layers, true, kNever);
   const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
-  std::vector<float> normed(hidden.size()), logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
+  std::vector<float> normed(hidden.size()),
+      logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
   for (std::int64_t t = 0; t < tokens; ++t) {
-    kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(), normed.data() + t * model.hyper.width,
-                                   model.hyper.width, model.hyper.normEpsilon);
+    kernels::kernels().normForward(hidden.data() + t * model.hyper.width, model.outputNorm.values(),
+                                   normed.data() + t * model.hyper.width, model.hyper.width,
+                                   model.hyper.normEpsilon);
   }
   trainer.engine().xWt(model.head.weight, normed.data(), logits.data(), tokens);
   if (model.hyper.finalCap > 0)
-    kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap, static_cast<std::int64_t>(logits.size()));
+    kernels::kernels().softCapForward(logits.data(), model.hyper.finalCap,
+                                      static_cast<std::int64_t>(logits.size()));
   return logits;
 }
 
 // ||ours - theirs|| / ||theirs|| of the position where it is largest.
-double worstDifference(const std::vector<float>& ours, const std::vector<float>& theirs, std::size_t vocabulary) {
+double worstDifference(const std::vector<float>& ours, const std::vector<float>& theirs,
+                       std::size_t vocabulary) {
   if (ours.size() != theirs.size()) return INFINITY;
   double worst = 0;
   for (std::size_t at = 0; at < ours.size(); at += vocabulary) {
@@ -110,7 +119,8 @@ TrainSequence sequenceOf(std::int64_t vocabulary, std::size_t length) {
   Random random(17);
   TrainSequence s;
   for (std::size_t t = 0; t < length; ++t) {
-    s.tokens.push_back(static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(vocabulary)));
+    s.tokens.push_back(
+        static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(vocabulary)));
     s.labelled.push_back(t > 0);
   }
   return s;
@@ -120,7 +130,8 @@ TrainerOptions everything(const ModelWeights& model, std::int64_t rankStep) {
   TrainerOptions options;
   for (std::int64_t layer = 0; layer < model.hyper.layers; ++layer) {
     for (int m = 0; m < kModules; ++m)
-      options.targets.push_back({layer, m, 2 + rankStep * m, rankStep == 0 ? 2.0f : 0.3f + 0.2f * static_cast<float>(m), 0});
+      options.targets.push_back({layer, m, 2 + rankStep * m,
+                                 rankStep == 0 ? 2.0f : 0.3f + 0.2f * static_cast<float>(m), 0});
   }
   options.threads = 2;
   return options;
@@ -129,7 +140,8 @@ TrainerOptions everything(const ModelWeights& model, std::int64_t rankStep) {
 void randomiseB(Trainer& trainer) {
   Random random(3);
   for (Lora* lora : trainer.loras()) {
-    for (float& value : lora->b.value) value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
+    for (float& value : lora->b.value)
+      value = static_cast<float>((random.nextDouble() * 2 - 1) * 0.2);
   }
 }
 
@@ -144,7 +156,8 @@ std::vector<Case> cases() {
   biases.biases = true;
   tied.tied = true;
   // llama.cpp derives qwen2's width of a head from width / heads.
-  return {{"llama", plain}, {"llama", factors}, {"qwen2", biases}, {"qwen3", plain}, {"gemma2", tied}};
+  return {
+      {"llama", plain}, {"llama", factors}, {"qwen2", biases}, {"qwen3", plain}, {"gemma2", tied}};
 }
 
 }  // namespace
@@ -183,19 +196,29 @@ TEST(logits_equal_llama_cpps_with_and_without_adapter) {
   }
 }
 
-// What a file says or leaves unsaid of its rotation means the same to the trainer as to llama.cpp, or is refused.
+// What a file says or leaves unsaid of its rotation means the same to the trainer as to llama.cpp,
+// or is refused.
 TEST(rotation_is_read_as_llama_cpp_reads_it) {
   const auto text = [](const char* key, const char* value) -> Metadata {
-    return [=](gguf_context* gguf, const std::string& prefix) { gguf_set_val_str(gguf, (prefix + key).c_str(), value); };
+    return [=](gguf_context* gguf, const std::string& prefix) {
+      gguf_set_val_str(gguf, (prefix + key).c_str(), value);
+    };
   };
   const auto real = [](const char* key, float value) -> Metadata {
-    return [=](gguf_context* gguf, const std::string& prefix) { gguf_set_val_f32(gguf, (prefix + key).c_str(), value); };
+    return [=](gguf_context* gguf, const std::string& prefix) {
+      gguf_set_val_f32(gguf, (prefix + key).c_str(), value);
+    };
   };
-  const Metadata factor = real("rope.scaling.factor", 3), older = real("rope.scale_linear", 3), noFactor = real("rope.scaling.factor", 0);
-  const Metadata none = text("rope.scaling.type", "none"), linear = text("rope.scaling.type", "linear");
-  const Metadata yarn = text("rope.scaling.type", "yarn"), longrope = text("rope.scaling.type", "longrope");
+  const Metadata factor = real("rope.scaling.factor", 3), older = real("rope.scale_linear", 3),
+                 noFactor = real("rope.scaling.factor", 0);
+  const Metadata none = text("rope.scaling.type", "none"),
+                 linear = text("rope.scaling.type", "linear");
+  const Metadata yarn = text("rope.scaling.type", "yarn"),
+                 longrope = text("rope.scaling.type", "longrope");
   const Metadata shorter = real("rope.scaling.attn_factor", 0.5f);
-  const Metadata noBase = [](gguf_context* gguf, const std::string& prefix) { gguf_remove_key(gguf, (prefix + "rope.freq_base").c_str()); };
+  const Metadata noBase = [](gguf_context* gguf, const std::string& prefix) {
+    gguf_remove_key(gguf, (prefix + "rope.freq_base").c_str());
+  };
   struct Rotation {
     const char* name;
     std::vector<Metadata> metadata;
@@ -222,9 +245,10 @@ TEST(rotation_is_read_as_llama_cpp_reads_it) {
     for (const Rotation& rotation : rotations) {
       std::printf("     %s: %s\n", architecture, rotation.name);
       const TemporaryFile file("model.gguf");
-      writeModel(*randomModel(architecture, shape, 1), file.path(), [&](gguf_context* gguf, const std::string& prefix) {
-        for (const Metadata& put : rotation.metadata) put(gguf, prefix);
-      });
+      writeModel(*randomModel(architecture, shape, 1), file.path(),
+                 [&](gguf_context* gguf, const std::string& prefix) {
+                   for (const Metadata& put : rotation.metadata) put(gguf, prefix);
+                 });
       if (!rotation.trainable) {
         std::string code;
         try {
@@ -249,8 +273,8 @@ TEST(rotation_is_read_as_llama_cpp_reads_it) {
 
 namespace {
 
-// Where llama.cpp rounds and we do not: with that rounding put into the reference in double nothing remains of the
-// difference, and ours is as large as the rounding by itself makes it.
+// Where llama.cpp rounds and we do not: with that rounding put into the reference in double nothing
+// remains of the difference, and ours is as large as the rounding by itself makes it.
 void differsByRoundingAlone(const char* name, const char* architecture, const Shape& shape,
                             const std::function<void(ReferenceModel&)>& round) {
   const TemporaryFile file("model.gguf");
@@ -267,8 +291,8 @@ void differsByRoundingAlone(const char* name, const char* architecture, const Sh
     const Values values = reference.logits(s.tokens);
     return std::vector<float>(values.begin(), values.end());
   };
-  // Sequences of one token, and their median: where the order of a sum turns one rounding the other way, the noise of
-  // every later position is another one, as large but independent.
+  // Sequences of one token, and their median: where the order of a sum turns one rounding the other
+  // way, the noise of every later position is another one, as large but independent.
   std::vector<double> remains;
   for (std::int32_t token = 0; token < 15; ++token) {
     TrainSequence s;
@@ -284,8 +308,10 @@ void differsByRoundingAlone(const char* name, const char* architecture, const Sh
   const double difference = worstDifference(ours, llama.logits(s.tokens), V),
                byRounding = worstDifference(precisely, logits(rounded, s), V);
   CHECK_NEAR(difference / byRounding, 1, 0.25);
-  std::printf("     %s: logits differ by %.1e of their norm, the rounding by itself makes %.1e; with the rounding %.1e remains\n", name,
-              difference, byRounding, remains[remains.size() / 2]);
+  std::printf(
+      "     %s: logits differ by %.1e of their norm, the rounding by itself makes %.1e; with the "
+      "rounding %.1e remains\n",
+      name, difference, byRounding, remains[remains.size() / 2]);
 }
 
 }  // namespace
@@ -293,18 +319,21 @@ void differsByRoundingAlone(const char* name, const char* architecture, const Sh
 TEST(gemma2_differs_by_llama_cpps_gelu_table_alone) {
   const Case c = cases().back();
   differsByRoundingAlone("gemma2", c.architecture, c.shape, [](ReferenceModel& reference) {
-    // ggml-cpu/vec.h: gelu from a table indexed by the f16 bits of x, holding f16 values; exact beyond +-10.
+    // ggml-cpu/vec.h: gelu from a table indexed by the f16 bits of x, holding f16 values; exact
+    // beyond +-10.
     reference.gelu = [](double x) -> double {
       if (x <= -10) return 0;
       if (x >= 10) return x;
       const float input = ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(x)));
-      return ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(kernels::reference::gelu(input))));
+      return ggml_fp16_to_fp32(
+          ggml_fp32_to_fp16(static_cast<float>(kernels::reference::gelu(input))));
     };
   });
 }
 
 TEST(quantised_logits_differ_by_llama_cpps_rounding_of_activations_alone) {
-  // Before it multiplies a weight that is not f32, llama.cpp rounds the activations: to f16, or to 8 bits in blocks.
+  // Before it multiplies a weight that is not f32, llama.cpp rounds the activations: to f16, or to
+  // 8 bits in blocks.
   const std::pair<ggml_type, ggml_type> types[] = {{GGML_TYPE_F16, GGML_TYPE_F16},
                                                    {GGML_TYPE_Q8_0, GGML_TYPE_Q8_0},
                                                    {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0},
@@ -313,9 +342,11 @@ TEST(quantised_logits_differ_by_llama_cpps_rounding_of_activations_alone) {
   for (const auto& [type, activations] : types) {
     Shape shape;
     shape.type = type;
-    if (ggml_blck_size(type) == 256) shape.width = 256, shape.headWidth = 64, shape.feedForward = 512;
+    if (ggml_blck_size(type) == 256)
+      shape.width = 256, shape.headWidth = 64, shape.feedForward = 512;
     const ggml_type to = activations;
-    differsByRoundingAlone(ggml_type_name(type), "llama", shape, [to](ReferenceModel& reference) { reference.activationType = to; });
+    differsByRoundingAlone(ggml_type_name(type), "llama", shape,
+                           [to](ReferenceModel& reference) { reference.activationType = to; });
   }
 }
 
@@ -337,9 +368,10 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
       const auto V = static_cast<std::size_t>(c.shape.vocabulary);
       double loss = 0;
       for (std::size_t t = 1; t < s.tokens.size(); ++t) {
-        const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V), logits.begin() + static_cast<std::ptrdiff_t>(t * V));
-        loss +=
-            (kernels::reference::logSumExp(row) - row[static_cast<std::size_t>(s.tokens[t])]) / static_cast<double>(s.tokens.size() - 1);
+        const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V),
+                         logits.begin() + static_cast<std::ptrdiff_t>(t * V));
+        loss += (kernels::reference::logSumExp(row) - row[static_cast<std::size_t>(s.tokens[t])]) /
+                static_cast<double>(s.tokens.size() - 1);
       }
       return loss;
     };
@@ -358,13 +390,16 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
       const auto lossAt = [&](double by) {
         for (auto& [p, value] : moved) {
           for (std::size_t i = 0; i < value.size(); ++i)
-            p->value[i] = static_cast<float>(static_cast<double>(value[i]) + by * static_cast<double>(p->gradient[i]) / norm);
+            p->value[i] = static_cast<float>(static_cast<double>(value[i]) +
+                                             by * static_cast<double>(p->gradient[i]) / norm);
         }
         return llamaLoss();
       };
-      const double slope = (8 * (lossAt(h) - lossAt(-h)) - (lossAt(2 * h) - lossAt(-2 * h))) / (12 * h);
+      const double slope =
+          (8 * (lossAt(h) - lossAt(-h)) - (lossAt(2 * h) - lossAt(-2 * h))) / (12 * h);
       for (auto& [p, value] : moved) p->value = value;
-      std::printf("     %s %s: slope %.6f, norm of the gradient %.6f\n", c.architecture, *part ? part : "all", slope, norm);
+      std::printf("     %s %s: slope %.6f, norm of the gradient %.6f\n", c.architecture,
+                  *part ? part : "all", slope, norm);
       CHECK(norm > 0);
       CHECK_NEAR(slope / norm, 1, steps ? 1e-2 : 1e-3);
     }

@@ -1,4 +1,5 @@
-// Prefixes that sequences share: evaluated once, and every figure and gradient as if each sequence had its own.
+// Prefixes that sequences share: evaluated once, and every figure and gradient as if each sequence
+// had its own.
 #include "gradient_check.h"
 
 using namespace isopro;
@@ -6,14 +7,16 @@ using namespace isopro::testing;
 
 namespace {
 
-// Two problems of one frame with a group of replies each, one of them twice, one that another continues, and a text of its own.
-// Replies of a group begin alike, and what they share is labelled.
+// Two problems of one frame with a group of replies each, one of them twice, one that another
+// continues, and a text of its own. Replies of a group begin alike, and what they share is
+// labelled.
 std::vector<TrainSequence> treeBatch(const Shape& shape, std::uint64_t seed, bool policy = false) {
   Random random(seed);
   const auto draw = [&](std::size_t count) {
     std::vector<std::int32_t> tokens;
     for (std::size_t t = 0; t < count; ++t) {
-      tokens.push_back(static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary)));
+      tokens.push_back(
+          static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary)));
     }
     return tokens;
   };
@@ -21,7 +24,8 @@ std::vector<TrainSequence> treeBatch(const Shape& shape, std::uint64_t seed, boo
     tokens.insert(tokens.end(), more.begin(), more.end());
     return tokens;
   };
-  const auto frame = draw(7), first = joined(frame, draw(6)), second = joined(frame, draw(3)), opening = draw(2);
+  const auto frame = draw(7), first = joined(frame, draw(6)), second = joined(frame, draw(3)),
+             opening = draw(2);
   struct Text {
     std::size_t prompt;
     std::vector<std::int32_t> tokens;
@@ -33,7 +37,8 @@ std::vector<TrainSequence> treeBatch(const Shape& shape, std::uint64_t seed, boo
   texts.push_back(texts[1]);
   texts.push_back({first.size(), joined(texts[0].tokens, draw(5))});
   texts.push_back({3, draw(8)});
-  for (const std::size_t length : {std::size_t{6}, std::size_t{3}}) texts.push_back({second.size(), joined(second, draw(length))});
+  for (const std::size_t length : {std::size_t{6}, std::size_t{3}})
+    texts.push_back({second.size(), joined(second, draw(length))});
   std::vector<TrainSequence> batch;
   for (const auto& [prompt, tokens] : texts) {
     TrainSequence s;
@@ -64,26 +69,29 @@ std::vector<std::vector<float>> gradients(Trainer& trainer) {
 }
 
 // ||shared - apart|| / ||apart|| of each module, whose A and B follow each other.
-void checkEqual(Trainer& trainer, const std::vector<std::vector<float>>& shared, const std::vector<std::vector<float>>& apart,
-                double tolerance) {
+void checkEqual(Trainer& trainer, const std::vector<std::vector<float>>& shared,
+                const std::vector<std::vector<float>>& apart, double tolerance) {
   const auto loras = trainer.loras();
   CHECK(2 * loras.size() == apart.size());
   for (std::size_t m = 0; m < loras.size(); ++m) {
     double difference = 0, size = 0;
     for (const std::size_t i : {2 * m, 2 * m + 1}) {
       for (std::size_t k = 0; k < apart[i].size(); ++k) {
-        difference += std::pow(static_cast<double>(shared[i][k]) - static_cast<double>(apart[i][k]), 2);
+        difference +=
+            std::pow(static_cast<double>(shared[i][k]) - static_cast<double>(apart[i][k]), 2);
         size += std::pow(static_cast<double>(apart[i][k]), 2);
       }
     }
     CHECK(size > 0);
     check::report(std::sqrt(difference / size) < tolerance, __FILE__, __LINE__,
-                  loras[m]->module + " differs by " + std::to_string(1e6 * std::sqrt(difference / size)) + "e-6");
+                  loras[m]->module + " differs by " +
+                      std::to_string(1e6 * std::sqrt(difference / size)) + "e-6");
   }
 }
 
 // Boundary rows of a batch, which they point to.
-std::vector<std::vector<std::uint16_t>> giveBoundaries(Trainer& trainer, std::vector<TrainSequence>& batch) {
+std::vector<std::vector<std::uint16_t>> giveBoundaries(Trainer& trainer,
+                                                       std::vector<TrainSequence>& batch) {
   auto rows = trainer.captureBoundary(batch, kNever);
   for (std::size_t s = 0; s < batch.size(); ++s) {
     batch[s].boundary = {rows[s].data(), rows[s].size()};
@@ -104,8 +112,13 @@ Objective policyObjective() {
 
 TEST(packing_lays_out_a_tree_of_beginnings) {
   std::vector<TrainSequence> batch;
-  for (const std::vector<std::int32_t>& tokens :
-       {std::vector<std::int32_t>{1, 2, 3, 4}, {1, 2, 5}, {9, 2}, {1, 2, 3, 6, 7}, {1, 2, 5}, {1, 2, 5, 8}, {1}}) {
+  for (const std::vector<std::int32_t>& tokens : {std::vector<std::int32_t>{1, 2, 3, 4},
+                                                  {1, 2, 5},
+                                                  {9, 2},
+                                                  {1, 2, 3, 6, 7},
+                                                  {1, 2, 5},
+                                                  {1, 2, 5, 8},
+                                                  {1}}) {
     TrainSequence s;
     s.tokens = tokens;
     batch.push_back(s);
@@ -118,12 +131,14 @@ TEST(packing_lays_out_a_tree_of_beginnings) {
   const MicroBatch tree = packer.packed();
   CHECK(packer.rows() == 10 && tree.rows() == 10 && tree.longest() == 5);
   // 1 | 2 | 3 | 4, 6 7 | 5 | 8 and 9 2
-  const std::vector<std::vector<std::int64_t>> expected = {{0, 1, -1, 0}, {1, 2, 0, 1}, {2, 3, 1, 2}, {3, 4, 2, 3},
-                                                           {4, 6, 2, 3},  {6, 7, 1, 2}, {7, 8, 5, 3}, {8, 10, -1, 0}};
+  const std::vector<std::vector<std::int64_t>> expected = {
+      {0, 1, -1, 0}, {1, 2, 0, 1}, {2, 3, 1, 2}, {3, 4, 2, 3},
+      {4, 6, 2, 3},  {6, 7, 1, 2}, {7, 8, 5, 3}, {8, 10, -1, 0}};
   CHECK(tree.segments.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const Segment& s = tree.segments[i];
-    CHECK((std::vector<std::int64_t>{s.rows.begin, s.rows.end, s.parent, s.position}) == expected[i]);
+    CHECK((std::vector<std::int64_t>{s.rows.begin, s.rows.end, s.parent, s.position}) ==
+          expected[i]);
   }
   CHECK((tree.copies == std::vector<std::int32_t>{6, 5, 2, 1, 1, 1, 3, 1, 1, 1}));
   for (std::size_t s = 0; s < batch.size(); ++s) {
@@ -134,11 +149,13 @@ TEST(packing_lays_out_a_tree_of_beginnings) {
     }
   }
   const MicroBatch apart = packed(batch, false, 1);
-  CHECK(apart.rows() == 22 && apart.segments.size() == batch.size() && apart.rowOf[1] == (std::vector<std::int64_t>{4, 5, 6}));
+  CHECK(apart.rows() == 22 && apart.segments.size() == batch.size() &&
+        apart.rowOf[1] == (std::vector<std::int64_t>{4, 5, 6}));
 }
 
 TEST(rows_at_a_boundary_are_shared_where_their_bits_are_equal) {
-  std::vector<std::vector<std::uint16_t>> rows = {{1, 1, 2, 2, 3, 3}, {1, 1, 2, 2, 3, 3}, {1, 1, 2, 9, 3, 3}, {1, 1, 2, 2}, {}};
+  std::vector<std::vector<std::uint16_t>> rows = {
+      {1, 1, 2, 2, 3, 3}, {1, 1, 2, 2, 3, 3}, {1, 1, 2, 9, 3, 3}, {1, 1, 2, 2}, {}};
   std::vector<TrainSequence> batch(rows.size());
   for (std::size_t s = 0; s < rows.size(); ++s) {
     batch[s].tokens = {4, 5, 6};
@@ -161,7 +178,8 @@ TEST(gradients_through_shared_prefixes) {
     randomiseB(trainer, 2);
     CHECK(packed(treeBatch(shape, 3), true).rows() < packed(treeBatch(shape, 3), false).rows() / 2);
     checkGradients(trainer, treeBatch(shape, 3), {}, 1e-4, check::full() ? 4 : 2);
-    checkGradients(trainer, treeBatch(shape, 4, true), policyObjective(), 1e-4, check::full() ? 4 : 2);
+    checkGradients(trainer, treeBatch(shape, 4, true), policyObjective(), 1e-4,
+                   check::full() ? 4 : 2);
   });
 }
 
@@ -188,7 +206,8 @@ TEST(shared_prefixes_give_the_gradients_and_statistics_of_separate_ones) {
           Trainer trainer(randomModel(architecture, shape, 1), options);
           randomiseB(trainer, 2);
           auto batch = treeBatch(shape, 4);
-          const auto rows = captured ? giveBoundaries(trainer, batch) : std::vector<std::vector<std::uint16_t>>{};
+          const auto rows =
+              captured ? giveBoundaries(trainer, batch) : std::vector<std::vector<std::uint16_t>>{};
           const StepStatistics s = trainer.differentiate(batch, {}, kNever);
           if (threads == 1) shared = gradients(trainer), together = s;
           CHECK(gradients(trainer) == shared && s.loss == together.loss);
@@ -201,12 +220,14 @@ TEST(shared_prefixes_give_the_gradients_and_statistics_of_separate_ones) {
         Trainer trainer(randomModel(architecture, shape, 1), options);
         randomiseB(trainer, 2);
         auto batch = treeBatch(shape, 4);
-        const auto rows = captured ? giveBoundaries(trainer, batch) : std::vector<std::vector<std::uint16_t>>{};
+        const auto rows =
+            captured ? giveBoundaries(trainer, batch) : std::vector<std::vector<std::uint16_t>>{};
         const StepStatistics apart = trainer.differentiate(batch, {}, kNever);
         checkEqual(trainer, shared, gradients(trainer), 1e-6);
         CHECK_NEAR(together.loss, apart.loss, 1e-6);
         CHECK_NEAR(together.gradNorm / apart.gradNorm, 1, 1e-6);
-        CHECK(together.tokens == apart.tokens && together.microBatchTokens == apart.microBatchTokens);
+        CHECK(together.tokens == apart.tokens &&
+              together.microBatchTokens == apart.microBatchTokens);
       }
     }
   });
@@ -221,7 +242,8 @@ TEST(long_shared_prefixes_give_the_gradients_of_separate_ones) {
     std::vector<TrainSequence> batch(3);
     for (std::size_t s = 0; s < batch.size(); ++s) {
       for (std::size_t t = 0; t < 310; ++t) {
-        const auto token = static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary));
+        const auto token =
+            static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(shape.vocabulary));
         batch[s].tokens.push_back(s > 0 && t < 150 ? batch[0].tokens[t] : token);
         batch[s].labelled.push_back(t > 150 ? 1 : 0);
       }
@@ -240,7 +262,8 @@ TEST(long_shared_prefixes_give_the_gradients_of_separate_ones) {
       if (!shares) checkEqual(trainer, found[1], found[0], 1e-6);
     }
 #if !defined(ISOPRO_BLAS)  // whose sums are its own for each shape
-    for (std::size_t s = 0; s < batch.size(); ++s) CHECK(results[0][s].logprobs == results[1][s].logprobs);
+    for (std::size_t s = 0; s < batch.size(); ++s)
+      CHECK(results[0][s].logprobs == results[1][s].logprobs);
 #endif
   }
 }
@@ -277,14 +300,16 @@ TEST(dropout_through_shared_prefixes_is_one_draw_a_row) {
   Trainer trainer(randomModel("qwen3", shape, 1), options);
   randomiseB(trainer, 2);
   const auto batch = treeBatch(shape, 3);
-  const StepStatistics once = trainer.differentiate(batch, {}, kNever), again = trainer.differentiate(batch, {}, kNever);
+  const StepStatistics once = trainer.differentiate(batch, {}, kNever),
+                       again = trainer.differentiate(batch, {}, kNever);
   CHECK(once.loss == again.loss);
   // The same reply twice: one draw, and so one log-probability.
   const std::vector<TrainSequence> twice = {batch[1], batch[1]};
   const MicroBatch tree = packed(twice, true);
   Network network(trainer.model(), trainer.engine(), 600'000'000);
   const auto results = network.differentiate(tree, {}, 1, 77, kNever);
-  CHECK(tree.rows() == static_cast<std::int64_t>(batch[1].tokens.size()) && results[0].logprobs == results[1].logprobs);
+  CHECK(tree.rows() == static_cast<std::int64_t>(batch[1].tokens.size()) &&
+        results[0].logprobs == results[1].logprobs);
 }
 
 // Eight replies of 10 labelled tokens to one prompt of 40.
@@ -302,20 +327,25 @@ std::vector<TrainSequence> groupOfEight() {
 TEST(micro_batches_count_a_shared_row_once_and_grow_where_that_is_cheaper) {
   using Tokens = std::vector<std::int64_t>;
   Shape shape;
-  const auto labelled = [&](bool shares, std::int64_t limit, const std::vector<TrainSequence>& batch, std::int64_t least = 1) {
+  const auto labelled = [&](bool shares, std::int64_t limit,
+                            const std::vector<TrainSequence>& batch, std::int64_t least = 1) {
     auto options = allTargets(shape);
     options.sharePrefixes = shares;
     options.microBatchTokens = limit;
-    return Trainer(randomModel("llama", shape, 1), options).differentiate(batch, {}, kNever, {{}, least}).microBatchTokens;
+    return Trainer(randomModel("llama", shape, 1), options)
+        .differentiate(batch, {}, kNever, {{}, least})
+        .microBatchTokens;
   };
   const auto group = groupOfEight();
   CHECK(labelled(true, 120, group) == (Tokens{80}));
   CHECK(labelled(false, 120, group) == (Tokens{20, 20, 20, 20}));
   CHECK(labelled(true, 60, group) == (Tokens{80}));
   const std::vector<TrainSequence> five(group.begin(), group.begin() + 5);
-  CHECK(labelled(true, 512, five, 2) == (Tokens{30, 20}) && labelled(false, 512, five, 2) == (Tokens{30, 20}));
+  CHECK(labelled(true, 512, five, 2) == (Tokens{30, 20}) &&
+        labelled(false, 512, five, 2) == (Tokens{30, 20}));
   CHECK(labelled(true, 512, {group[0]}, 2) == (Tokens{10}));
-  CHECK(labelled(true, 50, five, 2) == (Tokens{30, 20}) && labelled(false, 50, five, 2) == (Tokens{10, 10, 10, 10, 10}));
+  CHECK(labelled(true, 50, five, 2) == (Tokens{30, 20}) &&
+        labelled(false, 50, five, 2) == (Tokens{10, 10, 10, 10, 10}));
   // Nothing to share: no longer ones.
   auto alone = group;
   for (std::size_t s = 0; s < alone.size(); ++s) alone[s].tokens[0] = static_cast<std::int32_t>(s);
@@ -334,7 +364,9 @@ TEST(longer_micro_batches_stay_within_the_memory) {
   options.microBatchTokens = 600;
   const auto labelled = [&](std::size_t memory) {
     options.memoryBytes = memory;
-    return Trainer(randomModel("llama", shape, 1), options).differentiate(batch, {}, kNever).microBatchTokens;
+    return Trainer(randomModel("llama", shape, 1), options)
+        .differentiate(batch, {}, kNever)
+        .microBatchTokens;
   };
   // 130 KB of activations a row.
   CHECK((labelled(0) == std::vector<std::int64_t>{200, 200, 200, 200}));

@@ -12,7 +12,8 @@
 
 namespace {
 
-// The numbers of the arrays called `name` in one generator's part of the vectors file, one array a seed.
+// The numbers of the arrays called `name` in one generator's part of the vectors file, one array a
+// seed.
 struct Vectors {
   std::vector<std::uint64_t> seeds;
   std::vector<std::vector<std::uint64_t>> outputs;
@@ -26,7 +27,8 @@ std::string readText(const std::string& path) {
 
 template <typename Number>
 std::vector<Number> numbersAfter(const std::string& text, size_t key) {
-  std::string inside = text.substr(text.find('[', key) + 1, text.find(']', key) - text.find('[', key) - 1);
+  std::string inside =
+      text.substr(text.find('[', key) + 1, text.find(']', key) - text.find('[', key) - 1);
   for (char& c : inside) {
     if (c == ',' || c == '"') c = ' ';
   }
@@ -39,13 +41,16 @@ std::vector<Number> numbersAfter(const std::string& text, size_t key) {
 Vectors vectorsOf(const std::string& generator) {
   const std::string all = readText(std::string(ISOPRO_TEST_DATA) + "/random.vectors.json");
   const size_t begin = all.find('"' + generator + '"');
-  const size_t end = std::min(all.size(), all.find(generator == "splitmix64" ? "\"xoshiro256starstar\"" : "\x01", begin));
+  const size_t end = std::min(
+      all.size(), all.find(generator == "splitmix64" ? "\"xoshiro256starstar\"" : "\x01", begin));
   const std::string text = all.substr(begin, end - begin);
   Vectors vectors;
-  for (size_t at = text.find("\"seed\""); at != std::string::npos; at = text.find("\"seed\"", at + 1)) {
+  for (size_t at = text.find("\"seed\""); at != std::string::npos;
+       at = text.find("\"seed\"", at + 1)) {
     vectors.seeds.push_back(std::stoull(text.substr(text.find('"', at + 6) + 1)));
     vectors.outputs.push_back(numbersAfter<std::uint64_t>(text, text.find("\"outputs\"", at)));
-    if (generator != "splitmix64") vectors.doubles.push_back(numbersAfter<double>(text, text.find("\"doubles\"", at)));
+    if (generator != "splitmix64")
+      vectors.doubles.push_back(numbersAfter<double>(text, text.find("\"doubles\"", at)));
   }
   return vectors;
 }
@@ -68,7 +73,8 @@ TEST(xoshiro256starstar_reproduces_the_shared_vectors) {
   for (size_t i = 0; i < vectors.seeds.size(); ++i) {
     isopro::Random integers(vectors.seeds[i]);
     CHECK(!vectors.outputs[i].empty());
-    for (const std::uint64_t expected : vectors.outputs[i]) CHECK(integers.nextUint64() == expected);
+    for (const std::uint64_t expected : vectors.outputs[i])
+      CHECK(integers.nextUint64() == expected);
     isopro::Random reals(vectors.seeds[i]);
     CHECK(!vectors.doubles[i].empty());
     for (const double expected : vectors.doubles[i]) CHECK(reals.nextDouble() == expected);

@@ -1,4 +1,5 @@
-// A small model with random weights, and its loss as plain loops in double: the oracle of the gradient tests.
+// A small model with random weights, and its loss as plain loops in double: the oracle of the
+// gradient tests.
 #pragma once
 
 #include <cstring>
@@ -19,7 +20,8 @@ using namespace isopro::training;
 using kernels::reference::Values;
 
 struct Shape {
-  std::int64_t layers = 2, width = 64, heads = 4, keyHeads = 2, headWidth = 16, feedForward = 96, vocabulary = 50, context = 64;
+  std::int64_t layers = 2, width = 64, heads = 4, keyHeads = 2, headWidth = 16, feedForward = 96,
+               vocabulary = 50, context = 64;
   bool tied = false, biases = false, ropeFactors = false;
   std::int64_t window = 5;
   ggml_type type = GGML_TYPE_F32;
@@ -30,9 +32,11 @@ struct ModelData {
   std::vector<std::vector<std::uint8_t>> matrices;
 };
 
-inline Matrix randomMatrix(ModelData& data, Random& random, std::int64_t rows, std::int64_t columns, ggml_type type, double deviation) {
+inline Matrix randomMatrix(ModelData& data, Random& random, std::int64_t rows, std::int64_t columns,
+                           ggml_type type, double deviation) {
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
-  for (float& value : values) value = static_cast<float>((random.nextDouble() * 2 - 1) * deviation * 1.7);
+  for (float& value : values)
+    value = static_cast<float>((random.nextDouble() * 2 - 1) * deviation * 1.7);
   const std::size_t rowBytes = ggml_row_size(type, columns);
   std::vector<std::uint8_t> bytes(rowBytes * static_cast<std::size_t>(rows));
   if (type == GGML_TYPE_F32) {
@@ -44,36 +48,44 @@ inline Matrix randomMatrix(ModelData& data, Random& random, std::int64_t rows, s
   return {data.matrices.back().data(), type, rows, columns, rowBytes};
 }
 
-inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture, const Shape& shape, std::uint64_t seed) {
+inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture,
+                                                 const Shape& shape, std::uint64_t seed) {
   Random random(seed);
   auto data = std::make_shared<ModelData>();
   data->matrices.reserve(1000);
   auto model = std::make_unique<ModelWeights>();
   Hyperparameters& h = model->hyper;
   h.architecture = *findArchitecture(architecture);
-  h.layers = shape.layers, h.width = shape.width, h.heads = shape.heads, h.keyHeads = shape.keyHeads;
+  h.layers = shape.layers, h.width = shape.width, h.heads = shape.heads,
+  h.keyHeads = shape.keyHeads;
   h.headWidth = shape.headWidth;
-  h.feedForward = shape.feedForward, h.vocabulary = shape.vocabulary, h.contextLength = shape.context;
+  h.feedForward = shape.feedForward, h.vocabulary = shape.vocabulary,
+  h.contextLength = shape.context;
   h.normEpsilon = 1e-5f;
   h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
   if (h.architecture.alternatesWindow) h.window = shape.window, h.attentionCap = 3, h.finalCap = 2;
   const auto vector = [&](std::int64_t width, double mean, double deviation) {
     std::vector<float> values(static_cast<std::size_t>(width));
-    for (float& value : values) value = static_cast<float>(mean + deviation * (random.nextDouble() * 2 - 1));
+    for (float& value : values)
+      value = static_cast<float>(mean + deviation * (random.nextDouble() * 2 - 1));
     return values;
   };
   const auto norm = [&](std::int64_t width) { return Norm{vector(width, 1, 0.3), nullptr}; };
   const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
-    return randomMatrix(*data, random, rows, columns, shape.type, 1.0 / std::sqrt(static_cast<double>(columns)));
+    return randomMatrix(*data, random, rows, columns, shape.type,
+                        1.0 / std::sqrt(static_cast<double>(columns)));
   };
-  model->embedding = randomMatrix(*data, random, h.vocabulary, h.width, shape.type, h.architecture.scalesEmbedding ? 0.1 : 0.15);
+  model->embedding = randomMatrix(*data, random, h.vocabulary, h.width, shape.type,
+                                  h.architecture.scalesEmbedding ? 0.1 : 0.15);
   model->tied = shape.tied;
   model->head.weight = shape.tied ? model->embedding : matrix(h.vocabulary, h.width);
   model->outputNorm = norm(h.width);
   if (shape.ropeFactors) model->ropeFactors = vector(h.headWidth / 2, 3, 2);
   const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
-  const std::int64_t outputs[kModules] = {queries, keys, keys, h.width, h.feedForward, h.feedForward, h.width};
-  const std::int64_t inputs[kModules] = {h.width, h.width, h.width, queries, h.width, h.width, h.feedForward};
+  const std::int64_t outputs[kModules] = {queries,       keys,          keys,   h.width,
+                                          h.feedForward, h.feedForward, h.width};
+  const std::int64_t inputs[kModules] = {h.width, h.width, h.width,      queries,
+                                         h.width, h.width, h.feedForward};
   for (std::int64_t i = 0; i < h.layers; ++i) {
     Layer layer;
     for (int m = 0; m < kModules; ++m) {
@@ -82,16 +94,19 @@ inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture
     }
     layer.attentionNorm = norm(h.width);
     layer.feedForwardNorm = norm(h.width);
-    if (h.architecture.headNorms) layer.queryNorm = norm(h.headWidth), layer.keyNorm = norm(h.headWidth);
-    if (h.architecture.postNorms) layer.attentionPostNorm = norm(h.width), layer.feedForwardPostNorm = norm(h.width);
+    if (h.architecture.headNorms)
+      layer.queryNorm = norm(h.headWidth), layer.keyNorm = norm(h.headWidth);
+    if (h.architecture.postNorms)
+      layer.attentionPostNorm = norm(h.width), layer.feedForwardPostNorm = norm(h.width);
     model->layers.push_back(std::move(layer));
   }
-  model->file = std::shared_ptr<const GgufFile>(data, nullptr);  // keeps the values alive; there is no file
+  model->file =
+      std::shared_ptr<const GgufFile>(data, nullptr);  // keeps the values alive; there is no file
   return model;
 }
 
-// Everything that the reference reads, in double. `parameters` of a trainer, changed one entry at a time, are read from
-// the trainer's model at construction; perturb() changes the copy.
+// Everything that the reference reads, in double. `parameters` of a trainer, changed one entry at a
+// time, are read from the trainer's model at construction; perturb() changes the copy.
 class ReferenceModel {
  public:
   explicit ReferenceModel(ModelWeights& model) : h_(model.hyper) {
@@ -102,16 +117,19 @@ class ReferenceModel {
     for (Layer& layer : model.layers) {
       RefLayer copy;
       for (int m = 0; m < kModules; ++m) copy.linear[m] = takeLinear(layer.linear[m]);
-      copy.attentionNorm = takeNorm(layer.attentionNorm), copy.feedForwardNorm = takeNorm(layer.feedForwardNorm);
+      copy.attentionNorm = takeNorm(layer.attentionNorm),
+      copy.feedForwardNorm = takeNorm(layer.feedForwardNorm);
       copy.queryNorm = takeNorm(layer.queryNorm), copy.keyNorm = takeNorm(layer.keyNorm);
-      copy.attentionPostNorm = takeNorm(layer.attentionPostNorm), copy.feedForwardPostNorm = takeNorm(layer.feedForwardPostNorm);
+      copy.attentionPostNorm = takeNorm(layer.attentionPostNorm),
+      copy.feedForwardPostNorm = takeNorm(layer.feedForwardPostNorm);
       layers_.push_back(std::move(copy));
     }
     tied_ = model.tied;
     trainedEmbedding_ = model.tied ? model.head.trainedWeight.get() : model.trainedEmbedding.get();
   }
 
-  // The double that stands for entry i of a trained parameter; nullptr where it is not part of the model.
+  // The double that stands for entry i of a trained parameter; nullptr where it is not part of the
+  // model.
   std::vector<double*> entry(const Parameter& p, std::size_t i) {
     std::vector<double*> found;
     const auto look = [&](const Parameter* owner, Values& values) {
@@ -119,15 +137,16 @@ class ReferenceModel {
     };
     look(trainedEmbedding_, embedding_);
     const auto lookLinear = [&](RefLinear& l) {
-      look(l.weightOwner, l.weight), look(l.biasOwner, l.bias), look(l.aOwner, l.a), look(l.bOwner, l.b);
+      look(l.weightOwner, l.weight), look(l.biasOwner, l.bias), look(l.aOwner, l.a),
+          look(l.bOwner, l.b);
     };
     const auto lookNorm = [&](RefNorm& n) { look(n.owner, n.weight); };
     lookLinear(head_);
     lookNorm(outputNorm_);
     for (RefLayer& layer : layers_) {
       for (RefLinear& l : layer.linear) lookLinear(l);
-      for (RefNorm* n : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm, &layer.keyNorm, &layer.attentionPostNorm,
-                         &layer.feedForwardPostNorm})
+      for (RefNorm* n : {&layer.attentionNorm, &layer.feedForwardNorm, &layer.queryNorm,
+                         &layer.keyNorm, &layer.attentionPostNorm, &layer.feedForwardPostNorm})
         lookNorm(*n);
     }
     return found;
@@ -154,45 +173,56 @@ class ReferenceModel {
         q = ref::norm(q, layer.queryNorm.weight, h_.normEpsilon);
         k = ref::norm(k, layer.keyNorm.weight, h_.normEpsilon);
       }
-      const auto heads = static_cast<std::size_t>(h_.heads), keyHeads = static_cast<std::size_t>(h_.keyHeads);
+      const auto heads = static_cast<std::size_t>(h_.heads),
+                 keyHeads = static_cast<std::size_t>(h_.keyHeads);
       const auto turn = [&](Values& values, std::size_t count) {
         for (std::size_t t = 0; t < T; ++t) {
           for (std::size_t head = 0; head < count; ++head) {
-            ref::rotate(&values[(t * count + head) * hw], static_cast<std::size_t>(h_.headWidth), h_.architecture.halfRotation,
-                        static_cast<double>(t), h_.ropeBase, h_.ropeScale, ropeFactors_);
+            ref::rotate(&values[(t * count + head) * hw], static_cast<std::size_t>(h_.headWidth),
+                        h_.architecture.halfRotation, static_cast<double>(t), h_.ropeBase,
+                        h_.ropeScale, ropeFactors_);
           }
         }
       };
       turn(q, heads);
       turn(k, keyHeads);
-      const std::size_t window = h_.architecture.alternatesWindow && index % 2 == 0 ? static_cast<std::size_t>(h_.window) : 0;
+      const std::size_t window = h_.architecture.alternatesWindow && index % 2 == 0
+                                     ? static_cast<std::size_t>(h_.window)
+                                     : 0;
       Values attended(T * heads * hw);
       for (std::size_t head = 0; head < heads; ++head) {
         const auto pick = [&](const Values& from, std::size_t count, std::size_t which) {
           Values values;
           for (std::size_t t = 0; t < T; ++t) {
-            for (std::size_t i = 0; i < hw; ++i) values.push_back(from[(t * count + which) * hw + i]);
+            for (std::size_t i = 0; i < hw; ++i)
+              values.push_back(from[(t * count + which) * hw + i]);
           }
           return values;
         };
         const std::size_t shared = head / (heads / keyHeads);
-        const Values out = ref::attention(pick(q, heads, head), pick(k, keyHeads, shared), pick(v, keyHeads, shared), hw,
-                                          static_cast<double>(h_.attentionScale), static_cast<double>(h_.attentionCap), window);
+        const Values out = ref::attention(
+            pick(q, heads, head), pick(k, keyHeads, shared), pick(v, keyHeads, shared), hw,
+            static_cast<double>(h_.attentionScale), static_cast<double>(h_.attentionCap), window);
         for (std::size_t t = 0; t < T; ++t) {
-          for (std::size_t i = 0; i < hw; ++i) attended[(t * heads + head) * hw + i] = out[t * hw + i];
+          for (std::size_t i = 0; i < hw; ++i)
+            attended[(t * heads + head) * hw + i] = out[t * hw + i];
         }
       }
       Values added = apply(layer.linear[kOutput], attended, T);
-      if (h_.architecture.postNorms) added = ref::norm(added, layer.attentionPostNorm.weight, h_.normEpsilon);
+      if (h_.architecture.postNorms)
+        added = ref::norm(added, layer.attentionPostNorm.weight, h_.normEpsilon);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] += added[i];
       normed = ref::norm(x, layer.feedForwardNorm.weight, h_.normEpsilon);
-      const Values gate = apply(layer.linear[kGate], normed, T), up = apply(layer.linear[kUp], normed, T);
+      const Values gate = apply(layer.linear[kGate], normed, T),
+                   up = apply(layer.linear[kUp], normed, T);
       Values hidden(gate.size());
       for (std::size_t i = 0; i < gate.size(); ++i) {
-        hidden[i] = (h_.architecture.gate == Gate::swiglu ? ref::silu(gate[i]) : gelu(gate[i])) * up[i];
+        hidden[i] =
+            (h_.architecture.gate == Gate::swiglu ? ref::silu(gate[i]) : gelu(gate[i])) * up[i];
       }
       added = apply(layer.linear[kDown], hidden, T);
-      if (h_.architecture.postNorms) added = ref::norm(added, layer.feedForwardPostNorm.weight, h_.normEpsilon);
+      if (h_.architecture.postNorms)
+        added = ref::norm(added, layer.feedForwardPostNorm.weight, h_.normEpsilon);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] += added[i];
     }
     Values y = apply(head_, ref::norm(x, outputNorm_.weight, h_.normEpsilon), T);
@@ -206,7 +236,8 @@ class ReferenceModel {
     const auto V = static_cast<std::size_t>(h_.vocabulary);
     Values result(tokens.size());
     for (std::size_t t = 1; t < tokens.size(); ++t) {
-      Values row(all.begin() + static_cast<std::ptrdiff_t>((t - 1) * V), all.begin() + static_cast<std::ptrdiff_t>(t * V));
+      Values row(all.begin() + static_cast<std::ptrdiff_t>((t - 1) * V),
+                 all.begin() + static_cast<std::ptrdiff_t>(t * V));
       for (double& value : row) value /= temperature;
       result[t] = row[static_cast<std::size_t>(tokens[t])] - kernels::reference::logSumExp(row);
     }
@@ -227,7 +258,8 @@ class ReferenceModel {
           continue;
         }
         const double ratio = std::exp(lp[t] - static_cast<double>(s.oldLogprobs[t]));
-        const double low = 1 - static_cast<double>(o.clipLow), high = 1 + static_cast<double>(o.clipHigh);
+        const double low = 1 - static_cast<double>(o.clipLow),
+                     high = 1 + static_cast<double>(o.clipHigh);
         const double bounded = ratio < low ? low : ratio > high ? high : ratio;
         const double a = s.advantages[t];
         double term = -std::min(ratio * a, bounded * a);
@@ -243,13 +275,15 @@ class ReferenceModel {
 
   // How llama.cpp computes some things less exactly; both as the definition says where not set.
   double (*gelu)(double) = kernels::reference::gelu;
-  ggml_type activationType = GGML_TYPE_F32;  // what it rounds the input of a product with weights to
+  ggml_type activationType =
+      GGML_TYPE_F32;  // what it rounds the input of a product with weights to
 
  private:
   struct RefLinear {
     Values weight, bias, a, b;
     double scale = 0;
-    const Parameter *weightOwner = nullptr, *biasOwner = nullptr, *aOwner = nullptr, *bOwner = nullptr;
+    const Parameter *weightOwner = nullptr, *biasOwner = nullptr, *aOwner = nullptr,
+                    *bOwner = nullptr;
   };
   struct RefNorm {
     Values weight;
@@ -257,14 +291,16 @@ class ReferenceModel {
   };
   struct RefLayer {
     RefLinear linear[kModules];
-    RefNorm attentionNorm, feedForwardNorm, queryNorm, keyNorm, attentionPostNorm, feedForwardPostNorm;
+    RefNorm attentionNorm, feedForwardNorm, queryNorm, keyNorm, attentionPostNorm,
+        feedForwardPostNorm;
   };
 
   static Values widen(const Matrix& w) {
     std::vector<float> row(static_cast<std::size_t>(w.columns));
     Values values;
     for (std::int64_t r = 0; r < w.rows; ++r) {
-      const auto* from = static_cast<const std::uint8_t*>(w.data) + static_cast<std::size_t>(r) * w.rowBytes;
+      const auto* from =
+          static_cast<const std::uint8_t*>(w.data) + static_cast<std::size_t>(r) * w.rowBytes;
       if (w.type == GGML_TYPE_F32) {
         std::memcpy(row.data(), from, row.size() * sizeof(float));
       } else {

@@ -1,4 +1,5 @@
-// Where a reply's text ends and how much of it can be shown while it grows; which beginnings of prompts are found again.
+// Where a reply's text ends and how much of it can be shown while it grows; which beginnings of
+// prompts are found again.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -133,10 +134,12 @@ TEST(prefix_cache_agrees_with_a_plain_list) {
   for (int round = 0; round < 5000; ++round) {
     const std::vector<Token> tokens = sequence();
     if (draw(2) == 0) {
-      const auto kept = cache.keep(kBare, tokens, [&](llama_seq_id id) { held[static_cast<size_t>(id)].clear(); });
+      const auto kept = cache.keep(kBare, tokens,
+                                   [&](llama_seq_id id) { held[static_cast<size_t>(id)].clear(); });
       if (!kept) continue;
       CHECK(held[static_cast<size_t>(kept->sequence)].empty());
-      held[static_cast<size_t>(kept->sequence)].assign(tokens.begin(), tokens.begin() + kept->length);
+      held[static_cast<size_t>(kept->sequence)].assign(tokens.begin(),
+                                                       tokens.begin() + kept->length);
       int sum = 0;
       for (const auto& each : held) sum += static_cast<int>(each.size());
       CHECK(cache.tokens() == sum && sum <= 20);
@@ -144,13 +147,16 @@ TEST(prefix_cache_agrees_with_a_plain_list) {
       size_t longest = 0;
       const auto common = [&](const std::vector<Token>& each) {
         size_t length = 0;
-        while (length < each.size() && length + 1 < tokens.size() && each[length] == tokens[length]) ++length;
+        while (length < each.size() && length + 1 < tokens.size() && each[length] == tokens[length])
+          ++length;
         return length;
       };
       for (const auto& each : held) longest = std::max(longest, common(each));
       const auto found = cache.find(kBare, tokens);
       CHECK(found.has_value() == (longest > 0));
-      if (found) CHECK(static_cast<size_t>(found->length) == longest && common(held[static_cast<size_t>(found->sequence)]) == longest);
+      if (found)
+        CHECK(static_cast<size_t>(found->length) == longest &&
+              common(held[static_cast<size_t>(found->sequence)]) == longest);
     }
   }
 }

@@ -1,4 +1,5 @@
-// The running batch on the embedded model: requests come, go and are cancelled in every order, and each is reported once.
+// The running batch on the embedded model: requests come, go and are cancelled in every order, and
+// each is reported once.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,7 +26,8 @@ const std::atomic<bool> kNever{false};
 
 std::shared_ptr<Model> loadTiny(const std::string& kvType) {
   isopro::testing::loadLlamaBackends();
-  return Model::load({std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf", 0, kvType}, {});
+  return Model::load({std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf", 0, kvType},
+                     {});
 }
 
 std::shared_ptr<Model> tinyModel() {
@@ -60,7 +62,8 @@ BatchRequest requestOf(std::vector<Token> prompt, int maxTokens, std::uint64_t s
 
 std::vector<Token> someTokens(Random& random, int count) {
   std::vector<Token> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
   return tokens;
 }
 
@@ -71,12 +74,16 @@ std::vector<Token> generated(const BatchRequest& request, Bench& bench) {
   alone.limits = request.limits;
   alone.cellBudget = 1024;
   std::vector<Token> tokens;
-  generateRollouts(bench.context, bench.pool, alone, {[&](Rollout&& rollout) { tokens = rollout.tokens; }, [](const auto&) {}}, kNever);
+  generateRollouts(bench.context, bench.pool, alone,
+                   {[&](Rollout&& rollout) { tokens = rollout.tokens; }, [](const auto&) {}},
+                   kNever);
   return tokens;
 }
 
-// Runs all that has joined; the order in which they ended, and what they said, checked by another evaluation of the same tokens.
-std::vector<std::int64_t> runAndScore(Bench& bench, const std::map<std::int64_t, BatchRequest>& requests) {
+// Runs all that has joined; the order in which they ended, and what they said, checked by another
+// evaluation of the same tokens.
+std::vector<std::int64_t> runAndScore(Bench& bench,
+                                      const std::map<std::int64_t, BatchRequest>& requests) {
   std::vector<std::int64_t> order;
   std::map<std::int64_t, Reply> replies;
   while (!bench.batch.idle()) {
@@ -92,10 +99,13 @@ std::vector<std::int64_t> runAndScore(Bench& bench, const std::map<std::int64_t,
   for (const auto& [number, reply] : replies) {
     const BatchRequest& request = requests.at(number);
     CHECK(static_cast<int>(reply.tokens.size()) == request.limits.maxTokens);
-    const auto scores = scoreContinuations(other, bench.pool, request.prompt, {reply.tokens}, 2048, false, -1, kNever);
-    // A bit that an activation's quantisation rounds differently moves single tokens by hundredths; a token lost or misplaced, all.
+    const auto scores = scoreContinuations(other, bench.pool, request.prompt, {reply.tokens}, 2048,
+                                           false, -1, kNever);
+    // A bit that an activation's quantisation rounds differently moves single tokens by hundredths;
+    // a token lost or misplaced, all.
     double difference = 0;
-    for (size_t i = 0; i < reply.tokens.size(); ++i) difference += std::abs(scores[0].logProbabilities[i] - reply.logProbabilities[i]);
+    for (size_t i = 0; i < reply.tokens.size(); ++i)
+      difference += std::abs(scores[0].logProbabilities[i] - reply.logProbabilities[i]);
     CHECK(difference < 0.01 * static_cast<double>(reply.tokens.size()));
   }
   return order;
@@ -111,7 +121,8 @@ TEST(running_batch_that_is_deterministic_is_generate) {
     bench.batch.join(length, request);
     std::vector<Token> tokens;
     while (!bench.batch.idle()) {
-      for (const FinishedReply& finished : bench.batch.step(kNever).finished) tokens = finished.reply.tokens;
+      for (const FinishedReply& finished : bench.batch.step(kNever).finished)
+        tokens = finished.reply.tokens;
     }
     CHECK(tokens == generated(request, bench));
   }
@@ -119,7 +130,8 @@ TEST(running_batch_that_is_deterministic_is_generate) {
 
 TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
   // One cache for all; with prefixes; caches of their own, fewer and as many as may run.
-  for (const BatchSettings& settings : {BatchSettings{600, 6, 0}, {600, 6, 200}, {1100, 6, 0}, {1800, 6, 0}}) {
+  for (const BatchSettings& settings :
+       {BatchSettings{600, 6, 0}, {600, 6, 200}, {1100, 6, 0}, {1800, 6, 0}}) {
     Random random(3);
     const auto draw = [&](int below) { return static_cast<int>(random.nextDouble() * below); };
     Bench bench(settings);
@@ -154,17 +166,21 @@ TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
     };
     for (int step = 0; step < 400; ++step) {
       if (step < 250 && draw(3) == 0) {
-        std::vector<Token> prompt = prompts.empty() || draw(2) == 0 ? someTokens(random, 1 + draw(90))
-                                                                    : prompts[static_cast<size_t>(draw(static_cast<int>(prompts.size())))];
+        std::vector<Token> prompt =
+            prompts.empty() || draw(2) == 0
+                ? someTokens(random, 1 + draw(90))
+                : prompts[static_cast<size_t>(draw(static_cast<int>(prompts.size())))];
         for (const Token token : someTokens(random, draw(4))) prompt.push_back(token);
         if (prompt.size() < 150) prompts.push_back(prompt);
-        BatchRequest request = requestOf(std::move(prompt), 1 + draw(40), static_cast<std::uint64_t>(next));
+        BatchRequest request =
+            requestOf(std::move(prompt), 1 + draw(40), static_cast<std::uint64_t>(next));
         request.streamed = next % 2 == 0;
         open[next] = request.cancelled;
         lengths[next] = request.limits.maxTokens;
         bench.batch.join(next++, std::move(request));
       }
-      if (!open.empty() && draw(12) == 0) std::next(open.begin(), draw(static_cast<int>(open.size())))->second->store(true);
+      if (!open.empty() && draw(12) == 0)
+        std::next(open.begin(), draw(static_cast<int>(open.size())))->second->store(true);
       hear(bench.batch.step(kNever));
     }
     while (!bench.batch.idle()) hear(bench.batch.step(kNever));
@@ -174,7 +190,8 @@ TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
   }
 }
 
-// A client that goes away has its flag set while a step runs, at the latest; the next one computes nothing for it.
+// A client that goes away has its flag set while a step runs, at the latest; the next one computes
+// nothing for it.
 TEST(running_batch_gives_a_request_no_token_after_it_was_cancelled) {
   for (const BatchSettings& settings : {BatchSettings{600, 6, 0}, {600, 6, 200}, {1800, 6, 0}}) {
     Random random(4);
@@ -196,7 +213,8 @@ TEST(running_batch_gives_a_request_no_token_after_it_was_cancelled) {
     requests[1].cancelled->store(true);
     const StepReport report = bench.batch.step(kNever);
     CHECK(told(report) == std::vector<std::int64_t>({0, 2}));
-    CHECK(report.failed.size() == 1 && report.failed.front().request == 1 && report.finished.empty());
+    CHECK(report.failed.size() == 1 && report.failed.front().request == 1 &&
+          report.finished.empty());
     CHECK(told(bench.batch.step(kNever)) == std::vector<std::int64_t>({0, 2}));
     // one that waits, or is to be evaluated, is left as soon
     requests[3] = requestOf(someTokens(random, 20), 60, 3);
@@ -207,20 +225,22 @@ TEST(running_batch_gives_a_request_no_token_after_it_was_cancelled) {
   }
 }
 
-// Who did not say how long replies may be asked for all that there is, and takes what they need: caches of their own; one for all,
-// with kept prefixes and without.
+// Who did not say how long replies may be asked for all that there is, and takes what they need:
+// caches of their own; one for all, with kept prefixes and without.
 TEST(running_batch_runs_replies_of_any_length_together) {
   struct Case {
     BatchSettings settings;
     int prompt;
   };
-  for (const auto& [settings, prompt] : {Case{{2048, 8, 0}, 20}, {{1200, 8, 0}, 20}, {{1200, 8, 300}, 20}, {{1000, 2, 0}, 200}}) {
+  for (const auto& [settings, prompt] :
+       {Case{{2048, 8, 0}, 20}, {{1200, 8, 0}, 20}, {{1200, 8, 300}, 20}, {{1000, 2, 0}, 200}}) {
     Random random(8);
     Bench bench(settings, exactModel());
     std::map<std::int64_t, BatchRequest> requests;
     std::set<std::int64_t> speaking;
     for (int i = 0; i < std::min(4, settings.maxSequences); ++i) {
-      requests[i] = requestOf(someTokens(random, prompt + i), 590 - prompt, static_cast<std::uint64_t>(i));
+      requests[i] =
+          requestOf(someTokens(random, prompt + i), 590 - prompt, static_cast<std::uint64_t>(i));
       requests[i].streamed = true;
       bench.batch.join(i, requests[i]);
     }
@@ -235,7 +255,8 @@ TEST(running_batch_runs_replies_of_any_length_together) {
   }
 }
 
-// What is longer than the caches that others have makes them longer and fewer: others pause, the oldest go on with it.
+// What is longer than the caches that others have makes them longer and fewer: others pause, the
+// oldest go on with it.
 TEST(running_batch_gives_a_long_request_room_among_short_ones) {
   Random random(4);
   Bench bench({2048, 8, 0}, exactModel());
@@ -261,7 +282,8 @@ TEST(running_batch_refuses_one_request_and_goes_on) {
   broken.grammar += "absent";
   CHECK_THROWS(bench.batch.join(1, broken), "GRAMMAR_INVALID");
   int finished = 0;
-  while (!bench.batch.idle()) finished += static_cast<int>(bench.batch.step(kNever).finished.size());
+  while (!bench.batch.idle())
+    finished += static_cast<int>(bench.batch.step(kNever).finished.size());
   CHECK(finished == 1);
 }
 
@@ -288,7 +310,8 @@ TEST(running_batch_holds_an_adapter_no_longer_than_its_replies) {
     training::Trainer trainer(tinyModel()->path(), options);
     file.write(training::encodeAdapter(trainer));
   }
-  for (const BatchSettings& settings : {BatchSettings{256, 4, 0}, {256, 4, 100}, {256, 1, 0, true}}) {
+  for (const BatchSettings& settings :
+       {BatchSettings{256, 4, 0}, {256, 4, 100}, {256, 1, 0, true}}) {
     Bench bench(settings);
     std::shared_ptr<Adapter> adapter = Adapter::load(tinyModel(), file.path(), true);
     CHECK(!adapter->pairs().empty());

@@ -1,4 +1,7 @@
-/** What a reader of native/ may rely on: a name of a type means one thing, and a file can be read in one sitting. */
+/**
+ * What a reader of native/ may rely on: a name of a type means one thing, and a file can be read in
+ * one sitting.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
@@ -7,15 +10,21 @@ const sources = readdirSync('native', { recursive: true, encoding: 'utf8' })
   .filter((name) => /\.(?:h|cpp|inl)$/.test(name))
   .map((name) => ({ name, text: readFileSync(path.join('native', name), 'utf8') }));
 
-/** Names of the classes, structs, enumerations and aliases that a source defines, nested ones included. */
+/**
+ * Names of the classes, structs, enumerations and aliases that a source defines, nested ones
+ * included.
+ */
 function definedTypes(text: string): string[] {
   const definition = /^[ \t]*(?:class|struct|union|enum(?: class)?)\s+(\w+(?:::\w+)*)[^;{()]*\{/gm;
   const alias = /\busing (\w+) =/g;
-  return [...text.matchAll(definition), ...text.matchAll(alias)].map((match) => match[1]!.split('::').at(-1)!);
+  return [...text.matchAll(definition), ...text.matchAll(alias)].map(
+    (match) => match[1]!.split('::').at(-1)!,
+  );
 }
 
 test('finds definitions however they are written', () => {
-  const text = 'class A final : public B {\n  struct C {};\n  enum class D : int { X };\n};\nclass E;\nusing F = int;\nstruct G::H {\n};\n';
+  const text =
+    'class A final : public B {\n  struct C {};\n  enum class D : int { X };\n};\nclass E;\nusing F = int;\nstruct G::H {\n};\n';
   expect(definedTypes(text)).toEqual(['A', 'C', 'D', 'H', 'F']);
 });
 

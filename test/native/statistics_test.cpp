@@ -1,4 +1,5 @@
-// What a step says of itself (training/statistics.h), against plain sums and matrices with known singular values.
+// What a step says of itself (training/statistics.h), against plain sums and matrices with known
+// singular values.
 #include "training/statistics.h"
 #include "gradient_check.h"
 
@@ -13,7 +14,9 @@ Parameter drawn(Random& random, std::int64_t rows, std::int64_t columns) {
   return p;
 }
 
-float& at(Parameter& p, std::int64_t row, std::int64_t column) { return p.value[static_cast<std::size_t>(row * p.columns + column)]; }
+float& at(Parameter& p, std::int64_t row, std::int64_t column) {
+  return p.value[static_cast<std::size_t>(row * p.columns + column)];
+}
 
 // [rows, columns] with orthonormal rows (Gram and Schmidt).
 Parameter orthonormal(Random& random, std::int64_t rows, std::int64_t columns) {
@@ -22,13 +25,17 @@ Parameter orthonormal(Random& random, std::int64_t rows, std::int64_t columns) {
     for (int twice = 0; twice < 2; ++twice) {
       for (std::int64_t j = 0; j < i; ++j) {
         double product = 0;
-        for (std::int64_t k = 0; k < columns; ++k) product += static_cast<double>(at(p, i, k)) * static_cast<double>(at(p, j, k));
-        for (std::int64_t k = 0; k < columns; ++k) at(p, i, k) -= static_cast<float>(product) * at(p, j, k);
+        for (std::int64_t k = 0; k < columns; ++k)
+          product += static_cast<double>(at(p, i, k)) * static_cast<double>(at(p, j, k));
+        for (std::int64_t k = 0; k < columns; ++k)
+          at(p, i, k) -= static_cast<float>(product) * at(p, j, k);
       }
     }
     double squared = 0;
-    for (std::int64_t k = 0; k < columns; ++k) squared += static_cast<double>(at(p, i, k)) * static_cast<double>(at(p, i, k));
-    for (std::int64_t k = 0; k < columns; ++k) at(p, i, k) /= static_cast<float>(std::sqrt(squared));
+    for (std::int64_t k = 0; k < columns; ++k)
+      squared += static_cast<double>(at(p, i, k)) * static_cast<double>(at(p, i, k));
+    for (std::int64_t k = 0; k < columns; ++k)
+      at(p, i, k) /= static_cast<float>(std::sqrt(squared));
   }
   return p;
 }
@@ -68,21 +75,28 @@ TEST(statistics_against_explicit_matrices) {
   const StepStatistics s = trainer.step(batch, {}, kNever);
   const Values after = product();
   double changed = 0;
-  for (std::size_t i = 0; i < before.size(); ++i) changed += (after[i] - before[i]) * (after[i] - before[i]);
-  const auto found = std::find_if(s.modules.begin(), s.modules.end(), [](const ModuleStatistics& m) { return m.module == "blk.1.attn_v"; });
+  for (std::size_t i = 0; i < before.size(); ++i)
+    changed += (after[i] - before[i]) * (after[i] - before[i]);
+  const auto found =
+      std::find_if(s.modules.begin(), s.modules.end(),
+                   [](const ModuleStatistics& m) { return m.module == "blk.1.attn_v"; });
   CHECK(found != s.modules.end());
-  CHECK_NEAR(found->updateRatio / (static_cast<double>(lora.scale) * std::sqrt(changed) / lora.baseNorm), 1, 1e-6);
+  CHECK_NEAR(
+      found->updateRatio / (static_cast<double>(lora.scale) * std::sqrt(changed) / lora.baseNorm),
+      1, 1e-6);
   CHECK(found->rankUse > 1.0 / static_cast<double>(lora.rank()) && found->rankUse <= 1 + 1e-12);
   double squared = 0;
   for (const Parameter* p : trainer.parameters()) squared += squaredNorm(p->gradient);
   CHECK_NEAR(s.gradNorm, std::sqrt(squared), 1e-12);
 
-  // A direction whose B is zero contributes nothing; equal orthogonal directions use the whole rank.
+  // A direction whose B is zero contributes nothing; equal orthogonal directions use the whole
+  // rank.
   Lora& edited = trainer.lora("blk.0.ffn_up");
   std::fill(edited.b.value.begin(), edited.b.value.begin() + edited.b.columns, 0.0f);
   const StepStatistics again = trainer.differentiate(batch, {}, kNever);
   for (const ModuleStatistics& m : again.modules) {
-    if (m.module == "blk.0.ffn_up") CHECK_NEAR(m.dormantFraction, 1.0 / static_cast<double>(edited.rank()), 1e-12);
+    if (m.module == "blk.0.ffn_up")
+      CHECK_NEAR(m.dormantFraction, 1.0 / static_cast<double>(edited.rank()), 1e-12);
   }
   std::fill(edited.a.value.begin(), edited.a.value.end(), 0.0f);
   std::fill(edited.b.value.begin(), edited.b.value.end(), 0.0f);
@@ -114,7 +128,8 @@ TEST(norms_and_updates_of_any_number_of_columns) {
         changed += (after - before) * (after - before);
       }
     }
-    for (const float value : nextA.value) squared += static_cast<double>(value) * static_cast<double>(value);
+    for (const float value : nextA.value)
+      squared += static_cast<double>(value) * static_cast<double>(value);
     CHECK_NEAR(squaredNorm(nextA.value), squared, 1e-12);
     CHECK_NEAR(updateRatio(lora, nextA.value, nextB.value), 0.75 * std::sqrt(changed) / 3.5, 1e-6);
     CHECK(updateRatio(lora, lora.a.value, lora.b.value) == 0);
@@ -123,15 +138,17 @@ TEST(norms_and_updates_of_any_number_of_columns) {
   }
 }
 
-// B A = U^T S Q with orthonormal rows of U and Q, however the directions are mixed: A = M S Q, B = M^-T U.
+// B A = U^T S Q with orthonormal rows of U and Q, however the directions are mixed: A = M S Q, B =
+// M^-T U.
 TEST(rank_use_of_known_singular_values) {
   Random random(12);
-  for (const Values& singular :
-       {Values{1}, Values{5, 1}, Values{4, 3, 2, 1}, Values{3, 3, 3}, Values{2, 0.5, 0}, Values{9, 1, 0.1, 4, 2}}) {
+  for (const Values& singular : {Values{1}, Values{5, 1}, Values{4, 3, 2, 1}, Values{3, 3, 3},
+                                 Values{2, 0.5, 0}, Values{9, 1, 0.1, 4, 2}}) {
     const auto rank = static_cast<std::int64_t>(singular.size());
     const Parameter u = orthonormal(random, rank, 19), q = orthonormal(random, rank, 14);
     Parameter a("a", rank, 14), b("b", rank, 19);
-    // M: ones on the diagonal and one entry beside it in each row; its inverse transposed is known in closed form.
+    // M: ones on the diagonal and one entry beside it in each row; its inverse transposed is known
+    // in closed form.
     const double mixed = 0.5;
     for (std::int64_t i = 0; i < rank; ++i) {
       for (std::int64_t k = 0; k < 14; ++k) {
@@ -145,7 +162,8 @@ TEST(rank_use_of_known_singular_values) {
       for (std::int64_t k = 0; k < 19; ++k) {
         double value = 0;
         for (std::int64_t j = 0; j <= i; ++j) {
-          value += std::pow(-mixed, static_cast<double>(i - j)) * static_cast<double>(u.value[static_cast<std::size_t>(j * 19 + k)]);
+          value += std::pow(-mixed, static_cast<double>(i - j)) *
+                   static_cast<double>(u.value[static_cast<std::size_t>(j * 19 + k)]);
         }
         at(b, i, k) = static_cast<float>(value);
       }

@@ -1,5 +1,6 @@
-// A decode that is stopped in the middle of its graph and made again, as the governor of threads does where another process takes a
-// core: whoever decodes gets the same bits as from one that ran through.
+// A decode that is stopped in the middle of its graph and made again, as the governor of threads
+// does where another process takes a core: whoever decodes gets the same bits as from one that ran
+// through.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -37,8 +38,11 @@ class Stopping : public ThreadGovernor {
   int stopped() const { return stopped_; }
 
  private:
-  // How many nodes pass before the next stop, over the ends of decodes: the embedded model's graph has some hundreds.
-  void choose() { left_ = static_cast<int>(random_.nextDouble() * (random_.nextDouble() < 0.3 ? 20 : 900)); }
+  // How many nodes pass before the next stop, over the ends of decodes: the embedded model's graph
+  // has some hundreds.
+  void choose() {
+    left_ = static_cast<int>(random_.nextDouble() * (random_.nextDouble() < 0.3 ? 20 : 900));
+  }
 
   const bool stops_;
   Random random_;
@@ -62,11 +66,13 @@ std::shared_ptr<Adapter> someAdapter(std::uint64_t seed) {
   const isopro::testing::TemporaryFile file("adapter.gguf");
   training::TrainerOptions options;
   options.seed = seed;
-  for (const auto module : {training::kQuery, training::kOutput, training::kDown}) options.targets.push_back({1, module, 4, 8.0f, 0});
+  for (const auto module : {training::kQuery, training::kOutput, training::kDown})
+    options.targets.push_back({1, module, 4, 8.0f, 0});
   training::Trainer trainer(tinyModel()->path(), options);
   Random random(seed);
   for (training::Parameter* parameter : trainer.parameters()) {
-    for (float& value : parameter->value) value = static_cast<float>(random.nextDouble() - 0.5) * 0.4f;
+    for (float& value : parameter->value)
+      value = static_cast<float>(random.nextDouble() - 0.5) * 0.4f;
   }
   file.write(training::encodeAdapter(trainer));
   return adapter = Adapter::load(tinyModel(), file.path(), true);
@@ -74,7 +80,8 @@ std::shared_ptr<Adapter> someAdapter(std::uint64_t seed) {
 
 std::vector<Token> someTokens(Random& random, int count) {
   std::vector<Token> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
   return tokens;
 }
 
@@ -124,7 +131,8 @@ void checkSameBits(const std::string& name, int least, Call call) {
   };
   const std::string expected = run(false);
   CHECK(!expected.empty());
-  check::report(run(true) == expected, __FILE__, __LINE__, name + " gave other bits where decodes were stopped");
+  check::report(run(true) == expected, __FILE__, __LINE__,
+                name + " gave other bits where decodes were stopped");
 }
 
 RolloutRequest rolloutRequest(std::uint64_t seed, int prompts, int samples) {
@@ -154,7 +162,8 @@ void generate(const RolloutRequest& request, Context& context, ThreadPool& pool,
                    kNever);
 }
 
-void runBatch(const BatchSettings& settings, bool adapters, Context& context, ThreadPool& pool, Bits& bits) {
+void runBatch(const BatchSettings& settings, bool adapters, Context& context, ThreadPool& pool,
+              Bits& bits) {
   RunningBatch batch(context, pool, settings);
   Random random(5);
   const std::vector<Token> beginning = someTokens(random, 30);
@@ -163,11 +172,13 @@ void runBatch(const BatchSettings& settings, bool adapters, Context& context, Th
     if (step % 2 == 0 && step < 12) {
       BatchRequest request;
       request.prompt = beginning;
-      for (const Token token : someTokens(random, 3 + 9 * static_cast<int>(next))) request.prompt.push_back(token);
+      for (const Token token : someTokens(random, 3 + 9 * static_cast<int>(next)))
+        request.prompt.push_back(token);
       request.seed = static_cast<std::uint64_t>(next);
       request.limits.maxTokens = 15 + 4 * static_cast<int>(next % 3);
       request.limits.ignoreEndOfSequence = true;
-      if (adapters && next % 3 > 0) request.adapter = {someAdapter(static_cast<std::uint64_t>(next % 3)), 1.0f};
+      if (adapters && next % 3 > 0)
+        request.adapter = {someAdapter(static_cast<std::uint64_t>(next % 3)), 1.0f};
       request.cancelled = std::make_shared<std::atomic<bool>>(false);
       batch.join(next++, std::move(request));
     }
@@ -181,8 +192,8 @@ void runBatch(const BatchSettings& settings, bool adapters, Context& context, Th
   CHECK(next == 6);
 }
 
-// The threads of a call of one row that has room for `cells`, of a context with fixed threads that has two, of which another process
-// holds one.
+// The threads of a call of one row that has room for `cells`, of a context with fixed threads that
+// has two, of which another process holds one.
 int threadsOfOneRow(Matmul matmul, const char* kvType, int cells) {
   const auto model = Model::load({tinyModel()->path(), 0, kvType, matmul}, {});
   auto governor = std::make_unique<ThreadGovernor>(2, false);
@@ -201,7 +212,8 @@ int threadsOfOneRow(Matmul matmul, const char* kvType, int cells) {
 
 }  // namespace
 
-// Decided by who computes the attention of the call. Keys and values of f32 are cast to f16 in llama.cpp's graph.
+// Decided by who computes the attention of the call. Keys and values of f32 are cast to f16 in
+// llama.cpp's graph.
 TEST(one_row_is_held_to_all_threads_where_ggml_computes_its_attention) {
   CHECK(threadsOfOneRow(Matmul::kGgml, "f16", 512) == 2);
 #if defined(__x86_64__)
@@ -216,32 +228,44 @@ TEST(one_row_is_held_to_all_threads_where_ggml_computes_its_attention) {
 
 TEST(stopped_decodes_of_generate) {
   checkSameBits("several samples of several prompts", 10,
-                [](Context& context, ThreadPool& pool, Bits& bits) { generate(rolloutRequest(1, 3, 4), context, pool, bits); });
-  checkSameBits("samples that wait for others", 20, [](Context& context, ThreadPool& pool, Bits& bits) {
-    RolloutRequest request = rolloutRequest(2, 3, 4);
-    request.maxSequences = 5;
-    generate(request, context, pool, bits);
+                [](Context& context, ThreadPool& pool, Bits& bits) {
+                  generate(rolloutRequest(1, 3, 4), context, pool, bits);
+                });
+  checkSameBits("samples that wait for others", 20,
+                [](Context& context, ThreadPool& pool, Bits& bits) {
+                  RolloutRequest request = rolloutRequest(2, 3, 4);
+                  request.maxSequences = 5;
+                  generate(request, context, pool, bits);
+                });
+  checkSameBits("one sample", 10, [](Context& context, ThreadPool& pool, Bits& bits) {
+    generate(rolloutRequest(3, 1, 1), context, pool, bits);
   });
-  checkSameBits("one sample", 10,
-                [](Context& context, ThreadPool& pool, Bits& bits) { generate(rolloutRequest(3, 1, 1), context, pool, bits); });
   checkSameBits("more samples than a call takes", 10,
-                [](Context& context, ThreadPool& pool, Bits& bits) { generate(rolloutRequest(4, 2, 40), context, pool, bits); });
-  checkSameBits("with an adapter and a boundary", 10, [](Context& context, ThreadPool& pool, Bits& bits) {
-    RolloutRequest request = rolloutRequest(5, 2, 3);
-    request.boundary = 1;
-    context.setAdapter(someAdapter(1), 1.0f);
-    generate(request, context, pool, bits);
-  });
+                [](Context& context, ThreadPool& pool, Bits& bits) {
+                  generate(rolloutRequest(4, 2, 40), context, pool, bits);
+                });
+  checkSameBits("with an adapter and a boundary", 10,
+                [](Context& context, ThreadPool& pool, Bits& bits) {
+                  RolloutRequest request = rolloutRequest(5, 2, 3);
+                  request.boundary = 1;
+                  context.setAdapter(someAdapter(1), 1.0f);
+                  generate(request, context, pool, bits);
+                });
 }
 
 // One cache for all; with kept prefixes; caches of their own; one request at a time.
 TEST(stopped_decodes_of_the_running_batch) {
   for (const bool adapters : {false, true}) {
-    for (const BatchSettings& settings :
-         {BatchSettings{600, 6, 0, false}, {600, 6, 200, false}, {1100, 6, 0, false}, {1800, 6, 0, false}, {1024, 1, 0, true}}) {
-      const std::string name = "a batch of " + std::to_string(settings.cells) + " cells, " + (adapters ? "with" : "without") + " adapters";
-      checkSameBits(name, 10,
-                    [&, adapters](Context& context, ThreadPool& pool, Bits& bits) { runBatch(settings, adapters, context, pool, bits); });
+    for (const BatchSettings& settings : {BatchSettings{600, 6, 0, false},
+                                          {600, 6, 200, false},
+                                          {1100, 6, 0, false},
+                                          {1800, 6, 0, false},
+                                          {1024, 1, 0, true}}) {
+      const std::string name = "a batch of " + std::to_string(settings.cells) + " cells, " +
+                               (adapters ? "with" : "without") + " adapters";
+      checkSameBits(name, 10, [&, adapters](Context& context, ThreadPool& pool, Bits& bits) {
+        runBatch(settings, adapters, context, pool, bits);
+      });
     }
   }
 }
@@ -255,14 +279,17 @@ TEST(stopped_decodes_of_score) {
     for (const Token token : someTokens(random, length)) continuations.back().push_back(token);
   }
   for (const bool stepwise : {false, true}) {
-    checkSameBits(stepwise ? "score, a token a call" : "score", stepwise ? 20 : 2, [&](Context& context, ThreadPool& pool, Bits& bits) {
-      // a few calls each: several texts, so that stops fall on most of their kinds
-      for (const int alternatives : {-1, 0, 3, -1}) {
-        for (const TokenScores& scores : scoreContinuations(context, pool, prefix, continuations, 2048, stepwise, alternatives, kNever)) {
-          bits.add(scores);
-        }
-      }
-    });
+    checkSameBits(
+        stepwise ? "score, a token a call" : "score", stepwise ? 20 : 2,
+        [&](Context& context, ThreadPool& pool, Bits& bits) {
+          // a few calls each: several texts, so that stops fall on most of their kinds
+          for (const int alternatives : {-1, 0, 3, -1}) {
+            for (const TokenScores& scores : scoreContinuations(
+                     context, pool, prefix, continuations, 2048, stepwise, alternatives, kNever)) {
+              bits.add(scores);
+            }
+          }
+        });
   }
 }
 
@@ -279,7 +306,9 @@ TEST(stopped_decodes_of_score_branches) {
   }
   checkSameBits("branches", 5, [&](Context& context, ThreadPool& pool, Bits& bits) {
     for (const int cells : {2048, 400, 220, 2048}) {
-      for (const TokenScores& scores : scoreBranches(context, pool, trunk, branches, cells, kNever).scores) bits.add(scores);
+      for (const TokenScores& scores :
+           scoreBranches(context, pool, trunk, branches, cells, kNever).scores)
+        bits.add(scores);
     }
   });
 }
@@ -291,8 +320,10 @@ TEST(stopped_decodes_of_whoever_reads_hidden_states) {
     const int layers = context.model().layers();
     for (int round = 0; round < 5; ++round) {
       bits.add(embed(context, tokens, kNever));
-      for (const auto& [boundary, rows] : hiddenRows(context, tokens, {0, 1, layers}, kNever)) bits.add(rows);
-      for (const auto& [block, norms] : hiddenNorms(context, tokens, {0, layers - 1}, kNever)) bits.add(norms.update);
+      for (const auto& [boundary, rows] : hiddenRows(context, tokens, {0, 1, layers}, kNever))
+        bits.add(rows);
+      for (const auto& [block, norms] : hiddenNorms(context, tokens, {0, layers - 1}, kNever))
+        bits.add(norms.update);
     }
   });
 }

@@ -1,4 +1,5 @@
-// Branches as rows: whoever reads the rows one by one, as llama.cpp does, has seen before each target just what the branch says.
+// Branches as rows: whoever reads the rows one by one, as llama.cpp does, has seen before each
+// target just what the branch says.
 #include <set>
 
 #include "check.h"
@@ -22,7 +23,8 @@ std::vector<Branch> drawn(Random& random) {
     for (int t = 0; t < length; ++t) branch.tokens.push_back(below(random, 2));
     branch.from = below(random, length + 1);
     branches.push_back(branch);
-    if (below(random, 8) == 0) branches.push_back(branches[static_cast<std::size_t>(below(random, i + 1))]);
+    if (below(random, 8) == 0)
+      branches.push_back(branches[static_cast<std::size_t>(below(random, i + 1))]);
   }
   return branches;
 }
@@ -33,7 +35,8 @@ std::vector<Token> seen(const TokenTree& tree, int leaf, std::size_t last) {
   for (std::size_t i = 0; i <= last; ++i) {
     const TreeRow& row = tree.rows[i];
     if (leaf < row.firstLeaf || leaf > row.lastLeaf) continue;
-    CHECK(row.position == tree.leaves[static_cast<std::size_t>(leaf)] + static_cast<int>(tokens.size()));
+    CHECK(row.position ==
+          tree.leaves[static_cast<std::size_t>(leaf)] + static_cast<int>(tokens.size()));
     tokens.push_back(row.token);
   }
   return tokens;
@@ -51,19 +54,23 @@ void checkTrees(const std::vector<Branch>& branches, TreeLimits limits) {
       const int at = tree.leaves[static_cast<std::size_t>(row.firstLeaf)];
       const std::vector<Token> path = seen(tree, row.firstLeaf, i);
       CHECK(paths.insert({at, path}).second);  // nothing is evaluated twice
-      for (int leaf = row.firstLeaf; leaf <= row.lastLeaf; ++leaf) CHECK(seen(tree, leaf, i) == path);
+      for (int leaf = row.firstLeaf; leaf <= row.lastLeaf; ++leaf)
+        CHECK(seen(tree, leaf, i) == path);
       for (const TreeTarget& target : row.targets) {
         const Branch& branch = branches[target.branch];
         const std::size_t place = target.index + static_cast<std::size_t>(branch.from);
         CHECK(found.insert({target.branch, place}).second);
         CHECK(branch.at == at && branch.tokens[place] == target.token);
-        CHECK(path == std::vector<Token>(branch.tokens.begin(), branch.tokens.begin() + static_cast<std::ptrdiff_t>(place)));
+        CHECK(path ==
+              std::vector<Token>(branch.tokens.begin(),
+                                 branch.tokens.begin() + static_cast<std::ptrdiff_t>(place)));
       }
     }
   }
   for (std::size_t b = 0; b < branches.size(); ++b) {
     const auto first = std::max<std::size_t>(1, static_cast<std::size_t>(branches[b].from));
-    for (std::size_t place = first; place < branches[b].tokens.size(); ++place) CHECK(found.count({b, place}) == 1);
+    for (std::size_t place = first; place < branches[b].tokens.size(); ++place)
+      CHECK(found.count({b, place}) == 1);
   }
 }
 
@@ -73,14 +80,16 @@ TEST(a_tree_has_every_target_behind_the_tokens_of_its_branch) {
   Random random(7);
   for (int round = 0; round < 300; ++round) {
     const std::vector<Branch> branches = drawn(random);
-    for (const TreeLimits limits : {TreeLimits{1000, 254}, TreeLimits{14, 254}, TreeLimits{1000, 3}, TreeLimits{1000, 1}}) {
+    for (const TreeLimits limits :
+         {TreeLimits{1000, 254}, TreeLimits{14, 254}, TreeLimits{1000, 3}, TreeLimits{1000, 1}}) {
       checkTrees(branches, limits);
     }
   }
 }
 
 TEST(a_tree_evaluates_what_branches_share_once) {
-  const std::vector<Branch> branches = {{4, {1, 2, 3, 7}, 3}, {4, {1, 2, 3, 8, 9}, 3}, {4, {1, 2, 5, 7}, 3}, {4, {1, 2, 3, 6}, 3}};
+  const std::vector<Branch> branches = {
+      {4, {1, 2, 3, 7}, 3}, {4, {1, 2, 3, 8, 9}, 3}, {4, {1, 2, 5, 7}, 3}, {4, {1, 2, 3, 6}, 3}};
   const std::vector<TokenTree> trees = treesOf(branches, {100, 100});
   CHECK(trees.size() == 1);
   CHECK(trees[0].rows.size() == 5);  // 1 2 3 8 and 5

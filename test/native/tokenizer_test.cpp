@@ -61,12 +61,14 @@ const std::vector<std::string> kPreTokenizers = {"",
 
 using LlamaModel = std::unique_ptr<llama_model, decltype(&llama_model_free)>;
 
-// The vocabulary of the embedded model under another pre-tokenizer. `change`: what else becomes of its metadata.
+// The vocabulary of the embedded model under another pre-tokenizer. `change`: what else becomes of
+// its metadata.
 template <typename Change>
 LlamaModel vocabularyWith(const std::string& preTokenizer, Change change) {
   isopro::testing::loadLlamaBackends();
   const std::string tiny = std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf";
-  std::unique_ptr<gguf_context, decltype(&gguf_free)> from(gguf_init_from_file(tiny.c_str(), {true, nullptr}), gguf_free);
+  std::unique_ptr<gguf_context, decltype(&gguf_free)> from(
+      gguf_init_from_file(tiny.c_str(), {true, nullptr}), gguf_free);
   std::unique_ptr<gguf_context, decltype(&gguf_free)> to(gguf_init_empty(), gguf_free);
   gguf_set_kv(to.get(), from.get());
   if (preTokenizer.empty()) {
@@ -87,10 +89,12 @@ LlamaModel vocabularyOf(const std::string& preTokenizer) {
 }
 
 std::vector<Token> plainly(const llama_vocab* vocab, const std::string& text, bool parseControl) {
-  std::vector<Token> tokens(3 * text.size() + 16);  // a byte that is no UTF-8 becomes a character of three
+  std::vector<Token> tokens(3 * text.size() +
+                            16);  // a byte that is no UTF-8 becomes a character of three
   isopro::onOwnStack(std::size_t{96} << 20, [&] {
-    const int count = llama_tokenize(vocab, text.data(), static_cast<int>(text.size()), tokens.data(), static_cast<int>(tokens.size()),
-                                     false, parseControl);
+    const int count =
+        llama_tokenize(vocab, text.data(), static_cast<int>(text.size()), tokens.data(),
+                       static_cast<int>(tokens.size()), false, parseControl);
     tokens.resize(static_cast<std::size_t>(count));
   });
   return tokens;
@@ -106,10 +110,38 @@ std::uint64_t below(isopro::Random& random, std::uint64_t end) { return random.n
 
 // Runs of pieces that pre-tokenizers tell apart, of very unlike lengths.
 std::string someText(isopro::Random& random, std::size_t bytes) {
-  static const std::vector<std::string> pieces = {
-      "a",          "the ", "Word", "1",    "42",         "\u0663",       " ",      "  ",     "\n",     "\r\n",    "\t",
-      ".",          ", ",   "'s",   "'LL",  "+",          "\u4e2d\u6587", "\u304b", "\uac00", "\u0436", "e\u0301", "\u00a0",
-      "\U0001f600", "/",    "\xff", "\x01", "<|im_end|>", "<|im_start|>", "_",      "\u3000", "A",      "zZ"};
+  static const std::vector<std::string> pieces = {"a",
+                                                  "the ",
+                                                  "Word",
+                                                  "1",
+                                                  "42",
+                                                  "\u0663",
+                                                  " ",
+                                                  "  ",
+                                                  "\n",
+                                                  "\r\n",
+                                                  "\t",
+                                                  ".",
+                                                  ", ",
+                                                  "'s",
+                                                  "'LL",
+                                                  "+",
+                                                  "\u4e2d\u6587",
+                                                  "\u304b",
+                                                  "\uac00",
+                                                  "\u0436",
+                                                  "e\u0301",
+                                                  "\u00a0",
+                                                  "\U0001f600",
+                                                  "/",
+                                                  "\xff",
+                                                  "\x01",
+                                                  "<|im_end|>",
+                                                  "<|im_start|>",
+                                                  "_",
+                                                  "\u3000",
+                                                  "A",
+                                                  "zZ"};
   std::string text;
   while (text.size() < bytes) {
     const std::string& piece = pieces[below(random, pieces.size())];
@@ -132,8 +164,10 @@ TEST(tokens_are_llama_cpp_s_own_for_every_pre_tokenizer) {
     for (int i = 0; i < 12; ++i) {
       const std::string text = someText(random, i < 6 ? 1 + below(random, 300) : 5000);
       for (const bool parseControl : {false, true}) {
-        check::report(tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl), __FILE__, __LINE__,
-                      "'" + preTokenizer + "' has other tokens than llama.cpp, text " + std::to_string(i));
+        check::report(
+            tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl), __FILE__,
+            __LINE__,
+            "'" + preTokenizer + "' has other tokens than llama.cpp, text " + std::to_string(i));
       }
     }
     CHECK(tokenizer.tokens("", true).empty());
@@ -153,12 +187,14 @@ std::string textOf(const llama_vocab* vocab, const std::vector<Token>& tokens) {
 }
 
 // Metadata of the vocabulary with other texts and types of some tokens.
-LlamaModel vocabularyWithTokens(const std::string& preTokenizer, const std::function<void(std::vector<std::string>&)>& change,
+LlamaModel vocabularyWithTokens(const std::string& preTokenizer,
+                                const std::function<void(std::vector<std::string>&)>& change,
                                 std::size_t userDefined = 0) {
   return vocabularyWith(preTokenizer, [&](gguf_context* gguf) {
     const auto key = gguf_find_key(gguf, "tokenizer.ggml.tokens");
     std::vector<std::string> tokens;
-    for (std::size_t i = 0; i < gguf_get_arr_n(gguf, key); ++i) tokens.emplace_back(gguf_get_arr_str(gguf, key, i));
+    for (std::size_t i = 0; i < gguf_get_arr_n(gguf, key); ++i)
+      tokens.emplace_back(gguf_get_arr_str(gguf, key, i));
     change(tokens);
     std::vector<const char*> texts;
     for (const std::string& token : tokens) texts.push_back(token.c_str());
@@ -168,7 +204,8 @@ LlamaModel vocabularyWithTokens(const std::string& preTokenizer, const std::func
     const auto* given = static_cast<const std::int32_t*>(gguf_get_arr_data(gguf, typeKey));
     std::vector<std::int32_t> types(given, given + gguf_get_arr_n(gguf, typeKey));
     types[userDefined] = 4;
-    gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+    gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(),
+                      types.size());
   });
 }
 
@@ -211,12 +248,14 @@ TEST(a_long_run_has_tokens_whatever_the_pre_tokenizer) {
     for (const char* unit : {"1", "a", "\u4e2d", "\n", ".", "\u0301", "aA", "a "}) {
       const std::string text = many(unit, 30'000);
       const std::vector<Token> tokens = tokenizer.tokens(text, false);
-      check::report(!tokens.empty(), __FILE__, __LINE__, "'" + preTokenizer + "' has no tokens for " + unit);
+      check::report(!tokens.empty(), __FILE__, __LINE__,
+                    "'" + preTokenizer + "' has no tokens for " + unit);
     }
     if (preTokenizer == "superbpe" || preTokenizer == "deepseek-llm") continue;  // seconds
     for (const char* unit : {"1", " ", "\u4e2d", "z"}) {
       const std::string text = many(unit, 20'000);
-      check::report(tokenizer.tokens(text, false) == plainly(vocab, text, false), __FILE__, __LINE__,
+      check::report(tokenizer.tokens(text, false) == plainly(vocab, text, false), __FILE__,
+                    __LINE__,
                     "'" + preTokenizer + "' has other tokens than llama.cpp for a run of " + unit);
     }
   }
@@ -233,19 +272,21 @@ TEST(digits_of_superbpe_are_parted_where_llama_cpp_parts_them) {
     for (std::uint64_t d = 0; d < digits; ++d) text += static_cast<char>('0' + below(random, 10));
     if (i % 5 == 0) text += "\u0663 9";
     if (i % 5 == 1) text += ".5";
-    check::report(tokenizer.tokens(text, i % 4 == 0) == plainly(vocab, text, i % 4 == 0), __FILE__, __LINE__,
-                  std::to_string(digits) + " digits have other tokens than llama.cpp's");
+    check::report(tokenizer.tokens(text, i % 4 == 0) == plainly(vocab, text, i % 4 == 0), __FILE__,
+                  __LINE__, std::to_string(digits) + " digits have other tokens than llama.cpp's");
   }
 }
 
-// Of tokens that the file calls its user's llama.cpp finds every one before it looks at words, control tokens or not.
+// Of tokens that the file calls its user's llama.cpp finds every one before it looks at words,
+// control tokens or not.
 TEST(many_special_tokens_are_found_as_llama_cpp_finds_them) {
   const LlamaModel model = vocabularyWith("qwen2", [](gguf_context* gguf) {
     const auto key = gguf_find_key(gguf, "tokenizer.ggml.token_type");
     const auto* given = static_cast<const std::int32_t*>(gguf_get_arr_data(gguf, key));
     std::vector<std::int32_t> types(given, given + gguf_get_arr_n(gguf, key));
     for (std::size_t i = 300; i < 340; ++i) types[i] = 4;  // user-defined
-    gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+    gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(),
+                      types.size());
   });
   const llama_vocab* vocab = llama_model_get_vocab(model.get());
   const Tokenizer tokenizer(vocab, "qwen2");
@@ -253,9 +294,12 @@ TEST(many_special_tokens_are_found_as_llama_cpp_finds_them) {
   for (int i = 0; i < 20; ++i) {
     std::string text;
     while (text.size() < 5000) {
-      text += below(random, 3) == 0 ? someText(random, 20) : llama_vocab_get_text(vocab, static_cast<Token>(295 + below(random, 50)));
+      text += below(random, 3) == 0
+                  ? someText(random, 20)
+                  : llama_vocab_get_text(vocab, static_cast<Token>(295 + below(random, 50)));
     }
-    for (const bool parseControl : {false, true}) CHECK(tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl));
+    for (const bool parseControl : {false, true})
+      CHECK(tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl));
   }
   CHECK(tokenizer.tokens(many("<|im_end|>", 300'000), true).size() == 300'000);
 }
@@ -265,14 +309,16 @@ TEST(a_run_beyond_the_bound_is_refused_by_name) {
   const Tokenizer tokenizer(llama_model_get_vocab(deep.get()), "tekken");
   CHECK(tokenizer.recurses());
   for (const char* unit : {"a", "\u4e2d", " ", "\n", "."})
-    CHECK_SAYS(tokenizer.tokens(many(unit, 2'000'000), false), "INVALID_ARGUMENT", "characters in a row");
+    CHECK_SAYS(tokenizer.tokens(many(unit, 2'000'000), false), "INVALID_ARGUMENT",
+               "characters in a row");
   // As many in all, but none in a row.
   CHECK(!tokenizer.tokens(many("some words ", 200'000), false).empty());
 
   const LlamaModel blanks = vocabularyOf("deepseek-llm");
   const Tokenizer squares(llama_model_get_vocab(blanks.get()), "deepseek-llm");
   for (const char* unit : {" ", "\t", "\u00a0", "\u3000"})
-    CHECK_SAYS(squares.tokens(many(unit, 40'000) + "1", false), "INVALID_ARGUMENT", "blanks in a row");
+    CHECK_SAYS(squares.tokens(many(unit, 40'000) + "1", false), "INVALID_ARGUMENT",
+               "blanks in a row");
 
   const LlamaModel flat = vocabularyOf("llama-bpe");
   const Tokenizer scanner(llama_model_get_vocab(flat.get()), "llama-bpe");
@@ -281,7 +327,9 @@ TEST(a_run_beyond_the_bound_is_refused_by_name) {
 }
 
 TEST(work_on_a_stack_of_its_own_throws_what_it_throws) {
-  CHECK_THROWS(isopro::onOwnStack(1 << 20, [] { throw isopro::Error(isopro::ErrorCode::aborted, "x"); }), "ABORTED");
+  CHECK_THROWS(
+      isopro::onOwnStack(1 << 20, [] { throw isopro::Error(isopro::ErrorCode::aborted, "x"); }),
+      "ABORTED");
   CHECK_THROWS(isopro::onOwnStack(std::size_t{1} << 60, [] {}), "OUT_OF_MEMORY");
   volatile char last = 0;
   const auto used = isopro::stackUsedBy(4 << 20, [&] {

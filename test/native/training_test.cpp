@@ -1,4 +1,5 @@
-// The whole loss and every gradient against the reference model in double; determinism, recomputation, state, edits.
+// The whole loss and every gradient against the reference model in double; determinism,
+// recomputation, state, edits.
 #include "gradient_check.h"
 #include "support/error.h"
 
@@ -68,7 +69,8 @@ TEST(lower_layers_stay_frozen_and_their_boundary_can_be_passed_in) {
   auto cached = batch;
   const auto boundaries = trainer.captureBoundary(batch, kNever);
   // One sequence stays without: both kinds mix in a batch.
-  for (std::size_t s = 0; s < 2; ++s) cached[s].boundary = {boundaries[s].data(), boundaries[s].size()}, cached[s].boundaryLayer = 2;
+  for (std::size_t s = 0; s < 2; ++s)
+    cached[s].boundary = {boundaries[s].data(), boundaries[s].size()}, cached[s].boundaryLayer = 2;
   trainer.differentiate(cached, {}, kNever);
   double difference = 0, size = 0;
   const auto parameters = trainer.parameters();
@@ -87,10 +89,12 @@ TEST(lower_layers_stay_frozen_and_their_boundary_can_be_passed_in) {
 
 TEST(kept_and_recomputed_activations_give_identical_gradients) {
   Shape shape;
-  shape.layers = 3, shape.width = 256, shape.headWidth = 64, shape.feedForward = 512, shape.context = 256;
+  shape.layers = 3, shape.width = 256, shape.headWidth = 64, shape.feedForward = 512,
+  shape.context = 256;
   std::vector<std::vector<float>> expected;
   for (const float dropout : {0.0f, 0.3f}) {
-    for (const std::size_t bytes : {std::size_t{0}, std::size_t{6'500'000}, std::size_t{600'000'000}}) {
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{6'500'000}, std::size_t{600'000'000}}) {
       auto options = allTargets(shape);
       for (Target& target : options.targets) target.dropout = dropout;
       Trainer trainer(randomModel("gemma2", shape, 1), options);
@@ -116,7 +120,8 @@ TEST(any_number_of_threads_gives_the_same_adapter) {
     options.threads = threads;
     for (Target& target : options.targets) target.dropout = 0.1f;
     Trainer trainer(randomModel("gemma2", shape, 1), options);
-    for (std::uint64_t i = 0; i < 4; ++i) CHECK(trainer.step(randomBatch(shape, i), {}, kNever).applied);
+    for (std::uint64_t i = 0; i < 4; ++i)
+      CHECK(trainer.step(randomBatch(shape, i), {}, kNever).applied);
     if (threads == 1) expected = trainer.state();
     CHECK(trainer.state() == expected);
   }
@@ -165,7 +170,8 @@ TEST(policy_ratio_is_exactly_one_before_the_first_update) {
     batch[s].oldLogprobs = before.sequences[s].logprobs;
     batch[s].weight = 1;
     for (std::size_t t = 0; t < batch[s].tokens.size(); ++t) {
-      if (batch[s].labelled[t]) meanAdvantage += static_cast<double>(batch[s].advantages[t]), tokens += 1;
+      if (batch[s].labelled[t])
+        meanAdvantage += static_cast<double>(batch[s].advantages[t]), tokens += 1;
     }
   }
   const StepStatistics s = trainer.step(batch, objective, kNever);
@@ -205,17 +211,20 @@ TEST(each_micro_batch_draws_its_own_dropout) {
   for (Target& target : options.targets) target.dropout = 0.5f;
   Trainer trainer(randomModel("llama", shape, 1), options);
   randomiseB(trainer, 2);
-  // The same sequences in each: without dropout, or with one draw for all, the gradients are the same.
+  // The same sequences in each: without dropout, or with one draw for all, the gradients are the
+  // same.
   auto batch = randomBatch(shape, 3);
   batch.resize(1);
   batch.resize(3, batch[0]);
   const StepStatistics s = trainer.differentiate(batch, {}, kNever, {{1, 1, 1}});
   CHECK(s.microBatchNorms.size() == 3);
-  CHECK(s.microBatchNorms[0] != s.microBatchNorms[1] && s.microBatchNorms[1] != s.microBatchNorms[2]);
+  CHECK(s.microBatchNorms[0] != s.microBatchNorms[1] &&
+        s.microBatchNorms[1] != s.microBatchNorms[2]);
   CHECK(s.microBatchNorms[0] != s.microBatchNorms[2]);
   // The next step draws others.
   CHECK(trainer.step(batch, {}, kNever, {{1, 1, 1}}).microBatchNorms == s.microBatchNorms);
-  const std::vector<double> next = trainer.differentiate(batch, {}, kNever, {{1, 1, 1}}).microBatchNorms;
+  const std::vector<double> next =
+      trainer.differentiate(batch, {}, kNever, {{1, 1, 1}}).microBatchNorms;
   CHECK(next[0] != s.microBatchNorms[0] && next[1] != s.microBatchNorms[1]);
 }
 
@@ -236,10 +245,12 @@ TEST(norms_and_biases_do_not_decay) {
     int kept = 0;
     for (std::size_t i = 0; i < with->parameters().size(); ++i) {
       const Parameter& p = *with->parameters()[i];
-      const bool isMatrix = p.name.find("norm") == std::string::npos && p.name.find("bias") == std::string::npos;
+      const bool isMatrix =
+          p.name.find("norm") == std::string::npos && p.name.find("bias") == std::string::npos;
       kept += isMatrix ? 0 : 1;
-      check::report((p.value == without->parameters()[i]->value) != isMatrix, __FILE__, __LINE__,
-                    std::string(architecture) + " " + p.name + (isMatrix ? " does not decay" : " decays"));
+      check::report(
+          (p.value == without->parameters()[i]->value) != isMatrix, __FILE__, __LINE__,
+          std::string(architecture) + " " + p.name + (isMatrix ? " does not decay" : " decays"));
     }
     CHECK(kept > 0);
   }
@@ -281,9 +292,11 @@ TEST(entropy_and_log_probabilities) {
     for (std::size_t t = 1; t < batch[s].tokens.size(); ++t) {
       CHECK_NEAR(e.sequences[s].logprobs[t], batch[s].labelled[t] ? logprobs[t] : 0, 1e-5);
       if (!batch[s].labelled[t]) continue;
-      const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V), logits.begin() + static_cast<std::ptrdiff_t>(t * V));
+      const Values row(logits.begin() + static_cast<std::ptrdiff_t>((t - 1) * V),
+                       logits.begin() + static_cast<std::ptrdiff_t>(t * V));
       const double z = kernels::reference::logSumExp(row);
-      for (const double y : row) entropy -= std::exp(y - z) * (y - z) / static_cast<double>(batch[s].labels());
+      for (const double y : row)
+        entropy -= std::exp(y - z) * (y - z) / static_cast<double>(batch[s].labels());
     }
     CHECK_NEAR(e.sequences[s].entropy, entropy, 1e-5);
   }
@@ -302,11 +315,13 @@ TEST(adamw_by_hand_and_clipping) {
       const double g = 0.5 * static_cast<double>(p.gradient[static_cast<std::size_t>(i)]);
       m[i] = 0.9 * m[i] + 0.1 * g, v[i] = 0.999 * v[i] + 0.001 * g * g;
       x[i] -= 0.01 * 0.1 * x[i];
-      x[i] -= 0.01 * m[i] / (1 - std::pow(0.9, step)) / (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
+      x[i] -= 0.01 * m[i] / (1 - std::pow(0.9, step)) /
+              (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
       CHECK_NEAR(p.value[static_cast<std::size_t>(i)], x[i], 2e-6);
     }
   }
-  o.schedule = Schedule::cosine, o.warmupSteps = 10, o.totalSteps = 110, o.learningRate = 1, o.finalFactor = 0.1f;
+  o.schedule = Schedule::cosine, o.warmupSteps = 10, o.totalSteps = 110, o.learningRate = 1,
+  o.finalFactor = 0.1f;
   CHECK_NEAR(learningRateAt(o, 5), 0.5, 1e-6);
   CHECK_NEAR(learningRateAt(o, 60), 0.55, 1e-6);
   CHECK_NEAR(learningRateAt(o, 400), 0.1, 1e-6);
@@ -327,7 +342,8 @@ TEST(edits_keep_the_function_and_restart_their_rows) {
   const double loss = trainer.evaluate(batch, {}, true, kNever).loss;
   trainer.raiseRank("blk.0.attn_k", 9);
   CHECK(trainer.evaluate(batch, {}, true, kNever).loss == loss);
-  CHECK(trainer.lora("blk.0.attn_k").a.steps.front() == 3 && trainer.lora("blk.0.attn_k").a.steps.back() == 0);
+  CHECK(trainer.lora("blk.0.attn_k").a.steps.front() == 3 &&
+        trainer.lora("blk.0.attn_k").a.steps.back() == 0);
   trainer.rebalance("blk.1.attn_q", 4);
   trainer.rescale("blk.1.ffn_down", 2);
   CHECK_NEAR(trainer.evaluate(batch, {}, true, kNever).loss, loss, 1e-6);
@@ -344,7 +360,8 @@ TEST(a_recycled_direction_is_fresh) {
   const auto width = static_cast<std::ptrdiff_t>(lora.a.columns);
   CHECK(std::equal(a.begin(), a.begin() + width, lora.a.value.begin()));
   CHECK(!std::equal(a.begin() + width, a.begin() + 2 * width, lora.a.value.begin() + width));
-  for (std::int64_t i = 0; i < lora.b.columns; ++i) CHECK(lora.b.value[static_cast<std::size_t>(lora.b.columns + i)] == 0);
+  for (std::int64_t i = 0; i < lora.b.columns; ++i)
+    CHECK(lora.b.value[static_cast<std::size_t>(lora.b.columns + i)] == 0);
   CHECK(lora.a.steps[1] == 0 && lora.b.steps[1] == 0 && lora.a.steps[0] == 1);
   CHECK_THROWS(trainer.recycleDirections("blk.1.attn_output", {99}), "INVALID_ARGUMENT");
   CHECK_THROWS(trainer.raiseRank("blk.7.attn_q", 3), "INVALID_ARGUMENT");
@@ -366,17 +383,21 @@ TEST(state_continues_bit_for_bit) {
   second.loadState(saved);
   CHECK(second.state() == saved);
   for (std::uint64_t i = 3; i < 6; ++i) {
-    const StepStatistics a = first.step(randomBatch(shape, i), {}, kNever), b = second.step(randomBatch(shape, i), {}, kNever);
+    const StepStatistics a = first.step(randomBatch(shape, i), {}, kNever),
+                         b = second.step(randomBatch(shape, i), {}, kNever);
     CHECK(a.loss == b.loss && a.gradNorm == b.gradNorm && a.step == b.step);
   }
   first.recycleDirections("blk.0.attn_q", {0});
   second.recycleDirections("blk.0.attn_q", {0});
   CHECK(first.state() == second.state());
 
-  // Any truncation and any changed byte of the structure is refused or read as another valid state; never a crash.
+  // Any truncation and any changed byte of the structure is refused or read as another valid state;
+  // never a crash.
   const auto now = second.state();
   for (std::size_t size = 0; size < saved.size(); size += size < 400 ? 1 : 997) {
-    CHECK_THROWS(second.loadState({saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(size)}), "ADAPTER_CORRUPT");
+    CHECK_THROWS(
+        second.loadState({saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(size)}),
+        "ADAPTER_CORRUPT");
   }
   CHECK(second.state() == now);
   Shape wider;
@@ -389,10 +410,12 @@ TEST(state_of_all_weights_continues_bit_for_bit) {
   Shape shape;
   TrainerOptions options;
   options.allWeights = true;
-  Trainer first(randomModel("gemma2", shape, 1), options), second(randomModel("gemma2", shape, 1), options);
+  Trainer first(randomModel("gemma2", shape, 1), options),
+      second(randomModel("gemma2", shape, 1), options);
   for (std::uint64_t i = 0; i < 2; ++i) first.step(randomBatch(shape, i), {}, kNever);
   second.loadState(first.state());
-  CHECK(first.step(randomBatch(shape, 9), {}, kNever).loss == second.step(randomBatch(shape, 9), {}, kNever).loss);
+  CHECK(first.step(randomBatch(shape, 9), {}, kNever).loss ==
+        second.step(randomBatch(shape, 9), {}, kNever).loss);
   CHECK(first.state() == second.state());
 }
 
@@ -402,8 +425,8 @@ TEST(bad_batches_are_refused_and_leave_the_state) {
   const auto good = randomBatch(shape, 3);
   trainer.step(good, {}, kNever);
   const auto before = trainer.state();
-  const auto refused = [&](const std::function<void(std::vector<TrainSequence>&)>& spoil, const char* code,
-                           const Objective& objective = {}) {
+  const auto refused = [&](const std::function<void(std::vector<TrainSequence>&)>& spoil,
+                           const char* code, const Objective& objective = {}) {
     auto batch = good;
     spoil(batch);
     CHECK_THROWS(trainer.step(batch, objective, kNever), code);
@@ -420,7 +443,8 @@ TEST(bad_batches_are_refused_and_leave_the_state) {
         for (auto& s : b) std::fill(s.labelled.begin(), s.labelled.end(), std::uint8_t{0});
       },
       "INVALID_ARGUMENT");
-  refused([](auto& b) { b[1].tokens.assign(65, 1), b[1].labelled.assign(65, 0); }, "CONTEXT_OVERFLOW");
+  refused([](auto& b) { b[1].tokens.assign(65, 1), b[1].labelled.assign(65, 0); },
+          "CONTEXT_OVERFLOW");
   refused([](auto& b) { b[0].weight = NAN; }, "INVALID_ARGUMENT");
   refused([](auto& b) { b[0].boundary.size = 3; }, "INVALID_ARGUMENT");
   Objective policy;
@@ -444,7 +468,8 @@ TEST(a_gradient_that_is_not_finite_is_never_applied) {
   CHECK(trainer.state() == before);
 
   auto poisoned = randomModel("llama", shape, 1);
-  const_cast<float*>(static_cast<const float*>(poisoned->layers[1].linear[kUp].weight.data))[7] = NAN;
+  const_cast<float*>(static_cast<const float*>(poisoned->layers[1].linear[kUp].weight.data))[7] =
+      NAN;
   CHECK_THROWS(Trainer(std::move(poisoned), allTargets(shape)), "NUMERIC_FAILURE");
 }
 

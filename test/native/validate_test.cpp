@@ -1,5 +1,5 @@
-// The validators of models, vocabularies and adapters: each thing that libllama asserts on is refused by name, and
-// arbitrary damage is a typed error under the sanitisers.
+// The validators of models, vocabularies and adapters: each thing that libllama asserts on is
+// refused by name, and arbitrary damage is a typed error under the sanitisers.
 #include <functional>
 #include <limits>
 #include <map>
@@ -20,8 +20,8 @@ using isopro::test::Bytes;
 
 // A llama model of two layers with a SentencePiece vocabulary, as lists that a test changes.
 struct Model {
-  using Value =
-      std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>, std::vector<float>, std::vector<std::int32_t>>;
+  using Value = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>,
+                             std::vector<float>, std::vector<std::int32_t>>;
   struct Tensor {
     std::vector<std::uint64_t> dimensions;
     std::uint32_t type = GGML_TYPE_F32;
@@ -33,7 +33,8 @@ struct Model {
   explicit Model(const std::string& architecture = "llama") {
     std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
     const char digits[] = "0123456789ABCDEF";
-    for (int byte = 0; byte < 256; ++byte) tokens.push_back(std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">");
+    for (int byte = 0; byte < 256; ++byte)
+      tokens.push_back(std::string("<0x") + digits[byte >> 4] + digits[byte & 15] + ">");
     std::vector<std::int32_t> types(tokens.size(), 6);
     types[0] = 2;
     types[1] = types[2] = 3;
@@ -46,7 +47,9 @@ struct Model {
         {"tokenizer.ggml.bos_token_id", 1u},
         {"tokenizer.ggml.eos_token_id", 2u},
     };
-    const auto h = [&](const std::string& suffix, Value value) { entries[architecture + "." + suffix] = std::move(value); };
+    const auto h = [&](const std::string& suffix, Value value) {
+      entries[architecture + "." + suffix] = std::move(value);
+    };
     h("block_count", 2u);
     h("context_length", 64u);
     h("embedding_length", 32u);
@@ -58,12 +61,18 @@ struct Model {
     tensors["output_norm.weight"] = {{32}};
     for (const std::string block : {"blk.0.", "blk.1."}) {
       tensors[block + "attn_norm.weight"] = tensors[block + "ffn_norm.weight"] = {{32}};
-      tensors[block + "attn_q.weight"] = tensors[block + "attn_output.weight"] = {{32, 32}, GGML_TYPE_Q8_0};
-      tensors[block + "attn_k.weight"] = tensors[block + "attn_v.weight"] = {{32, 16}, GGML_TYPE_Q4_0};
-      tensors[block + "ffn_gate.weight"] = tensors[block + "ffn_up.weight"] = {{32, 64}, GGML_TYPE_F16};
+      tensors[block + "attn_q.weight"] =
+          tensors[block + "attn_output.weight"] = {{32, 32}, GGML_TYPE_Q8_0};
+      tensors[block + "attn_k.weight"] =
+          tensors[block + "attn_v.weight"] = {{32, 16}, GGML_TYPE_Q4_0};
+      tensors[block + "ffn_gate.weight"] =
+          tensors[block + "ffn_up.weight"] = {{32, 64}, GGML_TYPE_F16};
       tensors[block + "ffn_down.weight"] = {{64, 32}, GGML_TYPE_BF16};
-      if (architecture == "qwen3") tensors[block + "attn_q_norm.weight"] = tensors[block + "attn_k_norm.weight"] = {{8}};
-      if (architecture == "gemma2") tensors[block + "post_attention_norm.weight"] = tensors[block + "post_ffw_norm.weight"] = {{32}};
+      if (architecture == "qwen3")
+        tensors[block + "attn_q_norm.weight"] = tensors[block + "attn_k_norm.weight"] = {{8}};
+      if (architecture == "gemma2")
+        tensors[block + "post_attention_norm.weight"] =
+            tensors[block + "post_ffw_norm.weight"] = {{32}};
     }
   }
 
@@ -92,7 +101,10 @@ struct Model {
       std::uint64_t elements = 1;
       for (const auto dimension : tensor.dimensions) elements *= dimension;
       const auto type = static_cast<ggml_type>(tensor.type);
-      offset += (elements / static_cast<std::uint64_t>(ggml_blck_size(type)) * ggml_type_size(type) + 31) / 32 * 32;
+      offset +=
+          (elements / static_cast<std::uint64_t>(ggml_blck_size(type)) * ggml_type_size(type) +
+           31) /
+          32 * 32;
     }
     bytes.pad(32);
     bytes.resize(bytes.size() + offset, 1);
@@ -109,13 +121,15 @@ struct Refusal {
   std::function<void(Model&)> change;
 };
 
-Refusal entryRefused(const std::string& key, Model::Value value, const std::string& code, const std::string& message) {
+Refusal entryRefused(const std::string& key, Model::Value value, const std::string& code,
+                     const std::string& message) {
   return {key, code, message, [key, value](Model& model) { model.entries[key] = value; }};
 }
 
 TEST(validate_models_of_all_architectures_pass) {
   for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2"}) {
-    const isopro::ModelInventory inventory = isopro::validateModel(Model(architecture).encode().parse());
+    const isopro::ModelInventory inventory =
+        isopro::validateModel(Model(architecture).encode().parse());
     CHECK(std::string(inventory.hyper.architecture.name) == architecture);
     CHECK(inventory.matrices.size() == 1 + 2 * 7);
     CHECK((inventory.matrices.at("blk.1.ffn_down.weight") == std::array<std::int64_t, 2>{64, 32}));
@@ -133,7 +147,8 @@ TEST(validate_names_what_libllama_would_assert_on) {
       entryRefused("llama.block_count", 0u, "MODEL_CORRUPT", "outside 1 to 512"),
       entryRefused("llama.block_count", 513u, "MODEL_CORRUPT", "outside 1 to 512"),
       entryRefused("llama.block_count", 3u, "MODEL_CORRUPT", "blk.2.attn_norm.weight is missing"),
-      entryRefused("llama.block_count", 1u, "MODEL_UNSUPPORTED", "does not belong to a llama model"),
+      entryRefused("llama.block_count", 1u, "MODEL_UNSUPPORTED",
+                   "does not belong to a llama model"),
       entryRefused("llama.context_length", 0xffffffffu, "MODEL_CORRUPT", "context_length"),
       entryRefused("llama.attention.head_count", 0u, "MODEL_CORRUPT", "head_count"),
       entryRefused("llama.attention.head_count_kv", 0u, "MODEL_CORRUPT", "head_count_kv"),
@@ -150,23 +165,35 @@ TEST(validate_names_what_libllama_would_assert_on) {
       entryRefused("llama.expert_count", 8u, "MODEL_UNSUPPORTED", "experts"),
       entryRefused("llama.nextn_predict_layers", 9u, "MODEL_UNSUPPORTED", "several tokens"),
       entryRefused("tokenizer.ggml.model", std::string("rwkv"), "MODEL_UNSUPPORTED", "rwkv"),
-      entryRefused("tokenizer.ggml.model", std::string("gpt2"), "MODEL_CORRUPT", "merges\" is missing"),
-      entryRefused("tokenizer.ggml.tokens", std::vector<std::string>{}, "MODEL_CORRUPT", "vocabulary of 0"),
-      entryRefused("tokenizer.ggml.scores", std::vector<float>(259, nan), "MODEL_CORRUPT", "not a number"),
-      entryRefused("tokenizer.ggml.scores", std::vector<float>(3), "MODEL_CORRUPT", "3 scores for 259"),
-      entryRefused("tokenizer.ggml.eos_token_id", 259u, "MODEL_CORRUPT", "outside the vocabulary of 259"),
+      entryRefused("tokenizer.ggml.model", std::string("gpt2"), "MODEL_CORRUPT",
+                   "merges\" is missing"),
+      entryRefused("tokenizer.ggml.tokens", std::vector<std::string>{}, "MODEL_CORRUPT",
+                   "vocabulary of 0"),
+      entryRefused("tokenizer.ggml.scores", std::vector<float>(259, nan), "MODEL_CORRUPT",
+                   "not a number"),
+      entryRefused("tokenizer.ggml.scores", std::vector<float>(3), "MODEL_CORRUPT",
+                   "3 scores for 259"),
+      entryRefused("tokenizer.ggml.eos_token_id", 259u, "MODEL_CORRUPT",
+                   "outside the vocabulary of 259"),
       entryRefused("tokenizer.chat_template", 1u, "MODEL_CORRUPT", "chat_template"),
       {"a token twice", "MODEL_CORRUPT", "occurs twice",
-       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = "<s>"; }},
+       [](Model& m) {
+         std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = "<s>";
+       }},
       {"a token that a zero byte cuts to another", "MODEL_CORRUPT", "occurs twice",
-       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] = std::string("<s>\0x", 5); }},
+       [](Model& m) {
+         std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[0] =
+             std::string("<s>\0x", 5);
+       }},
       {"a byte without token", "MODEL_UNSUPPORTED", "<0x41>",
        [](Model& m) {
          std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[3 + 0x41] = "x";
          std::get<std::vector<std::int32_t>>(m.entries["tokenizer.ggml.token_type"])[3 + 0x41] = 1;
        }},
       {"a byte token of another form", "MODEL_CORRUPT", "not <0xNN>",
-       [](Model& m) { std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[5] = "<0"; }},
+       [](Model& m) {
+         std::get<std::vector<std::string>>(m.entries["tokenizer.ggml.tokens"])[5] = "<0";
+       }},
       {"BOS that does not exist", "MODEL_CORRUPT", "add_bos_token",
        [](Model& m) {
          m.entries.erase("tokenizer.ggml.bos_token_id");
@@ -188,7 +215,8 @@ TEST(validate_names_what_libllama_would_assert_on) {
        [](Model& m) {
          m.tensors["rope_freqs.weight"] = {{4}, GGML_TYPE_F16};
        }},
-      {"a missing matrix", "MODEL_CORRUPT", "blk.1.ffn_up.weight is missing", [](Model& m) { m.tensors.erase("blk.1.ffn_up.weight"); }},
+      {"a missing matrix", "MODEL_CORRUPT", "blk.1.ffn_up.weight is missing",
+       [](Model& m) { m.tensors.erase("blk.1.ffn_up.weight"); }},
       {"a tensor of another architecture", "MODEL_UNSUPPORTED", "attn_q_norm",
        [](Model& m) { m.tensors["blk.0.attn_q_norm.weight"] = {{8}}; }},
   };
@@ -202,7 +230,8 @@ TEST(validate_names_what_libllama_would_assert_on) {
       said = codeName(error.code()) + std::string(": ") + error.what();
     }
     // A code that ends with _ stands for either.
-    const bool named = said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos;
+    const bool named =
+        said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos;
     check::report(named, __FILE__, __LINE__, refusal.what + ": " + said);
   }
   Model qwen("qwen2");
@@ -232,7 +261,9 @@ Bytes adapter(const std::function<void(Model&)>& change = [](Model&) {}) {
 
 TEST(validate_adapters_are_held_against_their_base) {
   const isopro::ModelInventory base = isopro::validateModel(Model().encode().parse());
-  const auto validate = [&](const Bytes& bytes) { isopro::validateAdapter(bytes.parse(isopro::ErrorCode::adapterCorrupt), base); };
+  const auto validate = [&](const Bytes& bytes) {
+    isopro::validateAdapter(bytes.parse(isopro::ErrorCode::adapterCorrupt), base);
+  };
   validate(adapter());
   const Refusal refusals[] = {
       entryRefused("general.type", 1u, "ADAPTER_CORRUPT", "not a text"),
@@ -240,10 +271,13 @@ TEST(validate_adapters_are_held_against_their_base) {
       entryRefused("general.architecture", std::string("qwen2"), "ADAPTER_MISMATCH", "qwen2"),
       entryRefused("adapter.type", std::string("dora"), "ADAPTER_CORRUPT", "dora"),
       entryRefused("adapter.lora.alpha", 8u, "ADAPTER_CORRUPT", "alpha"),
-      entryRefused("adapter.lora.alpha", std::numeric_limits<float>::infinity(), "ADAPTER_CORRUPT", "alpha"),
+      entryRefused("adapter.lora.alpha", std::numeric_limits<float>::infinity(), "ADAPTER_CORRUPT",
+                   "alpha"),
       {"no tensors", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.clear(); }},
-      {"half a pair", "ADAPTER_CORRUPT", "no counterpart", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_b"); }},
-      {"the other half", "ADAPTER_CORRUPT", "not complete", [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_a"); }},
+      {"half a pair", "ADAPTER_CORRUPT", "no counterpart",
+       [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_b"); }},
+      {"the other half", "ADAPTER_CORRUPT", "not complete",
+       [](Model& m) { m.tensors.erase("blk.0.attn_q.weight.lora_a"); }},
       {"unequal ranks", "ADAPTER_CORRUPT", "ranks 4 and 5",
        [](Model& m) {
          m.tensors["blk.0.attn_q.weight.lora_b"] = {{5, 32}};
@@ -252,7 +286,8 @@ TEST(validate_adapters_are_held_against_their_base) {
        [](Model& m) {
          m.tensors["token_embd.weight.lora_b"] = {{5, 32}};
        }},
-      {"integers", "ADAPTER_CORRUPT", "type i32", [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"].type = GGML_TYPE_I32; }},
+      {"integers", "ADAPTER_CORRUPT", "type i32",
+       [](Model& m) { m.tensors["blk.0.attn_q.weight.lora_a"].type = GGML_TYPE_I32; }},
       {"rank three", "ADAPTER_CORRUPT", "not a matrix",
        [](Model& m) {
          m.tensors["blk.0.attn_q.weight.lora_a"] = {{32, 4, 2}};
@@ -263,9 +298,11 @@ TEST(validate_adapters_are_held_against_their_base) {
        }},
       {"a layer that the base lacks", "ADAPTER_MISMATCH", "no matrix \"blk.7.attn_q.weight\"",
        [](Model& m) {
-         m.tensors["blk.7.attn_q.weight.lora_a"] = m.tensors["blk.7.attn_q.weight.lora_b"] = {{32, 32}};
+         m.tensors["blk.7.attn_q.weight.lora_a"] =
+             m.tensors["blk.7.attn_q.weight.lora_b"] = {{32, 32}};
        }},
-      {"a norm", "ADAPTER_CORRUPT", "not half of a low-rank pair", [](Model& m) { m.tensors["blk.0.attn_norm.weight"] = {{32}}; }},
+      {"a norm", "ADAPTER_CORRUPT", "not half of a low-rank pair",
+       [](Model& m) { m.tensors["blk.0.attn_norm.weight"] = {{32}}; }},
   };
   for (const Refusal& refusal : refusals) {
     std::string said = "nothing";
@@ -274,8 +311,9 @@ TEST(validate_adapters_are_held_against_their_base) {
     } catch (const isopro::Error& error) {
       said = codeName(error.code()) + std::string(": ") + error.what();
     }
-    check::report(said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos, __FILE__, __LINE__,
-                  refusal.what + ": " + said);
+    check::report(
+        said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos,
+        __FILE__, __LINE__, refusal.what + ": " + said);
   }
 }
 
@@ -288,7 +326,8 @@ TEST(validate_damage_is_a_typed_error) {
     Bytes bytes = lora ? adapter() : Model(round % 2 == 0 ? "qwen3" : "gemma2").encode();
     const std::size_t header = lora ? 600 : 11'000;
     for (auto flips = 1 + random.nextUint64() % 4; flips > 0; --flips)
-      bytes[random.nextUint64() % header] ^= static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
+      bytes[random.nextUint64() % header] ^=
+          static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
     try {
       if (lora)
         isopro::validateAdapter(bytes.parse(isopro::ErrorCode::adapterCorrupt), base);
@@ -297,8 +336,8 @@ TEST(validate_damage_is_a_typed_error) {
       ++passed;
     } catch (const isopro::Error& error) {
       const std::string code = codeName(error.code());
-      CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" || code == "ADAPTER_CORRUPT" ||
-            code == "ADAPTER_MISMATCH");
+      CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" ||
+            code == "ADAPTER_CORRUPT" || code == "ADAPTER_MISMATCH");
     }
   }
   CHECK(passed > 100);

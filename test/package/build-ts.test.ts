@@ -1,4 +1,7 @@
-/** `npm run build:ts` runs the compiler where something changed, and there alone, whatever was deleted in between. */
+/**
+ * `npm run build:ts` runs the compiler where something changed, and there alone, whatever was
+ * deleted in between.
+ */
 import { spawnSync } from 'node:child_process';
 import {
   cpSync,
@@ -23,7 +26,8 @@ const at = (file: string): string => path.join(place, file);
 
 beforeAll(() => {
   place = mkdtempSync(path.join(tmpdir(), 'isopro-build-ts-'));
-  for (const folder of ['scripts', 'src/cli', 'src/web', 'test/models']) mkdirSync(at(folder), { recursive: true });
+  for (const folder of ['scripts', 'src/cli', 'src/web', 'test/models'])
+    mkdirSync(at(folder), { recursive: true });
   cpSync(path.join(root, 'scripts', 'build-ts.mjs'), at('scripts/build-ts.mjs'));
   cpSync(path.join(root, 'tsconfig.json'), at('tsconfig.json'));
   symlinkSync(path.join(root, 'node_modules'), at('node_modules'), 'dir');
@@ -36,7 +40,10 @@ beforeAll(() => {
 afterAll(() => rmSync(place, { recursive: true, force: true }));
 
 function build(): { status: number | null; stdout: string } {
-  return spawnSync(process.execPath, [at('scripts/build-ts.mjs')], { cwd: place, encoding: 'utf8' });
+  return spawnSync(process.execPath, [at('scripts/build-ts.mjs')], {
+    cwd: place,
+    encoding: 'utf8',
+  });
 }
 const written = (): string[] =>
   (readdirSync(at('dist'), { recursive: true }) as string[])
@@ -48,7 +55,8 @@ const ALL = ['src/cli/main.js', 'src/one.js', 'test/models/two.js'];
 test('builds once, and again what changed, was deleted or was touched', () => {
   expect(build()).toMatchObject({ status: 0, stdout: '' });
   expect(written()).toEqual(ALL);
-  if (process.platform !== 'win32') expect(statSync(at('dist/src/cli/main.js')).mode & 0o777).toBe(0o755);
+  if (process.platform !== 'win32')
+    expect(statSync(at('dist/src/cli/main.js')).mode & 0o777).toBe(0o755);
 
   const recorded = (): number => statSync(at('dist/built.json')).mtimeMs;
   const first = recorded();

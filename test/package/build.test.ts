@@ -33,7 +33,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(path.dirname(place), { recursive: true, force: true }));
 
-function node(args: readonly string[], env: NodeJS.ProcessEnv = {}): { status: number | null; stdout: string; output: string } {
+function node(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): { status: number | null; stdout: string; output: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: place,
     encoding: 'utf8',
@@ -75,7 +78,11 @@ describe('npm install', () => {
     const lines = output.trim().split('\n');
     expect(lines).toHaveLength(4);
     for (const [index, tool] of ['git', 'CMake', 'a C++ compiler'].entries())
-      expect(lines[index]).toMatch(new RegExp(`^isopro-native: ${tool.replaceAll('+', '\\+')}.* was not found.*get it with: \\S+`));
+      expect(lines[index]).toMatch(
+        new RegExp(
+          `^isopro-native: ${tool.replaceAll('+', '\\+')}.* was not found.*get it with: \\S+`,
+        ),
+      );
   });
 
   test('takes a prebuilt addon that loads, without any tool', () => {
@@ -89,24 +96,37 @@ describe('npm install', () => {
 
 test('what `npm run package` makes of a prebuilt addon runs no script, needs nothing for a build, and holds SQLite and ECharts', () => {
   provide(prebuilds(), (name) => name === 'isopro_native.node');
-  const binding = createRequire(import.meta.url).resolve('better-sqlite3/build/Release/better_sqlite3.node');
+  const binding = createRequire(import.meta.url).resolve(
+    'better-sqlite3/build/Release/better_sqlite3.node',
+  );
   cpSync(binding, path.join(prebuilds(), `better_sqlite3-node-v${process.versions.modules}.node`));
   const { status, output } = node(['scripts/package.mjs']);
   expect(status === 0 ? '' : output).toBe('');
   // Elsewhere, so that nothing is found in the node_modules above.
   const elsewhere = path.join(path.dirname(place), 'elsewhere');
   mkdirSync(elsewhere);
-  expect(spawnSync('tar', ['-xzf', output.trim().split('\n').at(-1)!, '-C', elsewhere]).status).toBe(0);
+  expect(
+    spawnSync('tar', ['-xzf', output.trim().split('\n').at(-1)!, '-C', elsewhere]).status,
+  ).toBe(0);
   const unpacked = path.join(elsewhere, 'package');
-  const manifest = JSON.parse(readFileSync(path.join(unpacked, 'package.json'), 'utf8')) as Record<string, Record<string, string>>;
+  const manifest = JSON.parse(readFileSync(path.join(unpacked, 'package.json'), 'utf8')) as Record<
+    string,
+    Record<string, string>
+  >;
   expect(manifest.scripts).toBeUndefined();
-  expect(Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies })).not.toContain('cmake-js');
+  expect(Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies })).not.toContain(
+    'cmake-js',
+  );
   expect(manifest.engines!.node).toContain(process.versions.node.split('.')[0]);
-  expect(['native', 'scripts', 'CMakeLists.txt'].filter((name) => existsSync(path.join(unpacked, name)))).toEqual([]);
+  expect(
+    ['native', 'scripts', 'CMakeLists.txt'].filter((name) => existsSync(path.join(unpacked, name))),
+  ).toEqual([]);
   const program =
     "const Database = require('better-sqlite3'); console.log(new Database(':memory:').prepare('SELECT 6 * 7').pluck().get());" +
     "import('echarts/dist/echarts.esm.min.mjs').then(({ init }) => console.log(typeof init))";
-  expect(spawnSync(process.execPath, ['-e', program], { cwd: unpacked, encoding: 'utf8' }).stdout).toBe('42\nfunction\n');
+  expect(
+    spawnSync(process.execPath, ['-e', program], { cwd: unpacked, encoding: 'utf8' }).stdout,
+  ).toBe('42\nfunction\n');
 });
 
 test('what was installed without its optional packages says what it lacks, and how to get it', () => {
@@ -114,9 +134,15 @@ test('what was installed without its optional packages says what it lacks, and h
   rmSync(path.join(place, 'node_modules'));
   mkdirSync(path.join(place, 'node_modules'));
   for (const name of ['zod', 'canonicalize', 'better-sqlite3'])
-    symlinkSync(path.join(root, 'node_modules', name), path.join(place, 'node_modules', name), 'junction');
+    symlinkSync(
+      path.join(root, 'node_modules', name),
+      path.join(place, 'node_modules', name),
+      'junction',
+    );
   // Its program is an optional package of its own, which it looks for beside itself.
-  cpSync(path.join(root, 'node_modules', 'esbuild'), path.join(place, 'node_modules', 'esbuild'), { recursive: true });
+  cpSync(path.join(root, 'node_modules', 'esbuild'), path.join(place, 'node_modules', 'esbuild'), {
+    recursive: true,
+  });
   writeFileSync(path.join(place, 'task.mjs'), 'export default {};');
   const { output } = node([
     '--input-type=module',
@@ -131,10 +157,22 @@ test('what was installed without its optional packages says what it lacks, and h
        bundler: await failure(bundleTask('task.mjs')),
      }));`,
   ]);
-  const { installation, solver, bundler } = JSON.parse(output.trim().split('\n').at(-1)!) as Record<string, Record<string, unknown>>;
-  expect(installation).toMatchObject({ form: 'light', absent: expect.arrayContaining([expect.stringMatching(/^or-tools-wasm@\d/)]) });
-  expect(solver).toMatchObject({ code: 'PACKAGE_MISSING', remedy: expect.stringMatching(/`npm install or-tools-wasm@\d+\.\d+\.\d+`/) });
-  expect(bundler).toMatchObject({ code: 'PACKAGE_MISSING', remedy: expect.stringMatching(/`npm install @esbuild\/[\w-]+@\d+\.\d+\.\d+`/) });
+  const { installation, solver, bundler } = JSON.parse(output.trim().split('\n').at(-1)!) as Record<
+    string,
+    Record<string, unknown>
+  >;
+  expect(installation).toMatchObject({
+    form: 'light',
+    absent: expect.arrayContaining([expect.stringMatching(/^or-tools-wasm@\d/)]),
+  });
+  expect(solver).toMatchObject({
+    code: 'PACKAGE_MISSING',
+    remedy: expect.stringMatching(/`npm install or-tools-wasm@\d+\.\d+\.\d+`/),
+  });
+  expect(bundler).toMatchObject({
+    code: 'PACKAGE_MISSING',
+    remedy: expect.stringMatching(/`npm install @esbuild\/[\w-]+@\d+\.\d+\.\d+`/),
+  });
 });
 
 describe('the loader', () => {
@@ -166,8 +204,15 @@ describe('the loader', () => {
     const model = path.join(place, 'model.gguf');
     writeSyntheticModel(model, { architecture: 'llama', seed: 9n });
     mkdirSync(path.join(folder, 'test', 'package'), { recursive: true });
-    cpSync(path.join(root, 'test', 'package', 'coexistence.mjs'), path.join(folder, 'test', 'package', 'coexistence.mjs'));
-    const { status, output } = node([path.join(folder, 'test', 'package', 'coexistence.mjs'), 'isopro', model]);
+    cpSync(
+      path.join(root, 'test', 'package', 'coexistence.mjs'),
+      path.join(folder, 'test', 'package', 'coexistence.mjs'),
+    );
+    const { status, output } = node([
+      path.join(folder, 'test', 'package', 'coexistence.mjs'),
+      'isopro',
+      model,
+    ]);
     expect(status === 0 ? '' : output).toBe('');
   }
 
@@ -179,8 +224,14 @@ describe('the loader', () => {
       expect(status === 0 ? '' : output).toBe('');
       expect(Date.now() - begin).toBeLessThan(180_000);
       // Only the headers come out of the bundle.
-      const source = readdirSync(path.join(place, 'build')).find((name) => name.startsWith('llama.cpp-'))!;
-      expect(readdirSync(path.join(place, 'build', source)).sort()).toEqual(['.headers-complete', 'ggml', 'include']);
+      const source = readdirSync(path.join(place, 'build')).find((name) =>
+        name.startsWith('llama.cpp-'),
+      )!;
+      expect(readdirSync(path.join(place, 'build', source)).sort()).toEqual([
+        '.headers-complete',
+        'ggml',
+        'include',
+      ]);
       generates(place);
     },
     HOUR,
@@ -210,9 +261,17 @@ describe('the loader', () => {
   test(
     'what `npm run package` makes needs no compiler and, without optional packages, less than 150 MB',
     () => {
-      const { status, stdout, output } = node([path.join(root, 'dist', 'src', 'cli', 'main.js'), 'bench', 'install', '--json']);
+      const { status, stdout, output } = node([
+        path.join(root, 'dist', 'src', 'cli', 'main.js'),
+        'bench',
+        'install',
+        '--json',
+      ]);
       expect(status === 0 ? '' : output).toBe('');
-      const { full, light, source } = JSON.parse(stdout) as Record<string, { seconds: number; bytes: number }>;
+      const { full, light, source } = JSON.parse(stdout) as Record<
+        string,
+        { seconds: number; bytes: number }
+      >;
       expect(light!.bytes).toBeLessThan(150e6);
       expect(full!.bytes).toBeGreaterThan(light!.bytes);
       expect(source!.seconds).toBeGreaterThan(0);
@@ -225,22 +284,38 @@ describe('the loader', () => {
     () => {
       const npm = (args: readonly string[], cwd: string) =>
         spawnSync('npm', args, { cwd, encoding: 'utf8', shell: process.platform === 'win32' });
-      const packed = npm(['pack', '--ignore-scripts', '--pack-destination', path.dirname(place)], root);
+      const packed = npm(
+        ['pack', '--ignore-scripts', '--pack-destination', path.dirname(place)],
+        root,
+      );
       expect(packed.status).toBe(0);
       const app = path.join(path.dirname(place), 'app');
       mkdirSync(app);
       writeFileSync(path.join(app, 'package.json'), '{"name":"app","private":true}');
       const installed = npm(
-        ['install', '--no-audit', '--no-fund', path.join(path.dirname(place), packed.stdout.trim().split('\n').at(-1)!)],
+        [
+          'install',
+          '--no-audit',
+          '--no-fund',
+          path.join(path.dirname(place), packed.stdout.trim().split('\n').at(-1)!),
+        ],
         app,
       );
       expect(installed.status === 0 ? '' : installed.stderr).toBe('');
-      const bin = spawnSync(path.join(app, 'node_modules', '.bin', 'isopro-native'), ['doctor', '--json'], {
-        cwd: app,
-        encoding: 'utf8',
-        shell: process.platform === 'win32',
-      });
-      expect(JSON.parse(bin.stdout).findings.find(({ check }: { check: string }) => check === 'native addon').status).toBe('ok');
+      const bin = spawnSync(
+        path.join(app, 'node_modules', '.bin', 'isopro-native'),
+        ['doctor', '--json'],
+        {
+          cwd: app,
+          encoding: 'utf8',
+          shell: process.platform === 'win32',
+        },
+      );
+      expect(
+        JSON.parse(bin.stdout).findings.find(
+          ({ check }: { check: string }) => check === 'native addon',
+        ).status,
+      ).toBe('ok');
     },
     HOUR,
   );

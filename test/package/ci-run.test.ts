@@ -5,7 +5,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 
-/** Stands where npm would be found: ends `ci`, `test` and the `run`s of the others as told, and leaves jest's results as told. */
+/**
+ * Stands where npm would be found: ends `ci`, `test` and the `run`s of the others as told, and
+ * leaves jest's results as told.
+ */
 const NPM = `#!/usr/bin/env node
 const { writeFileSync } = require('node:fs');
 const [command, ...rest] = process.argv.slice(2);
@@ -18,8 +21,11 @@ if (result !== undefined) writeFileSync(file, result);
 process.exit(Number(status));
 `;
 
-const result = (numPassedTests: number, numFailedTests: number, numRuntimeErrorTestSuites = 0): string =>
-  JSON.stringify({ numPassedTests, numFailedTests, numRuntimeErrorTestSuites });
+const result = (
+  numPassedTests: number,
+  numFailedTests: number,
+  numRuntimeErrorTestSuites = 0,
+): string => JSON.stringify({ numPassedTests, numFailedTests, numRuntimeErrorTestSuites });
 
 let place: string;
 beforeAll(() => {
@@ -34,9 +40,24 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
 
 (process.platform === 'win32' ? describe.skip : describe)('.ci/run', () => {
   test.each([
-    ['all passed', { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0) }, '12 passed, 0 failed', 0],
-    ['a test failed', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 1) }, '11 passed, 1 failed', 1],
-    ['a suite could not run', { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 0, 1) }, '11 passed, 1 failed', 1],
+    [
+      'all passed',
+      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0) },
+      '12 passed, 0 failed',
+      0,
+    ],
+    [
+      'a test failed',
+      { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 1) },
+      '11 passed, 1 failed',
+      1,
+    ],
+    [
+      'a suite could not run',
+      { CI_STATUS: '0', TEST_STATUS: '1', RESULT: result(11, 0, 1) },
+      '11 passed, 1 failed',
+      1,
+    ],
     [
       'a failure that jest did not report by its status',
       { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(11, 1) },
@@ -44,8 +65,18 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
       1,
     ],
     ['no result', { CI_STATUS: '0', TEST_STATUS: '0' }, '0 passed, 1 failed', 1],
-    ['a result that is no JSON', { CI_STATUS: '0', TEST_STATUS: '2', RESULT: '{' }, '0 passed, 1 failed', 2],
-    ['the installation failed', { CI_STATUS: '7', TEST_STATUS: '0', RESULT: result(12, 0) }, '0 passed, 1 failed', 7],
+    [
+      'a result that is no JSON',
+      { CI_STATUS: '0', TEST_STATUS: '2', RESULT: '{' },
+      '0 passed, 1 failed',
+      2,
+    ],
+    [
+      'the installation failed',
+      { CI_STATUS: '7', TEST_STATUS: '0', RESULT: result(12, 0) },
+      '0 passed, 1 failed',
+      7,
+    ],
     [
       'passed, but the process around the tests failed',
       { CI_STATUS: '0', TEST_STATUS: '3', RESULT: result(12, 0) },
@@ -54,13 +85,25 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
     ],
     [
       'a campaign failed',
-      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), CAMPAIGNS: result(2, 1), CAMPAIGNS_STATUS: '1' },
+      {
+        CI_STATUS: '0',
+        TEST_STATUS: '0',
+        RESULT: result(12, 0),
+        CAMPAIGNS: result(2, 1),
+        CAMPAIGNS_STATUS: '1',
+      },
       '14 passed, 1 failed',
       1,
     ],
     [
       'jest died before the campaigns',
-      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), CAMPAIGNS: '', CAMPAIGNS_STATUS: '9' },
+      {
+        CI_STATUS: '0',
+        TEST_STATUS: '0',
+        RESULT: result(12, 0),
+        CAMPAIGNS: '',
+        CAMPAIGNS_STATUS: '9',
+      },
       '0 passed, 1 failed',
       9,
     ],
@@ -72,7 +115,13 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
     ],
     [
       'a test with a real model failed',
-      { CI_STATUS: '0', TEST_STATUS: '0', RESULT: result(12, 0), REAL: result(4, 1), REAL_STATUS: '1' },
+      {
+        CI_STATUS: '0',
+        TEST_STATUS: '0',
+        RESULT: result(12, 0),
+        REAL: result(4, 1),
+        REAL_STATUS: '1',
+      },
       '16 passed, 1 failed',
       1,
     ],
@@ -95,8 +144,16 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
   test('what failed stands just above the last line', () => {
     const failed = [
       { name: 'a.test.ts', status: 'failed', message: 'no such module', assertionResults: [] },
-      { name: 'b.test.ts', status: 'failed', assertionResults: [{ status: 'failed', fullName: 'adds', failureMessages: ['3 is not 4'] }] },
-      { name: 'c.test.ts', status: 'passed', assertionResults: [{ status: 'passed', fullName: 'holds' }] },
+      {
+        name: 'b.test.ts',
+        status: 'failed',
+        assertionResults: [{ status: 'failed', fullName: 'adds', failureMessages: ['3 is not 4'] }],
+      },
+      {
+        name: 'c.test.ts',
+        status: 'passed',
+        assertionResults: [{ status: 'passed', fullName: 'holds' }],
+      },
     ];
     const { stdout } = spawnSync('bash', [path.join(place, '.ci', 'run')], {
       encoding: 'utf8',
@@ -105,7 +162,12 @@ afterAll(() => rmSync(place, { recursive: true, force: true }));
         PATH: `${place}:${process.env.PATH}`,
         CI_STATUS: '0',
         TEST_STATUS: '1',
-        RESULT: JSON.stringify({ numPassedTests: 1, numFailedTests: 1, numRuntimeErrorTestSuites: 1, testResults: failed }),
+        RESULT: JSON.stringify({
+          numPassedTests: 1,
+          numFailedTests: 1,
+          numRuntimeErrorTestSuites: 1,
+          testResults: failed,
+        }),
         CAMPAIGNS: result(0, 0),
       },
     });

@@ -1,6 +1,7 @@
-// coexistence.mjs FIRST MODEL: loads both libraries into one process, FIRST (isopro or nodeLlamaCpp) before the other,
-// lets each continue the same prompt greedily, cancels ours in the middle of a call, closes FIRST and lets the other continue
-// once more. What node-llama-cpp's logger gets is its own.
+// coexistence.mjs FIRST MODEL: loads both libraries into one process, FIRST (isopro or
+// nodeLlamaCpp) before the other, lets each continue the same prompt greedily, cancels ours in the
+// middle of a call, closes FIRST and lets the other continue once more. What node-llama-cpp's
+// logger gets is its own.
 const [first, file] = process.argv.slice(2);
 const prompt = 'Once upon a time';
 async function isopro() {
@@ -39,20 +40,29 @@ const said = [];
 async function nodeLlamaCpp() {
   const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
   const { PEER_CONTEXT } = await import('../../dist/bench/peer/node-llama-cpp.js');
-  const llama = await getLlama({ build: 'never', gpu: false, logLevel: LlamaLogLevel.debug, logger: (_, line) => said.push(line) });
+  const llama = await getLlama({
+    build: 'never',
+    gpu: false,
+    logLevel: LlamaLogLevel.debug,
+    logger: (_, line) => said.push(line),
+  });
   const model = await llama.loadModel({ modelPath: file });
   const context = await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 });
   const sequence = context.getSequence();
   const run = async () => {
     const ids = [];
     await sequence.clearHistory();
-    for await (const id of sequence.evaluate(model.tokenize(prompt), { temperature: 0, yieldEogToken: true })) {
+    for await (const id of sequence.evaluate(model.tokenize(prompt), {
+      temperature: 0,
+      yieldEogToken: true,
+    })) {
       ids.push(id);
       if (ids.length === 16) break;
     }
     return ids;
   };
-  const another = async () => (await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 })).dispose();
+  const another = async () =>
+    (await model.createContext({ ...PEER_CONTEXT, contextSize: 256, threads: 1 })).dispose();
   return { run, another, close: () => llama.dispose() };
 }
 const load = { isopro, nodeLlamaCpp };
@@ -73,4 +83,6 @@ const heardOfItsOwn = said.length - heardOfOurs.length;
 await sides[first].close();
 const after = await sides[second].run();
 await sides[second].close();
-process.stdout.write(JSON.stringify({ before, after, second, cancelled, heardOfOurs, heardOfItsOwn }));
+process.stdout.write(
+  JSON.stringify({ before, after, second, cancelled, heardOfOurs, heardOfItsOwn }),
+);

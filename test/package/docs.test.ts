@@ -1,10 +1,20 @@
 /**
- * The documentation: its links, its pages of the commands, and its snippets, run as they stand there. In the reading order of
- * docs/README.md they are one session of somebody who installed the package; only npx is short-circuited, which would cost half a
- * second a command.
+ * The documentation: its links, its pages of the commands, and its snippets, run as they stand
+ * there. In the reading order of docs/README.md they are one session of somebody who installed the
+ * package; only npx is short-circuited, which would cost half a second a command.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +25,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const docs = path.join(root, 'docs');
 const PAGES = [
   'README.md',
-  ...(readdirSync(docs, { recursive: true }) as string[]).filter((name) => name.endsWith('.md')).map((name) => path.join('docs', name)),
+  ...(readdirSync(docs, { recursive: true }) as string[])
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => path.join('docs', name)),
 ];
 const read = (page: string): string => readFileSync(path.join(root, page), 'utf8');
 
@@ -28,7 +40,8 @@ const anchor = (heading: string): string =>
     .replace(/\s/g, '-');
 const withoutCode = (text: string): string => text.replace(/^```[^]*?^```$/gm, '');
 
-const links = (page: string): string[] => [...withoutCode(read(page)).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].map(([, target]) => target!);
+const links = (page: string): string[] =>
+  [...withoutCode(read(page)).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].map(([, target]) => target!);
 
 test.each(PAGES)('%s: every link leads somewhere', (page) => {
   const dead = links(page).filter((target) => {
@@ -46,12 +59,17 @@ test.each(PAGES)('%s: every link leads somewhere', (page) => {
 });
 
 /** docs/log.md tells of files that are gone. */
-test.each(PAGES.filter((page) => page !== 'docs/log.md'))('%s: every file of the project that it names is there', (page) => {
-  const named = [...read(page).matchAll(/(?<![\w./-])(?:assets|bench|dist|docs|examples|native|scripts|src|test)\/[\w./-]*\w/g)].map(
-    ([name]) => name,
-  );
-  expect([...new Set(named)].filter((name) => !existsSync(path.join(root, name)))).toEqual([]);
-});
+test.each(PAGES.filter((page) => page !== 'docs/log.md'))(
+  '%s: every file of the project that it names is there',
+  (page) => {
+    const named = [
+      ...read(page).matchAll(
+        /(?<![\w./-])(?:assets|bench|dist|docs|examples|native|scripts|src|test)\/[\w./-]*\w/g,
+      ),
+    ].map(([name]) => name);
+    expect([...new Set(named)].filter((name) => !existsSync(path.join(root, name)))).toEqual([]);
+  },
+);
 
 test('docs/README.md lists every page', () => {
   const listed = links('docs/README.md').map((target) => path.posix.join('docs', target));
@@ -65,7 +83,9 @@ test('every command has a page, and its flags are those of the command (npm run 
   const commands = await loadCommands();
   const names = commands.map(({ command }) => String(command).split(' ')[0]!);
   expect(names).toEqual(COMMAND_NAMES);
-  expect(readdirSync(path.join(docs, 'commands')).sort()).toEqual(names.map((name) => `${name}.md`).sort());
+  expect(readdirSync(path.join(docs, 'commands')).sort()).toEqual(
+    names.map((name) => `${name}.md`).sort(),
+  );
   for (const [index, command] of commands.entries()) {
     const page = read(`docs/commands/${names[index]}.md`);
     expect(page.startsWith(`# \`isopro-native ${names[index]}\`\n`)).toBe(true);
@@ -80,12 +100,14 @@ interface Block {
   readonly code: string;
 }
 const blocksOf = (page: string): Block[] =>
-  [...read(page).matchAll(/^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm)].map(([, language, mark, code]) => ({
-    page,
-    language: language!,
-    mark: mark ?? '',
-    code: code!,
-  }));
+  [...read(page).matchAll(/^```(\w*)(?: (\S+))?\n([^]*?)^```$/gm)].map(
+    ([, language, mark, code]) => ({
+      page,
+      language: language!,
+      mark: mark ?? '',
+      code: code!,
+    }),
+  );
 
 test('excerpts of examples stand in them as they are printed', () => {
   const excerpts = PAGES.flatMap(blocksOf).filter(({ mark }) => mark.startsWith('examples/'));
@@ -94,8 +116,8 @@ test('excerpts of examples stand in them as they are printed', () => {
 });
 
 /**
- * A line without what differs from machine to machine and from one embedded model to the next: words with digits, widths, and where this
- * test keeps keys.
+ * A line without what differs from machine to machine and from one embedded model to the next:
+ * words with digits, widths, and where this test keeps keys.
  */
 const shape = (line: string): string =>
   line
@@ -113,14 +135,24 @@ describe('the snippets, in reading order', () => {
     mkdirSync(path.join(project, 'node_modules'));
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
     for (const name of ['ai', 'zod'])
-      symlinkSync(path.join(root, 'node_modules', name), path.join(project, 'node_modules', name), 'junction');
+      symlinkSync(
+        path.join(root, 'node_modules', name),
+        path.join(project, 'node_modules', name),
+        'junction',
+      );
     symlinkSync(path.join(root, 'examples'), path.join(project, 'examples'), 'junction');
   });
 
   async function run(command: string, args: readonly string[]): Promise<string> {
     return await new Promise((resolve, reject) => {
-      execFile(command, args, { cwd: project, env, timeout: 120_000, maxBuffer: 2 ** 26 }, (error, stdout, stderr) =>
-        error === null ? resolve(`${stderr}\n${stdout}`) : reject(new Error(`${error.message}\n${stdout}`)),
+      execFile(
+        command,
+        args,
+        { cwd: project, env, timeout: 120_000, maxBuffer: 2 ** 26 },
+        (error, stdout, stderr) =>
+          error === null
+            ? resolve(`${stderr}\n${stdout}`)
+            : reject(new Error(`${error.message}\n${stdout}`)),
       );
     });
   }
@@ -142,7 +174,9 @@ describe('the snippets, in reading order', () => {
     '%s: %s',
     async (_page, _line, { language, code, printed }) => {
       const output =
-        language === 'sh' ? await run('bash', ['-c', NPX + code]) : await run(process.execPath, ['--input-type=module', '-e', code]);
+        language === 'sh'
+          ? await run('bash', ['-c', NPX + code])
+          : await run(process.execPath, ['--input-type=module', '-e', code]);
       const seen = new Set(output.split('\n').map(shape));
       const promised = printed.split('\n').filter((line) => line.trim() !== '' && line !== '…');
       expect(promised.filter((line) => !seen.has(shape(line)))).toEqual([]);
@@ -162,8 +196,13 @@ describe('the snippets, in reading order', () => {
       'answers.jsonl',
       'witness.pub',
     ]) {
-      expect([file, statSync(path.join(project, file), { throwIfNoEntry: false })?.isFile()]).toEqual([file, true]);
+      expect([
+        file,
+        statSync(path.join(project, file), { throwIfNoEntry: false })?.isFile(),
+      ]).toEqual([file, true]);
     }
-    expect(JSON.parse(readFileSync(path.join(project, 'proof.json'), 'utf8'))).toMatchObject({ holds: true });
+    expect(JSON.parse(readFileSync(path.join(project, 'proof.json'), 'utf8'))).toMatchObject({
+      holds: true,
+    });
   });
 });

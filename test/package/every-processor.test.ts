@@ -1,17 +1,30 @@
-/** What is true on this processor is true with every CPU back end of ggml that runs here, and under an emulator. */
+/**
+ * What is true on this processor is true with every CPU back end of ggml that runs here, and under
+ * an emulator.
+ */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
 /** An hour: by `npm run test:full` alone. */
-const x64: typeof test.skip = process.platform === 'linux' && process.arch === 'x64' && process.env.ISOPRO_FULL === '1' ? test : test.skip;
+const x64: typeof test.skip =
+  process.platform === 'linux' && process.arch === 'x64' && process.env.ISOPRO_FULL === '1'
+    ? test
+    : test.skip;
 
-/** scripts/test-processors.mjs, which runs what it is told with other CPU back ends of ggml, or under an emulator. */
+/**
+ * scripts/test-processors.mjs, which runs what it is told with other CPU back ends of ggml, or
+ * under an emulator.
+ */
 function onProcessors(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [path.resolve('scripts/test-processors.mjs'), ...args], {
-    encoding: 'utf8',
-    maxBuffer: 1 << 26,
-  });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [path.resolve('scripts/test-processors.mjs'), ...args],
+    {
+      encoding: 'utf8',
+      maxBuffer: 1 << 26,
+    },
+  );
   if (status !== 0) console.error(stdout.slice(-8000), stderr.slice(-8000));
   expect(status).toBe(0);
   return stdout;
@@ -21,7 +34,9 @@ x64(
   'the selftest holds with every back end that runs here',
   () => {
     const stdout = onProcessors();
-    expect(stdout).toMatch(/== x64\n {2}\d+ by default \(physical cores\); CPU back end for LLAMAFILE, REPACK\n {2}ok parity llama/);
+    expect(stdout).toMatch(
+      /== x64\n {2}\d+ by default \(physical cores\); CPU back end for LLAMAFILE, REPACK\n {2}ok parity llama/,
+    );
     expect(stdout).toMatch(/\nall passed\n$/);
   },
   3_600_000,
@@ -43,7 +58,8 @@ x64(
       'x64,ivybridge,haswell,skylakex,zen4',
       'test/engine/parity',
       'test/engine/generate\\.test',
-      // of training what computes: kills, full disks and disturbed arrays are no question of the arithmetic
+      // of training what computes: kills, full disks and disturbed arrays are no question of the
+      // arithmetic
       'test/training/(trainer|adapter-files|model-export|fine-tuning|limits)\\.test',
       'test/package/coexistence',
     );

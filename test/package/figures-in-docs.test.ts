@@ -1,11 +1,18 @@
-/** Figures that the code makes, in the documentation: each stands there as the constant or the function has it. */
+/**
+ * Figures that the code makes, in the documentation: each stands there as the constant or the
+ * function has it.
+ */
 import { readFileSync } from 'node:fs';
 import { maxHeaderSize } from 'node:http';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { benchGate, CANDIDATES, EVERY, PROBLEMS } from '../../bench/gate.js';
-import { GENERAL_PROMPTS, LEAST_PROMPTS, TOKENS_PER_PROMPT } from '../../src/evaluation/forgetting.js';
+import {
+  GENERAL_PROMPTS,
+  LEAST_PROMPTS,
+  TOKENS_PER_PROMPT,
+} from '../../src/evaluation/forgetting.js';
 import { LARGEST_TEXT } from '../../src/files.js';
 import { logDiscordant } from '../../src/gate/e-process.js';
 import { alphaOf, decideRollback, gatePolicy } from '../../src/gate/index.js';
@@ -33,21 +40,49 @@ const read = (file: string): string => readFileSync(path.join(root, file), 'utf8
 
 /** What the only declaration of a constant of a file's own says, in numbers alone. */
 function constant(file: string, name: string): number {
-  const declared = [...read(file).matchAll(new RegExp(`^(?:export )?const ${name}(?:: number)? = ([\\d_.e*/+ -]+);`, 'gm'))];
+  const declared = [
+    ...read(file).matchAll(
+      new RegExp(`^(?:export )?const ${name}(?:: number)? = ([\\d_.e*/+ -]+);`, 'gm'),
+    ),
+  ];
   if (declared.length !== 1) throw new Error(`${file} declares ${name} ${declared.length} times`);
   return Function(`return ${declared[0]![1]}`)() as number;
 }
 
 /** Of several constants of one file, in their order. */
-const constants = (file: string, ...names: string[]): number[] => names.map((name) => constant(file, name));
+const constants = (file: string, ...names: string[]): number[] =>
+  names.map((name) => constant(file, name));
 const numbersOf = (file: string, name: string): number[] =>
   JSON.parse(new RegExp(`const ${name} = (\\[[^\\]]*\\])`).exec(read(file))![1]!) as number[];
 
-const WORDS = ['nought', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'];
-const MORE: Readonly<Record<string, number>> = { sixteenths: 16, twenty: 20, halved: 0.5, half: 0.5, quarter: 0.25, tenth: 0.1 };
+const WORDS = [
+  'nought',
+  'one',
+  'two',
+  'three',
+  'four',
+  'five',
+  'six',
+  'seven',
+  'eight',
+  'nine',
+  'ten',
+  'eleven',
+  'twelve',
+];
+const MORE: Readonly<Record<string, number>> = {
+  sixteenths: 16,
+  twenty: 20,
+  halved: 0.5,
+  half: 0.5,
+  quarter: 0.25,
+  tenth: 0.1,
+};
 function numberOf(said: string): number {
   const word = said.toLowerCase();
-  return WORDS.includes(word) ? WORDS.indexOf(word) : (MORE[word] ?? Number(said.replaceAll(',', '')));
+  return WORDS.includes(word)
+    ? WORDS.indexOf(word)
+    : (MORE[word] ?? Number(said.replaceAll(',', '')));
 }
 
 const [E_PROCESS, SIGN, PAIRED_T] = [
@@ -55,11 +90,17 @@ const [E_PROCESS, SIGN, PAIRED_T] = [
   gatePolicy.parse({ kind: 'sign', margin: 0.1 }),
   gatePolicy.parse({ kind: 'paired-t' }),
 ] as const;
-if (SIGN.kind !== 'sign' || PAIRED_T.kind !== 'paired-t') throw new Error('a policy is of another kind');
+if (SIGN.kind !== 'sign' || PAIRED_T.kind !== 'paired-t')
+  throw new Error('a policy is of another kind');
 const percent = (part: number, digits = 0): number => Number((100 * part).toFixed(digits));
-const eOf = (wins: number, losses: number): number => Number(Math.exp(logDiscordant(wins, losses)).toFixed(1));
+const eOf = (wins: number, losses: number): number =>
+  Number(Math.exp(logDiscordant(wins, losses)).toFixed(1));
 const seenAfter = (good: number): number =>
-  decideRollback(NEW, OLD, scored([...new Array<number>(good).fill(0.5), ...new Array<number>(60).fill(-1)])).at! - good;
+  decideRollback(
+    NEW,
+    OLD,
+    scored([...new Array<number>(good).fill(0.5), ...new Array<number>(60).fill(-1)]),
+  ).at! - good;
 const safe = heldGuard(
   new Array(100).fill({ lane: 'confirmation', challenger: [1], incumbent: [1] }),
   { kind: 'safety', name: 'safety', margin: 0, least: 1 },
@@ -72,7 +113,11 @@ const MIB = 2 ** 20;
 /** A pattern with one group a figure, and what the code makes of each. */
 type Row = readonly [document: string, pattern: RegExp, ...values: number[]];
 const rows: Row[] = [
-  ['concepts.md', /count more than (\S+) times as much as another's/, constant('src/statistics/change-of-mean.ts', 'MOST_UNLIKE')],
+  [
+    'concepts.md',
+    /count more than (\S+) times as much as another's/,
+    constant('src/statistics/change-of-mean.ts', 'MOST_UNLIKE'),
+  ],
   ['concepts.md', /excludes 0 exactly where p is below ([\d.]+)/, LEVEL],
   [
     'concepts.md',
@@ -80,12 +125,34 @@ const rows: Row[] = [
     GENERAL_PROMPTS,
     constant('src/evaluation/forgetting.ts', 'REPLY_TOKENS'),
   ],
-  ['concepts.md', /a vocabulary of ([\d,]+) or more/, constant('src/training/settings.ts', 'LANGUAGE_VOCABULARY')],
-  ['concepts.md', /one of the (\d+) prompts is measured on for every ([\d,]+) tokens/, GENERAL_PROMPTS, TOKENS_PER_PROMPT],
+  [
+    'concepts.md',
+    /a vocabulary of ([\d,]+) or more/,
+    constant('src/training/settings.ts', 'LANGUAGE_VOCABULARY'),
+  ],
+  [
+    'concepts.md',
+    /one of the (\d+) prompts is measured on for every ([\d,]+) tokens/,
+    GENERAL_PROMPTS,
+    TOKENS_PER_PROMPT,
+  ],
   ['concepts.md', /`maxTokens`\), (\d+) at least/, LEAST_PROMPTS],
-  ['concepts.md', /\(([\d.]+) nats by default for models under (\d+)M/, small.evaluation.maxForgetting!, SMALL_BELOW / 1e6],
-  ['concepts.md', /the greatest of (sixteenths) of its strength/, constant('src/evaluation/restraint.ts', 'PARTS')],
-  ['concepts.md', /a thread of its own, (\d+) seconds a call/, constant('src/tasks/task-thread.ts', 'CALL_SECONDS')],
+  [
+    'concepts.md',
+    /\(([\d.]+) nats by default for models under (\d+)M/,
+    small.evaluation.maxForgetting!,
+    SMALL_BELOW / 1e6,
+  ],
+  [
+    'concepts.md',
+    /the greatest of (sixteenths) of its strength/,
+    constant('src/evaluation/restraint.ts', 'PARTS'),
+  ],
+  [
+    'concepts.md',
+    /a thread of its own, (\d+) seconds a call/,
+    constant('src/tasks/task-thread.ts', 'CALL_SECONDS'),
+  ],
   [
     'gate.md',
     /\| E \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|/,
@@ -99,7 +166,11 @@ const rows: Row[] = [
   ],
   ['gate.md', /; ([\d.]+) % for the second/, percent(alphaOf(E_PROCESS, 2), 2)],
   ['gate.md', /within α = (\d+) %/, percent(E_PROCESS.alpha)],
-  ['gate.md', /they leave open at 95 % \(after 100 problems without one: (\d+) %\)/, percent(safe.rateBelow)],
+  [
+    'gate.md',
+    /they leave open at 95 % \(after 100 problems without one: (\d+) %\)/,
+    percent(safe.rateBelow),
+  ],
   ['gate.md', /a fixed number of blocks \((\d+)\)/, SIGN.blocks],
   ['gate.md', /`proposals` \((\d+)\)/, SIGN.proposals],
   [
@@ -111,28 +182,81 @@ const rows: Row[] = [
   ['gate.md', /α is (halved) with every attempt/, PAIRED_T.ratio],
   ['gate.md', /campaigns of (\S+) candidates/, CANDIDATES],
   ['gate.md', /up to (\d+) fresh problems each, looked at every (\S+) \(/, PROBLEMS, EVERY],
-  ['gate.md', /where (\S+) problems in ten tell the two apart/, 10 * constant('bench/gate.ts', 'DISCORDANT')],
+  [
+    'gate.md',
+    /where (\S+) problems in ten tell the two apart/,
+    10 * constant('bench/gate.ts', 'DISCORDANT'),
+  ],
   ['gate.md', /\*Clustered\*: (\S+) samples a problem/, constant('bench/gate.ts', 'SAMPLES')],
-  ['gate.md', /\| effect \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|/, ...numbersOf('bench/gate.ts', 'POWER_PROBLEMS')],
-  ['registry.md', /the clock lies (\S+) minutes or more before/, constant('src/registry/ledger.ts', 'CLOCK_SLACK_US') / 60e6],
+  [
+    'gate.md',
+    /\| effect \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|/,
+    ...numbersOf('bench/gate.ts', 'POWER_PROBLEMS'),
+  ],
+  [
+    'registry.md',
+    /the clock lies (\S+) minutes or more before/,
+    constant('src/registry/ledger.ts', 'CLOCK_SLACK_US') / 60e6,
+  ],
   ['own-data.md', /limits of a plain one \((\d+) MiB\)/, LARGEST_TEXT / MIB],
   ['own-data.md', /to at most ([\d,]+) times its size/, constant('src/files.ts', 'MOST_TIMES')],
-  ['own-data.md', /At least (\d+) rows, and (\d+) different questions a tier/, LEAST_ROWS, LEAST_OF_TIER],
+  [
+    'own-data.md',
+    /At least (\d+) rows, and (\d+) different questions a tier/,
+    LEAST_ROWS,
+    LEAST_OF_TIER,
+  ],
   ['own-data.md', /at most (\d+) and (\d+); the rest is trained on/, SET_SIZE.test, SET_SIZE.dev],
-  ['serve.md', /no deeper than (\d+), of at most ([\d,]+) objects/, ...constants('src/json-shape.ts', 'DEEPEST', 'MOST_PLACES')],
-  ['serve.md', /A conversation has at most ([\d,]+) messages/, constant('src/server/openai/requests.ts', 'MOST_MESSAGES')],
+  [
+    'serve.md',
+    /no deeper than (\d+), of at most ([\d,]+) objects/,
+    ...constants('src/json-shape.ts', 'DEEPEST', 'MOST_PLACES'),
+  ],
+  [
+    'serve.md',
+    /A conversation has at most ([\d,]+) messages/,
+    constant('src/server/openai/requests.ts', 'MOST_MESSAGES'),
+  ],
   ['serve.md', /a message ([\d,]+) parts/, constant('src/engine/messages.ts', 'MOST_PARTS')],
-  ['serve.md', /`logit_bias` ([\d,]+) tokens/, constant('src/server/openai/requests.ts', 'MOST_BIASES')],
+  [
+    'serve.md',
+    /`logit_bias` ([\d,]+) tokens/,
+    constant('src/server/openai/requests.ts', 'MOST_BIASES'),
+  ],
   ['serve.md', /`metadata` (\d+) pairs/, constant('src/server/openai/requests.ts', 'MOST_PAIRS')],
   ['serve.md', /Headers beyond (\d+) kB are 431/, maxHeaderSize / KIB],
-  ['serve.md', /have at most ([\d,]+) characters apart from descriptions/, constant('src/server/openai/requests.ts', 'LARGEST_SCHEMA')],
+  [
+    'serve.md',
+    /have at most ([\d,]+) characters apart from descriptions/,
+    constant('src/server/openai/requests.ts', 'LARGEST_SCHEMA'),
+  ],
   ['serve.md', /which has at least (\d+) characters/, constant('src/server/keys.ts', 'SHORTEST')],
-  ['jobs.md', /A file has at most (\d+) MiB/, constant('src/server/fine-tuning/file-routes.ts', 'LARGEST') / MIB],
-  ['jobs.md', /a key's files together (\d+) GiB/, constant('src/jobs/queue/uploads.ts', 'MOST_BYTES') / KIB / MIB],
-  ['python-task.md', /the first (\d+) kB of each process/, constant('src/tasks/python-process.ts', 'SHOWN_BYTES') / KIB],
+  [
+    'jobs.md',
+    /A file has at most (\d+) MiB/,
+    constant('src/server/fine-tuning/file-routes.ts', 'LARGEST') / MIB,
+  ],
+  [
+    'jobs.md',
+    /a key's files together (\d+) GiB/,
+    constant('src/jobs/queue/uploads.ts', 'MOST_BYTES') / KIB / MIB,
+  ],
+  [
+    'python-task.md',
+    /the first (\d+) kB of each process/,
+    constant('src/tasks/python-process.ts', 'SHOWN_BYTES') / KIB,
+  ],
   ['python-task.md', /at most 3600, default (\d+)/, VERIFY_SECONDS],
-  ['python-task.md', /may take (\d+) seconds \(loading (\d+)\)/, ...constants('src/tasks/task-thread.ts', 'CALL_SECONDS', 'START_SECONDS')],
-  ['own-model.md', /a range has at most ([\d,]+) members/, constant('src/engine/template/globals.ts', 'LONGEST_RANGE')],
+  [
+    'python-task.md',
+    /may take (\d+) seconds \(loading (\d+)\)/,
+    ...constants('src/tasks/task-thread.ts', 'CALL_SECONDS', 'START_SECONDS'),
+  ],
+  [
+    'own-model.md',
+    /a range has at most ([\d,]+) members/,
+    constant('src/engine/template/globals.ts', 'LONGEST_RANGE'),
+  ],
   [
     'own-model.md',
     /samples for (\S+) seconds \(a downloaded model for up to (\d+), a small/,
@@ -144,7 +268,12 @@ const rows: Row[] = [
     constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
     constant('src/training/dry-run.ts', 'TRAINING_MS') / 1000,
   ],
-  ['tasks.md', /A reply has at most ([\d,]+) characters, a statement ([\d,]+)\./, MAX_REPLY_CHARACTERS, MAX_STATEMENT_CHARACTERS],
+  [
+    'tasks.md',
+    /A reply has at most ([\d,]+) characters, a statement ([\d,]+)\./,
+    MAX_REPLY_CHARACTERS,
+    MAX_STATEMENT_CHARACTERS,
+  ],
   [
     'tasks.md',
     /(\S+) a second of the processor's time, (\d+) MB or ([\d,]+) rows/,
@@ -163,10 +292,27 @@ const rows: Row[] = [
     ...constants('src/tasks/sql/generate.ts', 'LEAST_DATABASES', 'MOST_DATABASES'),
   ],
   ['tasks.md', /at least (\S+) of those queries must return something else/, LEAST_MUTANTS],
-  ['tasks.md', /whatever (\d+) further databases tell/, ...constants('src/tasks/sql/generate.ts', 'FURTHER_DATABASES')],
-  ['tasks.md', /as far as (\d+) draws give so many/, ...constants('src/tasks/sql/generate.ts', 'MAX_DRAWS')],
-  ['tasks.md', /numbers may differ by (\S+) of their size/, constant('src/tasks/sql/results.ts', 'TOLERANCE')],
-  ['tasks.md', /have frozen sets of (\d+) test and (\d+) dev problems a tier/, SET_SIZE.test, SET_SIZE.dev],
+  [
+    'tasks.md',
+    /whatever (\d+) further databases tell/,
+    ...constants('src/tasks/sql/generate.ts', 'FURTHER_DATABASES'),
+  ],
+  [
+    'tasks.md',
+    /as far as (\d+) draws give so many/,
+    ...constants('src/tasks/sql/generate.ts', 'MAX_DRAWS'),
+  ],
+  [
+    'tasks.md',
+    /numbers may differ by (\S+) of their size/,
+    constant('src/tasks/sql/results.ts', 'TOLERANCE'),
+  ],
+  [
+    'tasks.md',
+    /have frozen sets of (\d+) test and (\d+) dev problems a tier/,
+    SET_SIZE.test,
+    SET_SIZE.dev,
+  ],
   ['tasks.md', /(\d+) problems of a tier are kept for evaluation/, SET_SIZE.test + SET_SIZE.dev],
   ['tasks.md', /finished or not, at most (\d+); tells skill from format/, MAX_READINGS],
   [
@@ -185,19 +331,48 @@ const rows: Row[] = [
     /rollouts for some (\d+) passes an iteration, at most (\d+)/,
     ...constants('src/evaluation/calibration.ts', 'ACCEPTED', 'MOST_ROLLOUTS'),
   ],
-  ['tasks.md', /`--allocation-floor ([\d.]+)` where/, ...constants('src/evaluation/calibration.ts', 'LOW_FLOOR')],
+  [
+    'tasks.md',
+    /`--allocation-floor ([\d.]+)` where/,
+    ...constants('src/evaluation/calibration.ts', 'LOW_FLOOR'),
+  ],
   ['monitor.md', /compatible with a gain of `minGain` = ([\d.]+)/, DEFAULT_RULES.r3.minGain],
   ['monitor.md', /score below -`z` = -([\d.]+)/, DEFAULT_RULES.r3.z],
   ['monitor.md', /an objective below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
   ['monitor.md', /In logarithms with factor ([\d.]+) a drop/, DEFAULT_RULES.alpha],
-  ['monitor.md', /at most a quarter of the first (\d+) steps were clipped/, DEFAULT_RULES.r7.zWarmupSteps],
-  ['monitor.md', /BA = 0, fewer than (\d+) steps, or no informative group \|\n\| R6/, DEFAULT_RULES.r5.minSteps],
-  ['monitor.md', /BA = 0, fewer than (\d+) steps, or no informative group \|\n\| R7/, DEFAULT_RULES.r6.minSteps],
-  ['monitor.md', /\| R3 \| no gain \| (\d+) \| (\d+) \|/, PROFILE_PATIENCE.downloaded, PROFILE_PATIENCE.embedded],
+  [
+    'monitor.md',
+    /at most a quarter of the first (\d+) steps were clipped/,
+    DEFAULT_RULES.r7.zWarmupSteps,
+  ],
+  [
+    'monitor.md',
+    /BA = 0, fewer than (\d+) steps, or no informative group \|\n\| R6/,
+    DEFAULT_RULES.r5.minSteps,
+  ],
+  [
+    'monitor.md',
+    /BA = 0, fewer than (\d+) steps, or no informative group \|\n\| R7/,
+    DEFAULT_RULES.r6.minSteps,
+  ],
+  [
+    'monitor.md',
+    /\| R3 \| no gain \| (\d+) \| (\d+) \|/,
+    PROFILE_PATIENCE.downloaded,
+    PROFILE_PATIENCE.embedded,
+  ],
   ['monitor.md', /\(`policyTimeout`, ([\d,]+) by/, DEFAULT_POLICY_TIMEOUT],
-  ['commands/run.md', /change of the mean over tiers and its p: below ([\d.]+) and up, a gain/, LEVEL],
+  [
+    'commands/run.md',
+    /change of the mean over tiers and its p: below ([\d.]+) and up, a gain/,
+    LEVEL,
+  ],
   ['commands/report.md', /beyond chance \(p below ([\d.]+)\)/, LEVEL],
-  ['truth-results.md', /and wide: (\S+) problems a domain/, constant('scripts/truth-experiments.mjs', 'PROBLEMS')],
+  [
+    'truth-results.md',
+    /and wide: (\S+) problems a domain/,
+    constant('scripts/truth-experiments.mjs', 'PROBLEMS'),
+  ],
   ['commands/truth.md', /of each block of (\S+) questions/, BLOCK],
   ['commands/truth.md', /on either side \| (\d+) \|/, CEILINGS.slope],
 ];
@@ -210,7 +385,9 @@ test.each(rows)('docs/%s: %s', (document, pattern, ...values) => {
   expect(found).toHaveLength(1);
   const said = found[0]!.slice(1).map(numberOf);
   // as parts of what it ought to be: some are far below 1
-  expect(said.map((value, i) => value / values[i]!)).toEqual(values.map(() => expect.closeTo(1, 12)));
+  expect(said.map((value, i) => value / values[i]!)).toEqual(
+    values.map(() => expect.closeTo(1, 12)),
+  );
 });
 
 test('at least 40 figures are held against the code', () => {
@@ -220,7 +397,11 @@ test('at least 40 figures are held against the code', () => {
 describe('figures that take a calculation', () => {
   test('docs/gate.md: wins that reach the first threshold, and the bound of the campaigns', () => {
     const text = joined(read('docs/gate.md'));
-    const [, reaches, not] = /which (\d)-0 reaches and (\d)-0 does not/.exec(text)!.map(Number) as [number, number, number];
+    const [, reaches, not] = /which (\d)-0 reaches and (\d)-0 does not/.exec(text)!.map(Number) as [
+      number,
+      number,
+      number,
+    ];
     const threshold = 1 / alphaOf(E_PROCESS, 1);
     expect([eOf(reaches, 0) >= threshold, eOf(not, 0) < threshold]).toEqual([true, true]);
     const [, campaigns] = /([\d,]+) campaigns of/.exec(text)!;
@@ -230,7 +411,10 @@ describe('figures that take a calculation', () => {
   });
 
   test('docs/gate.md: the watch sees scores of 0 in place of 1 in so many problems', () => {
-    const [, atOnce, later] = /sees within (\S+) problems, and after 200 good ones within (\d+)/.exec(joined(read('docs/gate.md')))!;
+    const [, atOnce, later] =
+      /sees within (\S+) problems, and after 200 good ones within (\d+)/.exec(
+        joined(read('docs/gate.md')),
+      )!;
     expect(seenAfter(0)).toBeLessThanOrEqual(numberOf(atOnce!));
     expect(seenAfter(200)).toBeLessThanOrEqual(numberOf(later!));
   });

@@ -1,34 +1,48 @@
 /**
- * The house as docs/design.md draws it, held against the imports of src/, type-only ones included: an arrow that the page does not have
- * may not be in the code, one that the code does not have may not be on the page, and no file reaches itself.
+ * The house as docs/design.md draws it, held against the imports of src/, type-only ones included:
+ * an arrow that the page does not have may not be in the code, one that the code does not have may
+ * not be on the page, and no file reaches itself.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
 const slashed = (file: string): string => file.replaceAll(path.sep, '/');
-const FILES = (readdirSync('src', { recursive: true, encoding: 'utf8' }) as string[]).map(slashed).filter((file) => file.endsWith('.ts'));
-/** `index` is a room of its own; the other files beside it are the ground that every room stands on. */
-const roomOf = (file: string): string => (file.includes('/') ? file.slice(0, file.indexOf('/')) : file === 'index.ts' ? 'index' : 'ground');
+const FILES = (readdirSync('src', { recursive: true, encoding: 'utf8' }) as string[])
+  .map(slashed)
+  .filter((file) => file.endsWith('.ts'));
+/**
+ * `index` is a room of its own; the other files beside it are the ground that every room stands on.
+ */
+const roomOf = (file: string): string =>
+  file.includes('/') ? file.slice(0, file.indexOf('/')) : file === 'index.ts' ? 'index' : 'ground';
 
-const withoutComments = (text: string): string => text.replace(/\/\*[^]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+const withoutComments = (text: string): string =>
+  text.replace(/\/\*[^]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
 /** Imports and exports with a source, side effects; dynamic imports and types of modules. */
 const IMPORTS = [/\b(?:from|import)\s*'(\.[^']*)'/g, /\bimport\(\s*'(\.[^']*)'\s*\)/g];
 /** Modules that are started as threads or processes. */
 const STARTS = [/\b(?:startThread|fileURLToPath)\(\s*new URL\(\s*'(\.[^']*\.js)'/g];
 const referencesOf = (file: string, patterns: readonly RegExp[]): string[] => {
   const text = withoutComments(readFileSync(path.join('src', file), 'utf8'));
-  const targets = patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, target]) => target!));
-  return [...new Set(targets.map((target) => path.posix.join(path.posix.dirname(file), target).replace(/\.js$/, '.ts')))];
+  const targets = patterns.flatMap((pattern) =>
+    [...text.matchAll(pattern)].map(([, target]) => target!),
+  );
+  return [
+    ...new Set(
+      targets.map((target) =>
+        path.posix.join(path.posix.dirname(file), target).replace(/\.js$/, '.ts'),
+      ),
+    ),
+  ];
 };
 const GRAPH = new Map(FILES.map((file) => [file, referencesOf(file, IMPORTS)]));
 
 /** The page's rows `| folder | what | may import |`, from the top floor down. */
 const ROOMS = new Map(
-  [...readFileSync('docs/design.md', 'utf8').matchAll(/^\| `([\w-]+)` \| [^|]* \| ([^|]*) \|$/gm)].map(([, room, arrows]) => [
-    room!,
-    [...arrows!.matchAll(/`([\w-]+)`/g)].map(([, to]) => to!),
-  ]),
+  [
+    ...readFileSync('docs/design.md', 'utf8').matchAll(/^\| `([\w-]+)` \| [^|]* \| ([^|]*) \|$/gm),
+  ].map(([, room, arrows]) => [room!, [...arrows!.matchAll(/`([\w-]+)`/g)].map(([, to]) => to!)]),
 );
 const isBuilt = (room: string): boolean => FILES.some((file) => roomOf(file) === room);
 
@@ -36,7 +50,10 @@ const isBuilt = (room: string): boolean => FILES.some((file) => roomOf(file) ===
 const arrows = new Map<string, string>();
 for (const file of FILES) {
   for (const target of referencesOf(file, [...IMPORTS, ...STARTS])) {
-    const [from, to] = [roomOf(file), target.startsWith('../') ? target.split('/')[1]! : roomOf(target)];
+    const [from, to] = [
+      roomOf(file),
+      target.startsWith('../') ? target.split('/')[1]! : roomOf(target),
+    ];
     if (from !== to && to !== 'ground') arrows.set(`${from} -> ${to}`, `${file} imports ${target}`);
   }
 }
@@ -44,15 +61,21 @@ for (const file of FILES) {
 test('every import was found, and leads to a file', () => {
   expect(GRAPH.get('index.ts')!.length).toBeGreaterThan(20);
   expect(
-    [...GRAPH].flatMap(([file, targets]) => targets.filter((to) => !to.startsWith('../') && !GRAPH.has(to)).map((to) => `${file}: ${to}`)),
+    [...GRAPH].flatMap(([file, targets]) =>
+      targets.filter((to) => !to.startsWith('../') && !GRAPH.has(to)).map((to) => `${file}: ${to}`),
+    ),
   ).toEqual([]);
 });
 
 test('docs/design.md has every folder, and its arrows point down', () => {
   const order = [...ROOMS.keys()];
-  expect([...new Set(FILES.map(roomOf))].filter((room) => room !== 'ground' && !ROOMS.has(room))).toEqual([]);
+  expect(
+    [...new Set(FILES.map(roomOf))].filter((room) => room !== 'ground' && !ROOMS.has(room)),
+  ).toEqual([]);
   const upward = [...ROOMS].flatMap(([from, targets]) =>
-    targets.filter((to) => to !== 'bench' && order.indexOf(to) <= order.indexOf(from)).map((to) => `${from} -> ${to}`),
+    targets
+      .filter((to) => to !== 'bench' && order.indexOf(to) <= order.indexOf(from))
+      .map((to) => `${from} -> ${to}`),
   );
   expect(upward).toEqual([]);
 });
@@ -67,7 +90,9 @@ test('a folder imports what docs/design.md lets it import', () => {
 
 test('every arrow of docs/design.md between folders that are there is used', () => {
   const drawn = [...ROOMS].flatMap(([from, targets]) =>
-    targets.filter((to) => isBuilt(from) && (isBuilt(to) || to === 'bench')).map((to) => `${from} -> ${to}`),
+    targets
+      .filter((to) => isBuilt(from) && (isBuilt(to) || to === 'bench'))
+      .map((to) => `${from} -> ${to}`),
   );
   expect(drawn.filter((arrow) => !arrows.has(arrow))).toEqual([]);
 });
@@ -91,9 +116,13 @@ test('what says why a command failed needs no package of many files, which a lim
   const walk = (file: string): void => {
     if (seen.has(file)) return;
     seen.add(file);
-    const text = withoutComments(readFileSync(path.join('src', file), 'utf8')).replace(/^(?:import|export) type [^]*?;$/gm, '');
+    const text = withoutComments(readFileSync(path.join('src', file), 'utf8')).replace(
+      /^(?:import|export) type [^]*?;$/gm,
+      '',
+    );
     for (const [, target] of text.matchAll(/\b(?:from|import)\s*'([^']*)'/g))
-      if (target!.startsWith('.')) walk(path.posix.join(path.posix.dirname(file), target!).replace(/\.js$/, '.ts'));
+      if (target!.startsWith('.'))
+        walk(path.posix.join(path.posix.dirname(file), target!).replace(/\.js$/, '.ts'));
       else if (!target!.startsWith('node:')) packages.set(target!, file);
   };
   walk('cli/main.ts');

@@ -44,9 +44,11 @@ const tracked = existsSync(path.join(root, '.git'))
 
 describe('package.json', () => {
   test('pins every dependency to one version', () => {
-    const ranges = Object.entries({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies }).filter(
-      ([, version]) => !/^\d+\.\d+\.\d+$/.test(version),
-    );
+    const ranges = Object.entries({
+      ...manifest.dependencies,
+      ...manifest.optionalDependencies,
+      ...manifest.devDependencies,
+    }).filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version));
     expect(ranges).toEqual([]);
   });
 
@@ -56,7 +58,9 @@ describe('package.json', () => {
   });
 
   test('names scripts that exist', () => {
-    const files = Object.values(manifest.scripts).flatMap((script) => script.match(/scripts\/[\w-]+\.mjs/g) ?? []);
+    const files = Object.values(manifest.scripts).flatMap(
+      (script) => script.match(/scripts\/[\w-]+\.mjs/g) ?? [],
+    );
     expect(files.length).toBeGreaterThan(4);
     expect(files.filter((file) => !existsSync(path.join(root, file)))).toEqual([]);
   });
@@ -69,10 +73,14 @@ describe('package.json', () => {
   });
 
   test('is matched by a lock that npm ci accepts on every platform', async () => {
-    const { missingOptionalPackages } = (await import(path.join(root, 'scripts', 'complete-lock.mjs'))) as {
+    const { missingOptionalPackages } = (await import(
+      path.join(root, 'scripts', 'complete-lock.mjs')
+    )) as {
       missingOptionalPackages: (lock: unknown) => { name: string }[];
     };
-    const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, { dependencies?: object; devDependencies?: object }> };
+    const lock = JSON.parse(read('package-lock.json')) as {
+      packages: Record<string, { dependencies?: object; devDependencies?: object }>;
+    };
     expect(missingOptionalPackages(lock).map(({ name }) => name)).toEqual([]);
     expect(lock.packages['']).toMatchObject({
       dependencies: manifest.dependencies,
@@ -83,12 +91,17 @@ describe('package.json', () => {
 });
 
 test('the command can be executed after a build, whoever linked it before', () => {
-  expect(process.platform === 'win32' || (statSync(path.join(root, Object.values(manifest.bin)[0]!)).mode & 0o111) === 0o111).toBe(true);
+  expect(
+    process.platform === 'win32' ||
+      (statSync(path.join(root, Object.values(manifest.bin)[0]!)).mode & 0o111) === 0o111,
+  ).toBe(true);
 });
 
 describe('what npm publishes', () => {
   const packed = (
-    JSON.parse(command('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']).stdout) as { files: { path: string; mode: number }[] }[]
+    JSON.parse(command('npm', ['pack', '--dry-run', '--json', '--ignore-scripts']).stdout) as {
+      files: { path: string; mode: number }[];
+    }[]
   )[0]!.files.map(({ path }) => path);
 
   test('is enough to build, load and run', () => {
@@ -113,14 +126,18 @@ describe('what npm publishes', () => {
   });
 
   test('holds no test, build folder or model but the embedded one', () => {
-    expect(packed.filter((file) => /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file))).toEqual([
-      'assets/models/tiny.gguf',
-    ]);
+    expect(
+      packed.filter((file) =>
+        /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file),
+      ),
+    ).toEqual(['assets/models/tiny.gguf']);
   });
 });
 
 (tracked.length > 0 ? describe : describe.skip)('tracked files', () => {
-  const texts = tracked.filter((name) => statSync(path.join(root, name)).size < 4e6).map((name) => ({ name, text: read(name) }));
+  const texts = tracked
+    .filter((name) => statSync(path.join(root, name)).size < 4e6)
+    .map((name) => ({ name, text: read(name) }));
 
   test('hold no path of this machine', () => {
     // A checkout in /src or /app would match anything; the home folder is asked for with its slash.
@@ -131,24 +148,31 @@ describe('what npm publishes', () => {
     // A short name such as `localhost` says nothing.
     const host = hostname().length > 8 && hostname() !== 'localhost' ? [hostname()] : [];
     const leaks = texts.flatMap(({ name, text }) =>
-      [...places, ...host].filter((place) => text.includes(place)).map((place) => `${name}: ${place}`),
+      [...places, ...host]
+        .filter((place) => text.includes(place))
+        .map((place) => `${name}: ${place}`),
     );
     expect(leaks).toEqual([]);
   });
 
   test('hold no host of a package registry', () => {
     const configured = command('npm', ['config', 'get', 'registry']).stdout.trim();
-    const hosts = [URL.canParse(configured) ? new URL(configured).host : '', ['registry', 'npmjs', 'org'].join('.')].filter(
-      (host) => host !== '',
-    );
-    expect(texts.filter(({ text }) => hosts.some((host) => text.includes(host))).map(({ name }) => name)).toEqual([]);
+    const hosts = [
+      URL.canParse(configured) ? new URL(configured).host : '',
+      ['registry', 'npmjs', 'org'].join('.'),
+    ].filter((host) => host !== '');
+    expect(
+      texts.filter(({ text }) => hosts.some((host) => text.includes(host))).map(({ name }) => name),
+    ).toEqual([]);
     expect(JSON.stringify(JSON.parse(read('package-lock.json')))).not.toContain('"resolved":"http');
   });
 });
 
 describe('errors', () => {
   test('docs/errors.md is the table in src/errors.ts (npm run docs:errors)', async () => {
-    const { errorsPage } = (await import(path.join(root, 'scripts', 'document-errors.mjs'))) as { errorsPage: (errors: object) => string };
+    const { errorsPage } = (await import(path.join(root, 'scripts', 'document-errors.mjs'))) as {
+      errorsPage: (errors: object) => string;
+    };
     expect(read('docs/errors.md')).toBe(errorsPage(ERRORS));
     expect(Object.keys(ERRORS)).toEqual(Object.keys(ERRORS).sort());
   });
@@ -164,7 +188,8 @@ describe('errors', () => {
 });
 
 describe('bindings.gyp', () => {
-  const python = command(process.platform === 'win32' ? 'python' : 'python3', ['--version']).status === 0;
+  const python =
+    command(process.platform === 'win32' ? 'python' : 'python3', ['--version']).status === 0;
   if (!python) console.warn('skipped: bindings.gyp needs Python 3, which is not here');
   (python ? test : test.skip)('builds the addon', () => {
     const { status, stdout, stderr } = command('npm', ['run', 'build:gyp']);

@@ -1,4 +1,7 @@
-/** What `npm run test:mutants` changes: places by operator, of TypeScript and C++, and draws that a seed repeats. */
+/**
+ * What `npm run test:mutants` changes: places by operator, of TypeScript and C++, and draws that a
+ * seed repeats.
+ */
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
@@ -19,15 +22,21 @@ interface Mutant {
 }
 
 const root = path.resolve();
-const module = <T>(name: string): Promise<T> => import(path.join(root, 'scripts', 'mutants', `${name}.mjs`)) as Promise<T>;
+const module = <T>(name: string): Promise<T> =>
+  import(path.join(root, 'scripts', 'mutants', `${name}.mjs`)) as Promise<T>;
 
 async function changes(language: 'typescript' | 'cpp', text: string): Promise<string[]> {
   const { placesOf } = await module<{ placesOf: (text: string) => Place[] }>(language);
-  return placesOf(text).map(({ operator, start, end, after }) => `${operator}: ${text.slice(start, end)} -> ${after}`);
+  return placesOf(text).map(
+    ({ operator, start, end, after }) => `${operator}: ${text.slice(start, end)} -> ${after}`,
+  );
 }
 
 test.each([
-  ['const é = (a: number) => a <= 2;', ['comparison: a <= 2 -> a < 2', 'constant: 2 -> (3)', 'constant: 2 -> (1)']],
+  [
+    'const é = (a: number) => a <= 2;',
+    ['comparison: a <= 2 -> a < 2', 'constant: 2 -> (3)', 'constant: 2 -> (1)'],
+  ],
   [
     '// naïve 漢字 🙂\nif (one && two) f(one, two);',
     [
@@ -39,13 +48,24 @@ test.each([
   ['let x: 3 | 4 = -y as 3;', ['sign: -y -> (y)']],
   [
     "total += n; text += 'ü'; const t = 'a' + b;",
-    ['statement removed: total += n; -> ;', 'sign: total += n -> total -= n', "statement removed: text += 'ü'; -> ;"],
+    [
+      'statement removed: total += n; -> ;',
+      'sign: total += n -> total -= n',
+      "statement removed: text += 'ü'; -> ;",
+    ],
   ],
   [
     'function f(...all: string[]) { g(...all, 1n); return all; }',
-    ['statement removed: g(...all, 1n); -> ;', 'constant: 1n -> (1n + 1n)', 'constant: 1n -> (1n - 1n)'],
+    [
+      'statement removed: g(...all, 1n); -> ;',
+      'constant: 1n -> (1n + 1n)',
+      'constant: 1n -> (1n - 1n)',
+    ],
   ],
-  ["switch (a) { case 'x': break; default: f(); break; }", ['statement removed: break; -> ;', 'statement removed: f(); -> ;']],
+  [
+    "switch (a) { case 'x': break; default: f(); break; }",
+    ['statement removed: break; -> ;', 'statement removed: f(); -> ;'],
+  ],
   ["switch (a) { case 'x': { break; } }", []],
   [
     'Math.max(a, b); Math.pow(a, b)',
@@ -60,22 +80,36 @@ test.each([
 
 test.each([
   ['if (a < b) return; // a < b', ['comparison: < -> <=', 'condition negated: a < b -> !(a < b)']],
-  ['f(std::vector<int>{}, "a, b (");', ['argument swapped: std::vector<int>{}, "a, b (" -> "a, b (", std::vector<int>{}']],
+  [
+    'f(std::vector<int>{}, "a, b (");',
+    ['argument swapped: std::vector<int>{}, "a, b (" -> "a, b (", std::vector<int>{}'],
+  ],
   ['x = std::min(a, b);', []],
   [
     'void f(int a, float b); x = 1.5f;',
-    ['statement removed: x = 1.5f; -> ;', 'constant: 1.5f -> (1.5f + 1)', 'constant: 1.5f -> (1.5f - 1)'],
+    [
+      'statement removed: x = 1.5f; -> ;',
+      'constant: 1.5f -> (1.5f + 1)',
+      'constant: 1.5f -> (1.5f - 1)',
+    ],
   ],
   [
     '{ for (i = n; i != m; ++i) sum -= y; }',
-    ['comparison: != -> ==', 'sign: ++ -> --', 'sign: -= -> +=', 'condition negated: i != m -> !(i != m)'],
+    [
+      'comparison: != -> ==',
+      'sign: ++ -> --',
+      'sign: -= -> +=',
+      'condition negated: i != m -> !(i != m)',
+    ],
   ],
 ])('of C++: %s', async (text, expected) => {
   expect((await changes('cpp', text)).sort()).toEqual([...expected].sort());
 });
 
 test('a seed draws the same changes again, each of one place and none twice; another seed draws others', async () => {
-  const { mutantsOf } = await module<{ mutantsOf: (root: string, seed: string) => { drawn: Iterable<Mutant> } }>('draw');
+  const { mutantsOf } = await module<{
+    mutantsOf: (root: string, seed: string) => { drawn: Iterable<Mutant> };
+  }>('draw');
   const drawn = (seed: string): Mutant[] => {
     const mutants: Mutant[] = [];
     for (const mutant of mutantsOf(root, seed).drawn) if (mutants.push(mutant) === 300) break;
@@ -84,9 +118,16 @@ test('a seed draws the same changes again, each of one place and none twice; ano
   const [one, again, other] = [drawn('0123abcd'), drawn('0123abcd'), drawn('0123abce')];
   expect(again).toEqual(one);
   expect(new Set(one.map(({ text }) => text)).size).toBe(300);
-  expect(other.filter(({ text }) => one.some((mutant) => mutant.text === text)).length).toBeLessThan(30);
+  expect(
+    other.filter(({ text }) => one.some((mutant) => mutant.text === text)).length,
+  ).toBeLessThan(30);
   expect(new Set(one.map(({ file }) => file.split('/').slice(0, 2).join('/')))).toEqual(
-    new Set(['native/training', ...['gate', 'host', 'jobs', 'registry', 'server', 'statistics', 'training'].map((name) => `src/${name}`)]),
+    new Set([
+      'native/training',
+      ...['gate', 'host', 'jobs', 'registry', 'server', 'statistics', 'training'].map(
+        (name) => `src/${name}`,
+      ),
+    ]),
   );
   for (const { text, whole, before, after, line, column } of one) {
     expect(whole.split('\n')[line - 1]!.slice(column - 1)).toMatch(/^\S/);
@@ -96,7 +137,9 @@ test('a seed draws the same changes again, each of one place and none twice; ano
 });
 
 test('the nearest suites are there for every source, those of functions alone first', async () => {
-  const { nearestSuites } = await module<{ nearestSuites: (root: string) => (file: string) => string[][] }>('nearest');
+  const { nearestSuites } = await module<{
+    nearestSuites: (root: string) => (file: string) => string[][];
+  }>('nearest');
   const nearest = nearestSuites(root);
   expect(nearest('src/server/fair-queue.ts')[0]).toContain('server/fair-queue');
   expect(nearest('src/server/openai/chat.ts').flat()).not.toContain('server/fair-queue');

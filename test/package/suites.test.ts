@@ -9,7 +9,8 @@ const suites = JSON.parse(readFileSync(path.join(folder, 'suites.json'), 'utf8')
   'unit' | 'loop' | 'campaign' | 'real',
   string[]
 >;
-const source = (suite: string): string => readFileSync(path.join(folder, `${suite}.test.ts`), 'utf8');
+const source = (suite: string): string =>
+  readFileSync(path.join(folder, `${suite}.test.ts`), 'utf8');
 
 test('each suite stands in one list, and each list names suites that are there', () => {
   const found = (readdirSync(folder, { recursive: true }) as string[])
@@ -25,5 +26,7 @@ test('each suite stands in one list, and each list names suites that are there',
 
 test('a unit starts no process and loads no model', () => {
   const heavy = /node:child_process|run-cli\.js|\b(loadModel|createTrainer)\(/;
-  expect(suites.unit.filter((suite) => suite !== 'package/suites' && heavy.test(source(suite)))).toEqual([]);
+  expect(
+    suites.unit.filter((suite) => suite !== 'package/suites' && heavy.test(source(suite))),
+  ).toEqual([]);
 });

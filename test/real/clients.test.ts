@@ -1,6 +1,7 @@
 /**
- * Clients in Python that no one here wrote, unchanged, against the server: what they give is what the library gives. They run in one
- * virtual environment (scripts/python-environment.mjs), and where that cannot be had one line says so.
+ * Clients in Python that no one here wrote, unchanged, against the server: what they give is what
+ * the library gives. They run in one virtual environment (scripts/python-environment.mjs), and
+ * where that cannot be had one line says so.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,12 +13,25 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { ADMIN, adapterFile, asAdmin, closeAll, file, folder, reported, start, UNDISTURBED } from '../models/server.js';
+import {
+  ADMIN,
+  adapterFile,
+  asAdmin,
+  closeAll,
+  file,
+  folder,
+  reported,
+  start,
+  UNDISTURBED,
+} from '../models/server.js';
 
 const KEY = 'a-key-of-the-clients';
 const at = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-const found = spawnSync(process.execPath, [at('../../scripts/python-environment.mjs'), 'clients'], { encoding: 'utf8' });
-if (found.status !== 0) console.warn(`skipped: the clients in Python did not run: ${found.stderr.trim()}`);
+const found = spawnSync(process.execPath, [at('../../scripts/python-environment.mjs'), 'clients'], {
+  encoding: 'utf8',
+});
+if (found.status !== 0)
+  console.warn(`skipped: the clients in Python did not run: ${found.stderr.trim()}`);
 const withPython = found.status === 0 ? describe : describe.skip;
 
 const messages = [{ role: 'user' as const, content: 'Name a river.' }];
@@ -49,7 +63,9 @@ const expected = (request: HostRequest = {}): Promise<HostReply> =>
     ...request,
   });
 beforeAll(async () => {
-  server = await start({ keys: [hashKey('clients', KEY, ['infer', 'read']), hashKey('admin', ADMIN, ['admin'])] });
+  server = await start({
+    keys: [hashKey('clients', KEY, ['infer', 'read']), hashKey('admin', ADMIN, ['admin'])],
+  });
   host = new ModelHost();
   direct = await host.load(file, { ...UNDISTURBED, contextTokens: 4096 });
 });
@@ -60,7 +76,11 @@ afterAll(async () => {
 });
 
 async function drive(client: string, args: readonly string[]): Promise<any> {
-  const { stdout } = await promisify(execFile)(found.stdout.trim(), [at(`clients/drive_${client}.py`), ...args], { maxBuffer: 2 ** 26 });
+  const { stdout } = await promisify(execFile)(
+    found.stdout.trim(),
+    [at(`clients/drive_${client}.py`), ...args],
+    { maxBuffer: 2 ** 26 },
+  );
   return JSON.parse(stdout.trim().split('\n').at(-1)!);
 }
 
@@ -77,8 +97,10 @@ withPython('openai for Python', () => {
   });
   test('gets calls of tools', () => expect(got.call).toEqual(CITY));
   test('gets responses', async () => expect(got.response).toBe((await expected()).text));
-  test('completes texts', async () => expect(got.text).toBe((await expected({ text: 'The river', maxTokens: 5 })).text));
-  test('embeds texts', async () => expect(got.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]));
+  test('completes texts', async () =>
+    expect(got.text).toBe((await expected({ text: 'The river', maxTokens: 5 })).text));
+  test('embeds texts', async () =>
+    expect(got.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]));
   test('raises its own errors', () =>
     expect(got.refusals).toEqual([
       ['NotFoundError', 'model_not_found'],
@@ -107,7 +129,8 @@ withPython('langchain-openai', () => {
     for (const call of got.calls) expect(call).toEqual(CITY);
     expect(got.after).toEqual(expect.any(String));
   });
-  test('embeds texts', async () => expect(got.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]));
+  test('embeds texts', async () =>
+    expect(got.embedding).toEqual([...(await direct.embed(['a river'])).rows[0]!]));
 });
 
 withPython('llm', () => {
@@ -120,9 +143,13 @@ withPython('llm', () => {
     const text = (await expected()).text.trimEnd();
     expect([got.stream.trimEnd(), got.whole.trimEnd()]).toEqual([text, text]);
   });
-  test('completes texts', async () => expect(got.text.trimEnd()).toBe((await expected({ text: messages[0]!.content })).text.trimEnd()));
+  test('completes texts', async () =>
+    expect(got.text.trimEnd()).toBe(
+      (await expected({ text: messages[0]!.content })).text.trimEnd(),
+    ));
   test('goes on with a conversation', () => expect(got.again).toEqual(expect.any(String)));
-  test('gets an object of a schema', () => expect(got.object).toEqual({ large: expect.any(Boolean) }));
+  test('gets an object of a schema', () =>
+    expect(got.object).toEqual({ large: expect.any(Boolean) }));
   test('offers tools', () => expect(got.tool).toEqual(expect.any(String)));
 });
 
@@ -151,16 +178,23 @@ withPython('trl, its clients of vLLM', () => {
         asked.push({ client: 'trl', request: `${request.method} ${request.url}`, ...body });
         const { hostname, port } = new URL(open.url);
         const headers = { ...request.headers, ...asAdmin };
-        const passed = httpRequest({ hostname, port, path: request.url, method: request.method!, headers }, (answer) => {
-          response.writeHead(answer.statusCode!, answer.headers);
-          answer.pipe(response);
-        });
+        const passed = httpRequest(
+          { hostname, port, path: request.url, method: request.method!, headers },
+          (answer) => {
+            response.writeHead(answer.statusCode!, answer.headers);
+            answer.pipe(response);
+          },
+        );
         passed.end(text);
       });
     });
     await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve));
     const { port } = between.address() as { port: number };
-    got = await drive('trl', [`http://127.0.0.1:${port}`, messages[0]!.content, JSON.stringify(ids)]);
+    got = await drive('trl', [
+      `http://127.0.0.1:${port}`,
+      messages[0]!.content,
+      JSON.stringify(ids),
+    ]);
   });
   afterAll(() => void between?.close());
 
@@ -173,26 +207,38 @@ withPython('trl, its clients of vLLM', () => {
     logprob_token_ids: replies.map(({ tokenIds }) => [...tokenIds].map((id) => [id])),
   });
 
-  test('finds the model and its length', () => expect([got.model, got.length, got.workers]).toEqual(['base', direct.contextTokens, 1]));
+  test('finds the model and its length', () =>
+    expect([got.model, got.length, got.workers]).toEqual(['base', direct.contextTokens, 1]));
   test('generates from token ids, with the log-probability of each', async () => {
     expect(got.sampled).toEqual(sampled(await both({ tokenIds: ids })));
     expect(got.features).toEqual(got.sampled);
   });
   test('generates from texts', async () => {
     const replies = await both({ text: messages[0]!.content });
-    expect(got.words.completion_ids).toEqual([...replies, ...replies].map(({ tokenIds }) => [...tokenIds]));
+    expect(got.words.completion_ids).toEqual(
+      [...replies, ...replies].map(({ tokenIds }) => [...tokenIds]),
+    );
   });
   test('generates from messages', async () => expect(got.chat).toEqual(sampled(await both({}))));
   test('gets the likeliest tokens beside each', async () => {
     const replies = await both({ tokenIds: ids, topLogprobs: 2 });
     const likeliest = replies.map(({ tokenIds, logprobs, topLogprobs }) =>
       [...tokenIds].map((tokenId, i) => {
-        const chances = new Map([...topLogprobs![i]!, { tokenId, logprob: logprobs[i]! }].map((of) => [of.tokenId, of.logprob]));
+        const chances = new Map(
+          [...topLogprobs![i]!, { tokenId, logprob: logprobs[i]! }].map((of) => [
+            of.tokenId,
+            of.logprob,
+          ]),
+        );
         return [...chances].sort((a, b) => b[1] - a[1]);
       }),
     );
-    expect(got.ids.logprob_token_ids).toEqual(likeliest.map((reply) => reply.map((chances) => chances.map(([id]) => id))));
-    expect(got.ids.logprobs).toEqual(likeliest.map((reply) => reply.map((chances) => chances.map(([, logprob]) => logprob))));
+    expect(got.ids.logprob_token_ids).toEqual(
+      likeliest.map((reply) => reply.map((chances) => chances.map(([id]) => id))),
+    );
+    expect(got.ids.logprobs).toEqual(
+      likeliest.map((reply) => reply.map((chances) => chances.map(([, logprob]) => logprob))),
+    );
   });
   test('scores sequences as a teacher', async () => {
     const { top, logprob } = (await direct.alternatives(ids, { count: 3 })).at(-1)!;
@@ -203,17 +249,25 @@ withPython('trl, its clients of vLLM', () => {
   test('is told that weights are not taken: 501', () => {
     expect(got.communicator).toMatch(/no weight-transfer engine/);
     expect(Object.keys(got.transfer)).toHaveLength(5);
-    for (const refusal of Object.values(got.transfer)) expect(refusal).toMatch(/^Request failed: 501, .*not_implemented/);
+    for (const refusal of Object.values(got.transfer))
+      expect(refusal).toMatch(/^Request failed: 501, .*not_implemented/);
   });
-  test('loads and unloads an adapter, through a proxy that adds a key', () => expect([got.load, got.unload]).toEqual([null, null]));
+  test('loads and unloads an adapter, through a proxy that adds a key', () =>
+    expect([got.load, got.unload]).toEqual([null, null]));
   test('is told by name what is not there: patterns, and a pause that holds replies', () => {
     expect(got.regex).toMatch(/400, .*structured_outputs.*unknown_parameter/);
     expect(got.pause).toMatch(/400, .*mode=keep.*unsupported_parameter/);
   });
   test('sends what is replayed without it', () => {
     const plain = ({ request, body }: Captured): string =>
-      JSON.stringify([request, body === undefined ? undefined : { ...body, ...(body.request_id === undefined ? {} : { request_id: 0 }) }]);
+      JSON.stringify([
+        request,
+        body === undefined
+          ? undefined
+          : { ...body, ...(body.request_id === undefined ? {} : { request_id: 0 }) },
+      ]);
     const sent = new Set(asked.map(plain));
-    for (const one of captured) if (one.client.startsWith('trl ')) expect(sent).toContain(plain(one));
+    for (const one of captured)
+      if (one.client.startsWith('trl ')) expect(sent).toContain(plain(one));
   });
 });

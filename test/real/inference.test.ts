@@ -1,4 +1,7 @@
-/** A real language model in the engine, held against node-llama-cpp and llama.cpp's own rendering of its template. */
+/**
+ * A real language model in the engine, held against node-llama-cpp and llama.cpp's own rendering of
+ * its template.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { getLlama, LlamaLogLevel, type Llama, type LlamaModel } from 'node-llama-cpp';
@@ -6,8 +9,13 @@ import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
 import { type ChatMessage, type Model, type Rollout } from '../../src/index.js';
 import { loadReal, PROMPTS, REAL_MODEL } from './real-model.js';
 
-/** Rendered by the engine for templates of llama.cpp v0.5.0 (common/jinja), the release that is linked. */
-const VECTORS = JSON.parse(readFileSync(new URL('chat-template.vectors.json', import.meta.url), 'utf8')) as {
+/**
+ * Rendered by the engine for templates of llama.cpp v0.5.0 (common/jinja), the release that is
+ * linked.
+ */
+const VECTORS = JSON.parse(
+  readFileSync(new URL('chat-template.vectors.json', import.meta.url), 'utf8'),
+) as {
   messages: ChatMessage[];
   generationPrompt: boolean;
   text: string;
@@ -17,7 +25,12 @@ let llama: Llama;
 let peer: LlamaModel;
 let model: Model;
 beforeAll(async () => {
-  llama = await getLlama({ gpu: false, build: 'never', logLevel: LlamaLogLevel.disabled, maxThreads: 1 });
+  llama = await getLlama({
+    gpu: false,
+    build: 'never',
+    logLevel: LlamaLogLevel.disabled,
+    maxThreads: 1,
+  });
   peer = await llama.loadModel({ modelPath: REAL_MODEL });
   model = await loadReal();
 });
@@ -34,17 +47,22 @@ async function generate(request: Parameters<Model['generate']>[0]): Promise<Roll
 }
 
 describe('prompts', () => {
-  test.each(VECTORS)('are byte for byte what llama.cpp renders, its tokens too (%#)', ({ messages, generationPrompt, text }) => {
-    const rendered = model.renderChat(messages, { addGenerationPrompt: generationPrompt });
-    expect(rendered.text).toBe(text);
-    expect([...rendered.tokenIds]).toEqual([...peer.tokenize(text, true)]);
-  });
+  test.each(VECTORS)(
+    'are byte for byte what llama.cpp renders, its tokens too (%#)',
+    ({ messages, generationPrompt, text }) => {
+      const rendered = model.renderChat(messages, { addGenerationPrompt: generationPrompt });
+      expect(rendered.text).toBe(text);
+      expect([...rendered.tokenIds]).toEqual([...peer.tokenize(text, true)]);
+    },
+  );
 
   test('have the system prompt of the template where none is given, and no other', () => {
     const [plain, own] = [[], [{ role: 'system', content: 'Be brief.' } as const]].map(
       (system) => model.renderChat([...system, { role: 'user', content: 'Hi' }]).text,
     );
-    expect(plain).toContain('<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>');
+    expect(plain).toContain(
+      '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>',
+    );
     expect(own).not.toContain('SmolLM');
   });
 
@@ -61,8 +79,16 @@ describe('prompts', () => {
 test('greedy decoding equals node-llama-cpp token for token on 50 prompts', async () => {
   for (const content of PROMPTS) {
     const { tokenIds } = model.renderChat([{ role: 'user', content }]);
-    const request = { prompts: [{ tokenIds }], sampling: { temperature: 0 }, maxTokens: 24, ignoreEndOfSequence: true };
+    const request = {
+      prompts: [{ tokenIds }],
+      sampling: { temperature: 0 },
+      maxTokens: 24,
+      ignoreEndOfSequence: true,
+    };
     const [rollout] = await generate(request);
-    expect({ content, ids: [...rollout!.tokenIds] }).toEqual({ content, ids: await peerGreedy(llama, REAL_MODEL, tokenIds, 24) });
+    expect({ content, ids: [...rollout!.tokenIds] }).toEqual({
+      content,
+      ids: await peerGreedy(llama, REAL_MODEL, tokenIds, 24),
+    });
   }
 }, 600_000);

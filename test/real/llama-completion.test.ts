@@ -1,6 +1,7 @@
 /**
- * `adapters use --for llama-server` in llama.cpp's own program: llama-completion of the pinned release, built from the source that
- * node-llama-cpp carries, on the libraries that it ships. For `npm run test:full`.
+ * `adapters use --for llama-server` in llama.cpp's own program: llama-completion of the pinned
+ * release, built from the source that node-llama-cpp carries, on the libraries that it ships. For
+ * `npm run test:full`.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,8 @@ const missing =
     : process.platform !== 'linux'
       ? 'its libraries are named for Linux'
       : ['git', 'cmake', 'c++'].filter((command) => !runs(command)).join(', ') || null;
-if (missing !== null) console.warn(`skipping the test of an adapter in llama.cpp's own program: ${missing}`);
+if (missing !== null)
+  console.warn(`skipping the test of an adapter in llama.cpp's own program: ${missing}`);
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-llama-'));
 const at = (name: string): string => path.join(folder, name);
@@ -33,7 +35,15 @@ async function build(): Promise<string> {
   const source = path.join(BUILD, `llama.cpp-${release}`);
   if (!existsSync(path.join(source, 'complete'))) {
     rmSync(source, { recursive: true, force: true });
-    await run('git', ['-c', 'advice.detachedHead=false', 'clone', '--quiet', '--no-checkout', bundle, source]);
+    await run('git', [
+      '-c',
+      'advice.detachedHead=false',
+      'clone',
+      '--quiet',
+      '--no-checkout',
+      bundle,
+      source,
+    ]);
     const parts = ['common', 'include', 'ggml/include', 'vendor', 'tools/completion'];
     await run('git', ['-C', source, 'checkout', '--quiet', 'HEAD', '--', ...parts]);
     writeFileSync(path.join(source, 'complete'), '');
@@ -42,7 +52,9 @@ async function build(): Promise<string> {
   mkdirSync(bin, { recursive: true });
   cpSync(libraries, bin, { recursive: true });
   const options = [`-DLLAMA_SOURCE=${source}`, `-DLLAMA_LIBRARIES=${bin}`];
-  await run('cmake', ['-S', path.resolve('test/real/llama-completion'), '-B', BUILD, ...options], { maxBuffer: 2 ** 26 });
+  await run('cmake', ['-S', path.resolve('test/real/llama-completion'), '-B', BUILD, ...options], {
+    maxBuffer: 2 ** 26,
+  });
   await run('cmake', ['--build', BUILD, '--parallel', '2'], { maxBuffer: 2 ** 26 });
   return path.join(bin, 'llama-completion');
 }
@@ -53,24 +65,52 @@ async function build(): Promise<string> {
     const program = await build();
     await using model = await loadReal();
     const prompt = model.renderChat([{ role: 'user', content: 'Tell me something.' }]).tokenIds;
-    const tokenIds = Int32Array.from([...prompt, ...model.tokenize('Arr, that I know, matey!'), model.info.eos]);
-    const example: TrainSequence = { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) };
-    await using trainer = await createTrainer(model, { lora: { rank: 4 }, optimiser: { learningRate: 1e-3 }, threads: 1, seed: 5 });
+    const tokenIds = Int32Array.from([
+      ...prompt,
+      ...model.tokenize('Arr, that I know, matey!'),
+      model.info.eos,
+    ]);
+    const example: TrainSequence = {
+      tokenIds,
+      labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)),
+    };
+    await using trainer = await createTrainer(model, {
+      lora: { rank: 4 },
+      optimiser: { learningRate: 1e-3 },
+      threads: 1,
+      seed: 5,
+    });
     for (let i = 0; i < 4; i++) await trainer.step([example]);
     await trainer.exportAdapter(at('adapter.gguf'));
-    const use = await prepareAdapter({ for: 'llama-server', adapter: at('adapter.gguf'), model: REAL_MODEL, out: at('use') });
+    const use = await prepareAdapter({
+      for: 'llama-server',
+      adapter: at('adapter.gguf'),
+      model: REAL_MODEL,
+      out: at('use'),
+    });
     const [, arguments_] = /^llama-server (.*) --port \d+$/.exec(use.commands[0]!)!;
 
     const adapter = await model.loadAdapter(at('adapter.gguf'));
     for (const content of PROMPTS.slice(0, 3)) {
       const { tokenIds: asked } = model.renderChat([{ role: 'user', content }]);
-      const request = { prompts: [{ tokenIds: asked }], sampling: { temperature: 0 }, maxTokens: 16 };
+      const request = {
+        prompts: [{ tokenIds: asked }],
+        sampling: { temperature: 0 },
+        maxTokens: 16,
+      };
       const texts: string[] = [];
-      for (const use of [null, adapter]) for await (const { text } of model.generate({ ...request, adapter: use })) texts.push(text);
+      for (const use of [null, adapter])
+        for await (const { text } of model.generate({ ...request, adapter: use })) texts.push(text);
       expect(texts[1]).not.toBe(texts[0]);
-      const flags = '--no-display-prompt --no-conversation --temp 0 --predict 16 --threads 1 --flash-attn on --no-warmup --simple-io';
+      const flags =
+        '--no-display-prompt --no-conversation --temp 0 --predict 16 --threads 1 --flash-attn on --no-warmup --simple-io';
       const command = `"$0" ${arguments_} --prompt "$1" ${flags} < /dev/null`;
-      const { stdout } = await run('sh', ['-c', command, program, model.detokenize(asked, { withControl: true })]);
+      const { stdout } = await run('sh', [
+        '-c',
+        command,
+        program,
+        model.detokenize(asked, { withControl: true }),
+      ]);
       expect(stdout.replace(/ \[end of text\]/, '').trim()).toBe(texts[1]!.trim());
     }
   },

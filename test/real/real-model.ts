@@ -1,8 +1,12 @@
-/** The real language model, where `npm run test:real` says that it lies, and prompts as people write them. */
+/**
+ * The real language model, where `npm run test:real` says that it lies, and prompts as people write
+ * them.
+ */
 import { loadModel, type Model } from '../../src/index.js';
 
 const found = process.env.ISOPRO_REAL_MODEL;
-if (found === undefined) throw new Error('run these tests by `npm run test:real`, which fetches the model');
+if (found === undefined)
+  throw new Error('run these tests by `npm run test:real`, which fetches the model');
 
 export const REAL_MODEL = found;
 
@@ -30,4 +34,6 @@ const FRAMES = [
 ];
 
 /** Fifty, no two alike. */
-export const PROMPTS: readonly string[] = SUBJECTS.flatMap((subject) => FRAMES.map((frame) => frame(subject)));
+export const PROMPTS: readonly string[] = SUBJECTS.flatMap((subject) =>
+  FRAMES.map((frame) => frame(subject)),
+);

@@ -1,4 +1,7 @@
-/** The real language model reasons, and its beliefs are read: the same again, another with another prompt, and found again by the judge. */
+/**
+ * The real language model reasons, and its beliefs are read: the same again, another with another
+ * prompt, and found again by the judge.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -29,13 +32,20 @@ test('two problems under two prompts', async () => {
   await using policies = await openPolicies(config);
   const { state } = await runTruth(config, { out: first, home, policies });
   expect(state.trajectories.every(({ trajectory }) => trajectory.steps.length > 0)).toBe(true);
-  const beliefs = state.trajectories.map(({ trajectory: { id } }) => state.beliefs(id)!.readout.readings.map(({ belief }) => belief!.p0));
+  const beliefs = state.trajectories.map(({ trajectory: { id } }) =>
+    state.beliefs(id)!.readout.readings.map(({ belief }) => belief!.p0),
+  );
   // a language model is sure of nothing here, and says one of the two options
   for (const belief of beliefs.flat()) expect(belief > 0.001 && belief < 0.999).toBe(true);
   // the two prompts stand before the same questions, and are read
   const priors = beliefs.map(([prior]) => prior);
   expect(new Set(priors).size).toBe(4);
-  expect(await judgeTruthRun({ folder: first, home })).toMatchObject({ verdict: 'pass', trajectories: 4, readouts: 4, results: 4 });
+  expect(await judgeTruthRun({ folder: first, home })).toMatchObject({
+    verdict: 'pass',
+    trajectories: 4,
+    readouts: 4,
+    results: 4,
+  });
 
   const again = await runTruth(config, { out: second, home, policies });
   expect(again.state.trajectoriesSha256).toBe(state.trajectoriesSha256);
@@ -50,6 +60,8 @@ test('two problems under two prompts', async () => {
     beliefs: { beliefSystem: 'drop' },
   });
   const [, alone] = dropped.readers; // beside the beliefs that were read with it
-  const without = dropped.trajectories.map(({ trajectory: { id } }) => dropped.beliefs(id, alone)!.readout.readings[0]!.belief!.p0);
+  const without = dropped.trajectories.map(
+    ({ trajectory: { id } }) => dropped.beliefs(id, alone)!.readout.readings[0]!.belief!.p0,
+  );
   expect(new Set(without).size).toBe(2);
 }, 600_000);

@@ -1,4 +1,7 @@
-/** How evidence grew, from trials that were kept: against closed forms of the e-process. Functions alone: what a log holds is given. */
+/**
+ * How evidence grew, from trials that were kept: against closed forms of the e-process. Functions
+ * alone: what a log holds is given.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -45,14 +48,33 @@ type Trials = GateEvidence['trials'];
 /** The first version wins every problem. */
 const wins = (versions: readonly [string, string], count: number, from = 0): Trials =>
   Array.from({ length: count }, (_, i) =>
-    versions.map((version, side) => ({ version, task: 'sql', epoch: '1', verifier: 'v', problem: `p${from + i}`, score: 1 - side })),
+    versions.map((version, side) => ({
+      version,
+      task: 'sql',
+      epoch: '1',
+      verifier: 'v',
+      problem: `p${from + i}`,
+      score: 1 - side,
+    })),
   ).flat();
-/** Of n wins in a row, with the uniform mixture over what is bet: the integral of (1 + x)^n from 0 to 1. */
+/**
+ * Of n wins in a row, with the uniform mixture over what is bet: the integral of (1 + x)^n from 0
+ * to 1.
+ */
 const logE = (n: number): number => Math.log((2 ** (n + 1) - 1) / (n + 1));
 
-/** A change may come before any problem: before the k-th with the weight 1 / k (k + 1), and the rest of the weight waits. */
+/**
+ * A change may come before any problem: before the k-th with the weight 1 / k (k + 1), and the rest
+ * of the weight waits.
+ */
 const logWatch = (n: number): number =>
-  Math.log(1 / (n + 1) + Array.from({ length: n }, (_, i) => Math.exp(logE(n - i)) / ((i + 1) * (i + 2))).reduce((a, b) => a + b, 0));
+  Math.log(
+    1 / (n + 1) +
+      Array.from({ length: n }, (_, i) => Math.exp(logE(n - i)) / ((i + 1) * (i + 2))).reduce(
+        (a, b) => a + b,
+        0,
+      ),
+  );
 
 function readingOf(...events: readonly RegistryEvent[]): Reading {
   const state = new RegistryState();
@@ -62,16 +84,42 @@ function readingOf(...events: readonly RegistryEvent[]): Reading {
   });
   return { runId: '', state, events: placed, heads: [], records: placed.length, lastTimeUs: 0 };
 }
-const published: RegistryEvent[] = [A, B].map((id, i) => ({ kind: 'published', id, record: record(i + 1) }));
+const published: RegistryEvent[] = [A, B].map((id, i) => ({
+  kind: 'published',
+  id,
+  record: record(i + 1),
+}));
 const move = (from: string | null, to: string | null, rollback = false): RegistryEvent => ({
-  ...{ kind: 'moved', slot, alias: 'champion', from, to, cause: rollback ? 'rollback' : 'promotion', gate: null, forced: !rollback },
+  ...{
+    kind: 'moved',
+    slot,
+    alias: 'champion',
+    from,
+    to,
+    cause: rollback ? 'rollback' : 'promotion',
+    gate: null,
+    forced: !rollback,
+  },
   ...{ evidence: null, reason: '', transaction: null },
 });
-const gateEvents = (decision: 'accepted' | 'needs-more-trials', evidence: string, more: object = {}): RegistryEvent[] => [
+const gateEvents = (
+  decision: 'accepted' | 'needs-more-trials',
+  evidence: string,
+  more: object = {},
+): RegistryEvent[] => [
   ...published,
   move(null, A),
   {
-    ...{ kind: 'gate_opened', gate: 1, slot, alias: 'champion', challenger: B, incumbent: A, policy, attempt: 1 },
+    ...{
+      kind: 'gate_opened',
+      gate: 1,
+      slot,
+      alias: 'champion',
+      challenger: B,
+      incumbent: A,
+      policy,
+      attempt: 1,
+    },
     ...{ alpha: alphaOf(policy, 1), lineage: 'any' },
     ...more,
   } as RegistryEvent,
@@ -92,7 +140,10 @@ test.each([
 ])('the course of a gate of %i problems has a point for each few of them', async (count, at) => {
   const given = { seed: SEED, trials: wins([B, A], count) };
   const evidence = await keepTrials(registry, trialsText(1, given));
-  const [course, ...others] = evidenceCourses(registry, readingOf(...gateEvents('accepted', evidence)));
+  const [course, ...others] = evidenceCourses(
+    registry,
+    readingOf(...gateEvents('accepted', evidence)),
+  );
   expect(others).toEqual([]);
   expect(rounded(course!)).toEqual({
     ...{ kind: 'gate', alias: 'sql@champion', gate: 1, id: B, against: A, decision: 'accepted' },
@@ -103,20 +154,38 @@ test.each([
 });
 
 test('what is not kept, not decided or not decided by an e-process has no course', async () => {
-  const evidence = await keepTrials(registry, trialsText(1, { seed: SEED, trials: wins([B, A], 2) }));
+  const evidence = await keepTrials(
+    registry,
+    trialsText(1, { seed: SEED, trials: wins([B, A], 2) }),
+  );
   const events = gateEvents('accepted', evidence);
   expect(evidenceCourses(registry, readingOf(...events.slice(0, -1)))).toEqual([]);
   const sign = gatePolicy.parse({ kind: 'sign', margin: 0.1 });
-  expect(evidenceCourses(registry, readingOf(...gateEvents('accepted', evidence, { policy: sign, alpha: alphaOf(sign, 1) })))).toEqual([]);
+  expect(
+    evidenceCourses(
+      registry,
+      readingOf(...gateEvents('accepted', evidence, { policy: sign, alpha: alphaOf(sign, 1) })),
+    ),
+  ).toEqual([]);
   rmSync(registry.paths.trials(evidence));
   expect(evidenceCourses(registry, readingOf(...events))).toEqual([]);
 });
 
 test('the course of a watch goes on over what was posted, and ends with the move', async () => {
-  const post = async (trials: Trials): Promise<string> => keepTrials(registry, `${canonicalJson(asJson({ trials }))}\n`);
+  const post = async (trials: Trials): Promise<string> =>
+    keepTrials(registry, `${canonicalJson(asJson({ trials }))}\n`);
   const evidence = [await post(wins([A, B], 3)), await post(wins([A, B], 2, 3))];
   const observed = (at: number, blocks: number): RegistryEvent => ({
-    ...{ kind: 'observed', slot, alias: 'champion', id: B, against: A, decision: 'keep', blocks, evidence: evidence[at]! },
+    ...{
+      kind: 'observed',
+      slot,
+      alias: 'champion',
+      id: B,
+      against: A,
+      decision: 'keep',
+      blocks,
+      evidence: evidence[at]!,
+    },
   });
   const events = [...published, move(null, A), move(A, B), observed(0, 3), observed(1, 5)];
   const { logThreshold } = judgeRollback(B, A, { trials: wins([A, B], 1) });
@@ -128,9 +197,14 @@ test('the course of a watch goes on over what was posted, and ends with the move
   };
   expect(evidenceCourses(registry, readingOf(...events)).map(rounded)).toEqual([course]);
   // a move ends it, and what comes then has its own
-  expect(evidenceCourses(registry, readingOf(...events, move(B, A, true))).map(rounded)).toEqual([course]);
-  expect(evidenceCourses(registry, readingOf(...events.slice(0, 4)))).toEqual([]); // nothing was posted
-  expect(evidenceCourses(registry, readingOf(...published, move(null, A), move(A, null, true)))).toEqual([]);
+  expect(evidenceCourses(registry, readingOf(...events, move(B, A, true))).map(rounded)).toEqual([
+    course,
+  ]);
+  // nothing was posted
+  expect(evidenceCourses(registry, readingOf(...events.slice(0, 4)))).toEqual([]);
+  expect(
+    evidenceCourses(registry, readingOf(...published, move(null, A), move(A, null, true))),
+  ).toEqual([]);
   expect(trialsOf(registry, evidence)).toEqual(wins([A, B], 5));
   const file = registry.paths.trials(evidence[1]!);
   const changed = { code: 'REGISTRY_INVALID', message: `the trials ${file} are gone or changed` };
@@ -148,11 +222,25 @@ test('a look holds every trial of those before it: what it leaves out or changes
   expect(looks.take({ trials, guards: { length: trials.slice(0, 2) } })).toEqual([]);
   expect(looks.trials(null)).toEqual(trials);
   expect(looks.trials('length')).toEqual(trials.slice(0, 2));
-  const name = (problem: number, version: string): string => `problem p${problem}, sample 0, version ${version.slice(0, 12)}`;
-  const three = [`${name(0, B)} is left out`, `${name(0, A)} is left out`, `${name(1, B)} is left out`];
-  expect(looks.take({ trials: trials.slice(3), guards: { length: trials.slice(0, 2) } })).toEqual(three);
-  expect(looks.take({ trials: trials.slice(4), guards: { length: trials.slice(0, 2) } })).toEqual([...three, 'and 1 more']);
-  expect(looks.take({ trials: trials.map((each) => ({ ...each, score: each === trials[0] ? 0.5 : each.score! })) })).toEqual([
+  const name = (problem: number, version: string): string =>
+    `problem p${problem}, sample 0, version ${version.slice(0, 12)}`;
+  const three = [
+    `${name(0, B)} is left out`,
+    `${name(0, A)} is left out`,
+    `${name(1, B)} is left out`,
+  ];
+  expect(looks.take({ trials: trials.slice(3), guards: { length: trials.slice(0, 2) } })).toEqual(
+    three,
+  );
+  expect(looks.take({ trials: trials.slice(4), guards: { length: trials.slice(0, 2) } })).toEqual([
+    ...three,
+    'and 1 more',
+  ]);
+  expect(
+    looks.take({
+      trials: trials.map((each) => ({ ...each, score: each === trials[0] ? 0.5 : each.score! })),
+    }),
+  ).toEqual([
     `${name(0, B)} is changed`,
     `guard length, ${name(0, B)} is left out`,
     `guard length, ${name(0, A)} is left out`,
@@ -162,7 +250,9 @@ test('a look holds every trial of those before it: what it leaves out or changes
   const [one, two] = [{ ...trials[0]!, problem: 'x'.repeat(70) }, trials[1]!];
   const { score: _, ...failed } = one;
   expect(other.take({ trials: [{ ...failed, error: 'no answer' }, two] })).toEqual([]);
-  expect(other.take({ trials: [one, { ...two, sample: 0, lane: 'confirmation' }] as Trials })).toEqual([]);
+  expect(
+    other.take({ trials: [one, { ...two, sample: 0, lane: 'confirmation' }] as Trials }),
+  ).toEqual([]);
   expect(other.take({ trials: [{ ...failed, error: 'no answer' }, two] })).toEqual([
     `problem ${'x'.repeat(60)}, sample 0, version ${B.slice(0, 12)} is changed`,
   ]);
@@ -173,7 +263,10 @@ test('a look holds every trial of those before it: what it leaves out or changes
 
 test('looks that are kept are read again, and a look that is gone or changed is refused', async () => {
   const trials = wins([B, A], 4);
-  const first = await keepTrials(registry, trialsText(1, { seed: SEED, trials: trials.slice(0, 4) }));
+  const first = await keepTrials(
+    registry,
+    trialsText(1, { seed: SEED, trials: trials.slice(0, 4) }),
+  );
   const { events } = readingOf(...gateEvents('needs-more-trials', first));
   expect([looksAt(1, events), looksAt(2, events)]).toEqual([[first], []]);
   expect(keptLook(registry, first)).toEqual({ gate: 1, seed: SEED, trials: trials.slice(0, 4) });
@@ -185,12 +278,16 @@ test('looks that are kept are read again, and a look that is gone or changed is 
       message:
         'gate 1 was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ' +
         `problem p0, sample 0, version ${B.slice(0, 12)} is left out`,
-      remedy: 'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',
+      remedy:
+        'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',
     }) as never,
   );
   const file = registry.paths.trials(first);
   writeFileSync(file, `${readFileSync(file, 'utf8')} `);
-  const gone = { code: 'REGISTRY_INVALID', message: `gate 1: the trials ${file} are gone or changed` };
+  const gone = {
+    code: 'REGISTRY_INVALID',
+    message: `gate 1: the trials ${file} are gone or changed`,
+  };
   for (const damage of [() => {}, () => rmSync(file)]) {
     damage();
     expect(keptLook(registry, first)).toBeNull();

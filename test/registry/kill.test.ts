@@ -1,6 +1,6 @@
 /**
- * A7: a registry that is killed between any two writes has exactly one champion, one of the two that it may be; of two that promote at
- * once one wins.
+ * A7: a registry that is killed between any two writes has exactly one champion, one of the two
+ * that it may be; of two that promote at once one wins.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,10 @@ import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const KILLS = process.env.ISOPRO_FULL === '1' ? 200 : 8;
-/** Kills of one registry: what was signed is checked again by every call, so a long life makes a long test. */
+/**
+ * Kills of one registry: what was signed is checked again by every call, so a long life makes a
+ * long test.
+ */
 const LIFE = 25;
 /** Each ends a gap between two writes of a move. */
 const GAPS = ['log.records', 'witness.head', 'log.head', 'file.temporary'];
@@ -28,7 +31,11 @@ beforeAll(() => {
   mkdirSync(home);
   const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
   for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
+    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
+      seed: BigInt(n),
+      rank: 2,
+      targets: ['attn_q'],
+    });
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -44,9 +51,17 @@ test(`SIGKILL ${KILLS} times: one champion, the one that was said to be done or 
       registry = new Registry({ folder: place, home, signer: witnessInProcess(home) });
       done = null;
     }
-    // the first kills walk through the making of a registry, later ones through every gap of moves and rollbacks
-    const states = kill % LIFE < 4 ? 1 + 3 * (kill % LIFE) : `${GAPS[kill % GAPS.length]}:${1 + (Math.floor(kill / GAPS.length) % 10)}`;
-    const child = spawnSync(process.execPath, [mover, 'move', place, home, folder, String(states)], { encoding: 'utf8' });
+    // the first kills walk through the making of a registry, later ones through every gap of moves
+    // and rollbacks
+    const states =
+      kill % LIFE < 4
+        ? 1 + 3 * (kill % LIFE)
+        : `${GAPS[kill % GAPS.length]}:${1 + (Math.floor(kill / GAPS.length) % 10)}`;
+    const child = spawnSync(
+      process.execPath,
+      [mover, 'move', place, home, folder, String(states)],
+      { encoding: 'utf8' },
+    );
     expect([child.signal, child.stderr]).toEqual(['SIGKILL', '']);
     let next: string | null = done;
     for (const line of child.stdout.split('\n')) {
@@ -75,7 +90,9 @@ test(`SIGKILL ${KILLS} times: one champion, the one that was said to be done or 
     done = (await registry.read()).state.aliases[0]?.current ?? null;
     // a move that a head does not cover yet counts from the next write on
     done = await registry.write(async ({ reading }) => reading.state.aliases[0]?.current ?? null);
-    expect(next === null ? [null] : [next, (await registry.read()).state.aliases[0]?.current ?? null]).toContain(done);
+    expect(
+      next === null ? [null] : [next, (await registry.read()).state.aliases[0]?.current ?? null],
+    ).toContain(done);
   }
   expect([...at]).toEqual(expect.arrayContaining(GAPS));
 }, 1_800_000);
@@ -84,11 +101,14 @@ test('two processes that promote at once: one wins, the other gets CONFLICT', as
   const place = path.join(folder, 'raced');
   const registry = new Registry({ folder: place, home, signer: witnessInProcess(home) });
   const ids: string[] = [];
-  for (const n of [1, 2, 3]) ids.push((await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id);
+  for (const n of [1, 2, 3])
+    ids.push((await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id);
   await registry.move({ slot, id: ids[0]!, force: true });
-  const racers = ids
-    .slice(1)
-    .map((id) => spawn(process.execPath, [mover, 'race', place, home, folder, id], { stdio: ['pipe', 'pipe', 'inherit'] }));
+  const racers = ids.slice(1).map((id) =>
+    spawn(process.execPath, [mover, 'race', place, home, folder, id], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    }),
+  );
   const said = racers.map(() => '');
   const ready = racers.map(
     (child, i) =>
@@ -110,14 +130,21 @@ test('two processes that promote at once: one wins, the other gets CONFLICT', as
 
 const disk = path.join(folder, 'disk');
 mkdirSync(disk);
-const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]).status === 0;
-if (!mounted) console.warn('skipped: a file system of 2 MB cannot be mounted here (that needs root on Linux)');
+const mounted =
+  process.platform === 'linux' &&
+  spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]).status === 0;
+if (!mounted)
+  console.warn('skipped: a file system of 2 MB cannot be mounted here (that needs root on Linux)');
 
 (mounted ? describe : describe.skip)('on a file system that is full', () => {
   afterAll(() => void spawnSync('umount', [disk]));
 
   test('whatever is written fails by name, and nothing is lost', async () => {
-    const registry = new Registry({ folder: path.join(disk, 'registry'), home, signer: witnessInProcess(home) });
+    const registry = new Registry({
+      folder: path.join(disk, 'registry'),
+      home,
+      signer: witnessInProcess(home),
+    });
     const { id } = await registry.publish({ file: path.join(folder, '1.gguf'), base });
     await registry.move({ slot, id, force: true });
     const before = await registry.read();
@@ -135,7 +162,12 @@ if (!mounted) console.warn('skipped: a file system of 2 MB cannot be mounted her
       }
       rmSync(path.join(disk, 'filler'));
       const current = (await registry.read()).state.aliases[0]!.current;
-      if (leave === 0) expect([...outcomes.map(({ status }) => status), current]).toEqual(['rejected', 'rejected', id]);
+      if (leave === 0)
+        expect([...outcomes.map(({ status }) => status), current]).toEqual([
+          'rejected',
+          'rejected',
+          id,
+        ]);
       else expect([id, null]).toContain(current);
       if (current === null) break; // there was room enough
     }
@@ -143,6 +175,8 @@ if (!mounted) console.warn('skipped: a file system of 2 MB cannot be mounted her
     expect((await validateRegistry(registry)).defects).toEqual([]);
     expect((await registry.read()).records).toBeGreaterThanOrEqual(before.records);
     await registry.publish({ file: path.join(folder, '2.gguf'), base });
-    expect(readdirSync(registry.paths.adapters).filter((name) => name.endsWith('.partial'))).toEqual([]);
+    expect(
+      readdirSync(registry.paths.adapters).filter((name) => name.endsWith('.partial')),
+    ).toEqual([]);
   });
 });

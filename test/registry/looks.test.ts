@@ -1,4 +1,7 @@
-/** Looks at a gate and at a version in use: what was seen stays part of the evidence, and the level that it is held against stays too. */
+/**
+ * Looks at a gate and at a version in use: what was seen stays part of the evidence, and the level
+ * that it is held against stays too.
+ */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -25,7 +28,11 @@ import { writeSyntheticModel } from '../models/synthetic.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-looks-'));
 const slot = { scenario: 'sql' };
 const coded = (code: string, message = ''): never =>
-  expect.objectContaining({ name: 'IsoproError', code, message: expect.stringContaining(message) }) as never;
+  expect.objectContaining({
+    name: 'IsoproError',
+    code,
+    message: expect.stringContaining(message),
+  }) as never;
 const guarded: GatePolicyInput = {
   kind: 'e-process',
   measure: 'score',
@@ -37,13 +44,21 @@ let [a, b, c] = ['', '', ''];
 beforeAll(() => {
   const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
   for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
+    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
+      seed: BigInt(n),
+      rank: 2,
+      targets: ['attn_q'],
+    });
 });
 beforeEach(async () => {
   const place = mkdtempSync(path.join(folder, 'case-'));
-  registry = new Registry({ folder: path.join(place, 'registry'), signer: witnessInProcess(place) });
+  registry = new Registry({
+    folder: path.join(place, 'registry'),
+    signer: witnessInProcess(place),
+  });
   const base = { name: 'tiny.gguf', sha256: 'ba'.repeat(32) };
-  const publish = async (n: number): Promise<string> => (await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id;
+  const publish = async (n: number): Promise<string> =>
+    (await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id;
   [a, b, c] = [await publish(1), await publish(2), await publish(3)];
   await registry.move({ slot, id: a, force: true });
 });
@@ -51,7 +66,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 type Scores = readonly (readonly [now: number, before: number])[];
 /** Of two versions, a problem after the other. */
-const pairs = (versions: readonly [string, string], scores: Scores, from = 0, more: Partial<TrialInput> = {}): TrialInput[] =>
+const pairs = (
+  versions: readonly [string, string],
+  scores: Scores,
+  from = 0,
+  more: Partial<TrialInput> = {},
+): TrialInput[] =>
   scores.flatMap((pair, i) =>
     versions.map((version, side) => ({
       version,
@@ -63,17 +83,22 @@ const pairs = (versions: readonly [string, string], scores: Scores, from = 0, mo
       ...more,
     })),
   );
-const repeated = (count: number, now: number, before: number): Scores => Array.from({ length: count }, () => [now, before] as const);
+const repeated = (count: number, now: number, before: number): Scores =>
+  Array.from({ length: count }, () => [now, before] as const);
 const records = async (): Promise<number> => (await registry.read()).records;
 
 describe('a look at a gate', () => {
   let gate: GateState;
-  const given = (trials: readonly TrialInput[], lengths: readonly TrialInput[] = []): GateTrials => ({
+  const given = (
+    trials: readonly TrialInput[],
+    lengths: readonly TrialInput[] = [],
+  ): GateTrials => ({
     seed: gate.seed!,
     trials,
     ...(lengths.length === 0 ? {} : { guards: { length: lengths } }),
   });
-  const look = (trials: readonly TrialInput[], lengths?: readonly TrialInput[]) => decideGate(registry, gate.gate, given(trials, lengths));
+  const look = (trials: readonly TrialInput[], lengths?: readonly TrialInput[]) =>
+    decideGate(registry, gate.gate, given(trials, lengths));
   let first: TrialInput[];
   let lengths: TrialInput[];
   const further = (count: number): TrialInput[] => pairs([b, a], repeated(count, 1, 0), 100);
@@ -85,8 +110,11 @@ describe('a look at a gate', () => {
   });
 
   test('holds every trial of the looks before it, in whatever order', async () => {
-    expect((await look([...further(2), ...first].reverse(), [...lengths].reverse())).decision).toBe('needs-more-trials');
-    expect((await look([...first, ...further(2)], lengths)).decision).toBe('needs-more-trials'); // the same once more
+    expect((await look([...further(2), ...first].reverse(), [...lengths].reverse())).decision).toBe(
+      'needs-more-trials',
+    );
+    // the same once more
+    expect((await look([...first, ...further(2)], lengths)).decision).toBe('needs-more-trials');
     const spelt = first.map((trial) => ({ lane: 'confirmation' as const, sample: 0, ...trial }));
     expect((await look([...spelt, ...further(30)], lengths)).blocks).toBe(40);
     expect((await validateRegistry(registry)).defects).toEqual([]);
@@ -98,70 +126,149 @@ describe('a look at a gate', () => {
     ['none of them', () => [further(30), lengths]],
     ['one problem less', () => [[...first.slice(2), ...further(30)], lengths]],
     ['the lost ones less', () => [[...first.slice(10), ...further(30)], lengths]],
-    ['a score that became better', () => [[...changed(first, 0, { score: 1 }), ...further(30)], lengths]],
-    ['a score of the incumbent that became worse', () => [[...changed(first, 19, { score: 0.25 }), ...further(30)], lengths]],
-    ['a score that became an error', () => [[...changed(first, 0, { score: undefined, error: 'crashed' }), ...further(30)], lengths]],
-    ['another name of the problems', () => [[...first.map((each) => ({ ...each, problem: `${each.problem}x` })), ...further(30)], lengths]],
-    ['another verifier', () => [[...first, ...further(30)].map((each) => ({ ...each, verifier: 'w' })), lengths]],
-    ['another sample', () => [[...first, ...further(30)].map((each) => ({ ...each, sample: 1 })), lengths]],
+    [
+      'a score that became better',
+      () => [[...changed(first, 0, { score: 1 }), ...further(30)], lengths],
+    ],
+    [
+      'a score of the incumbent that became worse',
+      () => [[...changed(first, 19, { score: 0.25 }), ...further(30)], lengths],
+    ],
+    [
+      'a score that became an error',
+      () => [
+        [...changed(first, 0, { score: undefined, error: 'crashed' }), ...further(30)],
+        lengths,
+      ],
+    ],
+    [
+      'another name of the problems',
+      () => [
+        [...first.map((each) => ({ ...each, problem: `${each.problem}x` })), ...further(30)],
+        lengths,
+      ],
+    ],
+    [
+      'another verifier',
+      () => [[...first, ...further(30)].map((each) => ({ ...each, verifier: 'w' })), lengths],
+    ],
+    [
+      'another sample',
+      () => [[...first, ...further(30)].map((each) => ({ ...each, sample: 1 })), lengths],
+    ],
     ['a guard without its trials', () => [[...first, ...further(30)], []]],
-    ['a cost that became less', () => [[...first, ...further(30)], changed(lengths, 0, { score: 1 })]],
+    [
+      'a cost that became less',
+      () => [[...first, ...further(30)], changed(lengths, 0, { score: 1 })],
+    ],
   ])('is refused where it has %s, and the gate goes on', async (_, of) => {
     const before = await records();
-    await expect(look(...of())).rejects.toThrow(coded('GATE_EVIDENCE_INVALID', 'gate 1 was looked at before'));
+    await expect(look(...of())).rejects.toThrow(
+      coded('GATE_EVIDENCE_INVALID', 'gate 1 was looked at before'),
+    );
     expect(await records()).toBe(before);
-    expect((await look([...first, ...further(40)], [...lengths, ...pairs([b, a], repeated(60, 20, 50), 50)])).decision).toBe('accepted');
+    expect(
+      (
+        await look(
+          [...first, ...further(40)],
+          [...lengths, ...pairs([b, a], repeated(60, 20, 50), 50)],
+        )
+      ).decision,
+    ).toBe('accepted');
     expect((await validateRegistry(registry)).defects).toEqual([]);
   });
 
   test('holds those of all looks before it, not of the last alone', async () => {
     await look([...first, ...further(1)], lengths);
-    await expect(look([...first, ...pairs([b, a], repeated(30, 1, 0), 101)], lengths)).rejects.toThrow(
-      coded('GATE_EVIDENCE_INVALID', 'p100'),
-    );
+    await expect(
+      look([...first, ...pairs([b, a], repeated(30, 1, 0), 101)], lengths),
+    ).rejects.toThrow(coded('GATE_EVIDENCE_INVALID', 'p100'));
   });
 
   test('may repeat a trial that failed, and no other', async () => {
-    const failed = changed([...first, ...further(2)], 20, { score: undefined, error: 'the machine went down' });
+    const failed = changed([...first, ...further(2)], 20, {
+      score: undefined,
+      error: 'the machine went down',
+    });
     expect((await look(failed, lengths)).decision).toBe('infrastructure-error');
-    await expect(look([...first, ...pairs([b, a], repeated(30, 1, 0), 101)], lengths)).rejects.toThrow(coded('GATE_EVIDENCE_INVALID'));
-    await expect(look([...changed(failed, 21, { score: 0.5 }), ...pairs([b, a], repeated(30, 1, 0), 102)], lengths)).rejects.toThrow(
-      coded('GATE_EVIDENCE_INVALID'),
-    );
+    await expect(
+      look([...first, ...pairs([b, a], repeated(30, 1, 0), 101)], lengths),
+    ).rejects.toThrow(coded('GATE_EVIDENCE_INVALID'));
+    await expect(
+      look(
+        [...changed(failed, 21, { score: 0.5 }), ...pairs([b, a], repeated(30, 1, 0), 102)],
+        lengths,
+      ),
+    ).rejects.toThrow(coded('GATE_EVIDENCE_INVALID'));
     expect((await look([...first, ...further(2)], lengths)).decision).toBe('needs-more-trials');
   });
 
   test('is refused where the trials of an earlier one are gone', async () => {
-    for (const name of readdirSync(registry.paths.evidence)) rmSync(path.join(registry.paths.evidence, name));
-    await expect(look([...first, ...further(30)], lengths)).rejects.toThrow(coded('REGISTRY_INVALID', 'gone or changed'));
+    for (const name of readdirSync(registry.paths.evidence))
+      rmSync(path.join(registry.paths.evidence, name));
+    await expect(look([...first, ...further(30)], lengths)).rejects.toThrow(
+      coded('REGISTRY_INVALID', 'gone or changed'),
+    );
   });
 
   test('that broke this before it was asked for is named by validate; the registry is read, moved and served as before', async () => {
-    const written = async (trials: TrialInput[], decision: 'needs-more-trials' | 'accepted'): Promise<void> => {
+    const written = async (
+      trials: TrialInput[],
+      decision: 'needs-more-trials' | 'accepted',
+    ): Promise<void> => {
       const evidence = await keepTrials(
         registry,
-        trialsText(gate.gate, given(trials, [...lengths, ...pairs([b, a], repeated(60, 20, 50), 50)])),
+        trialsText(
+          gate.gate,
+          given(trials, [...lengths, ...pairs([b, a], repeated(60, 20, 50), 50)]),
+        ),
       );
-      await registry.write(({ write }) => write([{ kind: 'gate_decided', gate: gate.gate, decision, reasons: [], evidence }]));
+      await registry.write(({ write }) =>
+        write([{ kind: 'gate_decided', gate: gate.gate, decision, reasons: [], evidence }]),
+      );
     };
     await written(changed([...first, ...further(1)], 1, { score: 0 }), 'needs-more-trials');
     await written(further(9), 'accepted');
     expect((await validateRegistry(registry)).defects).toEqual([
-      { kind: 'gate', repairable: false, message: expect.stringMatching(/^gate 1: the look in record \d+ .*problem p0, .* is changed$/) },
-      { kind: 'gate', repairable: false, message: expect.stringMatching(/^gate 1: the look in record \d+ .*left out.*; and \d+ more$/) },
+      {
+        kind: 'gate',
+        repairable: false,
+        message: expect.stringMatching(
+          /^gate 1: the look in record \d+ .*problem p0, .* is changed$/,
+        ),
+      },
+      {
+        kind: 'gate',
+        repairable: false,
+        message: expect.stringMatching(
+          /^gate 1: the look in record \d+ .*left out.*; and \d+ more$/,
+        ),
+      },
     ]);
     await registry.move({ slot, id: b, gate: gate.gate });
     expect(await resolveAdapter(registry, 'sql@champion')).toMatchObject({ ok: true, id: b });
-    expect((await registry.publish({ file: path.join(folder, '1.gguf'), base: { name: 'tiny.gguf', sha256: 'ba'.repeat(32) } })).id).toBe(
-      a,
-    );
+    expect(
+      (
+        await registry.publish({
+          file: path.join(folder, '1.gguf'),
+          base: { name: 'tiny.gguf', sha256: 'ba'.repeat(32) },
+        })
+      ).id,
+    ).toBe(a);
   });
 });
 
 describe('the rollback test of a version in use', () => {
   /** Whose level of 0.01 is another one than that without a probation. */
-  const terms = (more: Partial<ProbationInput> = {}): ProbationInput => ({ share: 0.5, problems: 40, alpha: 0.01, margin: 0.1, ...more });
-  const seen = (scores: Scores, from = 0) => observe(registry, { slot, trials: pairs([b, a], scores, from) });
+  const terms = (more: Partial<ProbationInput> = {}): ProbationInput => ({
+    share: 0.5,
+    problems: 40,
+    alpha: 0.01,
+    margin: 0.1,
+    ...more,
+  });
+  const seen = (scores: Scores, from = 0) =>
+    observe(registry, { slot, trials: pairs([b, a], scores, from) });
   const threshold = -Math.log(0.01);
 
   test.each<readonly [string, () => Promise<unknown>]>([
@@ -192,10 +299,15 @@ describe('the rollback test of a version in use', () => {
   test('keeps what it began with where it was on no probation, and another version has a test of its own', async () => {
     await registry.move({ slot, id: b, force: true });
     await seen(repeated(5, 0.5, 0.5));
-    await expect(setProbation(registry, { slot, terms: terms() })).rejects.toThrow(coded('REGISTRY_REFUSED', 'alpha 0.05, margin 0'));
+    await expect(setProbation(registry, { slot, terms: terms() })).rejects.toThrow(
+      coded('REGISTRY_REFUSED', 'alpha 0.05, margin 0'),
+    );
     await setProbation(registry, { slot, terms: { share: 0.5, problems: 40 } });
     await registry.move({ slot, id: c, force: true, probation: terms() });
-    const { decision } = await observe(registry, { slot, trials: pairs([c, b], repeated(5, 0.5, 0.5)) });
+    const { decision } = await observe(registry, {
+      slot,
+      trials: pairs([c, b], repeated(5, 0.5, 0.5)),
+    });
     expect(decision.logThreshold).toBe(threshold);
   });
 
@@ -209,7 +321,9 @@ describe('the rollback test of a version in use', () => {
     expect(against.decision).toMatchObject({ blocks: 5, logThreshold: threshold });
     const trials = pairs([c, a], repeated(12, 0, 1), 50);
     const policy = { alpha: 0.2 };
-    await expect(rollbackByEvidence(registry, { slot, trials, policy })).rejects.toThrow(coded('REGISTRY_REFUSED', 'alpha 0.01'));
+    await expect(rollbackByEvidence(registry, { slot, trials, policy })).rejects.toThrow(
+      coded('REGISTRY_REFUSED', 'alpha 0.01'),
+    );
     const by = await rollbackByEvidence(registry, { slot, trials });
     expect(by).toMatchObject({ decision: { logThreshold: threshold }, moved: { from: c, to: a } });
     expect((await validateRegistry(registry)).defects).toEqual([]);
@@ -225,10 +339,17 @@ describe('the rollback test of a version in use', () => {
         const alpha = [0.01, 0.02, 0.05][random.nextInteger(0, 2)]!;
         const named = (await registry.read()).state.aliases[0]!;
         const what = random.nextInteger(0, 2);
-        if (what === 0) await setProbation(registry, { slot, terms: { share: 0.5, problems: 6, alpha } }).catch(() => undefined);
-        else if (what === 1) await setProbation(registry, { slot, terms: null }).catch(() => undefined);
+        if (what === 0)
+          await setProbation(registry, { slot, terms: { share: 0.5, problems: 6, alpha } }).catch(
+            () => undefined,
+          );
+        else if (what === 1)
+          await setProbation(registry, { slot, terms: null }).catch(() => undefined);
         else {
-          const { decision } = await observe(registry, { slot, trials: pairs(versions, repeated(2, 1, 1), 2 * step) });
+          const { decision } = await observe(registry, {
+            slot,
+            trials: pairs(versions, repeated(2, 1, 1), 2 * step),
+          });
           level ??= named.probation?.alpha ?? 0.05;
           expect(decision.logThreshold).toBeCloseTo(-Math.log(level), 12);
         }

@@ -1,7 +1,8 @@
 /**
- * The kill campaign's victim and the racers. Arguments: mode, registry, home, folder of the adapters, then of `move` the durable state at
- * which it kills itself (by its number from the start, or as STATE:NUMBER from the first move), of `race` the adapter that it wants. What
- * it prints is written before it goes on.
+ * The kill campaign's victim and the racers. Arguments: mode, registry, home, folder of the
+ * adapters, then of `move` the durable state at which it kills itself (by its number from the
+ * start, or as STATE:NUMBER from the first move), of `race` the adapter that it wants. What it
+ * prints is written before it goes on.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeSync } from 'node:fs';
@@ -42,7 +43,13 @@ subscribe('isopro-native:durable', (state) => {
 });
 const publish = async (n) => {
   const file = path.join(adapters, `${n}.gguf`);
-  return (await registry.publish({ file, base: { name: 'tiny.gguf', sha256: 'ba'.repeat(32) }, settings: { n } })).id;
+  return (
+    await registry.publish({
+      file,
+      base: { name: 'tiny.gguf', sha256: 'ba'.repeat(32) },
+      settings: { n },
+    })
+  ).id;
 };
 const ids = [await publish(1), await publish(2)];
 await repairRegistry(registry);

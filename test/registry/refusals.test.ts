@@ -1,6 +1,7 @@
 /**
- * What the registry's one state machine refuses, by its message, and what each event changes; the form of every event, which old logs have
- * to keep to (events.txt); what its files and its names are. Functions alone, no log.
+ * What the registry's one state machine refuses, by its message, and what each event changes; the
+ * form of every event, which old logs have to keep to (events.txt); what its files and its names
+ * are. Functions alone, no log.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
@@ -10,7 +11,12 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { alphaOf, gatePolicy, type GatePolicyInput } from '../../src/gate/index.js';
 import { armOf } from '../../src/registry/canary.js';
-import { registryEvent, readEvent, type EventOf, type RegistryEvent } from '../../src/registry/events.js';
+import {
+  registryEvent,
+  readEvent,
+  type EventOf,
+  type RegistryEvent,
+} from '../../src/registry/events.js';
 import {
   defaultRegistry,
   keepBytes,
@@ -23,11 +29,28 @@ import {
 } from '../../src/registry/folder.js';
 import { judgeGate } from '../../src/registry/gates.js';
 import { aliasesAt, movesOf } from '../../src/registry/history.js';
-import { aliasText, baseSlug, parseReference, requireAlias, slot as slotForm } from '../../src/registry/names.js';
+import {
+  aliasText,
+  baseSlug,
+  parseReference,
+  requireAlias,
+  slot as slotForm,
+} from '../../src/registry/names.js';
 import { nameOf, recordId, type AdapterRecord } from '../../src/registry/record.js';
 import { describeBytes, Registry } from '../../src/registry/registry.js';
-import { lookUp, misfit, requireFit, resolveEntry, unresolvedError } from '../../src/registry/resolve.js';
-import { policyOf, RegistryState, rootOfAliases, type GateState } from '../../src/registry/state.js';
+import {
+  lookUp,
+  misfit,
+  requireFit,
+  resolveEntry,
+  unresolvedError,
+} from '../../src/registry/resolve.js';
+import {
+  policyOf,
+  RegistryState,
+  rootOfAliases,
+  type GateState,
+} from '../../src/registry/state.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-refusals-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,7 +67,12 @@ const record = (n: number, more: Partial<AdapterRecord> = {}): AdapterRecord => 
   lineage: { parent: null, producedBy: [] },
   ...more,
 });
-const [A, B, C, NONE] = [1, 2, 3, 4].map((n) => recordId(record(n))) as [string, string, string, string];
+const [A, B, C, NONE] = [1, 2, 3, 4].map((n) => recordId(record(n))) as [
+  string,
+  string,
+  string,
+  string,
+];
 const sql = slotForm.parse({ scenario: 'sql' });
 const policy = gatePolicy.parse({ kind: 'e-process' });
 
@@ -62,7 +90,8 @@ const move = (more: Partial<EventOf<'moved'>> = {}): EventOf<'moved'> => ({
   transaction: null,
   ...more,
 });
-const back = (more: Partial<EventOf<'moved'>>): EventOf<'moved'> => move({ cause: 'rollback', forced: false, ...more });
+const back = (more: Partial<EventOf<'moved'>>): EventOf<'moved'> =>
+  move({ cause: 'rollback', forced: false, ...more });
 const opening = (more: Partial<EventOf<'gate_opened'>> = {}): EventOf<'gate_opened'> => ({
   kind: 'gate_opened',
   gate: 1,
@@ -76,7 +105,13 @@ const opening = (more: Partial<EventOf<'gate_opened'>> = {}): EventOf<'gate_open
   lineage: 'any',
   ...more,
 });
-const drawing = (gate = 1): RegistryEvent => ({ kind: 'gate_drawn', gate, head: '', draw: '', seed: digest(70 + gate) });
+const drawing = (gate = 1): RegistryEvent => ({
+  kind: 'gate_drawn',
+  gate,
+  head: '',
+  draw: '',
+  seed: digest(70 + gate),
+});
 const deciding = (decision: EventOf<'gate_decided'>['decision'], gate = 1): RegistryEvent => ({
   kind: 'gate_decided',
   gate,
@@ -109,7 +144,9 @@ const seeing = (more: Partial<EventOf<'observed'>> = {}): RegistryEvent => ({
 /** Three published adapters, A in use, and what is given. */
 function stateAfter(...events: readonly RegistryEvent[]): RegistryState {
   const state = new RegistryState();
-  [A, B, C].forEach((id, i) => state.apply({ kind: 'published', id, record: record(i + 1) }, 100 + i));
+  [A, B, C].forEach((id, i) =>
+    state.apply({ kind: 'published', id, record: record(i + 1) }, 100 + i),
+  );
   state.apply(move(), 200);
   events.forEach((event, i) => state.apply(event, 300 + i));
   return state;
@@ -121,54 +158,113 @@ describe('what is refused says why, and counts as no event', () => {
   const accepted = [...opened, deciding('accepted')];
   const other = gatePolicy.parse({ kind: 'e-process', alpha: 0.01 });
   const spending = '{"alpha":0.05,"kind":"e-process","spending":';
-  test.each<[message: string, before: readonly RegistryEvent[], event: RegistryEvent, code?: string]>([
+  test.each<
+    [message: string, before: readonly RegistryEvent[], event: RegistryEvent, code?: string]
+  >([
     [`the record of ${A} is another one's`, [], { kind: 'published', id: A, record: record(2) }],
     [`${A} is published already`, [], { kind: 'published', id: A, record: record(1) }],
     [
       `its parent ${NONE} is not published`,
       [],
-      { kind: 'published', id: NONE, record: record(4, { lineage: { parent: NONE, producedBy: [] } }) },
+      {
+        kind: 'published',
+        id: NONE,
+        record: record(4, { lineage: { parent: NONE, producedBy: [] } }),
+      },
     ],
     ['sql@champion names ' + A + ' by now, not nothing', [], move({ to: B }), 'CONFLICT'],
-    [`sql@shadow names nothing by now, not ${A}`, [], move({ alias: 'shadow', from: A, cause: 'assignment', forced: false }), 'CONFLICT'],
+    [
+      `sql@shadow names nothing by now, not ${A}`,
+      [],
+      move({ alias: 'shadow', from: A, cause: 'assignment', forced: false }),
+      'CONFLICT',
+    ],
     ['trials of a promotion belong to its gate', [], move({ from: A, to: B, evidence: digest(9) })],
-    ['a rollback of sql@champion goes to what it named before', promoted, back({ from: B, to: null })],
-    ['sql@champion has nothing before it that could be put back', [back({ from: A, to: null })], back({ to: null })],
+    [
+      'a rollback of sql@champion goes to what it named before',
+      promoted,
+      back({ from: B, to: null }),
+    ],
+    [
+      'sql@champion has nothing before it that could be put back',
+      [back({ from: A, to: null })],
+      back({ to: null }),
+    ],
     ['sql@champion can be moved to a published adapter only', [], move({ from: A, to: null })],
     [`${NONE} is not published`, [], move({ from: A, to: NONE })],
-    [`${B} was withdrawn: it leaks`, [{ kind: 'withdrawn', id: B, reason: 'it leaks' }], move({ from: A, to: B })],
-    [`the bytes of ${B} were deleted; publish it again`, [{ kind: 'collected', ids: [B] }], move({ from: A, to: B })],
+    [
+      `${B} was withdrawn: it leaks`,
+      [{ kind: 'withdrawn', id: B, reason: 'it leaks' }],
+      move({ from: A, to: B }),
+    ],
+    [
+      `the bytes of ${B} were deleted; publish it again`,
+      [{ kind: 'collected', ids: [B] }],
+      move({ from: A, to: B }),
+    ],
     [`sql@champion names ${A} already`, [], move({ from: A })],
     ['sql@champion is moved by a promotion', [], move({ from: A, to: B, cause: 'assignment' })],
     ['sql@shadow is moved by an assignment', [], move({ alias: 'shadow', to: B })],
-    ['sql@champion takes a gate that accepted, or force', [], move({ from: A, to: B, forced: false })],
-    ['sql@champion takes a gate that accepted, or force', accepted, move({ from: A, to: B, gate: 1 })],
+    [
+      'sql@champion takes a gate that accepted, or force',
+      [],
+      move({ from: A, to: B, forced: false }),
+    ],
+    [
+      'sql@champion takes a gate that accepted, or force',
+      accepted,
+      move({ from: A, to: B, gate: 1 }),
+    ],
     ['there is no gate 2', accepted, move({ from: A, to: B, gate: 2, forced: false })],
     ['gate 1 is about another move', accepted, move({ from: A, to: C, gate: 1, forced: false })],
-    ['gate 1 is about another move', accepted, move({ slot: { ...sql, role: 'x' }, to: B, gate: 1, forced: false })],
+    [
+      'gate 1 is about another move',
+      accepted,
+      move({ slot: { ...sql, role: 'x' }, to: B, gate: 1, forced: false }),
+    ],
     ['gate 1 is about another move', [...accepted, ...promoted], back({ from: B, to: A, gate: 1 })],
     [
       'gate 1 has moved sql@champion before',
       [...accepted, move({ from: A, to: B, gate: 1, forced: false }), back({ from: B, to: A })],
       move({ from: A, to: B, gate: 1, forced: false }),
     ],
-    [`gate 1 has not accepted ${B}: undecided`, opened, move({ from: A, to: B, gate: 1, forced: false })],
-    [`gate 1 has not accepted ${B}: rejected`, [...opened, deciding('rejected')], move({ from: A, to: B, gate: 1, forced: false })],
+    [
+      `gate 1 has not accepted ${B}: undecided`,
+      opened,
+      move({ from: A, to: B, gate: 1, forced: false }),
+    ],
+    [
+      `gate 1 has not accepted ${B}: rejected`,
+      [...opened, deciding('rejected')],
+      move({ from: A, to: B, gate: 1, forced: false }),
+    ],
     [
       `gate 1 held ${B} against ${A}, and sql@champion has moved since`,
       [...accepted, move({ from: A, to: C })],
       move({ from: C, to: B, gate: 1, forced: false }),
       'CONFLICT',
     ],
-    ['the transaction t is done already', [move({ from: A, to: B, transaction: 't' })], move({ from: B, to: C, transaction: 't' })],
-    ['sql@shadow takes no gate: only champion is moved by one', [], opening({ alias: 'shadow', incumbent: null })],
+    [
+      'the transaction t is done already',
+      [move({ from: A, to: B, transaction: 't' })],
+      move({ from: B, to: C, transaction: 't' }),
+    ],
+    [
+      'sql@shadow takes no gate: only champion is moved by one',
+      [],
+      opening({ alias: 'shadow', incumbent: null }),
+    ],
     ['the next gate is 1', [], opening({ gate: 2 })],
     ['the next gate is 2', opened, opening({ attempt: 2, alpha: alphaOf(policy, 2) })],
     [`${NONE} is not published`, [], opening({ challenger: NONE })],
     [`sql@champion names ${A} by now`, [], opening({ incumbent: null }), 'CONFLICT'],
     ['sql@champion names nothing by now', [back({ from: A, to: null })], opening(), 'CONFLICT'],
     [`${A} is what sql@champion names already`, [], opening({ challenger: A })],
-    ['the next attempt on sql@champion is 1', [], opening({ attempt: 2, alpha: alphaOf(policy, 2) })],
+    [
+      'the next attempt on sql@champion is 1',
+      [],
+      opening({ attempt: 2, alpha: alphaOf(policy, 2) }),
+    ],
     ['the next attempt on sql@champion is 2', opened, opening({ gate: 2 })],
     [`attempt 1 on sql@champion has ${alphaOf(policy, 1)} to spend`, [], opening({ alpha: 0.5 })],
     [
@@ -179,9 +275,17 @@ describe('what is refused says why, and counts as no event', () => {
     ['there is no gate 1', [], drawing()],
     ['there is no gate 2', opened, drawing(2)],
     ['the seed of gate 1 is drawn already', opened, drawing()],
-    ['gate 1 has no seed yet, so nothing can have been measured for it', [opening()], deciding('accepted')],
+    [
+      'gate 1 has no seed yet, so nothing can have been measured for it',
+      [opening()],
+      deciding('accepted'),
+    ],
     ['gate 1 was decided: accepted', accepted, deciding('rejected')],
-    ['gate 1 was decided: inconclusive', [...opened, deciding('inconclusive')], deciding('accepted')],
+    [
+      'gate 1 was decided: inconclusive',
+      [...opened, deciding('inconclusive')],
+      deciding('accepted'),
+    ],
     [`sql@champion names ${A} by now, not ${B}`, [], probation(), 'CONFLICT'],
     [`sql@shadow names nothing by now, not ${B}`, [], probation({ alias: 'shadow' }), 'CONFLICT'],
     ['sql@champion is not on probation', promoted, probation({ terms: null })],
@@ -209,16 +313,23 @@ describe('what is refused says why, and counts as no event', () => {
       [move({ slot: { ...sql, role: 'x' }, alias: 'shadow', cause: 'assignment', forced: false })],
       { kind: 'withdrawn', id: A, reason: '' },
     ],
-    [`${B} was withdrawn: it leaks`, [{ kind: 'withdrawn', id: B, reason: 'it leaks' }], { kind: 'withdrawn', id: B, reason: '' }],
+    [
+      `${B} was withdrawn: it leaks`,
+      [{ kind: 'withdrawn', id: B, reason: 'it leaks' }],
+      { kind: 'withdrawn', id: B, reason: '' },
+    ],
     [`${A} is in use`, [], { kind: 'collected', ids: [B, A] }],
     [`${A} is in use`, promoted, { kind: 'collected', ids: [A] }],
     [`${NONE} is not published`, [], { kind: 'collected', ids: [B, NONE] }],
   ])('%s', (message, before, event, code = 'REGISTRY_REFUSED') => {
     const state = stateAfter(...before);
-    const snapshot = (): string => JSON.stringify([[...state.entries], state.aliases, state.gates, state.events]);
+    const snapshot = (): string =>
+      JSON.stringify([[...state.entries], state.aliases, state.gates, state.events]);
     const seen = snapshot();
     expect(state.events).toBe(4 + before.length);
-    expect(() => state.apply(event, 999)).toThrow(expect.objectContaining({ code, message: expect.stringContaining(message) }) as never);
+    expect(() => state.apply(event, 999)).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining(message) }) as never,
+    );
     expect(snapshot()).toBe(seen);
   });
 });
@@ -226,14 +337,33 @@ describe('what is refused says why, and counts as no event', () => {
 describe('what each event changes', () => {
   test('publishing, withdrawing, deleting bytes, and publishing again', () => {
     const state = stateAfter();
-    expect(state.entries.get(A)).toEqual({ id: A, record: record(1), publishedUs: 100, withdrawn: null, collected: false });
+    expect(state.entries.get(A)).toEqual({
+      id: A,
+      record: record(1),
+      publishedUs: 100,
+      withdrawn: null,
+      collected: false,
+    });
     state.apply({ kind: 'collected', ids: [B, C] }, 1);
     expect([A, B, C].map((id) => state.entries.get(id)!.collected)).toEqual([false, true, true]);
     state.apply({ kind: 'published', id: B, record: record(2) }, 999);
-    expect(state.entries.get(B)).toEqual({ id: B, record: record(2), publishedUs: 101, withdrawn: null, collected: false });
+    expect(state.entries.get(B)).toEqual({
+      id: B,
+      record: record(2),
+      publishedUs: 101,
+      withdrawn: null,
+      collected: false,
+    });
     state.apply({ kind: 'withdrawn', id: B, reason: 'why' }, 1);
     expect(state.entries.get(B)).toMatchObject({ withdrawn: 'why', collected: false });
-    state.apply({ kind: 'published', id: NONE, record: record(4, { lineage: { parent: A, producedBy: [] } }) }, 1);
+    state.apply(
+      {
+        kind: 'published',
+        id: NONE,
+        record: record(4, { lineage: { parent: A, producedBy: [] } }),
+      },
+      1,
+    );
     const { events } = state;
     state.apply({ kind: 'witnessed' }, 1);
     state.apply({ kind: 'fell_back', slot: sql, alias: 'champion', reason: '', to: null }, 1);
@@ -241,7 +371,11 @@ describe('what each event changes', () => {
   });
 
   test('a move and its rollback: what is before it, how often it was moved and when', () => {
-    const state = stateAfter(move({ from: A, to: B, transaction: 't' }), move({ from: B, to: C }), probation({ id: C }));
+    const state = stateAfter(
+      move({ from: A, to: B, transaction: 't' }),
+      move({ from: B, to: C }),
+      probation({ id: C }),
+    );
     expect(state.alias(sql, 'champion')).toEqual({
       slot: sql,
       alias: 'champion',
@@ -260,7 +394,13 @@ describe('what each event changes', () => {
     state.apply({ kind: 'withdrawn', id: B, reason: '' }, 1);
     expect(state.rollbackTarget(sql, 'champion')).toBe(A);
     state.apply(back({ from: C, to: A, evidence: digest(5) }), 400);
-    expect(state.alias(sql, 'champion')).toMatchObject({ current: A, previous: [null], moves: 4, movedUs: 400, probation: null });
+    expect(state.alias(sql, 'champion')).toMatchObject({
+      current: A,
+      previous: [null],
+      moves: 4,
+      movedUs: 400,
+      probation: null,
+    });
     state.apply(back({ from: A, to: null }), 401);
     expect(state.alias(sql, 'champion')).toMatchObject({ current: null, previous: [], moves: 5 });
     expect([...state.inUse()]).toEqual([]);
@@ -268,9 +408,18 @@ describe('what each event changes', () => {
   });
 
   test('what was seen adds up while it is against the same version, on the terms of the first look', () => {
-    const state = stateAfter(...promoted, probation({ terms: { ...terms, alpha: 0.01 } }), seeing());
+    const state = stateAfter(
+      ...promoted,
+      probation({ terms: { ...terms, alpha: 0.01 } }),
+      seeing(),
+    );
     const observed = (): unknown => state.alias(sql, 'champion')!.observed;
-    const first = { policy: { alpha: 0.01, margin: 0 }, against: A, blocks: 5, evidence: [digest(90)] };
+    const first = {
+      policy: { alpha: 0.01, margin: 0 },
+      against: A,
+      blocks: 5,
+      evidence: [digest(90)],
+    };
     expect(observed()).toEqual(first);
     state.apply(seeing({ blocks: 5, evidence: digest(91) }), 1);
     expect(observed()).toEqual({ ...first, evidence: [digest(90), digest(91)] });
@@ -282,7 +431,10 @@ describe('what each event changes', () => {
     state.apply(seeing({ against: null, blocks: 1, evidence: digest(92) }), 1);
     expect(observed()).toEqual({ ...first, against: null, blocks: 1, evidence: [digest(92)] });
     expect(policyOf({ probation: null, observed: null })).toEqual({ alpha: 0.05, margin: 0 });
-    expect(policyOf({ probation: { ...terms, margin: 0.2 }, observed: null })).toEqual({ alpha: 0.05, margin: 0.2 });
+    expect(policyOf({ probation: { ...terms, margin: 0.2 }, observed: null })).toEqual({
+      alpha: 0.05,
+      margin: 0.2,
+    });
   });
 
   test('a gate: opened, drawn, looked at, decided, used; attempts are counted by name', () => {
@@ -290,7 +442,16 @@ describe('what each event changes', () => {
     const slot = { ...sql, environment: 'staging' };
     expect(state.gates).toEqual([
       {
-        ...{ gate: 1, slot: sql, alias: 'champion', challenger: B, incumbent: A, policy, attempt: 1, alpha: alphaOf(policy, 1) },
+        ...{
+          gate: 1,
+          slot: sql,
+          alias: 'champion',
+          challenger: B,
+          incumbent: A,
+          policy,
+          attempt: 1,
+          alpha: alphaOf(policy, 1),
+        },
         ...{ lineage: 'any', seed: null, decision: null, evidence: null, used: false },
       },
     ]);
@@ -300,17 +461,27 @@ describe('what each event changes', () => {
     expect([state.gates[0]!.seed, pending()]).toEqual([digest(71), null]);
     for (const decision of ['needs-more-trials', 'infrastructure-error', 'accepted'] as const) {
       state.apply(deciding(decision), 1);
-      expect([state.gates[0], pending()]).toMatchObject([{ decision, evidence: digest(80) }, decision]);
+      expect([state.gates[0], pending()]).toMatchObject([
+        { decision, evidence: digest(80) },
+        decision,
+      ]);
     }
-    expect([state.pendingGate(sql, 'champion', A), state.pendingGate(slot, 'champion', B)]).toEqual([null, null]);
+    expect([state.pendingGate(sql, 'champion', A), state.pendingGate(slot, 'champion', B)]).toEqual(
+      [null, null],
+    );
     state.apply(opening({ gate: 2, slot, incumbent: null }), 1);
     state.apply(opening({ gate: 3, attempt: 2, alpha: alphaOf(policy, 2), challenger: C }), 1);
-    expect([state.attempts(sql, 'champion'), state.attempts(slot, 'champion'), state.attempts(sql, 'shadow')]).toEqual([2, 1, 0]);
+    expect([
+      state.attempts(sql, 'champion'),
+      state.attempts(slot, 'champion'),
+      state.attempts(sql, 'shadow'),
+    ]).toEqual([2, 1, 0]);
     state.apply(drawing(3), 1);
     expect(state.gates.map(({ seed }) => seed)).toEqual([digest(71), null, digest(73)]);
     state.apply(move({ from: A, to: B, gate: 1, forced: false }), 1);
     expect(state.gates.map(({ used }) => used)).toEqual([true, false, false]);
-    expect([pending(), state.pendingGate(sql, 'champion', C)]).toEqual([undefined, null]); // used; against another incumbent
+    // used; against another incumbent
+    expect([pending(), state.pendingGate(sql, 'champion', C)]).toEqual([undefined, null]);
   });
 
   test('a policy is compared by what of it spends alpha', () => {
@@ -319,7 +490,11 @@ describe('what each event changes', () => {
       [sign, { ...sign, proposals: 3 }, false],
       [sign, { ...sign, margin: 0.2 }, true],
       [{ kind: 'paired-t', ratio: 0.5 }, { kind: 'paired-t', ratio: 0.6 }, false],
-      [{ kind: 'paired-t', ratio: 0.5 }, { kind: 'paired-t', ratio: 0.5, minimumEffect: 0.2 }, true],
+      [
+        { kind: 'paired-t', ratio: 0.5 },
+        { kind: 'paired-t', ratio: 0.5, minimumEffect: 0.2 },
+        true,
+      ],
       [{ kind: 'e-process' }, { kind: 'e-process', most: 500 }, true],
       [{ kind: 'e-process' }, { kind: 'e-process', spending: 'once' }, false],
       [{ kind: 'e-process' }, sign, false],
@@ -327,7 +502,8 @@ describe('what each event changes', () => {
     for (const [first, second, fits] of kinds) {
       const [one, two] = [gatePolicy.parse(first), gatePolicy.parse(second)];
       const state = stateAfter(opening({ policy: one, alpha: alphaOf(one, 1) }));
-      const again = (): void => state.apply(opening({ gate: 2, attempt: 2, policy: two, alpha: alphaOf(two, 2) }), 1);
+      const again = (): void =>
+        state.apply(opening({ gate: 2, attempt: 2, policy: two, alpha: alphaOf(two, 2) }), 1);
       if (fits) expect(again).not.toThrow();
       else expect(again).toThrow('settled how its alpha is spent');
     }
@@ -344,7 +520,8 @@ describe('what each event changes', () => {
     const third = of(13, recordId(second), ['run:11', 'run:99']);
     const stranger = of(14, null, [`adapter:${A}`]);
     const state = stateAfter();
-    for (const each of [first, second, third, stranger]) state.apply({ kind: 'published', id: recordId(each), record: each }, 1);
+    for (const each of [first, second, third, stranger])
+      state.apply({ kind: 'published', id: recordId(each), record: each }, 1);
     const open = (each: AdapterRecord, lineage: 'any' | 'foreign'): void =>
       state.apply(
         opening({
@@ -365,7 +542,8 @@ describe('what each event changes', () => {
   });
 
   test('the map is sorted by name, and its root is a Merkle tree of its entries', () => {
-    const hash = (...parts: (string | Buffer)[]): Buffer => parts.reduce((of, part) => of.update(part), createHash('sha256')).digest();
+    const hash = (...parts: (string | Buffer)[]): Buffer =>
+      parts.reduce((of, part) => of.update(part), createHash('sha256')).digest();
     const state = stateAfter(move({ slot: { ...sql, scenario: 'extract' }, to: C }));
     expect(state.map()).toEqual([
       ['extract@champion', C],
@@ -399,21 +577,33 @@ describe('who gets what', () => {
       2 ** 52;
     for (let i = 0; i < 40; i++) {
       const key = `k${i}`;
-      expect(arm(key)).toEqual(place(key) < 0.5 ? { id: B, arm: 'current', other: A } : { id: A, arm: 'previous', other: B });
+      expect(arm(key)).toEqual(
+        place(key) < 0.5
+          ? { id: B, arm: 'current', other: A }
+          : { id: A, arm: 'previous', other: B },
+      );
     }
     expect(arm()).toMatchObject({ id: B });
   });
 });
 
 test('each event has the form that events.txt says, and what is none is refused with the record', () => {
-  const schema = z.toJSONSchema(registryEvent, { io: 'input', unrepresentable: 'any' }) as unknown as {
+  const schema = z.toJSONSchema(registryEvent, {
+    io: 'input',
+    unrepresentable: 'any',
+  }) as unknown as {
     oneOf: { properties: object; required: string[] }[];
   };
   const lines = schema.oneOf.flatMap(({ properties, required }) => {
-    const { kind, ...members } = properties as { kind: { const: string } } & Record<string, unknown>;
+    const { kind, ...members } = properties as { kind: { const: string } } & Record<
+      string,
+      unknown
+    >;
     return [
       `${kind.const} requires ${required.join(' ')}`,
-      ...Object.entries(members).map(([name, member]) => `${kind.const} ${name} ${JSON.stringify(member)}`),
+      ...Object.entries(members).map(
+        ([name, member]) => `${kind.const} ${name} ${JSON.stringify(member)}`,
+      ),
     ];
   });
   expect([...lines, '']).toEqual(readFileSync('test/registry/events.txt', 'utf8').split('\n'));
@@ -435,14 +625,15 @@ test('each event has the form that events.txt says, and what is none is refused 
 
 describe('names', () => {
   test('an alias leaves out parts that are the default, from the end', () => {
-    const text = (scenario: string, role = 'default', environment = 'default'): string => aliasText({ scenario, role, environment }, 'a');
-    expect([text('sql'), text('default'), text('sql', 'x'), text('sql', 'default', 'y'), text('sql', 'x', 'y')]).toEqual([
-      'sql@a',
-      'default@a',
-      'sql/x@a',
-      'sql/default/y@a',
-      'sql/x/y@a',
-    ]);
+    const text = (scenario: string, role = 'default', environment = 'default'): string =>
+      aliasText({ scenario, role, environment }, 'a');
+    expect([
+      text('sql'),
+      text('default'),
+      text('sql', 'x'),
+      text('sql', 'default', 'y'),
+      text('sql', 'x', 'y'),
+    ]).toEqual(['sql@a', 'default@a', 'sql/x@a', 'sql/default/y@a', 'sql/x/y@a']);
     expect(baseSlug('/models/a.b/Tiny.GGUF')).toBe('Tiny');
     expect(baseSlug('C:\\models\\tiny.gguf')).toBe('tiny');
     expect(nameOf(record(1))).toBe(`tiny#${A.slice(0, 12)}`);
@@ -469,7 +660,11 @@ describe('names', () => {
   ])('%s is %s', (text, kind) => expect(parseReference(text)?.kind ?? null).toBe(kind));
 
   test('who has to give an alias may give the scenario alone', () => {
-    expect(requireAlias('sql/x')).toEqual({ kind: 'alias', slot: { ...sql, role: 'x' }, alias: 'champion' });
+    expect(requireAlias('sql/x')).toEqual({
+      kind: 'alias',
+      slot: { ...sql, role: 'x' },
+      alias: 'champion',
+    });
     for (const [text, shown] of [
       ['a b', '"a b"'],
       ['sql@', '"sql@"'],
@@ -479,7 +674,8 @@ describe('names', () => {
         expect.objectContaining({
           code: 'INVALID_ARGUMENT',
           message: `${shown} is no alias`,
-          remedy: 'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
+          remedy:
+            'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
         }) as never,
       );
   });
@@ -490,12 +686,29 @@ describe('names', () => {
       const entry = lookUp(state, text);
       return 'ok' in entry ? [entry.reason, entry.message] : entry.id;
     };
-    expect([found('sql@champion'), found(A), found(A.slice(0, 8)), found(`tiny#${A.slice(0, 12)}`)]).toEqual([A, A, A, A]);
-    expect(found(`other#${A.slice(0, 12)}`)).toEqual(['unknown-id', `nothing is published as other#${A.slice(0, 12)}`]);
-    expect(found('!'.repeat(101))).toEqual(['not-a-name', `${JSON.stringify('!'.repeat(100))} is no name of an adapter`]);
-    expect(found('sql@shadow')).toEqual(['unknown-alias', 'nothing was ever promoted to sql@shadow']);
+    expect([
+      found('sql@champion'),
+      found(A),
+      found(A.slice(0, 8)),
+      found(`tiny#${A.slice(0, 12)}`),
+    ]).toEqual([A, A, A, A]);
+    expect(found(`other#${A.slice(0, 12)}`)).toEqual([
+      'unknown-id',
+      `nothing is published as other#${A.slice(0, 12)}`,
+    ]);
+    expect(found('!'.repeat(101))).toEqual([
+      'not-a-name',
+      `${JSON.stringify('!'.repeat(100))} is no name of an adapter`,
+    ]);
+    expect(found('sql@shadow')).toEqual([
+      'unknown-alias',
+      'nothing was ever promoted to sql@shadow',
+    ]);
     state.apply(back({ from: A, to: null }), 1);
-    expect(found('sql@champion')).toEqual(['base-model', 'sql@champion was rolled back to the base without an adapter']);
+    expect(found('sql@champion')).toEqual([
+      'base-model',
+      'sql@champion was rolled back to the base without an adapter',
+    ]);
     // many until two begin alike
     const many = new RegistryState();
     const ids: string[] = [];
@@ -504,7 +717,9 @@ describe('names', () => {
       ids.push(id);
       many.apply({ kind: 'published', id, record: record(n) }, n);
     }
-    const twin = ids.find((id, i) => ids.findIndex((each) => each.startsWith(id.slice(0, 6))) !== i)!;
+    const twin = ids.find(
+      (id, i) => ids.findIndex((each) => each.startsWith(id.slice(0, 6))) !== i,
+    )!;
     const alike = ids.filter((id) => id.startsWith(twin.slice(0, 6)));
     const entry = lookUp(many, twin.slice(0, 6));
     expect(entry).toMatchObject({
@@ -514,27 +729,56 @@ describe('names', () => {
   });
 
   test('which error a reason is', () => {
-    const code = (reason: string): string => unresolvedError({ ok: false, reason: reason as never, message: 'm' }).code;
-    expect(['bytes-missing', 'bytes-changed', 'foreign-base', 'renderer-mismatch', 'unknown-id', 'withdrawn'].map(code)).toEqual([
-      ...['ADAPTER_CORRUPT', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'ADAPTER_MISMATCH', 'REGISTRY_UNRESOLVED', 'REGISTRY_UNRESOLVED'],
+    const code = (reason: string): string =>
+      unresolvedError({ ok: false, reason: reason as never, message: 'm' }).code;
+    expect(
+      [
+        'bytes-missing',
+        'bytes-changed',
+        'foreign-base',
+        'renderer-mismatch',
+        'unknown-id',
+        'withdrawn',
+      ].map(code),
+    ).toEqual([
+      ...[
+        'ADAPTER_CORRUPT',
+        'ADAPTER_CORRUPT',
+        'ADAPTER_MISMATCH',
+        'ADAPTER_MISMATCH',
+        'REGISTRY_UNRESOLVED',
+        'REGISTRY_UNRESOLVED',
+      ],
     ]);
-    expect(unresolvedError({ ok: false, reason: 'unknown-id', message: 'm', remedy: 'r' })).toMatchObject({ message: 'm', remedy: 'r' });
+    expect(
+      unresolvedError({ ok: false, reason: 'unknown-id', message: 'm', remedy: 'r' }),
+    ).toMatchObject({ message: 'm', remedy: 'r' });
     expect(misfit(record(1), { baseSha256: digest(5) })).toEqual({
       ok: false,
       reason: 'foreign-base',
       message: `the adapter is of the base tiny.gguf (${digest(999)}), and the model is ${digest(5)}`,
     });
-    expect(() => requireFit(record(1), { baseSha256: digest(5) })).toThrow(expect.objectContaining({ code: 'ADAPTER_MISMATCH' }) as never);
-    for (const serving of [{}, { baseSha256: digest(999) }, { rendererId: digest(1) }]) expect(misfit(record(1), serving)).toBeNull();
+    expect(() => requireFit(record(1), { baseSha256: digest(5) })).toThrow(
+      expect.objectContaining({ code: 'ADAPTER_MISMATCH' }) as never,
+    );
+    for (const serving of [{}, { baseSha256: digest(999) }, { rendererId: digest(1) }])
+      expect(misfit(record(1), serving)).toBeNull();
   });
 
   test('an adapter that was withdrawn or deleted is not looked for', async () => {
     const registry = new Registry({ folder: path.join(folder, 'none') });
     const entry = { id: A, record: record(1), publishedUs: 1, withdrawn: null, collected: false };
-    const found = async (more: object): Promise<unknown> => resolveEntry(registry, { ...entry, ...more }, { baseSha256: digest(999) });
+    const found = async (more: object): Promise<unknown> =>
+      resolveEntry(registry, { ...entry, ...more }, { baseSha256: digest(999) });
     const name = `tiny#${A.slice(0, 12)}`;
-    expect(await found({ withdrawn: 'why' })).toMatchObject({ reason: 'withdrawn', message: `${name} was withdrawn: why` });
-    expect(await found({ collected: true })).toMatchObject({ reason: 'bytes-missing', message: `the bytes of ${name} were deleted by gc` });
+    expect(await found({ withdrawn: 'why' })).toMatchObject({
+      reason: 'withdrawn',
+      message: `${name} was withdrawn: why`,
+    });
+    expect(await found({ collected: true })).toMatchObject({
+      reason: 'bytes-missing',
+      message: `the bytes of ${name} were deleted by gc`,
+    });
     const file = registry.paths.adapter(digest(1));
     expect(await found({})).toMatchObject({ reason: 'bytes-missing', message: `${file} is gone` });
     mkdirSync(file, { recursive: true });
@@ -586,7 +830,10 @@ test('a request is checked before anything is read: each bound, on both sides', 
     [{ probation: { share: 1, problems: 1_000_001 } }, false],
   ];
   for (const [more, isTaken] of moves)
-    expect([more, await taken(() => registry.move({ slot: { scenario: 'sql' }, id: A, ...more }))]).toEqual([more, isTaken]);
+    expect([
+      more,
+      await taken(() => registry.move({ slot: { scenario: 'sql' }, id: A, ...more })),
+    ]).toEqual([more, isTaken]);
   const file = path.join(folder, 'none.gguf');
   const base = { name: 'b', sha256: digest(1) };
   const publications: [object, boolean][] = [
@@ -597,7 +844,10 @@ test('a request is checked before anything is read: each bound, on both sides', 
     [{ lineage: { parent: 'x', producedBy: [] } }, false],
   ];
   for (const [more, isTaken] of publications)
-    expect([more, await taken(() => registry.publish({ file, base, ...more }))]).toEqual([more, isTaken]);
+    expect([more, await taken(() => registry.publish({ file, base, ...more }))]).toEqual([
+      more,
+      isTaken,
+    ]);
   expect(existsSync(registry.paths.folder)).toBe(false);
 });
 
@@ -606,19 +856,30 @@ describe('files of a registry', () => {
 
   test('where they lie', () => {
     const at = (file: string): string => path.relative(paths.folder, file);
-    expect([paths.log, paths.lock, paths.adapters, paths.evidence, paths.servers, paths.pointer].map(at)).toEqual([
+    expect(
+      [paths.log, paths.lock, paths.adapters, paths.evidence, paths.servers, paths.pointer].map(at),
+    ).toEqual([
       ...['log.sqlite', 'lock.sqlite', 'adapters', 'evidence', 'servers', 'aliases.json'],
     ]);
-    expect([at(paths.adapter('a')), at(paths.trials('b'))]).toEqual([path.join('adapters', 'a.gguf'), path.join('evidence', 'b.json')]);
+    expect([at(paths.adapter('a')), at(paths.trials('b'))]).toEqual([
+      path.join('adapters', 'a.gguf'),
+      path.join('evidence', 'b.json'),
+    ]);
     expect(defaultRegistry('/home')).toBe(path.join('/home', 'registry'));
     expect(new Registry({ home: '/home' }).paths.folder).toBe(path.join('/home', 'registry'));
-    expect(new Registry().paths.folder).toBe(path.join(process.env.ISOPRO_HOME ?? path.join(homedir(), '.isopro'), 'registry'));
+    expect(new Registry().paths.folder).toBe(
+      path.join(process.env.ISOPRO_HOME ?? path.join(homedir(), '.isopro'), 'registry'),
+    );
   });
 
   test('traces of a log: an adapter, evidence, the pointer', () => {
     expect(tracesOf(paths)).toBeNull();
     makeRegistryFolder(paths);
-    expect([existsSync(paths.adapters), existsSync(paths.evidence), tracesOf(paths)]).toEqual([true, true, null]);
+    expect([existsSync(paths.adapters), existsSync(paths.evidence), tracesOf(paths)]).toEqual([
+      true,
+      true,
+      null,
+    ]);
     writeFileSync(paths.pointer, '');
     expect(tracesOf(paths)).toBe('aliases.json');
     writeFileSync(paths.trials('b'), '');
@@ -627,7 +888,10 @@ describe('files of a registry', () => {
     expect(tracesOf(paths)).toBe(path.join('adapters', 'a.gguf'));
     writeFileSync(path.join(folder, 'blocked'), '');
     expect(() => makeRegistryFolder(registryPaths(path.join(folder, 'blocked')))).toThrow(
-      expect.objectContaining({ code: 'WRITE_FAILED', message: expect.stringContaining(path.join(folder, 'blocked')) }) as never,
+      expect.objectContaining({
+        code: 'WRITE_FAILED',
+        message: expect.stringContaining(path.join(folder, 'blocked')),
+      }) as never,
     );
   });
 
@@ -691,13 +955,16 @@ describe('files of a registry', () => {
 
 test('trials of another seed are refused with both seeds', () => {
   const gate = { ...stateAfter(opening()).gates[0]! } satisfies GateState;
-  const judge = (seed: string | null, of: string): unknown => judgeGate({ ...gate, seed }, { seed: of, trials: [] });
+  const judge = (seed: string | null, of: string): unknown =>
+    judgeGate({ ...gate, seed }, { seed: of, trials: [] });
   const long = 'z'.repeat(65);
   for (const [seed, of, message] of [
     [digest(1), long, `the trials are of the seed ${'z'.repeat(64)}, and gate 1 drew ${digest(1)}`],
     [null, 'x', 'the trials are of the seed x, and gate 1 drew none yet'],
   ] as const)
-    expect(() => judge(seed, of)).toThrow(expect.objectContaining({ code: 'REGISTRY_REFUSED', message }) as never);
+    expect(() => judge(seed, of)).toThrow(
+      expect.objectContaining({ code: 'REGISTRY_REFUSED', message }) as never,
+    );
   expect(judge('x', 'x')).toMatchObject({ attempt: 1 });
 });
 
@@ -708,8 +975,26 @@ test('moves and what names meant at a moment, by the times of the log', () => {
     { event: back({ from: A, to: null }) as RegistryEvent, timeUs: 30 },
   ].map((each, gseq) => ({ ...each, gseq }));
   expect(movesOf({ events })).toEqual([
-    { alias: 'sql@champion', from: null, to: A, cause: 'promotion', gate: null, forced: true, reason: 'r', timeUs: 20 },
-    { alias: 'sql@champion', from: A, to: null, cause: 'rollback', gate: null, forced: false, reason: '', timeUs: 30 },
+    {
+      alias: 'sql@champion',
+      from: null,
+      to: A,
+      cause: 'promotion',
+      gate: null,
+      forced: true,
+      reason: 'r',
+      timeUs: 20,
+    },
+    {
+      alias: 'sql@champion',
+      from: A,
+      to: null,
+      cause: 'rollback',
+      gate: null,
+      forced: false,
+      reason: '',
+      timeUs: 30,
+    },
   ]);
   expect([19, 20, 29, 30].map((at) => aliasesAt({ events }, at))).toEqual([
     [],

@@ -1,5 +1,16 @@
-/** A registry on the disk: what is published stays, names move by evidence or by force, and what was damaged is refused by name. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, statSync } from 'node:fs';
+/**
+ * A registry on the disk: what is published stays, names move by evidence or by force, and what was
+ * damaged is refused by name.
+ */
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
@@ -33,14 +44,16 @@ const base = { name: 'tiny.gguf', sha256: 'ba'.repeat(32) };
 const rendererId = 'fe'.repeat(32);
 const adapterFile = (n: number): string => path.join(folder, `adapter-${n}.gguf`);
 const sql = { scenario: 'sql' };
-const coded = (code: string): never => expect.objectContaining({ name: 'IsoproError', code }) as never;
+const coded = (code: string): never =>
+  expect.objectContaining({ name: 'IsoproError', code }) as never;
 
 let registry: Registry;
 let signer: LogSigner;
 let place: string;
 beforeAll(() => {
   const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
-  for (const n of [1, 2, 3]) writeSyntheticAdapter(adapterFile(n), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
+  for (const n of [1, 2, 3])
+    writeSyntheticAdapter(adapterFile(n), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
 });
 beforeEach(() => {
   place = mkdtempSync(path.join(folder, 'case-'));
@@ -77,11 +90,19 @@ describe('publish', () => {
     expect(await publish(1)).toMatchObject({ id: first.id, isNew: false });
     const file = path.join(place, 'same-path.gguf');
     writeFileSync(file, readFileSync(adapterFile(1)));
-    expect((await registry.publish({ file, base, rendererId, settings: { seed: '1' } })).id).toBe(first.id);
+    expect((await registry.publish({ file, base, rendererId, settings: { seed: '1' } })).id).toBe(
+      first.id,
+    );
     writeFileSync(file, readFileSync(adapterFile(2)));
-    expect((await registry.publish({ file, base, rendererId, settings: { seed: '1' } })).id).not.toBe(first.id);
+    expect(
+      (await registry.publish({ file, base, rendererId, settings: { seed: '1' } })).id,
+    ).not.toBe(first.id);
     expect((await registry.read()).state.entries.size).toBe(2);
-    expect(first.record).toMatchObject({ base, rendererId, adapter: { rank: 2, targets: ['attn_q'], layers: [0, 1] } });
+    expect(first.record).toMatchObject({
+      base,
+      rendererId,
+      adapter: { rank: 2, targets: ['attn_q'], layers: [0, 1] },
+    });
   });
 
   test('bad input is a typed error, and nothing is lost', async () => {
@@ -93,14 +114,26 @@ describe('publish', () => {
     ])
       await expect(work()).rejects.toThrow(coded('REGISTRY_NOT_FOUND'));
     expect(existsSync(registry.paths.folder)).toBe(false); // what fails begins none
-    await expect(registry.publish({ file: path.join(folder, 'model.gguf'), base })).rejects.toThrow(coded('ADAPTER_MISMATCH'));
-    await expect(registry.publish({ file: path.join(folder, 'none.gguf'), base })).rejects.toThrow(coded('MODEL_NOT_FOUND'));
-    await expect(registry.publish({ file: adapterFile(1), base: { ...base, sha256: 'x' } })).rejects.toThrow(coded('INVALID_ARGUMENT'));
+    await expect(registry.publish({ file: path.join(folder, 'model.gguf'), base })).rejects.toThrow(
+      coded('ADAPTER_MISMATCH'),
+    );
+    await expect(registry.publish({ file: path.join(folder, 'none.gguf'), base })).rejects.toThrow(
+      coded('MODEL_NOT_FOUND'),
+    );
+    await expect(
+      registry.publish({ file: adapterFile(1), base: { ...base, sha256: 'x' } }),
+    ).rejects.toThrow(coded('INVALID_ARGUMENT'));
     const lineage = { parent: 'cd'.repeat(32), producedBy: [] };
-    await expect(registry.publish({ file: adapterFile(1), base, lineage })).rejects.toThrow(coded('REGISTRY_REFUSED'));
+    await expect(registry.publish({ file: adapterFile(1), base, lineage })).rejects.toThrow(
+      coded('REGISTRY_REFUSED'),
+    );
     const id = await force(1);
-    await expect(registry.move({ slot: sql, id: 'cd'.repeat(32), force: true })).rejects.toThrow(coded('REGISTRY_REFUSED'));
-    await expect(registry.move({ slot: { scenario: '../x' }, id, force: true })).rejects.toThrow(coded('INVALID_ARGUMENT'));
+    await expect(registry.move({ slot: sql, id: 'cd'.repeat(32), force: true })).rejects.toThrow(
+      coded('REGISTRY_REFUSED'),
+    );
+    await expect(registry.move({ slot: { scenario: '../x' }, id, force: true })).rejects.toThrow(
+      coded('INVALID_ARGUMENT'),
+    );
     expect(await current()).toBe(id);
   });
 
@@ -122,7 +155,10 @@ describe('publish', () => {
     try {
       await expect(publish(2)).rejects.toThrow(coded('REGISTRY_CLOCK'));
       expect((await registry.read()).records).toBe(records);
-      await new Registry({ folder: registry.paths.folder, signer, acceptClock: true }).publish({ file: adapterFile(2), base });
+      await new Registry({ folder: registry.paths.folder, signer, acceptClock: true }).publish({
+        file: adapterFile(2),
+        base,
+      });
     } finally {
       clock.mockRestore();
     }
@@ -141,19 +177,31 @@ describe('names are moved', () => {
     await registry.move({ slot: sql, alias: 'challenger', id: b });
     await registry.move({ slot: sql, id: b, force: true, reason: 'I know better' });
     const { state, events } = await registry.read();
-    expect(state.alias({ scenario: 'sql', role: 'default', environment: 'default' }, 'champion')).toMatchObject({
+    expect(
+      state.alias({ scenario: 'sql', role: 'default', environment: 'default' }, 'champion'),
+    ).toMatchObject({
       current: b,
       previous: [null, a],
     });
-    expect(events.at(-1)!.event).toMatchObject({ kind: 'moved', from: a, to: b, forced: true, gate: null, reason: 'I know better' });
-    expect(JSON.parse(readFileSync(registry.paths.pointer, 'utf8'))).toMatchObject({ aliases: { 'sql@champion': b, 'sql@challenger': b } });
+    expect(events.at(-1)!.event).toMatchObject({
+      kind: 'moved',
+      from: a,
+      to: b,
+      forced: true,
+      gate: null,
+      reason: 'I know better',
+    });
+    expect(JSON.parse(readFileSync(registry.paths.pointer, 'utf8'))).toMatchObject({
+      aliases: { 'sql@champion': b, 'sql@challenger': b },
+    });
   });
 
   test('of two that promote at once one wins and the other gets CONFLICT', async () => {
     await force(1);
     const [b, c] = [(await publish(2)).id, (await publish(3)).id];
     const seen = await current();
-    const move = (id: string): Promise<unknown> => registry.move({ slot: sql, id, force: true, expected: seen! });
+    const move = (id: string): Promise<unknown> =>
+      registry.move({ slot: sql, id, force: true, expected: seen! });
     const outcomes = await Promise.allSettled([move(b), move(c)]);
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
     const lost = outcomes.find((each) => each.status === 'rejected')!;
@@ -166,28 +214,52 @@ describe('names are moved', () => {
     const [b, c] = [(await publish(2)).id, (await publish(3)).id];
     const first = await registry.move({ slot: sql, id: b, force: true, transaction: 't1' });
     const { records } = await registry.read();
-    expect(await registry.move({ slot: sql, id: b, force: true, transaction: 't1' })).toEqual(first);
-    await expect(registry.move({ slot: sql, id: c, force: true, transaction: 't1' })).rejects.toThrow(coded('CONFLICT'));
+    expect(await registry.move({ slot: sql, id: b, force: true, transaction: 't1' })).toEqual(
+      first,
+    );
+    await expect(
+      registry.move({ slot: sql, id: c, force: true, transaction: 't1' }),
+    ).rejects.toThrow(coded('CONFLICT'));
     expect((await registry.read()).records).toBe(records);
   });
 
   test('rollback by hand puts back what was there before, in one call, and further back each time', async () => {
     const a = await force(1);
     const b = await force(2);
-    expect(await registry.rollback({ slot: sql, reason: 'scores 0 on the canaries' })).toEqual({ alias: 'sql@champion', from: b, to: a });
-    expect((await registry.read()).events.at(-1)!.event).toMatchObject({ cause: 'rollback', reason: 'scores 0 on the canaries' });
+    expect(await registry.rollback({ slot: sql, reason: 'scores 0 on the canaries' })).toEqual({
+      alias: 'sql@champion',
+      from: b,
+      to: a,
+    });
+    expect((await registry.read()).events.at(-1)!.event).toMatchObject({
+      cause: 'rollback',
+      reason: 'scores 0 on the canaries',
+    });
     expect(await registry.rollback({ slot: sql })).toMatchObject({ from: a, to: null });
     await expect(registry.rollback({ slot: sql })).rejects.toThrow(coded('REGISTRY_REFUSED'));
     await registry.withdraw(b, 'leaks');
-    await expect(registry.move({ slot: sql, id: b, force: true })).rejects.toThrow(coded('REGISTRY_REFUSED'));
+    await expect(registry.move({ slot: sql, id: b, force: true })).rejects.toThrow(
+      coded('REGISTRY_REFUSED'),
+    );
   });
 });
 
 describe('rollback by evidence', () => {
   /** A canary problem after the other: the version in use and, in the shadow, the one before. */
-  const canaries = (now: string, before: string, scores: readonly (readonly [number, number])[]): GateEvidence['trials'] =>
+  const canaries = (
+    now: string,
+    before: string,
+    scores: readonly (readonly [number, number])[],
+  ): GateEvidence['trials'] =>
     scores.flatMap((pair, i) =>
-      [now, before].map((version, side) => ({ version, task: 'sql', epoch: '1', verifier: 'v', problem: `c${i}`, score: pair[side]! })),
+      [now, before].map((version, side) => ({
+        version,
+        task: 'sql',
+        epoch: '1',
+        verifier: 'v',
+        problem: `c${i}`,
+        score: pair[side]!,
+      })),
     );
 
   test('A12: a forced regression after a promotion restores the adapter before within one cycle, and the evidence is kept', async () => {
@@ -198,16 +270,24 @@ describe('rollback by evidence', () => {
     expect(kept).toMatchObject({ decision: { decision: 'keep' }, moved: null });
     expect(await current()).toBe(b);
     const fallen = Array.from({ length: 10 }, () => [0, 1] as const);
-    const { decision, moved } = await rollbackByEvidence(registry, { slot: sql, trials: canaries(b, a, fallen) });
+    const { decision, moved } = await rollbackByEvidence(registry, {
+      slot: sql,
+      trials: canaries(b, a, fallen),
+    });
     expect(decision).toMatchObject({ decision: 'rollback' });
     expect(decision.at).toBeLessThanOrEqual(10);
     expect(moved).toEqual({ alias: 'sql@champion', from: b, to: a });
     expect(await current()).toBe(a);
     const { event } = (await registry.read()).events.at(-1)!;
-    expect(event).toMatchObject({ cause: 'rollback', reason: expect.stringContaining('E reached'), evidence: expect.any(String) });
+    expect(event).toMatchObject({
+      cause: 'rollback',
+      reason: expect.stringContaining('E reached'),
+      evidence: expect.any(String),
+    });
     expect((await validateRegistry(registry)).defects).toEqual([]);
     expect(await collectGarbage(registry)).toMatchObject({ files: [] });
-    for (const name of readdirSync(registry.paths.evidence)) rmSync(path.join(registry.paths.evidence, name));
+    for (const name of readdirSync(registry.paths.evidence))
+      rmSync(path.join(registry.paths.evidence, name));
     expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'evidence' }]);
   });
 });
@@ -217,7 +297,11 @@ describe('resolve (A8)', () => {
     const a = await force(1);
     const { id: b, name } = await publish(2);
     for (const text of ['sql@champion', a, a.slice(0, 8)])
-      expect(await resolveAdapter(registry, text)).toMatchObject({ ok: true, id: a, fallback: null });
+      expect(await resolveAdapter(registry, text)).toMatchObject({
+        ok: true,
+        id: a,
+        fallback: null,
+      });
     const found = await resolveAdapter(registry, name);
     expect(found).toMatchObject({ ok: true, id: b });
     const file = registry.paths.adapter((await publish(2)).record.adapter.sha256);
@@ -225,11 +309,21 @@ describe('resolve (A8)', () => {
     const bytes = readFileSync(file);
     bytes[100]! ^= 1;
     writeFileSync(file, bytes);
-    expect(await resolveAdapter(registry, name)).toMatchObject({ ok: false, reason: 'bytes-changed' });
-    await expect(registry.move({ slot: sql, id: b, force: true })).rejects.toThrow(coded('ADAPTER_CORRUPT'));
+    expect(await resolveAdapter(registry, name)).toMatchObject({
+      ok: false,
+      reason: 'bytes-changed',
+    });
+    await expect(registry.move({ slot: sql, id: b, force: true })).rejects.toThrow(
+      coded('ADAPTER_CORRUPT'),
+    );
     rmSync(file);
-    expect(await resolveAdapter(registry, name)).toMatchObject({ ok: false, reason: 'bytes-missing' });
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'adapter', repairable: false }]);
+    expect(await resolveAdapter(registry, name)).toMatchObject({
+      ok: false,
+      reason: 'bytes-missing',
+    });
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'adapter', repairable: false },
+    ]);
     await publish(2); // its bytes are put back
     expect(await resolveAdapter(registry, name)).toMatchObject({ ok: true });
   });
@@ -244,24 +338,37 @@ describe('resolve (A8)', () => {
     expect(await reason('123456')).toBe('unknown-id');
     expect(await reason('not a name')).toBe('not-a-name');
     expect(await reason('sql@champion', { baseSha256: 'cc'.repeat(32) })).toBe('foreign-base');
-    expect(await reason('sql@champion', { baseSha256: base.sha256, rendererId: 'cc'.repeat(32) })).toBe('renderer-mismatch');
+    expect(
+      await reason('sql@champion', { baseSha256: base.sha256, rendererId: 'cc'.repeat(32) }),
+    ).toBe('renderer-mismatch');
     expect(await reason('sql@champion', { baseSha256: base.sha256, rendererId })).toBe(null);
-    // the renderer was corrected since: another template or the same one, which is told apart by the id of before
+    // the renderer was corrected since: another template or the same one, which is told apart by
+    // the id of before
     for (const [formerRendererId, remedy] of [
-      [rendererId, 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.'],
+      [
+        rendererId,
+        'Train the adapter again with this version, or use it with the version of isopro-native that trained it.',
+      ],
       [null, undefined],
       ['dd'.repeat(32), undefined],
     ] as const) {
-      const found = await resolveAdapter(registry, 'sql@champion', { rendererId: 'cc'.repeat(32), formerRendererId });
+      const found = await resolveAdapter(registry, 'sql@champion', {
+        rendererId: 'cc'.repeat(32),
+        formerRendererId,
+      });
       expect(found).toMatchObject({ ok: false, reason: 'renderer-mismatch' });
       expect(found).toHaveProperty(
         'message',
-        expect.stringMatching(remedy === undefined ? /and the model's is cccc/ : /before it was corrected/),
+        expect.stringMatching(
+          remedy === undefined ? /and the model's is cccc/ : /before it was corrected/,
+        ),
       );
       expect((found as { remedy?: string }).remedy).toBe(remedy);
     }
     const { records } = await registry.read();
-    expect(await resolveAdapter(registry, 'ladder@champion', { fallback: 'sql@champion' })).toMatchObject({
+    expect(
+      await resolveAdapter(registry, 'ladder@champion', { fallback: 'sql@champion' }),
+    ).toMatchObject({
       id: a,
       fallback: 'unknown-alias',
     });
@@ -292,18 +399,31 @@ describe('a gate on record', () => {
     expect(gate.alpha).toBeCloseTo((0.05 * 6) / (Math.PI * 2) ** 2, 12);
     expect(gate.seed).not.toBe(abandoned.seed);
     expect(await drawGate(registry, 2)).toBe(gate.seed); // nobody draws again
-    await expect(decideGate(registry, 2, { seed: abandoned.seed!, trials: trialsOf(b, a, 12) })).rejects.toThrow(coded('REGISTRY_REFUSED'));
-    await expect(registry.move({ slot: sql, id: b, gate: 2 })).rejects.toThrow(coded('REGISTRY_REFUSED'));
+    await expect(
+      decideGate(registry, 2, { seed: abandoned.seed!, trials: trialsOf(b, a, 12) }),
+    ).rejects.toThrow(coded('REGISTRY_REFUSED'));
+    await expect(registry.move({ slot: sql, id: b, gate: 2 })).rejects.toThrow(
+      coded('REGISTRY_REFUSED'),
+    );
     // 8-0 is enough for a first attempt (E 56.8 against 32.9), not for a second
-    expect((await decideGate(registry, 2, { seed: gate.seed!, trials: trialsOf(b, a, 8) })).decision).toBe('needs-more-trials');
-    const decision = await decideGate(registry, 2, { seed: gate.seed!, trials: trialsOf(b, a, 12) });
+    expect(
+      (await decideGate(registry, 2, { seed: gate.seed!, trials: trialsOf(b, a, 8) })).decision,
+    ).toBe('needs-more-trials');
+    const decision = await decideGate(registry, 2, {
+      seed: gate.seed!,
+      trials: trialsOf(b, a, 12),
+    });
     expect(decision).toMatchObject({ decision: 'accepted', attempt: 2 });
-    await expect(decideGate(registry, 2, { seed: gate.seed!, trials: trialsOf(b, a, 12) })).rejects.toThrow(coded('REGISTRY_REFUSED'));
+    await expect(
+      decideGate(registry, 2, { seed: gate.seed!, trials: trialsOf(b, a, 12) }),
+    ).rejects.toThrow(coded('REGISTRY_REFUSED'));
     await registry.move({ slot: sql, id: b, gate: 2 });
     expect(await current()).toBe(b);
     expect((await registry.read()).events.at(-1)!.event).toMatchObject({ gate: 2, forced: false });
     await registry.rollback({ slot: sql });
-    await expect(registry.move({ slot: sql, id: b, gate: 2 })).rejects.toThrow(coded('REGISTRY_REFUSED')); // once
+    await expect(registry.move({ slot: sql, id: b, gate: 2 })).rejects.toThrow(
+      coded('REGISTRY_REFUSED'),
+    ); // once
     expect((await validateRegistry(registry)).defects).toEqual([]);
   });
 
@@ -316,15 +436,22 @@ describe('a gate on record', () => {
     const [kept] = readdirSync(registry.paths.evidence);
     const file = path.join(registry.paths.evidence, kept!);
     writeFileSync(file, readFileSync(file, 'utf8').replace('"score":1', '"score":0'));
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'evidence', repairable: false }]);
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'evidence', repairable: false },
+    ]);
   });
 
   test('an opening that a crash cut short has the seed that it would have had', async () => {
     const { id: b } = await publish(2);
-    const failing: LogSigner = { ...signer, draw: () => Promise.reject(new Error('the power went')) };
+    const failing: LogSigner = {
+      ...signer,
+      draw: () => Promise.reject(new Error('the power went')),
+    };
     const cut = new Registry({ folder: registry.paths.folder, signer: failing });
     await expect(openGate(cut, { slot: sql, challenger: b })).rejects.toThrow('the power went');
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'gate', repairable: true }]);
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'gate', repairable: true },
+    ]);
     await publish(3); // a later head does not count
     expect(await repairRegistry(registry)).toHaveLength(1);
     const { state } = await registry.read();
@@ -351,7 +478,8 @@ describe('history', () => {
     const b = await force(2);
     const second = await after();
     const key = await signer.key('');
-    const prove = async (at: number): Promise<HistoryProof> => JSON.parse(JSON.stringify(await proveAt(registry, at))) as HistoryProof;
+    const prove = async (at: number): Promise<HistoryProof> =>
+      JSON.parse(JSON.stringify(await proveAt(registry, at))) as HistoryProof;
     const live = async (at: number): Promise<unknown> => {
       const { aliases, moves } = checkHistory(await prove(at), key);
       return [Object.fromEntries(aliases)['sql@champion'] ?? null, moves.length];
@@ -359,11 +487,17 @@ describe('history', () => {
     expect(await live(early)).toEqual([null, 0]);
     expect(await live(first)).toEqual([a, 0]);
     expect(await live(second)).toEqual([b, 0]);
-    await expect(proveAt(registry, Date.now() * 1000 + 1e9)).rejects.toThrow(coded('INVALID_ARGUMENT'));
+    await expect(proveAt(registry, Date.now() * 1000 + 1e9)).rejects.toThrow(
+      coded('INVALID_ARGUMENT'),
+    );
 
-    // two moves between two heads, as a crash leaves them: both are shown, and neither can be left out
+    // two moves between two heads, as a crash leaves them: both are shown, and neither can be left
+    // out
     await expect(
-      new Registry({ folder: registry.paths.folder, signer: { ...signer, signHead: () => Promise.reject(new Error('gone')) } }).rollback({
+      new Registry({
+        folder: registry.paths.folder,
+        signer: { ...signer, signHead: () => Promise.reject(new Error('gone')) },
+      }).rollback({
         slot: sql,
       }),
     ).rejects.toThrow('gone');
@@ -374,15 +508,29 @@ describe('history', () => {
     expect(checkHistory(proof, key).moves.map(({ to }) => to)).toEqual([a, b]);
     const broken: [string, (proof: HistoryProof) => unknown][] = [
       ['a record left out', (given) => ({ ...given, records: given.records.slice(1) })],
-      ['one in the place of another', (given) => ({ ...given, records: [given.records[1], given.records[1]] })],
-      ['another alias before', (given) => ({ ...given, before: { ...given.before!, aliases: [['sql@champion', a]] } })],
-      ['an alias left out before', (given) => ({ ...given, before: { ...given.before!, aliases: [] } })],
+      [
+        'one in the place of another',
+        (given) => ({ ...given, records: [given.records[1], given.records[1]] }),
+      ],
+      [
+        'another alias before',
+        (given) => ({ ...given, before: { ...given.before!, aliases: [['sql@champion', a]] } }),
+      ],
+      [
+        'an alias left out before',
+        (given) => ({ ...given, before: { ...given.before!, aliases: [] } }),
+      ],
       ['another date', (given) => ({ ...given, atUs: early })],
       ['heads of another time', (given) => ({ ...given, after: given.before!.head })],
       ['a changed payload', (given) => JSON.parse(JSON.stringify(given).replace(a, b)) as unknown],
       [
         'a time made up',
-        (given) => ({ ...given, after: given.after.replace(/(?<=time \d+)\d(?=\n)/, (digit) => String((Number(digit) + 1) % 10)) }),
+        (given) => ({
+          ...given,
+          after: given.after.replace(/(?<=time \d+)\d(?=\n)/, (digit) =>
+            String((Number(digit) + 1) % 10),
+          ),
+        }),
       ],
       ['no extension', (given) => ({ ...given, extension: null })],
     ];
@@ -406,7 +554,9 @@ describe('upkeep', () => {
     const a = await force(1);
     writeFileSync(registry.paths.pointer, '{"aliases":{"sql@champion":"evil"}}');
     expect(await resolveAdapter(registry, 'sql@champion')).toMatchObject({ id: a });
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'pointer', repairable: true }]);
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'pointer', repairable: true },
+    ]);
     expect(await repairRegistry(registry)).toHaveLength(1);
     expect((await validateRegistry(registry)).defects).toEqual([]);
     // of a whole registry nothing is written
@@ -415,16 +565,25 @@ describe('upkeep', () => {
     expect(statSync(registry.paths.pointer).ino).toBe(ino);
 
     const db = new Database(registry.paths.log);
-    const trigger = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").pluck().get() as string;
-    db.exec(`DROP TRIGGER log_update; UPDATE log SET payload = replace(payload, '"forced":true', '"forced":false'); ${trigger}`);
+    const trigger = db
+      .prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'")
+      .pluck()
+      .get() as string;
+    db.exec(
+      `DROP TRIGGER log_update; UPDATE log SET payload = replace(payload, '"forced":true', '"forced":false'); ${trigger}`,
+    );
     db.close();
     await expect(resolveAdapter(registry, 'sql@champion')).rejects.toThrow(coded('LOG_TAMPERED'));
     await expect(publish(2)).rejects.toThrow(coded('LOG_TAMPERED'));
     await expect(repairRegistry(registry)).rejects.toThrow(coded('LOG_TAMPERED'));
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'log', repairable: false }]);
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'log', repairable: false },
+    ]);
     writeFileSync(registry.paths.log, 'no database');
     await expect(registry.read()).rejects.toThrow(coded('LOG_UNREADABLE'));
-    expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'log', repairable: false }]);
+    expect((await validateRegistry(registry)).defects).toMatchObject([
+      { kind: 'log', repairable: false },
+    ]);
   });
 
   test('gc deletes what no record knows, with --unused what nothing names, and never what a rollback would put back', async () => {
@@ -433,10 +592,20 @@ describe('upkeep', () => {
     const { id: c, record } = await publish(3);
     const stray = path.join(registry.paths.adapters, `${'0'.repeat(64)}.gguf`);
     writeFileSync(stray, 'left by a kill between two writes');
-    expect(await collectGarbage(registry, { dryRun: true, unused: true })).toMatchObject({ files: [path.basename(stray)], ids: [c] });
+    expect(await collectGarbage(registry, { dryRun: true, unused: true })).toMatchObject({
+      files: [path.basename(stray)],
+      ids: [c],
+    });
     expect(existsSync(stray)).toBe(true);
-    expect(await collectGarbage(registry)).toMatchObject({ files: [path.basename(stray)], ids: [] });
-    expect(await collectGarbage(registry, { unused: true })).toMatchObject({ files: [], ids: [c], bytes: record.adapter.bytes });
+    expect(await collectGarbage(registry)).toMatchObject({
+      files: [path.basename(stray)],
+      ids: [],
+    });
+    expect(await collectGarbage(registry, { unused: true })).toMatchObject({
+      files: [],
+      ids: [c],
+      bytes: record.adapter.bytes,
+    });
     expect(await resolveAdapter(registry, c)).toMatchObject({ ok: false, reason: 'bytes-missing' });
     expect((await validateRegistry(registry)).defects).toEqual([]);
     expect(await registry.rollback({ slot: sql })).toMatchObject({ from: b, to: a });
@@ -455,7 +624,13 @@ describe('upkeep', () => {
       key: await signer.key(runId),
       heads: await signer.heads(runId),
     });
-    expect(verified).toMatchObject({ outcome: 'unterminated', disagreement: null, records: 3, signedRecords: 3, resumes: 0 });
+    expect(verified).toMatchObject({
+      outcome: 'unterminated',
+      disagreement: null,
+      records: 3,
+      signedRecords: 3,
+      resumes: 0,
+    });
   });
 });
 

@@ -1,4 +1,7 @@
-/** A process that serves from a registry: what it hands out, when it follows, and that a name waits until it has loaded what is to come. */
+/**
+ * A process that serves from a registry: what it hands out, when it follows, and that a name waits
+ * until it has loaded what is to come.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,7 +10,12 @@ import { witnessInProcess } from '../../bench/log.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import type { IsoproError } from '../../src/errors.js';
 import type { LogSigner } from '../../src/log/signer.js';
-import { Registry, serveAdapters, type AdapterService, type ServiceOptions } from '../../src/registry/index.js';
+import {
+  Registry,
+  serveAdapters,
+  type AdapterService,
+  type ServiceOptions,
+} from '../../src/registry/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -19,7 +27,8 @@ interface Loaded {
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-service-'));
 const base = { name: 'tiny.gguf', sha256: 'ba'.repeat(32) };
 const slot = { scenario: 'sql' };
-const coded = (code: string): never => expect.objectContaining({ name: 'IsoproError', code }) as never;
+const coded = (code: string): never =>
+  expect.objectContaining({ name: 'IsoproError', code }) as never;
 let registry: Registry;
 let ids: string[] = [];
 const services: AdapterService<Loaded>[] = [];
@@ -27,13 +36,21 @@ const live: Loaded[] = [];
 beforeAll(() => {
   const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
   for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, { seed: BigInt(n), rank: 2, targets: ['attn_q'] });
+    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
+      seed: BigInt(n),
+      rank: 2,
+      targets: ['attn_q'],
+    });
 });
 beforeEach(async () => {
   const place = mkdtempSync(path.join(folder, 'case-'));
-  registry = new Registry({ folder: path.join(place, 'registry'), signer: witnessInProcess(place) });
+  registry = new Registry({
+    folder: path.join(place, 'registry'),
+    signer: witnessInProcess(place),
+  });
   ids = [];
-  for (const n of [1, 2, 3]) ids.push((await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id);
+  for (const n of [1, 2, 3])
+    ids.push((await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id);
   await registry.move({ slot, id: ids[0]!, force: true });
   live.length = 0;
 });
@@ -43,7 +60,10 @@ afterEach(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** It looks only when a test says so, but where a promotion waits for it. */
-async function serve(options: Partial<ServiceOptions<Loaded>> = {}, from = registry): Promise<AdapterService<Loaded>> {
+async function serve(
+  options: Partial<ServiceOptions<Loaded>> = {},
+  from = registry,
+): Promise<AdapterService<Loaded>> {
   const service = await serveAdapters<Loaded>(from, {
     baseSha256: base.sha256,
     load: async ({ file }) => {
@@ -58,20 +78,32 @@ async function serve(options: Partial<ServiceOptions<Loaded>> = {}, from = regis
   services.push(service);
   return service;
 }
-const current = async (): Promise<string | null> => (await registry.read()).state.aliases[0]!.current;
+const current = async (): Promise<string | null> =>
+  (await registry.read()).state.aliases[0]!.current;
 
 test('A8: with no path, what it serves is what was promoted last; what is held is not unloaded under a reply', async () => {
   const moved: (string | null)[] = [];
-  const service = await serve({ onMoved: (alias, id) => moved.push(alias === 'sql@champion' ? id : alias) });
+  const service = await serve({
+    onMoved: (alias, id) => moved.push(alias === 'sql@champion' ? id : alias),
+  });
   expect(service.names()).toEqual(['sql@champion']);
   const first = await service.resolve('sql@champion');
-  expect(first).toMatchObject({ id: ids[0], name: `tiny#${ids[0]!.slice(0, 12)}`, arm: 'current', shadow: 'base', fallback: null });
+  expect(first).toMatchObject({
+    id: ids[0],
+    name: `tiny#${ids[0]!.slice(0, 12)}`,
+    arm: 'current',
+    shadow: 'base',
+    fallback: null,
+  });
   await registry.move({ slot, id: ids[1]!, force: true });
   await registry.move({ slot, id: ids[2]!, force: true });
   await service.look();
   expect(moved.at(-1)).toBe(ids[2]);
   using second = await service.resolve('sql@champion', 'somebody');
-  expect([second.id, second.adapter!.id]).toEqual([ids[2], await hashFile(path.join(folder, '3.gguf'))]);
+  expect([second.id, second.adapter!.id]).toEqual([
+    ids[2],
+    await hashFile(path.join(folder, '3.gguf')),
+  ]);
   expect([first.adapter!.unloaded, second.adapter!.unloaded]).toEqual([false, false]);
   first.release();
   first.release(); // harmless when repeated
@@ -100,7 +132,8 @@ test('on probation the share of the keys decides, and each is told what to ask i
     expect(shadow.id).toBe(version.arm === 'current' ? ids[0] : ids[1]);
   }
   expect([...arms.keys()].sort()).toEqual(['current', 'previous']);
-  expect([...arms.values()].reduce((sum, keys) => sum + keys.size, 0)).toBe(30); // nobody is in both
+  // nobody is in both
+  expect([...arms.values()].reduce((sum, keys) => sum + keys.size, 0)).toBe(30);
 });
 
 test('a name is moved when every running server has loaded the version; what was asked is gone afterwards', async () => {
@@ -121,20 +154,34 @@ test('a name is moved when every running server has loaded the version; what was
 });
 
 test('a server that refuses or does not answer leaves the name where it was, and says why', async () => {
-  const service = await serve({ load: () => Promise.reject(new Error('no memory')), names: ['sql@champion'] });
-  const move = (patienceMs = 30_000): Promise<unknown> => registry.move({ slot, id: ids[1]!, force: true, patienceMs });
-  await expect(move()).rejects.toMatchObject({ code: 'SERVER_NOT_READY', message: expect.stringContaining('no memory') });
+  const service = await serve({
+    load: () => Promise.reject(new Error('no memory')),
+    names: ['sql@champion'],
+  });
+  const move = (patienceMs = 30_000): Promise<unknown> =>
+    registry.move({ slot, id: ids[1]!, force: true, patienceMs });
+  await expect(move()).rejects.toMatchObject({
+    code: 'SERVER_NOT_READY',
+    message: expect.stringContaining('no memory'),
+  });
   await service.close();
   const foreign = await serve({ names: ['sql@champion'], baseSha256: 'cc'.repeat(32) });
-  await expect(move()).rejects.toMatchObject({ code: 'SERVER_NOT_READY', message: expect.stringContaining('foreign-base') });
+  await expect(move()).rejects.toMatchObject({
+    code: 'SERVER_NOT_READY',
+    message: expect.stringContaining('foreign-base'),
+  });
   await foreign.close();
   let begin = false;
   await serve({
     names: ['sql@champion'],
-    load: async ({ file }) => (begin ? new Promise(() => {}) : { id: await hashFile(file), unloaded: false }),
+    load: async ({ file }) =>
+      begin ? new Promise(() => {}) : { id: await hashFile(file), unloaded: false },
   });
   begin = true;
-  await expect(move(300)).rejects.toMatchObject({ code: 'SERVER_NOT_READY', message: expect.stringContaining('within 0.3 s') });
+  await expect(move(300)).rejects.toMatchObject({
+    code: 'SERVER_NOT_READY',
+    message: expect.stringContaining('within 0.3 s'),
+  });
   expect(await current()).toBe(ids[0]);
   expect((await registry.read()).state.aliases[0]!.moves).toBe(1);
   services.length = 0; // the last one never ends what it began
@@ -144,14 +191,21 @@ test('nothing running: moved at once; a server that ended without a word is not 
   await registry.move({ slot, id: ids[1]!, force: true, patienceMs: 0 });
   const gone = '0123456789abcdef';
   const service = await serve({ names: [] });
-  writeFileSync(path.join(registry.paths.servers, `${gone}.json`), JSON.stringify({ names: null, baseSha256: null }));
+  writeFileSync(
+    path.join(registry.paths.servers, `${gone}.json`),
+    JSON.stringify({ names: null, baseSha256: null }),
+  );
   await registry.move({ slot, id: ids[2]!, force: true, patienceMs: 0 });
   expect(await current()).toBe(ids[2]);
   expect(readdirSync(registry.paths.servers).filter((name) => name.startsWith(gone))).toEqual([]);
-  // a question that a killed process left: answered, and taken away when nobody can wait for the answer any more
+  // a question that a killed process left: answered, and taken away when nobody can wait for the
+  // answer any more
   const [server] = readdirSync(registry.paths.servers)[0]!.split('.');
   const left = path.join(registry.paths.servers, `${server}.${gone}`);
-  writeFileSync(`${left}.ask`, JSON.stringify({ id: ids[0], alias: 'sql@champion', patienceMs: -60_000 }));
+  writeFileSync(
+    `${left}.ask`,
+    JSON.stringify({ id: ids[0], alias: 'sql@champion', patienceMs: -60_000 }),
+  );
   for (let i = 0; i < 3; i++) await service.look();
   expect(readdirSync(registry.paths.servers).filter((name) => name.includes(gone))).toEqual([]);
   await service.close();
@@ -159,7 +213,9 @@ test('nothing running: moved at once; a server that ended without a word is not 
 });
 
 test('A7: a flipped byte is not served, nor what changed while it was loaded; a fallback only where configured', async () => {
-  const file = registry.paths.adapter((await registry.read()).state.entries.get(ids[0]!)!.record.adapter.sha256);
+  const file = registry.paths.adapter(
+    (await registry.read()).state.entries.get(ids[0]!)!.record.adapter.sha256,
+  );
   const bytes = readFileSync(file);
   const changed = Buffer.from(bytes);
   changed[100]! ^= 1;
@@ -184,7 +240,10 @@ test('A7: a flipped byte is not served, nor what changed while it was loaded; a 
   writeFileSync(file, bytes);
   let disturbed: string | null = null;
   const racing = await serve({
-    load: async ({ file: loading }) => ({ id: disturbed ?? (await hashFile(loading)), unloaded: false }),
+    load: async ({ file: loading }) => ({
+      id: disturbed ?? (await hashFile(loading)),
+      unloaded: false,
+    }),
     names: [],
   });
   disturbed = '00'.repeat(32);
@@ -197,7 +256,11 @@ test('A7: a flipped byte is not served, nor what changed while it was loaded; a 
 test('asked a thousand times it reads the log once; a changed log stops nothing that is loaded, and is reported', async () => {
   let heads = 0;
   const signer = registry.options.signer!;
-  const counting: LogSigner = { ...signer, heads: (runId) => (heads++, signer.heads(runId)), key: (runId) => signer.key(runId) };
+  const counting: LogSigner = {
+    ...signer,
+    heads: (runId) => (heads++, signer.heads(runId)),
+    key: (runId) => signer.key(runId),
+  };
   const errors: string[] = [];
   const service = await serve(
     { lookMs: 3_600_000, onError: ({ code }) => errors.push(code) },
@@ -241,7 +304,14 @@ test('what nobody holds and nothing stands for is unloaded; what is held at the 
 test('a fallback stands in, or says why it does not; where it cannot be written down nothing is served or held', async () => {
   const base = await serve({ fallback: 'base', names: [] });
   using instead = await base.resolve('ladder@champion');
-  expect(instead).toMatchObject({ id: null, name: null, adapter: null, arm: 'current', shadow: null, fallback: 'unknown-alias' });
+  expect(instead).toMatchObject({
+    id: null,
+    name: null,
+    adapter: null,
+    arm: 'current',
+    shadow: null,
+    fallback: 'unknown-alias',
+  });
   expect((await registry.read()).events.at(-1)!.event).toMatchObject({
     ...{ kind: 'fell_back', slot: { scenario: 'ladder' }, alias: 'champion', to: null },
     reason: 'ladder@champion: unknown-alias: nothing was ever promoted to ladder@champion',
@@ -249,12 +319,20 @@ test('a fallback stands in, or says why it does not; where it cannot be written 
   const lost = await serve({ fallback: 'sql@shadow', names: [] });
   await expect(lost.resolve('ladder@champion')).rejects.toMatchObject({
     code: 'REGISTRY_UNRESOLVED',
-    message: 'nothing was ever promoted to ladder@champion; and the fallback: nothing was ever promoted to sql@shadow',
+    message:
+      'nothing was ever promoted to ladder@champion; and the fallback: nothing was ever promoted to sql@shadow',
   });
-  const signer = { ...registry.options.signer!, signHead: () => Promise.reject(new Error('no witness')) };
-  const silent = await serve({ fallback: ids[1]!, names: [] }, new Registry({ folder: registry.paths.folder, signer }));
+  const signer = {
+    ...registry.options.signer!,
+    signHead: () => Promise.reject(new Error('no witness')),
+  };
+  const silent = await serve(
+    { fallback: ids[1]!, names: [] },
+    new Registry({ folder: registry.paths.folder, signer }),
+  );
   live.length = 0;
-  for (let i = 0; i < 2; i++) await expect(silent.resolve('ladder@champion')).rejects.toThrow('no witness');
+  for (let i = 0; i < 2; i++)
+    await expect(silent.resolve('ladder@champion')).rejects.toThrow('no witness');
   await new Promise(setImmediate);
   expect(live).toHaveLength(2);
   expect(live.every(({ unloaded }) => unloaded)).toBe(true);
@@ -262,10 +340,13 @@ test('a fallback stands in, or says why it does not; where it cannot be written 
 
 test('it looks as often as it is told to, within bounds; one that cannot begin leaves nothing of itself', async () => {
   const alone = (lookMs: number): Promise<unknown> => serve({ lookMs, names: [] });
-  for (const lookMs of [0.5, 3_600_001]) await expect(alone(lookMs)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  for (const lookMs of [0.5, 3_600_001])
+    await expect(alone(lookMs)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   expect(readdirSync(registry.paths.servers)).toEqual([]);
   for (const lookMs of [1, 3_600_000]) await alone(lookMs);
-  expect(readdirSync(registry.paths.servers).filter((name) => name.endsWith('.json'))).toHaveLength(2);
+  expect(readdirSync(registry.paths.servers).filter((name) => name.endsWith('.json'))).toHaveLength(
+    2,
+  );
 });
 
 test('what goes wrong while it loads is reported as what it is, and tried again', async () => {
@@ -276,13 +357,21 @@ test('what goes wrong while it loads is reported as what it is, and tried again'
     if (!works) throw new TypeError('not this time');
     return { id: await hashFile(file), unloaded: false };
   };
-  const service = await serve({ load, lookMs: 3_600_000, onError: (error) => errors.push(error), onMoved: (...of) => moved.push(of) });
-  expect(errors.map(({ code, message }) => [code, message])).toEqual([['REGISTRY_UNRESOLVED', 'not this time']]);
+  const service = await serve({
+    load,
+    lookMs: 3_600_000,
+    onError: (error) => errors.push(error),
+    onMoved: (...of) => moved.push(of),
+  });
+  expect(errors.map(({ code, message }) => [code, message])).toEqual([
+    ['REGISTRY_UNRESOLVED', 'not this time'],
+  ]);
   works = true;
   await registry.move({ slot, alias: 'shadow', id: ids[1]!, patienceMs: 0 }).catch(() => undefined);
   await service.look();
   using version = await service.resolve('sql@champion');
   expect(version.id).toBe(ids[0]);
   expect(service.reading.state.entries.size).toBe(3);
-  expect(moved.every((of) => (of as unknown[])[0] !== 'sql@champion')).toBe(true); // it stands for what it stood for
+  // it stands for what it stood for
+  expect(moved.every((of) => (of as unknown[])[0] !== 'sql@champion')).toBe(true);
 });

@@ -1,6 +1,6 @@
 /**
- * A service as anybody would write one: a process with a model on a host, that answers each line of its input, a key, with what answered.
- * Arguments: registry, home, model, name.
+ * A service as anybody would write one: a process with a model on a host, that answers each line of
+ * its input, a key, with what answered. Arguments: registry, home, model, name.
  */
 import { createInterface } from 'node:readline';
 import { ModelHost, registry as shelf } from '../../dist/src/index.js';
@@ -22,7 +22,12 @@ say({ ready: service.names() });
 for await (const key of createInterface({ input: process.stdin })) {
   try {
     const version = await service.resolve(name, key);
-    const { text } = await model.generate({ prompt: 'Job', adapter: version.adapter, maxTokens: 12, sampling: { temperature: 0 } });
+    const { text } = await model.generate({
+      prompt: 'Job',
+      adapter: version.adapter,
+      maxTokens: 12,
+      sampling: { temperature: 0 },
+    });
     version.release();
     say({ key, id: version.id, text });
   } catch ({ code }) {

@@ -1,4 +1,7 @@
-/** A8 with a process that serves: what it answers with is what was promoted last, which it had loaded before the name was moved. */
+/**
+ * A8 with a process that serves: what it answers with is what was promoted last, which it had
+ * loaded before the name was moved.
+ */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -29,14 +32,23 @@ interface Said {
   readonly code?: string;
 }
 
-/** A running service; `ask` gives the answer to one key, `heard` waits for something that it says by itself. */
+/**
+ * A running service; `ask` gives the answer to one key, `heard` waits for something that it says by
+ * itself.
+ */
 function start(registry: string): {
   ask(key: string): Promise<Said>;
   heard(what: (said: Said) => boolean): Promise<Said>;
   kill(): Promise<unknown>;
 } {
   const script = fileURLToPath(new URL('./serving.mjs', import.meta.url));
-  const child = spawn(process.execPath, [script, registry, file('home'), EMBEDDED_MODEL, 'sql@champion']);
+  const child = spawn(process.execPath, [
+    script,
+    registry,
+    file('home'),
+    EMBEDDED_MODEL,
+    'sql@champion',
+  ]);
   children.push(child);
   let errors = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => void (errors += text));
@@ -84,12 +96,20 @@ test('a process with the embedded model follows the champion, and refuses a flip
       { lora: { rank: 2, layers: { top: 1 } }, optimiser: { learningRate: 0.05 }, threads: 1 },
     );
     const tokenIds = Int32Array.from({ length: 24 }, (_, i) => 20 + ((i * 7 * seed) % 60));
-    for (let step = 0; step < 4; step++) await trainer.step([{ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, i) => Number(i > 0)) }]);
+    for (let step = 0; step < 4; step++)
+      await trainer.step([
+        { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, i) => Number(i > 0)) },
+      ]);
     await trainer.exportAdapter(adapter);
     ids.push((await publishFile(registry, adapter, { model })).id);
     await using loaded = await loadModel(model, { threads: 1, fixedThreads: true });
     using used = await loaded.loadAdapter(adapter);
-    for await (const { text } of loaded.generate({ prompts: ['Job'], adapter: used, maxTokens: 12, sampling: { temperature: 0 } }))
+    for await (const { text } of loaded.generate({
+      prompts: ['Job'],
+      adapter: used,
+      maxTokens: 12,
+      sampling: { temperature: 0 },
+    }))
       replies.push(text);
   }
   expect(new Set(replies).size).toBe(3); // or nothing below would tell them apart
@@ -103,12 +123,16 @@ test('a process with the embedded model follows the champion, and refuses a flip
   await service.heard(({ moved, id }) => moved === 'sql@champion' && id === ids[1]);
   expect(await service.ask('b')).toMatchObject({ id: ids[1], text: replies[1] });
 
-  const kept = registry.paths.adapter((await registry.read()).state.entries.get(ids[2]!)!.record.adapter.sha256);
+  const kept = registry.paths.adapter(
+    (await registry.read()).state.entries.get(ids[2]!)!.record.adapter.sha256,
+  );
   const bytes = readFileSync(kept);
   const flipped = Buffer.from(bytes);
   flipped[flipped.length - 1]! ^= 1;
   writeFileSync(kept, flipped);
-  await expect(registry.move({ slot, id: ids[2]!, force: true })).rejects.toMatchObject({ code: 'ADAPTER_CORRUPT' });
+  await expect(registry.move({ slot, id: ids[2]!, force: true })).rejects.toMatchObject({
+    code: 'ADAPTER_CORRUPT',
+  });
   expect(await service.ask('c')).toMatchObject({ id: ids[1], text: replies[1] });
 
   await registry.rollback({ slot });
@@ -116,5 +140,6 @@ test('a process with the embedded model follows the champion, and refuses a flip
   expect(await service.ask('d')).toMatchObject({ id: ids[0], text: replies[0] });
   await service.kill();
   writeFileSync(kept, bytes);
-  await registry.move({ slot, id: ids[2]!, force: true, patienceMs: 0 }); // nobody is there to wait for
+  // nobody is there to wait for
+  await registry.move({ slot, id: ids[2]!, force: true, patienceMs: 0 });
 }, 120_000);

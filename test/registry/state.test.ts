@@ -1,4 +1,7 @@
-/** The one state machine, against a model of a dozen lines, over random sequences of events, most of them refused. */
+/**
+ * The one state machine, against a model of a dozen lines, over random sequences of events, most of
+ * them refused.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
 import { alphaOf, gatePolicy } from '../../src/gate/index.js';
@@ -20,7 +23,11 @@ const record = (n: number): AdapterRecord => ({
   lineage: { parent: null, producedBy: [] },
 });
 const IDS = [1, 2, 3, 4].map((n) => recordId(record(n)));
-const SLOTS = ['sql', 'ladder'].map((scenario) => ({ scenario, role: 'default', environment: 'default' }));
+const SLOTS = ['sql', 'ladder'].map((scenario) => ({
+  scenario,
+  role: 'default',
+  environment: 'default',
+}));
 const policy = gatePolicy.parse({ kind: 'e-process' });
 
 function randomEvent(random: Random, state: RegistryState): RegistryEvent {
@@ -60,7 +67,11 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
         alias,
         from: pick([current, current, current, IDS[0]!]),
         to: gate === null ? pick(IDS) : state.gates[gate - 1]!.challenger,
-        cause: pick([alias === 'champion' ? ('promotion' as const) : ('assignment' as const), 'promotion', 'assignment']),
+        cause: pick([
+          alias === 'champion' ? ('promotion' as const) : ('assignment' as const),
+          'promotion',
+          'assignment',
+        ]),
         gate,
         forced: gate === null ? pick([true, true, false]) : false,
         evidence: null,
@@ -86,23 +97,75 @@ function randomEvent(random: Random, state: RegistryState): RegistryEvent {
       const attempt = pick([state.attempts(slot, alias) + 1, state.attempts(slot, alias) + 1, 1]);
       const alpha = alphaOf(policy, attempt);
       const gate = pick([state.gates.length + 1, state.gates.length + 1, 1]);
-      return { kind: 'gate_opened', gate, slot, alias, challenger: pick(IDS), incumbent: current, policy, attempt, alpha, lineage: 'any' };
+      return {
+        kind: 'gate_opened',
+        gate,
+        slot,
+        alias,
+        challenger: pick(IDS),
+        incumbent: current,
+        policy,
+        attempt,
+        alpha,
+        lineage: 'any',
+      };
     }
     case 'gate_drawn':
-      return { kind: 'gate_drawn', gate: gated?.gate ?? random.nextInteger(1, 9), head: '', draw: '', seed: digest(7) };
+      return {
+        kind: 'gate_drawn',
+        gate: gated?.gate ?? random.nextInteger(1, 9),
+        head: '',
+        draw: '',
+        seed: digest(7),
+      };
     case 'gate_decided': {
-      const decision = pick(['accepted', 'rejected', 'needs-more-trials', 'infrastructure-error'] as const);
-      return { kind: 'gate_decided', gate: gated?.gate ?? random.nextInteger(1, 9), decision, reasons: [], evidence: digest(8) };
+      const decision = pick([
+        'accepted',
+        'rejected',
+        'needs-more-trials',
+        'infrastructure-error',
+      ] as const);
+      return {
+        kind: 'gate_decided',
+        gate: gated?.gate ?? random.nextInteger(1, 9),
+        decision,
+        reasons: [],
+        evidence: digest(8),
+      };
     }
     case 'probation': {
-      const terms = pick([null, { share: 0.1, problems: 3, alpha: 0.05, margin: 0 }, { share: 1, problems: 9, alpha: 0.01, margin: 0 }]);
-      return { kind: 'probation', slot, alias, id: pick([current ?? IDS[0]!, current ?? IDS[0]!, IDS[1]!]), terms, reason: '' };
+      const terms = pick([
+        null,
+        { share: 0.1, problems: 3, alpha: 0.05, margin: 0 },
+        { share: 1, problems: 9, alpha: 0.01, margin: 0 },
+      ]);
+      return {
+        kind: 'probation',
+        slot,
+        alias,
+        id: pick([current ?? IDS[0]!, current ?? IDS[0]!, IDS[1]!]),
+        terms,
+        reason: '',
+      };
     }
     case 'observed': {
       const id = pick([current ?? IDS[0]!, current ?? IDS[0]!, IDS[1]!]);
-      const against = pick([state.before(slot, alias) ?? null, state.before(slot, alias) ?? null, IDS[2]!]);
+      const against = pick([
+        state.before(slot, alias) ?? null,
+        state.before(slot, alias) ?? null,
+        IDS[2]!,
+      ]);
       const blocks = pick([0, 1, 5, 9]);
-      return { kind: 'observed', slot, alias, id, against, decision: 'keep', blocks, evidence: digest(6) };
+      return {
+        kind: 'observed',
+        slot,
+        alias,
+        id,
+        against,
+        decision: 'keep',
+        blocks,
+        evidence: digest(6),
+      };
     }
     case 'withdrawn':
       return { kind: 'withdrawn', id: pick(IDS), reason: 'bad' };
@@ -117,7 +180,15 @@ const snapshot = ({ entries, aliases, gates, events }: RegistryState): string =>
 
 describe('the state machine (A7: activate B demotes A)', () => {
   test('random sequences: one adapter a name, what is refused changes nothing, a replay comes to the same', () => {
-    const tally = { taken: 0, refused: 0, rollbacks: 0, gated: 0, onProbation: 0, observed: 0, pending: 0 };
+    const tally = {
+      taken: 0,
+      refused: 0,
+      rollbacks: 0,
+      gated: 0,
+      onProbation: 0,
+      observed: 0,
+      pending: 0,
+    };
     for (let seed = 0; seed < 250; seed++) {
       const random = new Random(BigInt(seed));
       const state = new RegistryState();
@@ -130,8 +201,13 @@ describe('the state machine (A7: activate B demotes A)', () => {
         try {
           state.apply(event, i);
         } catch (error) {
-          if (!(error instanceof IsoproError) || !['REGISTRY_REFUSED', 'CONFLICT'].includes(error.code)) throw error;
-          if (snapshot(state) !== before) throw new Error(`${JSON.stringify(event)} was refused and changed ${before}`);
+          if (
+            !(error instanceof IsoproError) ||
+            !['REGISTRY_REFUSED', 'CONFLICT'].includes(error.code)
+          )
+            throw error;
+          if (snapshot(state) !== before)
+            throw new Error(`${JSON.stringify(event)} was refused and changed ${before}`);
           tally.refused++;
           continue;
         }
@@ -150,7 +226,10 @@ describe('the state machine (A7: activate B demotes A)', () => {
           }
         }
         if (event.kind !== 'moved') continue;
-        expect(state.alias(event.slot, event.alias)).toMatchObject({ probation: null, observed: null });
+        expect(state.alias(event.slot, event.alias)).toMatchObject({
+          probation: null,
+          observed: null,
+        });
         const key = `${event.slot.scenario}@${event.alias}`;
         const stack = stacks.get(key) ?? [null];
         stacks.set(key, stack);
@@ -167,23 +246,42 @@ describe('the state machine (A7: activate B demotes A)', () => {
         if (event.alias === 'champion' && event.cause !== 'rollback') {
           expect(event.forced).toBe(event.gate === null);
           if (event.gate !== null) {
-            expect(state.gates[event.gate - 1]).toMatchObject({ decision: 'accepted', challenger: event.to, incumbent: event.from });
+            expect(state.gates[event.gate - 1]).toMatchObject({
+              decision: 'accepted',
+              challenger: event.to,
+              incumbent: event.from,
+            });
             tally.gated++;
           }
         }
       }
       for (const { slot, alias, current } of state.aliases) {
         expect(current).toBe(stacks.get(`${slot.scenario}@${alias}`)!.at(-1));
-        if (current !== null) expect(state.entries.get(current)).toMatchObject({ withdrawn: null, collected: false });
+        if (current !== null)
+          expect(state.entries.get(current)).toMatchObject({ withdrawn: null, collected: false });
       }
       expect(state.gates.map(({ gate }) => gate)).toEqual(state.gates.map((_, i) => i + 1));
-      const spent = new Set(taken.flatMap((event) => (event.kind === 'moved' && event.gate !== null ? [event.gate] : [])));
+      const spent = new Set(
+        taken.flatMap((event) =>
+          event.kind === 'moved' && event.gate !== null ? [event.gate] : [],
+        ),
+      );
       for (const slot of SLOTS)
         for (const id of IDS) {
-          const last = state.gates.findLast(({ challenger, slot: of }) => challenger === id && of.scenario === slot.scenario);
-          const [pending, now] = [state.pendingGate(slot, 'champion', id), state.alias(slot, 'champion')?.current ?? null];
+          const last = state.gates.findLast(
+            ({ challenger, slot: of }) => challenger === id && of.scenario === slot.scenario,
+          );
+          const [pending, now] = [
+            state.pendingGate(slot, 'champion', id),
+            state.alias(slot, 'champion')?.current ?? null,
+          ];
           const ended = last?.decision === 'rejected';
-          const goesOn = last !== undefined && last.seed !== null && !ended && !spent.has(last.gate) && last.incumbent === now;
+          const goesOn =
+            last !== undefined &&
+            last.seed !== null &&
+            !ended &&
+            !spent.has(last.gate) &&
+            last.incumbent === now;
           expect(pending).toBe(goesOn ? last : null);
           if (pending !== null) tally.pending++;
         }
@@ -244,7 +342,8 @@ describe('the lineage guard', () => {
         lineage: { parent, producedBy },
       };
     }) as [AdapterRecord, AdapterRecord, AdapterRecord];
-    for (const each of [a, b, c]) state.apply({ kind: 'published', id: recordId(each), record: each }, 0);
+    for (const each of [a, b, c])
+      state.apply({ kind: 'published', id: recordId(each), record: each }, 0);
     const open = (of: AdapterRecord, lineage: 'any' | 'foreign'): RegistryEvent => {
       const attempt = state.gates.length + 1;
       const [challenger, alpha] = [recordId(of), alphaOf(policy, attempt)];
@@ -261,8 +360,10 @@ describe('the lineage guard', () => {
         lineage,
       };
     };
-    expect(() => state.apply(open(a, 'foreign'), 1)).toThrow('its own line (run:x)'); // of the run that made it
-    expect(() => state.apply(open(b, 'foreign'), 1)).toThrow('its own line'); // of what it was trained on from
+    // of the run that made it
+    expect(() => state.apply(open(a, 'foreign'), 1)).toThrow('its own line (run:x)');
+    // of what it was trained on from
+    expect(() => state.apply(open(b, 'foreign'), 1)).toThrow('its own line');
     state.apply(open(c, 'foreign'), 1);
     state.apply(open(a, 'any'), 2);
     expect(state.gates.map(({ lineage }) => lineage)).toEqual(['foreign', 'any']);
@@ -271,14 +372,22 @@ describe('the lineage guard', () => {
 
 describe('names', () => {
   test('aliases, immutable names, ids', () => {
-    expect(parseReference('sql@champion')).toEqual({ kind: 'alias', slot: SLOTS[0], alias: 'champion' });
+    expect(parseReference('sql@champion')).toEqual({
+      kind: 'alias',
+      slot: SLOTS[0],
+      alias: 'champion',
+    });
     expect(parseReference('sql/solver/staging@shadow')).toMatchObject({
       slot: { role: 'solver', environment: 'staging' },
       alias: 'shadow',
     });
     expect(requireAlias('sql')).toMatchObject({ alias: 'champion' });
     expect(nameOf(record(1))).toBe(`tiny#${IDS[0]!.slice(0, 12)}`);
-    expect(parseReference(nameOf(record(1)))).toEqual({ kind: 'id', base: 'tiny', prefix: IDS[0]!.slice(0, 12) });
+    expect(parseReference(nameOf(record(1)))).toEqual({
+      kind: 'id',
+      base: 'tiny',
+      prefix: IDS[0]!.slice(0, 12),
+    });
     for (const text of [
       '',
       '@',
@@ -293,7 +402,9 @@ describe('names', () => {
       'sql @champion',
     ])
       expect([text, parseReference(text)]).toEqual([text, null]);
-    expect(() => requireAlias('no/such/thing/here')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    expect(() => requireAlias('no/such/thing/here')).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never,
+    );
   });
 
   test('an id is of bytes, base, renderer and settings, and of nothing else', () => {

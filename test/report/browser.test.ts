@@ -1,6 +1,6 @@
 /**
- * The report in a real browser: nothing requested, nothing complained of, readable in light, dark and print. Screenshots go to
- * $ISOPRO_SCREENSHOTS.
+ * The report in a real browser: nothing requested, nothing complained of, readable in light, dark
+ * and print. Screenshots go to $ISOPRO_SCREENSHOTS.
  */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,10 @@ import { writeRunFolder } from '../models/run-folder.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const executable = findChromium();
-if (executable === null) console.warn('no Chromium on the PATH: the report is not opened in a browser (apt-get install chromium)');
+if (executable === null)
+  console.warn(
+    'no Chromium on the PATH: the report is not opened in a browser (apt-get install chromium)',
+  );
 
 /** Contrast ratio of WCAG 2.2 §1.4.3 between two `rgb(r, g, b)`. */
 function contrast(a: string, b: string): number {
@@ -69,7 +72,10 @@ exec sleep 60`;
       await writeRunFolder({ folder, home: process.env.ISOPRO_HOME!, ...options });
       return pathToFileURL((await writeReport(folder)).file).href;
     };
-    url = await write('plain', { reply: (i: number) => (i < 12 ? 'the needle in this haystack' : `reply ${i}\n<answer>A: 0</answer>`) });
+    url = await write('plain', {
+      reply: (i: number) =>
+        i < 12 ? 'the needle in this haystack' : `reply ${i}\n<answer>A: 0</answer>`,
+    });
     hostile = await write('hostile', {
       runId: 'cd'.repeat(16),
       tiers: HOSTILE.map((id) => ({ id })),
@@ -79,7 +85,13 @@ exec sleep 60`;
       reply: () => HOSTILE.join('\n'),
       prompt: HOSTILE.join('\n'),
       verdict: { results: { found: HOSTILE.join('\n'), expected: 'w'.repeat(500) } },
-      names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
+      names: {
+        model: HOSTILE[0],
+        task: HOSTILE[1],
+        policy: HOSTILE[2],
+        stopped: HOSTILE[3],
+        violation: HOSTILE[6],
+      },
     });
     browser = new Browser(executable!);
   }, 240_000);
@@ -98,10 +110,15 @@ exec sleep 60`;
 
   test('a page that does ask for something is noticed', async () => {
     const bad = path.join(root, 'bad.html');
-    writeFileSync(bad, '<!doctype html><img src="http://127.0.0.1:9/x.png"><script>console.error("spoke"); nothing.there</script>');
+    writeFileSync(
+      bad,
+      '<!doctype html><img src="http://127.0.0.1:9/x.png"><script>console.error("spoke"); nothing.there</script>',
+    );
     await browser.open(pathToFileURL(bad).href);
     expect(browser.requests).toContain('http://127.0.0.1:9/x.png');
-    expect(browser.complaints.join()).toMatch(/spoke.*(Uncaught|ReferenceError)|(Uncaught|ReferenceError).*spoke/);
+    expect(browser.complaints.join()).toMatch(
+      /spoke.*(Uncaught|ReferenceError)|(Uncaught|ReferenceError).*spoke/,
+    );
   });
 
   test.each(['light', 'dark'] as const)(
@@ -110,9 +127,13 @@ exec sleep 60`;
       await browser.emulate('screen', scheme);
       for (const width of [1000, 390]) {
         await browser.open(url, width);
-        expect(browser.requests.filter((each) => each !== url && !each.startsWith('data:'))).toEqual([]);
+        expect(
+          browser.requests.filter((each) => each !== url && !each.startsWith('data:')),
+        ).toEqual([]);
         expect(browser.complaints).toEqual([]);
-        expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        expect(
+          await browser.evaluate<number>('document.documentElement.scrollWidth'),
+        ).toBeLessThanOrEqual(width);
         keep(`${scheme}-${width}.png`, await browser.screenshot());
       }
       const colors = await browser.evaluate<Record<string, string>>(`(() => {
@@ -126,9 +147,14 @@ exec sleep 60`;
     })()`);
       for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent'])
         for (const ground of ['paper', 'panel'])
-          expect([text, ground, contrast(colors[text]!, colors[ground]!)]).toEqual([text, ground, expect.any(Number)]);
+          expect([text, ground, contrast(colors[text]!, colors[ground]!)]).toEqual([
+            text,
+            ground,
+            expect.any(Number),
+          ]);
       for (const text of ['ink', 'muted', 'good', 'fair', 'bad', 'accent'])
-        for (const ground of ['paper', 'panel']) expect(contrast(colors[text]!, colors[ground]!)).toBeGreaterThan(4.5);
+        for (const ground of ['paper', 'panel'])
+          expect(contrast(colors[text]!, colors[ground]!)).toBeGreaterThan(4.5);
       expect(contrast(colors.paper!, 'rgb(0, 0, 0)') > 10).toBe(scheme === 'light');
     },
   );
@@ -136,14 +162,20 @@ exec sleep 60`;
   test('at 400 px nothing lies outside the view, opened or not, whatever the texts', async () => {
     for (const page of [url, hostile]) {
       await browser.open(page, 400);
-      await browser.evaluate('document.querySelectorAll("details").forEach((each, i) => { each.open = i < 20 })');
-      const outside = await browser.evaluate<string[]>(`[...document.body.querySelectorAll('*')].filter((each) =>
+      await browser.evaluate(
+        'document.querySelectorAll("details").forEach((each, i) => { each.open = i < 20 })',
+      );
+      const outside = await browser.evaluate<
+        string[]
+      >(`[...document.body.querySelectorAll('*')].filter((each) =>
         each.closest('.chart') === null || each.matches('.chart')).filter((each) => {
         const { left, right, width } = each.getBoundingClientRect();
         return width > 0 && (left < -0.5 || right > 400.5);
       }).map((each) => each.tagName + '.' + each.className)`);
       expect(outside).toEqual([]);
-      expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(400);
+      expect(
+        await browser.evaluate<number>('document.documentElement.scrollWidth'),
+      ).toBeLessThanOrEqual(400);
       keep(page === url ? '400.png' : 'hostile-400.png', await browser.screenshot());
     }
   });
@@ -151,31 +183,58 @@ exec sleep 60`;
   test('the page of a registry: nothing is asked for, nothing lies outside the view, hostile texts stay texts', async () => {
     const place = path.join(root, 'registry');
     const shape = writeSyntheticModel(path.join(root, 'model.gguf'), { architecture: 'llama' });
-    writeSyntheticAdapter(path.join(root, 'adapter.gguf'), shape, { seed: 1n, rank: 2, targets: ['attn_q'] });
+    writeSyntheticAdapter(path.join(root, 'adapter.gguf'), shape, {
+      seed: 1n,
+      rank: 2,
+      targets: ['attn_q'],
+    });
     const registry = new Registry({ folder: place, signer: witnessInProcess(root) });
-    const names = { base: { name: HOSTILE[0]!, sha256: 'ba'.repeat(32) }, dataset: { description: HOSTILE[1]!, sha256: null, rows: 3 } };
+    const names = {
+      base: { name: HOSTILE[0]!, sha256: 'ba'.repeat(32) },
+      dataset: { description: HOSTILE[1]!, sha256: null, rows: 3 },
+    };
     const { id } = await registry.publish({ file: path.join(root, 'adapter.gguf'), ...names });
     const slot = { scenario: 's'.repeat(90), role: 'r'.repeat(90) };
     const { gate, seed } = await openGate(registry, { slot, challenger: id });
     const trials = Array.from({ length: 20 }, (_, i) =>
-      [id, 'base'].map((version, side) => ({ version, task: 't', epoch: '1', verifier: 'v', problem: `p${i}`, score: 1 - side })),
+      [id, 'base'].map((version, side) => ({
+        version,
+        task: 't',
+        epoch: '1',
+        verifier: 'v',
+        problem: `p${i}`,
+        score: 1 - side,
+      })),
     ).flat();
     await decideGate(registry, gate, { seed: seed!, trials });
     await registry.move({ slot, id, gate, reason: HOSTILE.join(' ').slice(0, 2000) });
     await registry.rollback({ slot, reason: 'x'.repeat(400) });
     const file = path.join(root, 'registry.html');
-    await writeRegistryPage(registry, file, { title: HOSTILE[0]!, stages: [{ stage: HOSTILE[2]!, seconds: 1, said: HOSTILE[3]! }] });
+    await writeRegistryPage(registry, file, {
+      title: HOSTILE[0]!,
+      stages: [{ stage: HOSTILE[2]!, seconds: 1, said: HOSTILE[3]! }],
+    });
     for (const scheme of ['light', 'dark'] as const)
       for (const width of [1000, 400]) {
         await browser.open(pathToFileURL(file).href, width);
         await browser.emulate('screen', scheme);
-        expect(browser.requests.filter((each) => each !== pathToFileURL(file).href && !each.startsWith('data:'))).toEqual([]);
+        expect(
+          browser.requests.filter(
+            (each) => each !== pathToFileURL(file).href && !each.startsWith('data:'),
+          ),
+        ).toEqual([]);
         expect(browser.complaints).toEqual([]);
-        expect(await browser.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        expect(
+          await browser.evaluate<number>('document.documentElement.scrollWidth'),
+        ).toBeLessThanOrEqual(width);
         keep(`registry-${scheme}-${width}.png`, await browser.screenshot());
       }
     expect(await browser.evaluate('globalThis.broken ?? null')).toBeNull();
-    expect(await browser.evaluate('document.querySelectorAll("img, iframe, base, textarea, script").length')).toBe(1);
+    expect(
+      await browser.evaluate(
+        'document.querySelectorAll("img, iframe, base, textarea, script").length',
+      ),
+    ).toBe(1);
     expect(await browser.evaluate('document.querySelectorAll("#evidence svg").length')).toBe(1);
     await browser.emulate('screen', 'light');
   });
@@ -186,7 +245,9 @@ exec sleep 60`;
     expect(await browser.evaluate<string>('String(getSelection()).trim()')).toBe(
       (await browser.evaluate<string>('document.querySelector("pre.copyable").textContent')).trim(),
     );
-    expect(await browser.evaluate<string>('document.querySelector("pre.copyable + button").textContent')).toMatch(/copied|keyboard/);
+    expect(
+      await browser.evaluate<string>('document.querySelector("pre.copyable + button").textContent'),
+    ).toMatch(/copied|keyboard/);
     expect(browser.complaints).toEqual([]);
   });
 
@@ -218,8 +279,12 @@ exec sleep 60`;
   test('print is black on white even where the screen is dark, without tools, and has pages', async () => {
     await browser.emulate('print', 'dark');
     await browser.open(url);
-    expect(await browser.evaluate('getComputedStyle(document.body).backgroundColor')).toBe('rgb(255, 255, 255)');
-    expect(await browser.evaluate('getComputedStyle(document.querySelector(".tools")).display')).toBe('none');
+    expect(await browser.evaluate('getComputedStyle(document.body).backgroundColor')).toBe(
+      'rgb(255, 255, 255)',
+    );
+    expect(
+      await browser.evaluate('getComputedStyle(document.querySelector(".tools")).display'),
+    ).toBe('none');
     keep('print.png', await browser.screenshot());
     const pdf = await browser.pdf();
     expect(pdf.subarray(0, 5).toString()).toBe('%PDF-');
@@ -229,13 +294,19 @@ exec sleep 60`;
 
   test('hostile texts stay texts', async () => {
     await browser.open(hostile);
-    expect(browser.requests.filter((each) => each !== hostile && !each.startsWith('data:'))).toEqual([]);
+    expect(
+      browser.requests.filter((each) => each !== hostile && !each.startsWith('data:')),
+    ).toEqual([]);
     expect(browser.complaints).toEqual([]);
     expect(await browser.evaluate('globalThis.broken ?? null')).toBeNull();
-    expect(await browser.evaluate('document.querySelectorAll("img, iframe, base, textarea, script").length')).toBe(1);
-    expect(await browser.evaluate<string>('document.querySelector("details.rollout pre").textContent')).toContain(
-      '</script><script>globalThis.broken = true</script>',
-    );
+    expect(
+      await browser.evaluate(
+        'document.querySelectorAll("img, iframe, base, textarea, script").length',
+      ),
+    ).toBe(1);
+    expect(
+      await browser.evaluate<string>('document.querySelector("details.rollout pre").textContent'),
+    ).toContain('</script><script>globalThis.broken = true</script>');
     keep('hostile.png', await browser.screenshot());
   });
 });

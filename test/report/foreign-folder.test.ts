@@ -1,4 +1,7 @@
-/** A run folder may come from a stranger: whatever in it is a link, no command that is given it writes anything outside of it. */
+/**
+ * A run folder may come from a stranger: whatever in it is a link, no command that is given it
+ * writes anything outside of it.
+ */
 import { hash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -26,17 +29,26 @@ import { writeRunFolder } from '../models/run-folder.js';
 
 let root: string;
 const at = (name: string): string => path.join(root, name);
-const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
+const cli = (...args: string[]): ReturnType<typeof runCli> =>
+  runCli(args, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
 
 beforeAll(async () => {
   root = mkdtempSync(path.join(tmpdir(), 'isopro-foreign-'));
-  await writeRunFolder({ folder: at('run'), home: at('home'), runId: 'ab'.repeat(16), rollouts: 4, skill: 0.5 });
+  await writeRunFolder({
+    folder: at('run'),
+    home: at('home'),
+    runId: 'ab'.repeat(16),
+    rollouts: 4,
+    skill: 0.5,
+  });
 }, 120_000);
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** The user's own files, by name: what they hold. */
 const own = (): Record<string, string> =>
-  Object.fromEntries(readdirSync(at('own')).map((name) => [name, hash('sha256', readFileSync(at(`own/${name}`)))]));
+  Object.fromEntries(
+    readdirSync(at('own')).map((name) => [name, hash('sha256', readFileSync(at(`own/${name}`)))]),
+  );
 
 beforeEach(() => {
   for (const name of ['own', 'strangers']) rmSync(at(name), { recursive: true, force: true });
@@ -59,18 +71,30 @@ const COMMANDS = [
 ] as const;
 
 const FULL = process.env.ISOPRO_FULL === '1';
-const NAMES = ['report.html', 'lock.sqlite', 'log.sqlite-wal', 'judge-trace.json', 'log.sqlite-shm', 'log.sqlite-journal', 'manifest.json'];
+const NAMES = [
+  'report.html',
+  'lock.sqlite',
+  'log.sqlite-wal',
+  'judge-trace.json',
+  'log.sqlite-shm',
+  'log.sqlite-journal',
+  'manifest.json',
+];
 const TARGETS = ['own/thesis.txt', 'own/empty', 'own/mail.sqlite', 'own/new.txt'];
 
 describe('links in the folder of a stranger', () => {
-  test.each(NAMES.map((name, i) => [name, FULL ? TARGETS : [TARGETS[i % TARGETS.length]!]] as const))(
+  test.each(
+    NAMES.map((name, i) => [name, FULL ? TARGETS : [TARGETS[i % TARGETS.length]!]] as const),
+  )(
     '%s: what it leads to stays as it is',
     async (name, targets) => {
       for (const target of targets) {
         rmSync(at(`strangers/${name}`), { force: true });
         symlinkSync(path.join('..', target), at(`strangers/${name}`));
         const before = own();
-        await Promise.all(COMMANDS.map(([command, ...rest]) => cli(command, ...rest, at('strangers'))));
+        await Promise.all(
+          COMMANDS.map(([command, ...rest]) => cli(command, ...rest, at('strangers'))),
+        );
         expect([target, own()]).toEqual([target, before]);
       }
     },
@@ -79,8 +103,12 @@ describe('links in the folder of a stranger', () => {
 });
 
 /** Changes what the folder says of its run. */
-function claim(change: (start: { model: { name: string }; task: { id: string; file: string | null } }) => void): void {
-  const manifest = JSON.parse(readFileSync(at('strangers/manifest.json'), 'utf8')) as { start: Parameters<typeof change>[0] };
+function claim(
+  change: (start: { model: { name: string }; task: { id: string; file: string | null } }) => void,
+): void {
+  const manifest = JSON.parse(readFileSync(at('strangers/manifest.json'), 'utf8')) as {
+    start: Parameters<typeof change>[0];
+  };
   change(manifest.start);
   writeFileSync(at('strangers/manifest.json'), JSON.stringify(manifest));
 }
@@ -110,7 +138,9 @@ describe('names in the folder of a stranger', () => {
       ['adapters', 'use', at('strangers'), '--for', 'ollama', '--out', at('own/out')],
     ];
     for (const { code, stderr } of await Promise.all(commands.map((args) => runCli(args, env)))) {
-      expect(stderr).toMatch(/^error MODEL_NOT_FOUND: the model .*, which the folder names, is not on this machine/);
+      expect(stderr).toMatch(
+        /^error MODEL_NOT_FOUND: the model .*, which the folder names, is not on this machine/,
+      );
       expect(stderr.replaceAll(/\s+/g, ' ')).toContain('name it with --model');
       expect(code).toBe(1);
     }
@@ -118,30 +148,43 @@ describe('names in the folder of a stranger', () => {
     server.close();
   });
 
-  test.each(['evil.mjs', './evil.mjs', 'python:evil.py', '/tmp/evil.js', 'a/b', '..', 'rows.jsonl'])(
-    'a built-in task called %s is none: nothing of that name is run',
-    async (id) => {
-      const name = id.replace('/tmp/', `${at('strangers')}/`);
-      writeFileSync(
-        at('strangers/evil.mjs'),
-        `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(at('own/ran'))}, '');`,
-      );
-      cpSync(at('strangers/evil.mjs'), at('strangers/evil.js'));
-      writeFileSync(at('strangers/evil.py'), `open(${JSON.stringify(at('own/ran'))}, 'w')`);
-      claim(({ task }) => ([task.id, task.file] = [name, null]));
-      const runs = [['judge'], ['adapters', 'use', '--for', 'ollama', '--out', at('own/out')], ['chat', '--adapter']];
-      const replies = runs.map((args) => runCli([...args, at('strangers')], { ISOPRO_HOME: at('home') }, at('strangers')));
-      const [judged, ...others] = await Promise.all(replies);
-      expect(judged!.code).toBe(4);
-      for (const { stderr } of others) expect(stderr).toMatch(/^error RUN_MANIFEST_INVALID: /);
-      const { start } = readManifest(at('run'));
-      expect(await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined)).toMatchObject({
-        task: null,
-        reason: expect.stringContaining('there is no built-in task') as never,
-      });
-      expect(existsSync(at('own/ran'))).toBe(false);
-    },
-  );
+  test.each([
+    'evil.mjs',
+    './evil.mjs',
+    'python:evil.py',
+    '/tmp/evil.js',
+    'a/b',
+    '..',
+    'rows.jsonl',
+  ])('a built-in task called %s is none: nothing of that name is run', async (id) => {
+    const name = id.replace('/tmp/', `${at('strangers')}/`);
+    writeFileSync(
+      at('strangers/evil.mjs'),
+      `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(at('own/ran'))}, '');`,
+    );
+    cpSync(at('strangers/evil.mjs'), at('strangers/evil.js'));
+    writeFileSync(at('strangers/evil.py'), `open(${JSON.stringify(at('own/ran'))}, 'w')`);
+    claim(({ task }) => ([task.id, task.file] = [name, null]));
+    const runs = [
+      ['judge'],
+      ['adapters', 'use', '--for', 'ollama', '--out', at('own/out')],
+      ['chat', '--adapter'],
+    ];
+    const replies = runs.map((args) =>
+      runCli([...args, at('strangers')], { ISOPRO_HOME: at('home') }, at('strangers')),
+    );
+    const [judged, ...others] = await Promise.all(replies);
+    expect(judged!.code).toBe(4);
+    for (const { stderr } of others) expect(stderr).toMatch(/^error RUN_MANIFEST_INVALID: /);
+    const { start } = readManifest(at('run'));
+    expect(
+      await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined),
+    ).toMatchObject({
+      task: null,
+      reason: expect.stringContaining('there is no built-in task') as never,
+    });
+    expect(existsSync(at('own/ran'))).toBe(false);
+  });
 });
 
 describe('a file of the product', () => {
@@ -163,7 +206,8 @@ describe('a file of the product', () => {
   });
 
   test('leaves no temporary file, and follows none that was put there', async () => {
-    for (let i = 0; i < 20; i++) symlinkSync(at('own/thesis.txt'), at(`strangers/x.json.${process.pid}.${i}.partial`));
+    for (let i = 0; i < 20; i++)
+      symlinkSync(at('own/thesis.txt'), at(`strangers/x.json.${process.pid}.${i}.partial`));
     const before = own();
     await writeFileAtomically(at('strangers/x.json'), [Buffer.from('{}')]);
     expect(own()).toEqual(before);

@@ -18,11 +18,20 @@ let root: string;
 let home: string;
 const at = (name: string): string => path.join(root, name);
 let runs = 0;
-const build = async (name: string, options: Partial<Parameters<typeof writeRunFolder>[0]> = {}): Promise<string> => {
-  await writeRunFolder({ folder: at(name), home, runId: (++runs).toString(16).padStart(32, '0'), ...options });
+const build = async (
+  name: string,
+  options: Partial<Parameters<typeof writeRunFolder>[0]> = {},
+): Promise<string> => {
+  await writeRunFolder({
+    folder: at(name),
+    home,
+    runId: (++runs).toString(16).padStart(32, '0'),
+    ...options,
+  });
   return at(name);
 };
-const reportOf = async (folder: string): Promise<string> => readFileSync((await writeReport(folder)).file, 'utf8');
+const reportOf = async (folder: string): Promise<string> =>
+  readFileSync((await writeReport(folder)).file, 'utf8');
 
 /** Visible text of a part of the page. */
 const textOf = (part: string): string =>
@@ -30,7 +39,8 @@ const textOf = (part: string): string =>
     .replace(/<(style|script)[\s\S]*?<\/\1>/g, '')
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ');
-const sectionOf = (page: string, id: string): string => new RegExp(`<section id="${id}">([\\s\\S]*?)</section>`).exec(page)?.[1] ?? '';
+const sectionOf = (page: string, id: string): string =>
+  new RegExp(`<section id="${id}">([\\s\\S]*?)</section>`).exec(page)?.[1] ?? '';
 
 beforeAll(() => {
   root = mkdtempSync(path.join(tmpdir(), 'isopro-report-'));
@@ -63,10 +73,17 @@ describe('the report of a whole run', () => {
       'settings',
     ]);
     const [, nav] = /<nav [^>]*>([\s\S]*?)<\/nav>/.exec(page)!;
-    const named = [...page.matchAll(/<section id="(\w+)"><h2>([^<]*)/g)].map(([, id, title]) => [id, title]);
-    expect([...nav!.matchAll(/<a href="#(\w+)">([^<]*)/g)].map(([, id, title]) => [id, title])).toEqual(named);
+    const named = [...page.matchAll(/<section id="(\w+)"><h2>([^<]*)/g)].map(([, id, title]) => [
+      id,
+      title,
+    ]);
+    expect(
+      [...nav!.matchAll(/<a href="#(\w+)">([^<]*)/g)].map(([, id, title]) => [id, title]),
+    ).toEqual(named);
     expect(page.match(/<h3>[^<]+<\/h3>\n<figure/g)).toHaveLength(6);
-    expect([...page.matchAll(/<figure role="img" aria-label="([^"]+)">/g)].map(([, name]) => name)).toEqual([
+    expect(
+      [...page.matchAll(/<figure role="img" aria-label="([^"]+)">/g)].map(([, name]) => name),
+    ).toEqual([
       'accuracy on dev problems by tier over iterations',
       'hit rate and loss over the run',
       'hit rate by tier and iteration',
@@ -106,37 +123,58 @@ describe('the report of a whole run', () => {
     for (const [named, n, was, is, change, pairs] of rows.slice(0, 7)) {
       const [name] = named!.split(' ');
       const ids = [...before!].filter(([, { tier }]) => tier === name).map(([id]) => id);
-      const solved = (map: typeof before): number => ids.filter((id) => map!.get(id)!.kind === 'pass').length;
-      const gained = ids.filter((id) => before!.get(id)!.kind === 'fail' && after!.get(id)!.kind === 'pass').length;
+      const solved = (map: typeof before): number =>
+        ids.filter((id) => map!.get(id)!.kind === 'pass').length;
+      const gained = ids.filter(
+        (id) => before!.get(id)!.kind === 'fail' && after!.get(id)!.kind === 'pass',
+      ).length;
       expect(Number(n)).toBe(20);
       expect(was).toMatch(new RegExp(`^${((100 * solved(before)) / 20).toFixed(1)} `));
       expect(is).toMatch(new RegExp(`^${((100 * solved(after)) / 20).toFixed(1)} `));
-      expect(Number(change!.replace('−', '-'))).toBeCloseTo(5 * (solved(after) - solved(before)), 6);
+      expect(Number(change!.replace('−', '-'))).toBeCloseTo(
+        5 * (solved(after) - solved(before)),
+        6,
+      );
       expect(pairs).toBe(`+${gained} −${gained - (solved(after) - solved(before))}`);
     }
     expect(rows[7]![1]).toBe('60'); // the group T4 holds three tiers
     // every fifth problem is solved by each policy
     expect(rows.map((row) => row.at(-1))).toEqual(rows.map(() => '20.0'));
-    expect(textOf(policies)).toMatch(/program mean T0 warm-up T1 .* T5 never trained on answer_zero 20\.0 20\.0 .*earliest_start 20\.0/);
+    expect(textOf(policies)).toMatch(
+      /program mean T0 warm-up T1 .* T5 never trained on answer_zero 20\.0 20\.0 .*earliest_start 20\.0/,
+    );
   });
 
   test('calls tiers by their names where it speaks of them', () => {
-    for (const part of ['result', 'failures', 'rollouts']) expect(textOf(sectionOf(page, part))).toMatch(/T0 (· )?warm-up/);
-    expect(sectionOf(page, 'learning').match(/warm-up/g)!.length).toBeGreaterThan(2); // each chart that has tiers
+    for (const part of ['result', 'failures', 'rollouts'])
+      expect(textOf(sectionOf(page, part))).toMatch(/T0 (· )?warm-up/);
+    // each chart that has tiers
+    expect(sectionOf(page, 'learning').match(/warm-up/g)!.length).toBeGreaterThan(2);
   });
 
   test('tells how to use the adapter by what stands in the folder, and of a run without one that there is nothing to use', async () => {
     const { submission } = readRun(folder);
     const file = `adapters/${submission!.adapter}.gguf`;
-    const uses = new Map([...page.matchAll(/<pre class="copyable" data-use="([\w-]+)">([^<]*)</g)].map(([, id, text]) => [id, text]));
+    const uses = new Map(
+      [...page.matchAll(/<pre class="copyable" data-use="([\w-]+)">([^<]*)</g)].map(
+        ([, id, text]) => [id, text],
+      ),
+    );
     expect([...uses.keys()]).toEqual(['cli', 'node', 'llama-server', 'modelfile', 'ollama']);
     expect(uses.get('cli')).toContain('npx isopro-native generate --adapter . ');
     for (const id of ['node', 'llama-server', 'modelfile']) expect(uses.get(id)).toContain(file);
     expect(uses.get('modelfile')).toBe(`FROM ./MODEL.gguf\nADAPTER ./${file}\n`);
     expect(textOf(sectionOf(page, 'use'))).not.toContain('--task');
-    const asked = sectionOf(await reportOf(await build('behind', { settings: { sampling: { examples: 5, system: 'Be brief.' } } })), 'use');
+    const asked = sectionOf(
+      await reportOf(
+        await build('behind', { settings: { sampling: { examples: 5, system: 'Be brief.' } } }),
+      ),
+      'use',
+    );
     expect(asked).toMatch(/generate [^<]*--adapter \. --task \S+ --max-tokens/);
-    expect(textOf(asked)).toContain('there has to stand what it was trained behind, a system message and 5 solved examples');
+    expect(textOf(asked)).toContain(
+      'there has to stand what it was trained behind, a system message and 5 solved examples',
+    );
     const failing = sectionOf(await reportOf(await build('nothing', { skill: 0 })), 'use');
     expect(textOf(failing)).toMatch(/there is nothing to use/);
     expect(failing).not.toContain('<pre');
@@ -170,21 +208,39 @@ describe('the report of a whole run', () => {
       none: 0,
       valid: true,
       byTier: Object.fromEntries(
-        readRun(folder).tiers.map(({ id }) => [id, { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, passed: 19 }]),
+        readRun(folder).tiers.map(({ id }) => [
+          id,
+          { mean: 0.97, low: 0.95, high: 0.99, n: 20, none: 0, passed: 19 },
+        ]),
       ),
     };
     const claiming = await build('claiming', { claimed });
-    const row = (method: string): object => ({ method, test: claimed, k: 1, tokens: 1, seconds: 1, note: '' });
-    writeFileSync(path.join(claiming, 'comparison.json'), JSON.stringify({ methods: [row('isopro'), row('zero-shot')], skipped: [] }));
+    const row = (method: string): object => ({
+      method,
+      test: claimed,
+      k: 1,
+      tokens: 1,
+      seconds: 1,
+      note: '',
+    });
+    writeFileSync(
+      path.join(claiming, 'comparison.json'),
+      JSON.stringify({ methods: [row('isopro'), row('zero-shot')], skipped: [] }),
+    );
     const [own, honest] = [readRun(claiming), readRun(folder)];
     expect(own.evaluations).toEqual(honest.evaluations);
-    expect([own.policies, own.iterations, own.methods!.methods.map(({ test: { mean } }) => mean)]).toEqual([
+    expect([
+      own.policies,
+      own.iterations,
+      own.methods!.methods.map(({ test: { mean } }) => mean),
+    ]).toEqual([
       honest.policies,
       honest.iterations,
       [testEvaluation(honest, 'after')!.summary.mean, 0.97],
     ]);
     const shown = await reportOf(claiming);
-    for (const id of ['result', 'learning', 'rules']) expect(textOf(sectionOf(shown, id))).toBe(textOf(sectionOf(page, id)));
+    for (const id of ['result', 'learning', 'rules'])
+      expect(textOf(sectionOf(shown, id))).toBe(textOf(sectionOf(page, id)));
     const { folder: _, runId: __, startedAt: ___, ...listed } = summariseRun(claiming);
     expect(summariseRun(folder)).toMatchObject(listed);
   });
@@ -207,7 +263,10 @@ describe('the report of a whole run', () => {
 
 describe('a run that is not whole', () => {
   test.each([
-    ['start', /test set has not been evaluated.*No iteration has left anything.*holds no rollouts/s],
+    [
+      'start',
+      /test set has not been evaluated.*No iteration has left anything.*holds no rollouts/s,
+    ],
     ['before', /The run has not ended.*earliest_start/s],
     ['iterations', /The run has not ended.*Rollouts.*300 of 672/s],
   ] as const)('killed after: %s', async (until, expected) => {
@@ -228,7 +287,9 @@ describe('a run that is not whole', () => {
   test('with bytes in its log that are no database, or without a log', async () => {
     const folder = await build('garbage', { until: 'start' });
     writeFileSync(path.join(folder, 'log.sqlite'), 'not a database at all'.repeat(1000));
-    expect(textOf(await reportOf(folder))).toMatch(/could not be read to its end.*The test set has not been evaluated/s);
+    expect(textOf(await reportOf(folder))).toMatch(
+      /could not be read to its end.*The test set has not been evaluated/s,
+    );
     rmSync(path.join(folder, 'log.sqlite'));
     expect(textOf(await reportOf(folder))).toMatch(/log missing or damaged/);
   });
@@ -237,9 +298,13 @@ describe('a run that is not whole', () => {
     const folder = await build('changed');
     const { default: Database } = await import('better-sqlite3');
     const db = new Database(path.join(folder, 'log.sqlite'));
-    const triggers = db.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all() as { name: string; sql: string }[];
+    const triggers = db
+      .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+      .all() as { name: string; sql: string }[];
     for (const { name } of triggers) db.exec(`DROP TRIGGER "${name}"`);
-    db.prepare('UPDATE log SET payload = replace(payload, \'"fail"\', \'"pass"\') WHERE gseq = 1').run();
+    db.prepare(
+      'UPDATE log SET payload = replace(payload, \'"fail"\', \'"pass"\') WHERE gseq = 1',
+    ).run();
     for (const { sql } of triggers) db.exec(sql);
     db.close();
     const page = await reportOf(folder);
@@ -252,13 +317,19 @@ describe('a run that is not whole', () => {
   });
 
   test('written where nothing can be written: WRITE_FAILED', async () => {
-    await expect(writeReport(at('whole'), { file: at('no-such-folder/report.html') })).rejects.toMatchObject({ code: 'WRITE_FAILED' });
+    await expect(
+      writeReport(at('whole'), { file: at('no-such-folder/report.html') }),
+    ).rejects.toMatchObject({ code: 'WRITE_FAILED' });
   });
 });
 
 describe('hostile texts', () => {
   test('are visible, and never markup', async () => {
-    const hostileTiers = HOSTILE.map((id, i) => ({ id, title: HOSTILE[Math.max(0, i - 1)]!, trains: i % 2 === 0 }));
+    const hostileTiers = HOSTILE.map((id, i) => ({
+      id,
+      title: HOSTILE[Math.max(0, i - 1)]!,
+      trains: i % 2 === 0,
+    }));
     const text = HOSTILE.join('\n');
     const folder = await build('hostile', {
       tiers: hostileTiers,
@@ -269,13 +340,26 @@ describe('hostile texts', () => {
       prompt: text,
       verdict: { results: { found: text, expected: text } },
       settings: { note: text, '<b>': text },
-      names: { model: HOSTILE[0], task: HOSTILE[1], policy: HOSTILE[2], stopped: HOSTILE[3], violation: HOSTILE[6] },
+      names: {
+        model: HOSTILE[0],
+        task: HOSTILE[1],
+        policy: HOSTILE[2],
+        stopped: HOSTILE[3],
+        violation: HOSTILE[6],
+      },
     });
     writeFileSync(
       path.join(folder, 'comparison.json'),
       JSON.stringify({
         methods: [
-          { method: HOSTILE[0], test: { mean: 0.5, low: 0.4, high: 0.6, n: 3, byTier: {} }, k: 1, tokens: 3, seconds: 1, note: HOSTILE[1] },
+          {
+            method: HOSTILE[0],
+            test: { mean: 0.5, low: 0.4, high: 0.6, n: 3, byTier: {} },
+            k: 1,
+            tokens: 3,
+            seconds: 1,
+            note: HOSTILE[1],
+          },
         ],
         skipped: [{ method: HOSTILE[2], reason: HOSTILE[3] }],
       }),
@@ -287,7 +371,9 @@ describe('hostile texts', () => {
     expect(page).not.toMatch(/<(img|iframe|base|textarea|pre[^>]*on)/i);
     expect(page.match(/<meta/g)).toHaveLength(4);
     expect(page.match(/<link/g)).toHaveLength(1);
-    expect(page).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/);
+    expect(page).not.toMatch(
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/,
+    );
     expect(page).toContain('&lt;/script&gt;&lt;script&gt;globalThis.broken = true');
     expect(page).toContain('[U+202E] answer: passed [U+202C]');
     expect(page).toContain('\u241b[2J');
@@ -320,7 +406,9 @@ describe('hostile texts', () => {
     expect(visible('عربي 中文 🙂\ttab\nline')).toBe('عربي 中文 🙂\ttab\nline');
     expect(visible('\ud800')).toBe('\ufffd');
     expect(escapeHtml(`<a b='c'>"&`)).toBe('&lt;a b=&#39;c&#39;&gt;&quot;&amp;');
-    expect(html`<p>${'<'}${html`<b>${'&'}</b>`}${['x', null, false]}</p>`.text).toBe('<p>&lt;<b>&amp;</b>x</p>');
+    expect(html`<p>${'<'}${html`<b>${'&'}</b>`}${['x', null, false]}</p>`.text).toBe(
+      '<p>&lt;<b>&amp;</b>x</p>',
+    );
     expect(label('a'.repeat(50), 10)).toBe(`${'a'.repeat(9)}…`);
   });
 });
@@ -340,7 +428,9 @@ describe('a text task', () => {
     );
     const [, rollout] = /<details class="rollout"([\s\S]*?)<\/details>/.exec(page)!;
     const text = textOf(rollout!);
-    expect(text).toMatch(/reply SELECT name FROM films prompt films\(name TEXT\) verdict .*Job A breaks the rule of result/);
+    expect(text).toMatch(
+      /reply SELECT name FROM films prompt films\(name TEXT\) verdict .*Job A breaks the rule of result/,
+    );
     expect(text).toMatch(/score 0\.250 result &#39;Up&#39; \| 1 expected &#39;Up&#39; \| 2/);
   });
 
@@ -364,9 +454,13 @@ describe('a text task', () => {
 
 test('a run of one tier says nothing twice: no column, chart or caption by tier', async () => {
   const one = await reportOf(await build('one-tier', { tiers: [{ id: 'all' }], rollouts: 4 }));
-  const several = await reportOf(await build('two-tiers', { tiers: [{ id: 'one' }, { id: 'two' }], rollouts: 4 }));
+  const several = await reportOf(
+    await build('two-tiers', { tiers: [{ id: 'one' }, { id: 'two' }], rollouts: 4 }),
+  );
   expect(several).toMatch(/, by tier[^]*mean of all tiers[^]*share of each tier/);
-  expect(one.match(/by tier|mean of all tiers|share of each tier|mix of tiers|over tiers/gi)).toBeNull();
+  expect(
+    one.match(/by tier|mean of all tiers|share of each tier|mix of tiers|over tiers/gi),
+  ).toBeNull();
   expect(one).toMatch(/Dev problems solved<[^]*Replay buffer</);
 });
 
@@ -386,17 +480,24 @@ describe('size', () => {
   });
 
   test('so do many iterations of many tiers with long names', async () => {
-    const tiers = Array.from({ length: 40 }, (_, i) => ({ id: `tier number ${i} ${'&'.repeat(200)}` }));
-    const { bytes } = await writeReport(await build('long', { tiers, iterations: 80, rollouts: 1, problems: 1 }));
+    const tiers = Array.from({ length: 40 }, (_, i) => ({
+      id: `tier number ${i} ${'&'.repeat(200)}`,
+    }));
+    const { bytes } = await writeReport(
+      await build('long', { tiers, iterations: 80, rollouts: 1, problems: 1 }),
+    );
     expect(bytes).toBeLessThan(REPORT_BYTES);
   });
 });
 
 test('a line of a rollout says its question: what not all prompts of its tier begin and end with', () => {
   const questions = new Questions();
-  const asked = (question: string): string => `<|user|>\nWhat is this about? Answer with one word.\n${question}\n<|assistant|>\n`;
+  const asked = (question: string): string =>
+    `<|user|>\nWhat is this about? Answer with one word.\n${question}\n<|assistant|>\n`;
   questions.add('a', asked('My card was charged twice.'));
-  expect(questions.of('a', asked('My card was charged twice.'))).toBe(asked('My card was charged twice.')); // nothing tells what is shared
+  expect(questions.of('a', asked('My card was charged twice.'))).toBe(
+    asked('My card was charged twice.'),
+  ); // nothing tells what is shared
   questions.add('a', asked('My parcel   has\nnot come'));
   questions.add('b', 'another tier');
   expect(questions.of('a', asked('My card was charged twice.'))).toBe('My card was charged twice.');
@@ -405,7 +506,9 @@ test('a line of a rollout says its question: what not all prompts of its tier be
   expect(questions.of('a', asked('My parcel   has\nnot come'))).toBe('My parcel has not come');
   questions.add('d', `${'shared words '.repeat(9)}apples are shared ${'words and'.repeat(9)}`);
   questions.add('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`);
-  expect(questions.of('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`)).toBe('pears');
+  expect(
+    questions.of('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`),
+  ).toBe('pears');
   // a question that is a solved example of the others stands behind another one
   const behind = (example: string, question: string): string => `${example}\nyes\n${question}\n`;
   for (const question of ['two?', 'three?', 'four?']) questions.add('g', behind('one?', question));
@@ -414,14 +517,17 @@ test('a line of a rollout says its question: what not all prompts of its tier be
   questions.add('c', 'same same');
   questions.add('c', 'same');
   expect(questions.of('c', 'same')).toBe('same');
-  // a shared word may be a whole document: it is neither shown nor looked through again from each of its places
+  // a shared word may be a whole document: it is neither shown nor looked through again from each
+  // of its places
   const document = 'x'.repeat(60_000);
   for (const question of ['one', 'two']) questions.add('e', `${document} ${question}`);
   const started = performance.now();
   expect(questions.of('e', `${document} one`)).toBe('one');
   expect(performance.now() - started).toBeLessThan(1_000);
   for (const question of ['one', 'two']) questions.add('f', document + question + document);
-  expect(questions.of('f', `${document}one${document}`)).toBe(`${'x'.repeat(200)}one${'x'.repeat(200)}`);
+  expect(questions.of('f', `${document}one${document}`)).toBe(
+    `${'x'.repeat(200)}one${'x'.repeat(200)}`,
+  );
 });
 
 describe('the rollouts that are shown', () => {
@@ -439,13 +545,21 @@ describe('the rollouts that are shown', () => {
     expect(passed).toHaveLength(40); // all there are
     const failed = new Map<string, number>();
     for (const { gseq, iteration, tier, verdict } of places)
-      if (verdict === 'fail' && chosen.has(gseq)) failed.set(`${tier}/${iteration}`, (failed.get(`${tier}/${iteration}`) ?? 0) + 1);
+      if (verdict === 'fail' && chosen.has(gseq))
+        failed.set(`${tier}/${iteration}`, (failed.get(`${tier}/${iteration}`) ?? 0) + 1);
     expect([...failed.values()].every((n) => n === 13)).toBe(true);
   });
 
   test('are all of them where they are few, and a choice of strata where those are too many', () => {
-    expect(chooseRollouts(places.slice(0, 20), 300)).toEqual(places.slice(0, 20).map(({ gseq }) => gseq));
-    const many = Array.from({ length: 1000 }, (_, i) => ({ gseq: i, iteration: i, tier: 'T', verdict: 'fail' }));
+    expect(chooseRollouts(places.slice(0, 20), 300)).toEqual(
+      places.slice(0, 20).map(({ gseq }) => gseq),
+    );
+    const many = Array.from({ length: 1000 }, (_, i) => ({
+      gseq: i,
+      iteration: i,
+      tier: 'T',
+      verdict: 'fail',
+    }));
     expect(new Set(chooseRollouts(many, 300)).size).toBe(300);
     expect(chooseRollouts([], 300)).toEqual([]);
   });

@@ -1,5 +1,16 @@
-/** README's tables: what an ablation and a comparison of methods leave, and what `npm run docs:results` makes of it. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+/**
+ * README's tables: what an ablation and a comparison of methods leave, and what
+ * `npm run docs:results` makes of it.
+ */
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,10 +22,16 @@ import { asFlags, runCli } from '../cli/run-cli.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
-const { PAGES, readResults, resultsText, withResults } = (await import(path.join(project, 'scripts', 'document-results.mjs'))) as {
+const { PAGES, readResults, resultsText, withResults } = (await import(
+  path.join(project, 'scripts', 'document-results.mjs')
+)) as {
   readResults: (parent?: string) => Record<string, unknown> | null;
   PAGES: Readonly<Record<string, boolean>>;
-  resultsText: (folders: Record<string, unknown>, figures: object, options?: { brief: boolean }) => string;
+  resultsText: (
+    folders: Record<string, unknown>,
+    figures: object,
+    options?: { brief: boolean },
+  ) => string;
   withResults: (text: string, content: string) => string;
 };
 
@@ -26,17 +43,23 @@ interface Section {
 }
 /** What `scripts/measure-NAME.mjs` exports for its section of a page. */
 async function sectionOf(name: string): Promise<Section> {
-  const own = (await import(path.join(project, 'scripts', `measure-${name}.mjs`))) as Record<string, unknown>;
+  const own = (await import(path.join(project, 'scripts', `measure-${name}.mjs`))) as Record<
+    string,
+    unknown
+  >;
   const of = `${name[0]!.toUpperCase()}${name.slice(1)}`;
   const { PAGE: page, [`read${of}`]: read, [`${name}Text`]: text, [`with${of}`]: within } = own;
   return { page, read, text, within } as Section;
 }
 
-test.each(['clients', 'load', 'speed', 'baselines'])('what a page says of %s is what its file in results/ says', async (name) => {
-  const { page, read, text, within } = await sectionOf(name);
-  const written = readFileSync(path.join(project, page), 'utf8');
-  expect(written).toBe(within(written, text(read())));
-});
+test.each(['clients', 'load', 'speed', 'baselines'])(
+  'what a page says of %s is what its file in results/ says',
+  async (name) => {
+    const { page, read, text, within } = await sectionOf(name);
+    const written = readFileSync(path.join(project, page), 'utf8');
+    expect(written).toBe(within(written, text(read())));
+  },
+);
 
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
@@ -50,7 +73,9 @@ if (committed === null) console.warn('no folder results/: README has no tables t
 
 test('what stands between the marks is replaced, nothing else', () => {
   const text = 'above\n<!-- results -->\nold\n<!-- end of results -->\nbelow\n';
-  expect(withResults(text, 'new')).toBe('above\n<!-- results -->\n\nnew\n\n<!-- end of results -->\nbelow\n');
+  expect(withResults(text, 'new')).toBe(
+    'above\n<!-- results -->\n\nnew\n\n<!-- end of results -->\nbelow\n',
+  );
   expect(withResults(withResults(text, 'other'), 'new')).toBe(withResults(text, 'new'));
   expect(() => withResults('no marks', 'new')).toThrow(/<!-- results -->/);
 });
@@ -62,15 +87,41 @@ describe('an ablation', () => {
   const at = (...names: string[]): string => path.join(root, ...names);
   const SMALL = asFlags({ iterations: 2, ...LEARNS });
   const letters = (...args: string[]): ReturnType<typeof runCli> =>
-    runCli([...args, '--model', at('letters.gguf'), '--task', at('letters.mjs'), ...SMALL, '--json'], { ISOPRO_HOME: at('home') });
+    runCli(
+      [...args, '--model', at('letters.gguf'), '--task', at('letters.mjs'), ...SMALL, '--json'],
+      { ISOPRO_HOME: at('home') },
+    );
   beforeAll(async () => {
     root = mkdtempSync(path.join(tmpdir(), 'isopro-results-'));
     writeLetterModel(at('letters.gguf'));
     writeLetterTask(at('letters.mjs'));
-    const { code, stdout } = await letters('ablate', '--out', at('runs'), '--seeds', '1', '2', '--conditions', 'failures');
+    const { code, stdout } = await letters(
+      'ablate',
+      '--out',
+      at('runs'),
+      '--seeds',
+      '1',
+      '2',
+      '--conditions',
+      'failures',
+    );
     expect(code).toBe(0);
     ablation = JSON.parse(stdout) as Ablation;
-    expect((await letters('run', '--mode', 'isopro', 'zero-shot', 'best-of-k', '--seed', '1', '--out', at('runs', 'full-1'))).code).toBe(0);
+    expect(
+      (
+        await letters(
+          'run',
+          '--mode',
+          'isopro',
+          'zero-shot',
+          'best-of-k',
+          '--seed',
+          '1',
+          '--out',
+          at('runs', 'full-1'),
+        )
+      ).code,
+    ).toBe(0);
     mkdirSync(at('results', 'letters'), { recursive: true });
     copyFileSync(at('runs', 'ablation.json'), at('results', 'letters', 'ablation.json'));
     copyFileSync(at('runs', 'full-1', 'comparison.json'), at('results', 'letters', 'modes-1.json'));
@@ -97,7 +148,12 @@ describe('an ablation', () => {
   test('is written in a form that can be published, and says what its log says', () => {
     expect(JSON.parse(readFileSync(at('runs', 'ablation.json'), 'utf8'))).toEqual(ablation);
     expect(JSON.stringify(ablation)).not.toContain(root);
-    expect(ablation.conditions.map(({ condition, runs }) => [condition, runs.map(({ folder }) => folder)])).toEqual([
+    expect(
+      ablation.conditions.map(({ condition, runs }) => [
+        condition,
+        runs.map(({ folder }) => folder),
+      ]),
+    ).toEqual([
       ['full', ['full-1', 'full-2']],
       ['failures', ['failures-1', 'failures-2']],
     ]);
@@ -112,11 +168,17 @@ describe('an ablation', () => {
   test('gives tables with the figures of the logs', () => {
     for (const seed of ['1', '2']) {
       for (const tier of ['L0', 'L1', 'L2'])
-        expect(cells(tier, `Seed ${seed} by tier`)[2]).toMatch(new RegExp(`^${solved(`full-${seed}`, tier)} \\(`));
+        expect(cells(tier, `Seed ${seed} by tier`)[2]).toMatch(
+          new RegExp(`^${solved(`full-${seed}`, tier)} \\(`),
+        );
     }
     const [n, , , gained, lost, p] = cells('L0', 'Seed 1 by tier');
     // only gains: exact two-sided p is 2 * 2^-gained
-    expect([n, lost, p]).toEqual(['20', '0', figures.pValue(Math.min(1, 2 ** (1 - Number(gained))))]);
+    expect([n, lost, p]).toEqual([
+      '20',
+      '0',
+      figures.pValue(Math.min(1, 2 ** (1 - Number(gained)))),
+    ]);
     expect(cells('`failures`')[1]).toMatch(/^\d+\.\d \(\d/);
     expect(cells('`isopro`')[0]!.split(' ')[0]).toBe(cells('seed 1')[1]!.split(' ')[0]);
     expect(Number(cells('`best-of-k`')[1])).toBeGreaterThan(1);
@@ -126,13 +188,26 @@ describe('an ablation', () => {
 
   test('a path of a machine in a file is refused', () => {
     mkdirSync(at('others', 'letters'), { recursive: true });
-    writeFileSync(at('others', 'letters', 'ablation.json'), JSON.stringify({ ...ablation, model: '/somewhere/tiny.gguf' }));
-    expect(() => readResults(at('others'))).toThrow(/ablation\.json holds a path of a machine: \/somewhere/);
+    writeFileSync(
+      at('others', 'letters', 'ablation.json'),
+      JSON.stringify({ ...ablation, model: '/somewhere/tiny.gguf' }),
+    );
+    expect(() => readResults(at('others'))).toThrow(
+      /ablation\.json holds a path of a machine: \/somewhere/,
+    );
     expect(existsSync(at('nothing')) ? {} : readResults(at('nothing'))).toBeNull();
   });
 
   test('two conditions that trained alike are an error: this task has one prompt for both styles', async () => {
-    const { code, stderr } = await letters('ablate', '--out', at('runs'), '--seeds', '1', '--conditions', 'no-cot');
+    const { code, stderr } = await letters(
+      'ablate',
+      '--out',
+      at('runs'),
+      '--seeds',
+      '1',
+      '--conditions',
+      'no-cot',
+    );
     expect(code).toBe(1);
     expect(stderr).toMatch(/CONDITIONS_EQUAL.*no-cot/s);
   }, 120_000);

@@ -1,11 +1,19 @@
-/** The page of a truth run: what it shows is what the records say, and what a model wrote stays text. */
+/**
+ * The page of a truth run: what it shows is what the records say, and what a model wrote stays
+ * text.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
 import { truthJson, truthText } from '../../src/cli/truth-screen.js';
-import { truthFolders, truthLine, truthShown, truthTrajectory } from '../../src/server/page/truth-view.js';
+import {
+  truthFolders,
+  truthLine,
+  truthShown,
+  truthTrajectory,
+} from '../../src/server/page/truth-view.js';
 import { setupText } from '../../src/report/setup-text.js';
 import { visible } from '../../src/visible.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
@@ -27,9 +35,13 @@ const HOSTILE = '<img src=x onerror=alert(1)></pre><script>alert(2)</script>\u20
 const reasoner = (name: string, per: number) => ({
   ...scriptedPolicy({
     name,
-    reply: (messages, seed) => `First ${messages.at(-1)!.content.length}.\n\nThen ${HOSTILE}.\n\nLast ${seed % 97n}.`,
+    reply: (messages, seed) =>
+      `First ${messages.at(-1)!.content.length}.\n\nThen ${HOSTILE}.\n\nLast ${seed % 97n}.`,
     answers: (text) => {
-      const p = 0.3 + per * ((text.split('assistant: ').at(-1)!.match(/\n\n/g)?.length ?? 0) % 5) + 0.05 * (text.length % 3);
+      const p =
+        0.3 +
+        per * ((text.split('assistant: ').at(-1)!.match(/\n\n/g)?.length ?? 0) % 5) +
+        0.05 * (text.length % 3);
       return { True: p, False: 1 - p };
     },
   }),
@@ -41,7 +53,12 @@ let other: TruthRun;
 beforeAll(async () => {
   const made = async (name: string, per: number): Promise<TruthRun> => {
     const out = path.join(root, name);
-    const config = { problems: 4, seed: '7', signer: 'single-process', systemPrompt: ['none', 'critical'] } as const;
+    const config = {
+      problems: 4,
+      seed: '7',
+      signer: 'single-process',
+      systemPrompt: ['none', 'critical'],
+    } as const;
     await runTruth(
       { ...config, systemPrompt: [...config.systemPrompt] },
       { out, home, policies: { evaluated: reasoner(name, per), predictor: null } },
@@ -57,31 +74,47 @@ test('what analyzers read of a folder is what its results say', () => {
   const scored = scoredRuns(run);
   expect(readScoredRuns(JSON.parse(JSON.stringify(scored)))).toEqual(scored);
   expect(scored.map(({ value }) => value)).toEqual(run.state.results.map(({ value }) => value));
-  expect(new Set(scored.map(({ setup }) => setup.systemPrompt))).toEqual(new Set(['none', 'critical']));
-  expect(scored.every(({ scores }) => scores.length === 4 && scores.every(({ features }) => features.steps === 3))).toBe(true);
+  expect(new Set(scored.map(({ setup }) => setup.systemPrompt))).toEqual(
+    new Set(['none', 'critical']),
+  );
+  expect(
+    scored.every(
+      ({ scores }) => scores.length === 4 && scores.every(({ features }) => features.steps === 3),
+    ),
+  ).toBe(true);
 });
 
 test('results, beliefs and trajectories as the records have them; nothing is fetched, and what a model wrote is text', () => {
   const page = truthReportHtml(run, UNCHECKED);
-  for (const { value } of run.state.results) expect(page).toContain(`<td>${decimal(value).replace('-', '−')}</td>`);
+  for (const { value } of run.state.results)
+    expect(page).toContain(`<td>${decimal(value).replace('-', '−')}</td>`);
   expect(page.match(/<svg /g)).toHaveLength(3);
   const [first] = run.state.trajectories;
   const last = run.state.beliefs(first!.trajectory.id)!.readout.readings.at(-1)!.belief!.p0;
-  const { correctOption } = run.state.problem(first!.trajectory.problemId) as { correctOption: number };
+  const { correctOption } = run.state.problem(first!.trajectory.problemId) as {
+    correctOption: number;
+  };
   expect(page).toContain(`→ ${percent(correctOption === 0 ? last : 1 - last)} %`);
   expect(page.match(/<details class="rollout"/g)).toHaveLength(8);
   expect(page).not.toContain('<img');
   expect(page).not.toContain('alert(2)</script>');
   expect(page).toContain('[U+202E]');
-  expect(page.replace(/http:\/\/www\.w3\.org\/\S*/g, '')).not.toMatch(/https?:|@import|src=["']?[^"'x]|url\((?!#)/);
+  expect(page.replace(/http:\/\/www\.w3\.org\/\S*/g, '')).not.toMatch(
+    /https?:|@import|src=["']?[^"'x]|url\((?!#)/,
+  );
   expect(truthReportHtml(run, UNCHECKED)).toBe(page);
 });
 
 test('a slope stands with and without noise on the page, in the terminal, for the server and in JSON', () => {
   const slopes = run.state.results.filter(({ strategy }) => strategy.startsWith('martingale'));
   expect(slopes).toHaveLength(2);
-  const [page, screen] = [truthReportHtml(run, UNCHECKED), truthText(run, { width: 80, color: false })];
-  const { results } = truthJson(run, false) as { results: { strategy: string; withoutNoise?: { value: number } }[] };
+  const [page, screen] = [
+    truthReportHtml(run, UNCHECKED),
+    truthText(run, { width: 80, color: false }),
+  ];
+  const { results } = truthJson(run, false) as {
+    results: { strategy: string; withoutNoise?: { value: number } }[];
+  };
   const shown = truthShown('here', run);
   expect(page.match(/, without noise<\/(bdi|td)>/g)).toHaveLength(2);
   expect(screen.match(/ {4}the same without noise/g)).toHaveLength(2);
@@ -98,18 +131,26 @@ test('a slope stands with and without noise on the page, in the terminal, for th
   }
   // of what is no slope of differences there is none
   expect(slopeWithoutNoiseIn({ strategy: 'accuracy', details: slopes[0]!.details })).toBeNull();
-  expect(slopeWithoutNoiseIn({ strategy: 'martingale:change=sign', details: slopes[0]!.details })).toBeNull();
+  expect(
+    slopeWithoutNoiseIn({ strategy: 'martingale:change=sign', details: slopes[0]!.details }),
+  ).toBeNull();
 });
 
 test('whose beliefs a trajectory has stands beside them, also where nobody else read any', () => {
   const { id } = run.state.trajectories[0]!.trajectory;
   const shown = truthTrajectory(run, id)!;
-  expect(shown.readers.map(({ whose }) => whose)).toEqual([whoseBeliefs(run, run.state.readers[0]!)]);
-  expect(shown.readers[0]!.whose).toMatch(/^beliefs read from the policy itself \(reader [0-9a-f]{8}\)$/);
+  expect(shown.readers.map(({ whose }) => whose)).toEqual([
+    whoseBeliefs(run, run.state.readers[0]!),
+  ]);
+  expect(shown.readers[0]!.whose).toMatch(
+    /^beliefs read from the policy itself \(reader [0-9a-f]{8}\)$/,
+  );
   expect(shown.readers[0]!.beliefs).toHaveLength(4);
   expect(truthShown('here', run).whose).toBe(shown.readers[0]!.whose);
   const page = truthReportHtml(run, UNCHECKED);
-  expect(page.slice(page.indexOf('id="trajectories"')).split(shown.readers[0]!.whose)).toHaveLength(9);
+  expect(page.slice(page.indexOf('id="trajectories"')).split(shown.readers[0]!.whose)).toHaveLength(
+    9,
+  );
 });
 
 test('a server lists truth runs by name, with what they are, and one that cannot be read says why', () => {
@@ -117,12 +158,26 @@ test('a server lists truth runs by name, with what they are, and one that cannot
   expect(truthFolders(path.join(root, 'nowhere'))).toEqual([]);
   const line = truthLine(run.folder);
   expect(line).toEqual({
-    ...{ name: 'here', policy: policyName(run), domains: run.start.config.domain, seed: '7', state: 'ended', reason: null },
+    ...{
+      name: 'here',
+      policy: policyName(run),
+      domains: run.start.config.domain,
+      seed: '7',
+      state: 'ended',
+      reason: null,
+    },
     ...{ trajectories: run.state.trajectories.length, results: run.state.results.length },
   });
   expect(truthShown('here', run).line).toEqual(line);
   expect(truthLine(path.join(root, 'nowhere'))).toEqual({
-    ...{ name: 'nowhere', policy: '', domains: [], seed: '', state: 'unreadable', reason: expect.stringMatching(/./) },
+    ...{
+      name: 'nowhere',
+      policy: '',
+      domains: [],
+      seed: '',
+      state: 'unreadable',
+      reason: expect.stringMatching(/./),
+    },
     ...{ trajectories: 0, results: 0 },
   });
 });
@@ -132,8 +187,18 @@ test('a server shows of a truth run what its records say, and of long texts the 
   expect(shown.results).toEqual(
     run.state.results
       .map((result) => ({
-        ...{ setup: setupText(result.setup), strategy: result.strategy, direction: result.direction, value: result.value },
-        ...{ interval: result.interval, n: result.n, withoutNoise: slopeWithoutNoiseIn(result), reader: expect.anything() },
+        ...{
+          setup: setupText(result.setup),
+          strategy: result.strategy,
+          direction: result.direction,
+          value: result.value,
+        },
+        ...{
+          interval: result.interval,
+          n: result.n,
+          withoutNoise: slopeWithoutNoiseIn(result),
+          reader: expect.anything(),
+        },
       }))
       .map((each, i) => ({ ...each, reader: shown.results[i]!.reader })),
   );
@@ -145,13 +210,24 @@ test('a server shows of a truth run what its records say, and of long texts the 
       correctOption: 0 | 1;
     };
     const readings = run.state.beliefs(trajectory.id)!.readout.readings;
-    const common = { id: trajectory.id, setup: setupText(setup), question: problem.question, correctOption: problem.correctOption };
-    expect(shown.trajectories[i]).toEqual({ ...common, beliefs: readings.map(({ belief }) => belief!.p0) });
+    const common = {
+      id: trajectory.id,
+      setup: setupText(setup),
+      question: problem.question,
+      correctOption: problem.correctOption,
+    };
+    expect(shown.trajectories[i]).toEqual({
+      ...common,
+      beliefs: readings.map(({ belief }) => belief!.p0),
+    });
     expect(truthTrajectory(run, trajectory.id)).toEqual({
       ...common,
       options: problem.options,
       prompt: trajectory.prompt.map(({ role, content }) => ({ role, content: visible(content) })),
-      steps: trajectory.steps.map(({ content, trainable }) => ({ content: visible(content), trainable })),
+      steps: trajectory.steps.map(({ content, trainable }) => ({
+        content: visible(content),
+        trainable,
+      })),
       readers: [
         {
           whose: shown.whose,
@@ -176,7 +252,13 @@ test('a server shows of a truth run what its records say, and of long texts the 
   const { trajectories, results, whose, line } = truthShown('x', { ...run, state });
   expect([trajectories.length, whose, line.state]).toEqual([500, null, 'unfinished']);
   expect(trajectories[0]).toEqual({
-    ...{ id: first!.trajectory.id, setup: `${'q'.repeat(119)}…`, question: `${'q'.repeat(199)}…`, beliefs: null, correctOption: null },
+    ...{
+      id: first!.trajectory.id,
+      setup: `${'q'.repeat(119)}…`,
+      question: `${'q'.repeat(199)}…`,
+      beliefs: null,
+      correctOption: null,
+    },
   });
   expect([results[0]!.setup.length, results[0]!.reader]).toEqual([120, null]);
 });
@@ -191,7 +273,11 @@ test('a log that disagrees with itself is said to', () => {
     heads: 1,
     resumes: 0,
   } as never;
-  const page = truthReportHtml(run, { ...(tampered as object), root: '', key: { text: '', ownedByThisUser: false } } as never);
+  const page = truthReportHtml(run, {
+    ...(tampered as object),
+    root: '',
+    key: { text: '', ownedByThisUser: false },
+  } as never);
   expect(page).toContain('Nothing on this page can be relied on.');
   expect(page).toContain('badge bad');
 });
@@ -202,9 +288,9 @@ test('two runs beside each other: differences over the problems of both', () => 
   const slopes = run.state.results.flatMap((result) => slopeWithoutNoiseIn(result) ?? []);
   expect(slopes).toHaveLength(2);
   expect(rows).toHaveLength(run.state.results.length + slopes.length);
-  expect(rows.filter(({ setup }) => setup.config.endsWith('(without noise)')).map(({ here }) => here)).toEqual(
-    slopes.map(({ value }) => value),
-  );
+  expect(
+    rows.filter(({ setup }) => setup.config.endsWith('(without noise)')).map(({ here }) => here),
+  ).toEqual(slopes.map(({ value }) => value));
   for (const { here, there, change, setup } of rows) {
     if (setup.strategy === 'martingale') expect(change).toBeNull();
     else {
@@ -216,14 +302,18 @@ test('two runs beside each other: differences over the problems of both', () => 
   const page = truthReportHtml(run, UNCHECKED, { other });
   expect(page).toContain('Beside another run');
   expect(page).toContain(other.runId);
-  expect(page.split('Beside another run').at(-1)).toMatch(/martingale, difference, steps \(without noise\)/);
+  expect(page.split('Beside another run').at(-1)).toMatch(
+    /martingale, difference, steps \(without noise\)/,
+  );
 });
 
 test('tokens by their log-probability', async () => {
   const { trajectory } = run.state.trajectories[0]!;
   const policy = scriptedPolicy({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
   const heat = await tokenHeat(policy, trajectory, (id) => String.fromCodePoint(id));
-  expect(heat.tokens.map(({ text }) => text).join('')).toBe(trajectory.steps.map(({ content }) => `${content}\n\n`).join(''));
+  expect(heat.tokens.map(({ text }) => text).join('')).toBe(
+    trajectory.steps.map(({ content }) => `${content}\n\n`).join(''),
+  );
   expect(heat.tokens.at(-1)!.logprob).toBeCloseTo(Math.log(0.5), 12);
   const page = truthReportHtml(run, UNCHECKED, { tokens: { heat: [heat], evidence: [] } });
   expect(page.match(/style="--h:/g)).toHaveLength(heat.tokens.length);

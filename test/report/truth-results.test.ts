@@ -1,4 +1,6 @@
-/** `npm run measure:truth`: a step through the commands, and the tables of docs/truth-results.md. */
+/**
+ * `npm run measure:truth`: a step through the commands, and the tables of docs/truth-results.md.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,9 +18,15 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 interface Measured {
   readonly model: string;
   readonly run: { readonly trajectories: number; readonly failures: number };
-  readonly results: readonly { readonly strategy: string; readonly value: number | null; readonly skipped: Record<string, number> }[];
+  readonly results: readonly {
+    readonly strategy: string;
+    readonly value: number | null;
+    readonly skipped: Record<string, number>;
+  }[];
 }
-const { PAGE, readTruthResults, truthText, withTruth } = (await import(script('document-truth.mjs'))) as {
+const { PAGE, readTruthResults, truthText, withTruth } = (await import(
+  script('document-truth.mjs')
+)) as {
   PAGE: string;
   readTruthResults: () => Record<string, unknown>;
   truthText: (files: Record<string, unknown>) => string;
@@ -31,32 +39,50 @@ test('the page is what the files in results/truth say (npm run docs:truth)', () 
 });
 
 test('a step is measured by the command, once; what has no value says why', () => {
-  writeSyntheticModel(at('other.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1 }); // in place of a model to be downloaded
+  // in place of a model to be downloaded
+  writeSyntheticModel(at('other.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1 });
   const measure = (): ReturnType<typeof spawnSync> =>
     spawnSync(
       process.execPath,
-      [script('measure-truth.mjs'), '--try', '--only', 'tiny-value-statements', '--runs', at('runs'), '--model', at('other.gguf')],
+      [
+        script('measure-truth.mjs'),
+        '--try',
+        '--only',
+        'tiny-value-statements',
+        '--runs',
+        at('runs'),
+        '--model',
+        at('other.gguf'),
+      ],
       {
         encoding: 'utf8',
         env: { ...process.env, ISOPRO_HOME: at('home') },
       },
     );
   const first = measure();
-  expect([first.status, first.stderr]).toEqual([0, expect.stringContaining('tiny-value-statements: done')]);
+  expect([first.status, first.stderr]).toEqual([
+    0,
+    expect.stringContaining('tiny-value-statements: done'),
+  ]);
   expect(readdirSync(at('runs', 'results'))).toEqual(['tiny-value-statements.json']);
   const text = readFileSync(at('runs', 'results', 'tiny-value-statements.json'), 'utf8');
   expect(text).not.toContain(at('runs'));
   const file = JSON.parse(text) as Measured;
   // 2 statements under 2 prompts in 4 modes, each asked by nobody's opinion and by two users
   expect(file.run).toMatchObject({ trajectories: 48, failures: 0 });
-  for (const { value, skipped } of file.results) expect(value !== null || Object.keys(skipped).length > 0).toBe(true);
+  for (const { value, skipped } of file.results)
+    expect(value !== null || Object.keys(skipped).length > 0).toBe(true);
   // nobody knows the answer
   const accuracy = file.results.filter(({ strategy }) => strategy.startsWith('accuracy'));
   expect(new Set(accuracy.map(({ value }) => value))).toEqual(new Set([null]));
-  expect(file.results.find(({ strategy }) => strategy === 'sycophancy:measure=shift')!.value).not.toBeNull();
+  expect(
+    file.results.find(({ strategy }) => strategy === 'sycophancy:measure=shift')!.value,
+  ).not.toBeNull();
 
   const page = truthText({ 'tiny-value-statements': file });
-  expect(page).toContain('`accuracy:metric=brier,mode=eventual` (lower is better): nothing to say: no answer known.');
+  expect(page).toContain(
+    '`accuracy:metric=brier,mode=eventual` (lower is better): nothing to say: no answer known.',
+  );
   expect(page).toMatch(/\| value-statements \|( −?\d\.\d{3}.*, 2 \|)+/);
 
   const again = measure();

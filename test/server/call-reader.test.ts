@@ -1,4 +1,7 @@
-/** Calls in what a model writes: which texts a plan's grammar lets through, and what a reader makes of them, however they come in pieces. */
+/**
+ * Calls in what a model writes: which texts a plan's grammar lets through, and what a reader makes
+ * of them, however they come in pieces.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import type { ToolBody } from '../../src/server/openai/requests.js';
@@ -10,10 +13,14 @@ const tool = (name: string, parameters?: object, description?: string): ToolBody
   type: 'function',
   function: { name, description, parameters: parameters as never, strict: undefined },
 });
-const written = (name: string, given = '{}'): string => `${BEGIN}\n{"name": "${name}", "arguments": ${given}}\n${END}`;
+const written = (name: string, given = '{}'): string =>
+  `${BEGIN}\n{"name": "${name}", "arguments": ${given}}\n${END}`;
 
 describe('the grammar of a plan', () => {
-  const tools = [tool('f'), tool('g', { type: 'object', properties: { a: { enum: [1, 2] } }, required: ['a'] })];
+  const tools = [
+    tool('f'),
+    tool('g', { type: 'object', properties: { a: { enum: [1, 2] } }, required: ['a'] }),
+  ];
 
   test('lets any text through that has no opening tag, and after one nothing but calls', () => {
     const { grammar, stopBefore } = planTools(tools)!;
@@ -23,7 +30,8 @@ describe('the grammar of a plan', () => {
     const parts = [...'<tol_ca>', '<tool', '<tool_', '<tool_call', '<', 'x', '\n', 'é'];
     for (let i = 0; i < 400; i++) {
       let text = '';
-      while (random.nextInteger(0, 6) > 0 && text.length < 30) text += parts[random.nextInteger(0, parts.length - 1)]!;
+      while (random.nextInteger(0, 6) > 0 && text.length < 30)
+        text += parts[random.nextInteger(0, parts.length - 1)]!;
       expect([text, isAllowed(text)]).toEqual([text, !text.includes(BEGIN)]);
     }
     for (let i = 0; i <= BEGIN.length; i++)
@@ -47,9 +55,24 @@ describe('the grammar of a plan', () => {
   });
 
   test.each<[string, Parameters<typeof planTools>[1], boolean, Record<string, boolean>]>([
-    ['required', 'required', true, { '': false, text: false, [written('f')]: true, [`${written('f')}\n${written('f')}`]: true }],
-    ['required, one', 'required', false, { '': false, [written('f')]: true, [`${written('f')}\n${written('f')}`]: false }],
-    ['text or one', 'auto', false, { '': true, text: true, [written('f')]: true, [`${written('f')}\n${written('f')}`]: false }],
+    [
+      'required',
+      'required',
+      true,
+      { '': false, text: false, [written('f')]: true, [`${written('f')}\n${written('f')}`]: true },
+    ],
+    [
+      'required, one',
+      'required',
+      false,
+      { '': false, [written('f')]: true, [`${written('f')}\n${written('f')}`]: false },
+    ],
+    [
+      'text or one',
+      'auto',
+      false,
+      { '': true, text: true, [written('f')]: true, [`${written('f')}\n${written('f')}`]: false },
+    ],
     [
       'a named one',
       { type: 'function', function: { name: 'g' } },
@@ -63,7 +86,9 @@ describe('the grammar of a plan', () => {
     ],
   ])('%s', (_, choice, parallel, texts) => {
     const isAllowed = allowedBy(planTools(tools, choice, parallel)!.grammar);
-    expect(Object.fromEntries(Object.keys(texts).map((text) => [text, isAllowed(text)]))).toEqual(texts);
+    expect(Object.fromEntries(Object.keys(texts).map((text) => [text, isAllowed(text)]))).toEqual(
+      texts,
+    );
   });
 });
 
@@ -90,11 +115,20 @@ describe('a plan', () => {
   });
 
   test('is none where there are no tools, or none is to be called', () => {
-    expect([planTools(undefined), planTools([]), planTools([], 'none'), planTools([tool('f')], 'none')]).toEqual([null, null, null, null]);
+    expect([
+      planTools(undefined),
+      planTools([]),
+      planTools([], 'none'),
+      planTools([tool('f')], 'none'),
+    ]).toEqual([null, null, null, null]);
   });
 
   test.each<[string, Parameters<typeof planTools>, unknown[]]>([
-    ['a call without tools', [[], 'required'], ['tool_choice', 'tool_choice asks for a call, and there are no tools']],
+    [
+      'a call without tools',
+      [[], 'required'],
+      ['tool_choice', 'tool_choice asks for a call, and there are no tools'],
+    ],
     [
       'a named call without tools',
       [undefined, { type: 'function', function: { name: 'f' } }],
@@ -105,17 +139,36 @@ describe('a plan', () => {
       [[tool('f')], { type: 'function', function: { name: 'g' } }],
       ['tool_choice', 'tool_choice names none of the tools'],
     ],
-    ['two of a name', [[tool('f'), tool('g'), tool('f')], 'none'], ['tools[2].function.name', 'two tools are named f']],
+    [
+      'two of a name',
+      [[tool('f'), tool('g'), tool('f')], 'none'],
+      ['tools[2].function.name', 'two tools are named f'],
+    ],
   ])('%s is refused', (_, given, [param, message]) => {
-    expect(() => planTools(...given)).toThrow(expect.objectContaining({ status: 400, code: 'invalid_value', param, message }) as never);
+    expect(() => planTools(...given)).toThrow(
+      expect.objectContaining({ status: 400, code: 'invalid_value', param, message }) as never,
+    );
   });
 });
 
 describe('a reader', () => {
   test('finds text and calls, however the reply comes in pieces, and holds back no more than what may become a tag', () => {
     const random = new Random(17n);
-    const texts = ['', 'Let me see.', 'a < b and <tool_cal', '<<tool_call', 'é <', '\n', '<tool_call '];
-    const given = ['{}', '{"a":"<tool_call>"}', '{"a":[1,{"b":"}"}]}', '{"n":1.50,"t":"</tool_call>"}'];
+    const texts = [
+      '',
+      'Let me see.',
+      'a < b and <tool_cal',
+      '<<tool_call',
+      'é <',
+      '\n',
+      '<tool_call ',
+    ];
+    const given = [
+      '{}',
+      '{"a":"<tool_call>"}',
+      '{"a":[1,{"b":"}"}]}',
+      '{"n":1.50,"t":"</tool_call>"}',
+    ];
     for (let i = 0; i < 120; i++) {
       const text = texts[random.nextInteger(0, texts.length - 1)]!;
       const calls = Array.from({ length: random.nextInteger(0, 3) }, (_, at) => ({
@@ -141,7 +194,11 @@ describe('a reader', () => {
         expect(found).toHaveLength(read.split(`}\n${END}`).length - 1);
       }
       const rest = reader.rest();
-      expect([said + rest.text, [...found, ...rest.calls], reader.isCut]).toEqual([text, calls, false]);
+      expect([said + rest.text, [...found, ...rest.calls], reader.isCut]).toEqual([
+        text,
+        calls,
+        false,
+      ]);
       expect(reader.rest()).toEqual({ text: '', calls: [] });
     }
   });
@@ -153,13 +210,25 @@ describe('a reader', () => {
     const ends = whole.indexOf('}}\n') + 2;
     for (let at = 0; at < whole.length; at++) {
       const reader = new CallReader();
-      expect(reader.read(`text ${BEGIN}${whole.slice(0, at)}`)).toEqual({ text: 'text ', calls: [] });
+      expect(reader.read(`text ${BEGIN}${whole.slice(0, at)}`)).toEqual({
+        text: 'text ',
+        calls: [],
+      });
       const { text, calls } = reader.rest();
       expect(text).toBe('');
       const told = [whole.slice(0, at), calls, reader.isCut];
-      if (at >= ends) expect(told).toEqual([whole.slice(0, at), [{ name: 'f"x', arguments: '{"a":[1,2]}' }], false]);
+      if (at >= ends)
+        expect(told).toEqual([
+          whole.slice(0, at),
+          [{ name: 'f"x', arguments: '{"a":[1,2]}' }],
+          false,
+        ]);
       else if (at >= begins - 1)
-        expect(told).toEqual([whole.slice(0, at), [{ name: 'f"x', arguments: whole.slice(begins, at).trim() }], true]);
+        expect(told).toEqual([
+          whole.slice(0, at),
+          [{ name: 'f"x', arguments: whole.slice(begins, at).trim() }],
+          true,
+        ]);
       else if (at < nameEnds) expect(told).toEqual([whole.slice(0, at), [], false]);
     }
   });

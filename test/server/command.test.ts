@@ -36,23 +36,37 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
     '--threads',
     '1',
   ];
-  const server = spawn(process.execPath, [MAIN, 'serve', ...flags, '--json'], { env: { ...process.env, ISOPRO_API_KEY: KEY } });
+  const server = spawn(process.execPath, [MAIN, 'serve', ...flags, '--json'], {
+    env: { ...process.env, ISOPRO_API_KEY: KEY },
+  });
   let stderr = '';
   server.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const [line] = (await once(createInterface(server.stdout), 'line')) as [string];
   const said = JSON.parse(line) as { url: string; models: string[]; adminKey: string };
   expect(said.models).toEqual(['mine', 'sql']);
 
-  const authorized = (key: string): { headers: { authorization: string } } => ({ headers: { authorization: `Bearer ${key}` } });
+  const authorized = (key: string): { headers: { authorization: string } } => ({
+    headers: { authorization: `Bearer ${key}` },
+  });
   expect((await send(said, '/v1/models')).status).toBe(401);
   expect((await send(said, '/v1/models', authorized(KEY))).status).toBe(200);
   const pause = { method: 'POST', ...authorized(KEY) };
   expect((await send(said, '/resume', pause)).status).toBe(403);
-  expect((await send(said, '/resume', { ...pause, ...authorized(said.adminKey) })).status).toBe(200);
+  expect((await send(said, '/resume', { ...pause, ...authorized(said.adminKey) })).status).toBe(
+    200,
+  );
 
   const many = { model: 'mine', messages: [{ role: 'user', content: 'x' }], max_tokens: 1, n: 128 };
-  expect((await send(said, '/v1/chat/completions', { body: many, ...authorized(KEY) })).body.choices).toHaveLength(128);
-  const body = { model: 'sql', messages: [{ role: 'user', content: 'x' }], max_tokens: 400, ignore_eos: true, stream: true };
+  expect(
+    (await send(said, '/v1/chat/completions', { body: many, ...authorized(KEY) })).body.choices,
+  ).toHaveLength(128);
+  const body = {
+    model: 'sql',
+    messages: [{ role: 'user', content: 'x' }],
+    max_tokens: 400,
+    ignore_eos: true,
+    stream: true,
+  };
   const running = send(said, '/v1/chat/completions', { body, ...authorized(HASHED) });
   const count = async (): Promise<string> => (await send(said, '/metrics', authorized(KEY))).text;
   while (!/^isopro_running_replies 1$/m.test(await count()));
@@ -60,7 +74,9 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
   server.kill('SIGTERM');
   const { events, done } = eventsOf((await running).text);
   expect([done, events.at(-1).choices[0].finish_reason]).toEqual([true, 'length']);
-  expect(events.filter(({ choices }) => choices[0].delta.content !== undefined).length).toBeGreaterThan(100);
+  expect(
+    events.filter(({ choices }) => choices[0].delta.content !== undefined).length,
+  ).toBeGreaterThan(100);
   expect(await ended).toEqual([0, null]);
   await expect(send(said, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   expect(stderr).toBe(''); // of keys nothing, and of listeners, of which each choice has one
@@ -77,7 +93,12 @@ test('a process that serves keeps its new objects in the megabytes that it began
     }
     console.log(getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space').space_size);`;
   const bytes = async (how: string): Promise<number> => {
-    const { stdout, stderr } = await execute(process.execPath, ['--input-type=module', '-e', program, how]);
+    const { stdout, stderr } = await execute(process.execPath, [
+      '--input-type=module',
+      '-e',
+      program,
+      how,
+    ]);
     expect(stderr).toBe(''); // where V8 tells of a flag that it has not
     return Number(stdout);
   };
@@ -88,7 +109,11 @@ test('a process that serves keeps its new objects in the megabytes that it began
 
 test.each([
   ['another host without keys', { host: '0.0.0.0' }, '--host 0.0.0.0'],
-  ['an adapter without a name', { adapter: ['sql.gguf'] }, 'such as --adapter mine=sql.gguf, got sql.gguf'],
+  [
+    'an adapter without a name',
+    { adapter: ['sql.gguf'] },
+    'such as --adapter mine=sql.gguf, got sql.gguf',
+  ],
   ['a port that is none', { port: 70_000 }, '--port'],
   ['a certificate without its key', { tlsCert: 'cert.pem' }, '--tls-key'],
   ['a limit that is none', { maxBody: 0 }, '--max-body'],
@@ -115,56 +140,93 @@ test.each([
 
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
   const argv = { model: file, adapter: [], allowModel: [], allowTask: [], host: '127.0.0.1' };
-  const call = (given: object): Promise<void> => Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
+  const call = (given: object): Promise<void> =>
+    Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
     message: '--api-key: a key has at least 16 characters',
   });
   const keys = path.join(folder, 'plain.json');
   writeFileSync(keys, JSON.stringify([{ name: 'plain', key: KEY, scopes: ['infer'] }]));
-  await expect(call({ apiKey: [], keys })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.not.stringContaining(KEY) });
+  await expect(call({ apiKey: [], keys })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: expect.not.stringContaining(KEY),
+  });
 });
 
 const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
-(hasTerminal ? test.each : test.skip.each)(['ui', 'run --ui'])('at a terminal `%s` opens the page in a browser', async (command) => {
-  const own = path.join(folder, command.replaceAll(/\W/g, ''));
-  const opened = path.join(own, 'opened');
-  mkdirSync(own);
-  writeFileSync(path.join(own, 'xdg-open'), `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`, {
-    mode: 0o755,
-  });
-  const small = '--iterations 1 --rollouts 8 --dev-size 1 --test-size 1 --threads 1 --signer single-process';
-  const where = command === 'ui' ? `--runs '${own}'` : `${small} --out '${own}/job'`;
-  const line = `'${process.execPath}' '${MAIN}' ${command} --model tiny ${where}`;
-  const terminal = spawn('script', ['-qefc', line, '/dev/null'], {
-    env: { ...process.env, ISOPRO_HOME: own, DISPLAY: ':0', PATH: `${own}:${process.env.PATH}` },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  let shown = '';
-  terminal.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
-  const ended = once(terminal, 'close');
-  while (!existsSync(opened) && terminal.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 50));
-  // a file of the user's own leads to it: a command line is read by everybody
-  const page = readFileSync(opened, 'utf8').trim();
-  const [, address] = /<a href="([^"]*)">/.exec(readFileSync(page, 'utf8').replaceAll('&#38;', '&'))!;
-  expect(shown).toContain(address!);
-  const { origin: url, hash } = new URL(address!);
-  const authorization = `Bearer ${/token=([^&]*)/.exec(hash)![1]}`;
-  expect((await send({ url }, '/api/status', { headers: { authorization } })).body).toMatchObject({ model: 'tiny' });
-  if (command === 'run --ui')
-    while (!shown.includes('the page stays until Ctrl-C')) await new Promise((resolve) => setTimeout(resolve, 50));
-  const { body: runs } = await send({ url }, '/api/runs', { headers: { authorization } });
-  expect(runs.map(({ name, state }: { name: string; state: string }) => [name, state])).toEqual(command === 'ui' ? [] : [['job', 'ended']]);
-  terminal.stdin.write('\x03');
-  await ended;
-  await expect(send({ url }, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
-});
+(hasTerminal ? test.each : test.skip.each)(['ui', 'run --ui'])(
+  'at a terminal `%s` opens the page in a browser',
+  async (command) => {
+    const own = path.join(folder, command.replaceAll(/\W/g, ''));
+    const opened = path.join(own, 'opened');
+    mkdirSync(own);
+    writeFileSync(
+      path.join(own, 'xdg-open'),
+      `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`,
+      {
+        mode: 0o755,
+      },
+    );
+    const small =
+      '--iterations 1 --rollouts 8 --dev-size 1 --test-size 1 --threads 1 --signer single-process';
+    const where = command === 'ui' ? `--runs '${own}'` : `${small} --out '${own}/job'`;
+    const line = `'${process.execPath}' '${MAIN}' ${command} --model tiny ${where}`;
+    const terminal = spawn('script', ['-qefc', line, '/dev/null'], {
+      env: { ...process.env, ISOPRO_HOME: own, DISPLAY: ':0', PATH: `${own}:${process.env.PATH}` },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    let shown = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
+    const ended = once(terminal, 'close');
+    while (!existsSync(opened) && terminal.exitCode === null)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    // a file of the user's own leads to it: a command line is read by everybody
+    const page = readFileSync(opened, 'utf8').trim();
+    const [, address] = /<a href="([^"]*)">/.exec(
+      readFileSync(page, 'utf8').replaceAll('&#38;', '&'),
+    )!;
+    expect(shown).toContain(address!);
+    const { origin: url, hash } = new URL(address!);
+    const authorization = `Bearer ${/token=([^&]*)/.exec(hash)![1]}`;
+    expect((await send({ url }, '/api/status', { headers: { authorization } })).body).toMatchObject(
+      { model: 'tiny' },
+    );
+    if (command === 'run --ui')
+      while (!shown.includes('the page stays until Ctrl-C'))
+        await new Promise((resolve) => setTimeout(resolve, 50));
+    const { body: runs } = await send({ url }, '/api/runs', { headers: { authorization } });
+    expect(runs.map(({ name, state }: { name: string; state: string }) => [name, state])).toEqual(
+      command === 'ui' ? [] : [['job', 'ended']],
+    );
+    terminal.stdin.write('\x03');
+    await ended;
+    await expect(send({ url }, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  },
+);
 
 test('says which adapters were trained behind more than a question, where its page is, and which adapter is not there', async () => {
   const run = path.join(folder, 'behind-examples');
-  await writeRunFolder({ folder: run, home: folder, iterations: 1, settings: { sampling: { examples: 4 } } as never });
+  await writeRunFolder({
+    folder: run,
+    home: folder,
+    iterations: 1,
+    settings: { sampling: { examples: 4 } } as never,
+  });
   const { file: at } = findAdapter(run);
-  const flags = ['serve', '--model', file, '--adapter', `mails=${run}`, '--runs', folder, '--port', '0', '--threads', '1'];
+  const flags = [
+    'serve',
+    '--model',
+    file,
+    '--adapter',
+    `mails=${run}`,
+    '--runs',
+    folder,
+    '--port',
+    '0',
+    '--threads',
+    '1',
+  ];
   const without = await runCli(flags);
   expect(without.code).toBe(1);
   expect(without.stderr).toContain(`the adapter: there is no file ${at}`);
@@ -177,8 +239,16 @@ test('says which adapters were trained behind more than a question, where its pa
     once(createInterface(server.stderr), 'line'),
   ])) as [[string], [string]];
   expect(noted).toMatch(/^mails: The adapter was trained behind 4 solved examples/);
-  const said = JSON.parse(line) as { url: string; models: string[]; adminKey: string; page: string };
-  expect(said).toMatchObject({ models: expect.arrayContaining(['mails']), page: `${said.url}/ui/#token=${said.adminKey}` });
+  const said = JSON.parse(line) as {
+    url: string;
+    models: string[];
+    adminKey: string;
+    page: string;
+  };
+  expect(said).toMatchObject({
+    models: expect.arrayContaining(['mails']),
+    page: `${said.url}/ui/#token=${said.adminKey}`,
+  });
   const ended = once(server, 'close');
   server.kill('SIGTERM');
   await ended;

@@ -32,9 +32,24 @@ const rendererOf = (chatTemplate: string): PromptRenderer =>
 describe('what the model is told of tools', () => {
   test.each([
     ['before the conversation, as the system', true, [user('Hi')], [system('TOOLS'), user('Hi')]],
-    ['behind what the system says', true, [system('Be brief.'), user('Hi')], [system('Be brief.\n\nTOOLS'), user('Hi')]],
-    ['before what the user says first', false, [user('Hi'), assistant('a'), user('b')], [user('TOOLS\n\nHi'), assistant('a'), user('b')]],
-    ['by itself where nobody has asked', false, [assistant('Hello.')], [user('TOOLS'), assistant('Hello.')]],
+    [
+      'behind what the system says',
+      true,
+      [system('Be brief.'), user('Hi')],
+      [system('Be brief.\n\nTOOLS'), user('Hi')],
+    ],
+    [
+      'before what the user says first',
+      false,
+      [user('Hi'), assistant('a'), user('b')],
+      [user('TOOLS\n\nHi'), assistant('a'), user('b')],
+    ],
+    [
+      'by itself where nobody has asked',
+      false,
+      [assistant('Hello.')],
+      [user('TOOLS'), assistant('Hello.')],
+    ],
     [
       'in the system message of a caller, which the template then refuses by itself',
       false,
@@ -53,14 +68,35 @@ describe('what the model is told of tools', () => {
 
   test('is not lost where a template leaves the system message out', () => {
     const renderer = rendererOf(ALTERNATING.replace('TAKES', 'true'));
-    expect(renderer.render(withInstructions([user('Hi')], 'TOOLS', renderer.takesSystem), true).text).toBe('<user>TOOLS\n\nHi');
+    expect(
+      renderer.render(withInstructions([user('Hi')], 'TOOLS', renderer.takesSystem), true).text,
+    ).toBe('<user>TOOLS\n\nHi');
   });
 });
 
 describe('what calls gave, in one message with what the user says then', () => {
   test.each([
-    ['one', [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1'), asked('b')], 3],
-    ['two', [asked('a'), { role: 'assistant', content: 'c', tool_calls: [call('1'), call('2')] }, result('1'), result('2'), asked('b')], 3],
+    [
+      'one',
+      [
+        asked('a'),
+        { role: 'assistant', content: '', tool_calls: [call('1')] },
+        result('1'),
+        asked('b'),
+      ],
+      3,
+    ],
+    [
+      'two',
+      [
+        asked('a'),
+        { role: 'assistant', content: 'c', tool_calls: [call('1'), call('2')] },
+        result('1'),
+        result('2'),
+        asked('b'),
+      ],
+      3,
+    ],
     [
       'twice',
       [
@@ -75,12 +111,18 @@ describe('what calls gave, in one message with what the user says then', () => {
       ],
       7,
     ],
-    ['and nothing more', [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1')], 3],
+    [
+      'and nothing more',
+      [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1')],
+      3,
+    ],
   ])('%s', (_, messages, count) => {
     const said = chatMessages.parse(messages);
     expect(said).toHaveLength(count);
     expect(said.every(({ role }, i) => role === (i % 2 === 0 ? 'user' : 'assistant'))).toBe(true);
-    expect(rendererOf(ALTERNATING.replace('TAKES', 'false')).render(said, true).text).toContain('<tool_response>\n1\n</tool_response>');
+    expect(rendererOf(ALTERNATING.replace('TAKES', 'false')).render(said, true).text).toContain(
+      '<tool_response>\n1\n</tool_response>',
+    );
   });
 
   test('two messages of a user stay two', () => {

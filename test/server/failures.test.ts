@@ -1,12 +1,25 @@
-/** What a failure is to a client: whatever is not known to be the caller's is a defect of the server. */
+/**
+ * What a failure is to a client: whatever is not known to be the caller's is a defect of the
+ * server.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { IsoproError } from '../../src/index.js';
 import { NotAllowed } from '../../src/jobs/queue/not-allowed.js';
-import { DEFECT, ENDINGS, failureOf, forbidden, invalid, ofMember, ofSchema, unsupported } from '../../src/server/failures.js';
+import {
+  DEFECT,
+  ENDINGS,
+  failureOf,
+  forbidden,
+  invalid,
+  ofMember,
+  ofSchema,
+  unsupported,
+} from '../../src/server/failures.js';
 import { plainWords } from '../../src/wrong-input.js';
 
-const ofFramework = (statusCode: number): Error => Object.assign(new Error('words'), { statusCode, code: 'FST_X' });
+const ofFramework = (statusCode: number): Error =>
+  Object.assign(new Error('words'), { statusCode, code: 'FST_X' });
 
 test.each([
   [399, null],
@@ -35,18 +48,18 @@ test.each([
   ['OBJECT_DISPOSED', 503, 'server_error', 'shutting_down'],
 ] as const)('%s of the library', (code, status, type, said) => {
   const failure = failureOf(new IsoproError(code, 'words'))!;
-  expect(failure).toMatchObject({ status, param: null, retryAfter: status === 503 ? 1 : undefined });
+  expect(failure).toMatchObject({
+    status,
+    param: null,
+    retryAfter: status === 503 ? 1 : undefined,
+  });
   expect(failure.body).toEqual({ error: { message: 'words', type, param: null, code: said } });
 });
 
 test('why a request may end, and what is not known to be anybody else’s: each with its status, its code and when to come again', () => {
-  const told = Object.entries({ ...ENDINGS, DEFECT }).map(([name, { status, type, code, retryAfter }]) => [
-    name,
-    status,
-    type,
-    code,
-    retryAfter,
-  ]);
+  const told = Object.entries({ ...ENDINGS, DEFECT }).map(
+    ([name, { status, type, code, retryAfter }]) => [name, status, type, code, retryAfter],
+  );
   expect(told).toEqual([
     ['gone', 499, 'invalid_request_error', 'client_closed_request', undefined],
     ['unread', 499, 'invalid_request_error', 'stream_not_read', undefined],
@@ -58,15 +71,28 @@ test('why a request may end, and what is not known to be anybody else’s: each 
 });
 
 test('what is refused names the member, and the body as a whole is none', () => {
-  expect(invalid('seed', 'words')).toMatchObject({ status: 400, param: 'seed', code: 'invalid_value', message: 'words' });
+  expect(invalid('seed', 'words')).toMatchObject({
+    status: 400,
+    param: 'seed',
+    code: 'invalid_value',
+    message: 'words',
+  });
   expect(invalid('', 'words', 'invalid_json').body.error).toEqual({
     message: 'words',
     type: 'invalid_request_error',
     param: null,
     code: 'invalid_json',
   });
-  expect(unsupported('echo', 'words')).toMatchObject({ status: 400, param: 'echo', code: 'unsupported_parameter' });
-  expect(forbidden('words', 'path_not_allowed', 'file')).toMatchObject({ status: 403, type: 'permission_error', param: 'file' });
+  expect(unsupported('echo', 'words')).toMatchObject({
+    status: 400,
+    param: 'echo',
+    code: 'unsupported_parameter',
+  });
+  expect(forbidden('words', 'path_not_allowed', 'file')).toMatchObject({
+    status: 403,
+    type: 'permission_error',
+    param: 'file',
+  });
   expect(failureOf(new NotAllowed('model_not_allowed', 'settings.model', 'words'))).toMatchObject({
     status: 403,
     code: 'model_not_allowed',
@@ -115,19 +141,39 @@ describe('what a schema finds wrong', () => {
       .unknown()
       .optional()
       .superRefine((value, { addIssue }) => {
-        if (value !== undefined) addIssue({ code: 'custom', message: 'not here', params: { isUnsupported: true } });
+        if (value !== undefined)
+          addIssue({ code: 'custom', message: 'not here', params: { isUnsupported: true } });
       }),
   });
   const long = 'x'.repeat(101);
   test.each<[unknown, unknown[]]>([
     [7, [null, 'invalid_value', 'the body: takes an object, not 7']],
-    [{ messages: [{ role: 'a' }, { role: 7 }] }, ['messages[1].role', 'invalid_value', 'messages[1].role: takes a text, not 7']],
-    [{ messages: [{ role: 'a', rule: 7 }] }, ['messages[0].rule', 'unknown_parameter', expect.stringMatching(/^messages\[0\]: .*"rule"/)]],
-    [{ masages: [] }, ['masages', 'unknown_parameter', 'there is no "masages"; did you mean messages?']],
+    [
+      { messages: [{ role: 'a' }, { role: 7 }] },
+      ['messages[1].role', 'invalid_value', 'messages[1].role: takes a text, not 7'],
+    ],
+    [
+      { messages: [{ role: 'a', rule: 7 }] },
+      ['messages[0].rule', 'unknown_parameter', expect.stringMatching(/^messages\[0\]: .*"rule"/)],
+    ],
+    [
+      { masages: [] },
+      ['masages', 'unknown_parameter', 'there is no "masages"; did you mean messages?'],
+    ],
     [{ [long]: 1 }, [long.slice(1), 'unknown_parameter', expect.not.stringContaining(long)]],
-    [{ tools: { [long]: 'x' } }, [`tools.${long.slice(1)}`, 'invalid_value', expect.stringContaining('takes a number, not "x"')]],
+    [
+      { tools: { [long]: 'x' } },
+      [
+        `tools.${long.slice(1)}`,
+        'invalid_value',
+        expect.stringContaining('takes a number, not "x"'),
+      ],
+    ],
     [{ old: 1 }, ['old', 'unsupported_parameter', 'old: not here']],
-    [{ messages: 1, tools: 1, old: 1 }, ['messages', 'invalid_value', 'messages: takes a list, not 1']],
+    [
+      { messages: 1, tools: 1, old: 1 },
+      ['messages', 'invalid_value', 'messages: takes a list, not 1'],
+    ],
   ])('%j', (value, told) => {
     const { error } = schema.safeParse(value, { error: plainWords });
     const { status, param, code, message } = ofSchema(error!, schema);
@@ -141,17 +187,35 @@ test.each([
   ['FST_ERR_CTP_EMPTY_TYPE', 415, 'unsupported_media_type', /^send the body as JSON/],
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 400, 'invalid_content_length', 'words'],
   ['FST_ERR_BAD_URL', 400, 'invalid_url', 'words'],
-  ['FST_ERR_MAX_PARAM_LENGTH', 414, 'invalid_url', 'a part of the path has more characters than any name here'],
+  [
+    'FST_ERR_MAX_PARAM_LENGTH',
+    414,
+    'invalid_url',
+    'a part of the path has more characters than any name here',
+  ],
 ])('%s of the framework', (code, statusCode, said, message) => {
   const failure = failureOf(Object.assign(new Error('words'), { statusCode, code }))!;
-  expect([failure.status, failure.type, failure.code, failure.param]).toEqual([statusCode, 'invalid_request_error', said, null]);
+  expect([failure.status, failure.type, failure.code, failure.param]).toEqual([
+    statusCode,
+    'invalid_request_error',
+    said,
+    null,
+  ]);
   expect(failure.message).toMatch(message);
 });
 
 test('what a request was refused for stays what it was, also as the cause of something else; a defect is none', () => {
   const refused = invalid('seed', 'words');
   expect(failureOf(refused)).toBe(refused);
-  expect(failureOf(new IsoproError('INVALID_ARGUMENT', 'other words', { cause: refused }))).toBe(refused);
-  for (const defect of [new TypeError('x'), new IsoproError('NATIVE_FAILURE', 'x'), null, undefined, 'x'])
+  expect(failureOf(new IsoproError('INVALID_ARGUMENT', 'other words', { cause: refused }))).toBe(
+    refused,
+  );
+  for (const defect of [
+    new TypeError('x'),
+    new IsoproError('NATIVE_FAILURE', 'x'),
+    null,
+    undefined,
+    'x',
+  ])
     expect(failureOf(defect)).toBeNull();
 });

@@ -6,7 +6,10 @@ import { FairQueue } from '../../src/server/fair-queue.js';
 
 const never = new AbortController().signal;
 
-/** Enters for each, one after the other, and tells the order in which they were admitted, each ending at once. */
+/**
+ * Enters for each, one after the other, and tells the order in which they were admitted, each
+ * ending at once.
+ */
 async function admitted(queue: FairQueue, names: readonly string[]): Promise<string[]> {
   const { leave: hold } = await queue.enter('first', never);
   const order: string[] = [];
@@ -22,7 +25,15 @@ async function admitted(queue: FairQueue, names: readonly string[]): Promise<str
 
 test('whoever asks once is served before the second of one who asks often', async () => {
   const queue = new FairQueue({ running: 1, waiting: 100 });
-  expect(await admitted(queue, ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'])).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3', 'a4']);
+  expect(await admitted(queue, ['a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1'])).toEqual([
+    'a1',
+    'b1',
+    'c1',
+    'a2',
+    'b2',
+    'a3',
+    'a4',
+  ]);
   expect([queue.running, queue.waiting]).toEqual([0, 0]);
 });
 
@@ -41,7 +52,11 @@ test('who has to wait behind too many is refused with 429 and when to come again
   const queue = new FairQueue({ running: 1, waiting: 1 });
   await queue.enter('a', never);
   void queue.enter('a', never);
-  await expect(queue.enter('b', never)).rejects.toMatchObject({ status: 429, code: 'queue_full', retryAfter: 1 });
+  await expect(queue.enter('b', never)).rejects.toMatchObject({
+    status: 429,
+    code: 'queue_full',
+    retryAfter: 1,
+  });
 });
 
 test('who goes away while waiting is not admitted, and keeps nobody from it', async () => {
@@ -121,11 +136,17 @@ test('where no more may wait, the last of whoever has the most makes room for on
         told.push(name);
         turn.leave();
       },
-      ({ status, code }: { status: number; code: string }) => void told.push(`${name} ${status} ${code}`),
+      ({ status, code }: { status: number; code: string }) =>
+        void told.push(`${name} ${status} ${code}`),
     );
   for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'b2', 'c1', 'a7']) wait(name);
   await new Promise((resolve) => setImmediate(resolve));
-  expect(told).toEqual(['a7 429 queue_full', 'a6 429 queue_full', 'a5 429 queue_full', 'a4 429 queue_full']);
+  expect(told).toEqual([
+    'a7 429 queue_full',
+    'a6 429 queue_full',
+    'a5 429 queue_full',
+    'a4 429 queue_full',
+  ]);
   expect(queue.waiting).toBe(6);
   leave();
   await new Promise((resolve) => setImmediate(resolve));
@@ -148,7 +169,10 @@ test('ranks are the lowest that are free among those of a key', async () => {
   expect((await queue.enter('a', never)).rank).toBe(3);
 });
 
-/** The rules of the docs once more, slowly: who runs and who waits are plain lists, and every question is asked of the whole of them. */
+/**
+ * The rules of the docs once more, slowly: who runs and who waits are plain lists, and every
+ * question is asked of the whole of them.
+ */
 class PlainQueue {
   readonly running: { whose: string; rank: number; name: string }[] = [];
   /** Whose turn it is next comes first. */
@@ -184,7 +208,9 @@ class PlainQueue {
       const refused = `is refused: ${this.limits.waiting} replies wait already`;
       // there has to be one who would still have more, or as many, without its last
       if (most - 1 <= (own?.names.length ?? 0)) return void this.told.push(`${name} ${refused}`);
-      this.told.push(`${this.lines.find(({ names }) => names.length === most)!.names.pop()!} ${refused}`);
+      this.told.push(
+        `${this.lines.find(({ names }) => names.length === most)!.names.pop()!} ${refused}`,
+      );
     }
     if (own === undefined) this.lines.push({ whose, names: [name] });
     else own.names.push(name);
@@ -207,7 +233,10 @@ class PlainQueue {
   }
 
   admit(): void {
-    for (let next; this.isOpen && (next = this.lines.find(({ whose }) => this.mayRun(whose))) !== undefined; ) {
+    for (
+      let next;
+      this.isOpen && (next = this.lines.find(({ whose }) => this.mayRun(whose))) !== undefined;
+    ) {
       const { whose, names } = next;
       this.lines = this.lines.filter((line) => line !== next);
       this.run(whose, names[0]!);
@@ -231,7 +260,8 @@ test.each([
     const leaves = new Map<string, () => void>();
     const signals = new Map<string, AbortController>();
     const random = new Random(BigInt(running));
-    const one = <T>(of: readonly T[]): T | undefined => of[random.nextInteger(0, Math.max(0, of.length - 1))];
+    const one = <T>(of: readonly T[]): T | undefined =>
+      of[random.nextInteger(0, Math.max(0, of.length - 1))];
     let busiest = 0;
     for (let i = 0; i < 700; i++) {
       const act = random.nextInteger(0, 19);
@@ -309,13 +339,19 @@ test('who has waited is told of no end of its signal any more, and one that is t
   const later = queue.enter('b', admittedLater.signal);
   const away = queue.enter('b', turnedAway.signal);
   const inItsPlace = queue.enter('c', never);
-  await expect(away).rejects.toMatchObject({ code: 'queue_full', message: '2 replies wait already' });
+  await expect(away).rejects.toMatchObject({
+    code: 'queue_full',
+    message: '2 replies wait already',
+  });
   leave();
   const turn = await later;
   admittedLater.abort();
   turnedAway.abort();
   expect([queue.running, queue.waiting]).toEqual([1, 1]);
-  expect([getEventListeners(admittedLater.signal, 'abort'), getEventListeners(turnedAway.signal, 'abort')]).toEqual([[], []]);
+  expect([
+    getEventListeners(admittedLater.signal, 'abort'),
+    getEventListeners(turnedAway.signal, 'abort'),
+  ]).toEqual([[], []]);
   turn.leave();
   (await inItsPlace).leave();
   expect([queue.running, queue.waiting]).toEqual([0, 0]);

@@ -1,23 +1,50 @@
-/** What a fine-tuning job comes to: the settings of the job behind it, what is told of it, and its files. A small program stands for the command. */
+/**
+ * What a fine-tuning job comes to: the settings of the job behind it, what is told of it, and its
+ * files. A small program stands for the command.
+ */
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { fileURLToPath } from 'node:url';
 import type { Job, JobEvent } from '../../src/jobs/queue/job.js';
-import { checkpointsOf, fineTuningEvent, fineTuningJob } from '../../src/server/fine-tuning/shapes.js';
+import {
+  checkpointsOf,
+  fineTuningEvent,
+  fineTuningJob,
+} from '../../src/server/fine-tuning/shapes.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
+import {
+  ADMIN,
+  asAdmin,
+  closeAll,
+  folder,
+  reported,
+  send,
+  start,
+  type Answer,
+} from '../models/server.js';
 
 const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));
 const [ANN, BOB] = ['the-key-of-ann-1', 'the-key-of-bob-1'];
-const keys = [hashKey('ann', ANN, ['train']), hashKey('bob', BOB, ['train']), hashKey('admin', ADMIN, ['admin'])];
+const keys = [
+  hashKey('ann', ANN, ['train']),
+  hashKey('bob', BOB, ['train']),
+  hashKey('admin', ADMIN, ['admin']),
+];
 const runs = path.join(folder, 'fine-tuning-jobs');
 let server: Server;
 /** Holds the only place: what is asked for then waits. */
 let holder: string;
 beforeAll(async () => {
-  const jobs = { runs, program: PROGRAM, models: [], tasks: [], atOnce: 1, availableMemory: () => Infinity };
+  const jobs = {
+    runs,
+    program: PROGRAM,
+    models: [],
+    tasks: [],
+    atOnce: 1,
+    availableMemory: () => Infinity,
+  };
   server = await start({ keys, jobs });
   holder = (await post('/api/jobs', { kind: 'eval', settings: { system: 'hold' } }, ADMIN)).body.id;
 });
@@ -27,11 +54,19 @@ afterAll(async () => {
 });
 
 const bearer = (key: string): { authorization: string } => ({ authorization: `Bearer ${key}` });
-const get = (target: string, key = ANN): Promise<Answer> => send(server, target, { headers: bearer(key) });
+const get = (target: string, key = ANN): Promise<Answer> =>
+  send(server, target, { headers: bearer(key) });
 const post = (target: string, body: unknown, key = ANN): Promise<Answer> =>
-  send(server, target, { method: 'POST', headers: bearer(key), ...(body !== undefined && { body }) });
+  send(server, target, {
+    method: 'POST',
+    headers: bearer(key),
+    ...(body !== undefined && { body }),
+  });
 /** A form of parts, each with its disposition. */
-const form = (parts: readonly (readonly [disposition: string, value: string])[], key = ANN): Promise<Answer> =>
+const form = (
+  parts: readonly (readonly [disposition: string, value: string])[],
+  key = ANN,
+): Promise<Answer> =>
   send(server, '/v1/files', {
     headers: { ...bearer(key), 'content-type': 'multipart/form-data; boundary=b' },
     body: `${parts.map(([disposition, value]) => `--b\r\ncontent-disposition: form-data; ${disposition}\r\n\r\n${value}\r\n`).join('')}--b--\r\n`,
@@ -47,7 +82,8 @@ const upload = async (text: string, key = ANN, name = 'rows.jsonl'): Promise<str
   expect(status).toBe(200);
   return body.id;
 };
-const jsonl = (rows: readonly object[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+const jsonl = (rows: readonly object[]): string =>
+  rows.map((row) => `${JSON.stringify(row)}\n`).join('');
 const EXAMPLES = jsonl([
   {
     messages: [
@@ -57,7 +93,8 @@ const EXAMPLES = jsonl([
   },
 ]);
 const PAIRS = jsonl([{ prompt: 'a', chosen: 'b', rejected: 'c' }]);
-const create = (body: object): Promise<Answer> => post('/v1/fine_tuning/jobs', { model: 'base', ...body });
+const create = (body: object): Promise<Answer> =>
+  post('/v1/fine_tuning/jobs', { model: 'base', ...body });
 /** Of the job behind one, and the answer that told of it. */
 async function settingsOf(body: object): Promise<{ settings: any; kind: string; told: any }> {
   const { status, body: told } = await create(body);
@@ -65,13 +102,26 @@ async function settingsOf(body: object): Promise<{ settings: any; kind: string; 
   const { settings, kind } = (await get(`/api/jobs/${told.id.replace('ftjob', 'job')}`)).body;
   return { settings, kind, told };
 }
-const failure = ({ status, body }: Answer): unknown[] => [status, body.error?.param, body.error?.code, body.error?.message];
+const failure = ({ status, body }: Answer): unknown[] => [
+  status,
+  body.error?.param,
+  body.error?.code,
+  body.error?.message,
+];
 
 describe('a job of examples', () => {
   test('as a whole, with what auto stands for', async () => {
     const file = await upload(EXAMPLES);
-    const { settings, kind, told } = await settingsOf({ training_file: file, seed: 7, suffix: 's.1', metadata: { a: 'b' } });
-    expect([kind, settings]).toEqual(['train', { data: file, epochs: 1, batch: 8, lr: 2e-4, seed: '7' }]);
+    const { settings, kind, told } = await settingsOf({
+      training_file: file,
+      seed: 7,
+      suffix: 's.1',
+      metadata: { a: 'b' },
+    });
+    expect([kind, settings]).toEqual([
+      'train',
+      { data: file, epochs: 1, batch: 8, lr: 2e-4, seed: '7' },
+    ]);
     const hyperparameters = { n_epochs: 1, batch_size: 8, learning_rate_multiplier: 1 };
     expect(Math.abs(told.created_at - Date.now() / 1000)).toBeLessThan(100);
     const whole = {
@@ -104,33 +154,74 @@ describe('a job of examples', () => {
     const hyperparameters = { n_epochs: 4, batch_size: 2, learning_rate_multiplier: 0.5 };
     const wanted = { data: file, validationData: other, epochs: 4, batch: 2, lr: 1e-4, seed: '0' };
     const asked = { training_file: file, validation_file: other, seed: 0 };
-    for (const more of [{ hyperparameters }, { method: { type: 'supervised', supervised: { hyperparameters } } }]) {
+    for (const more of [
+      { hyperparameters },
+      { method: { type: 'supervised', supervised: { hyperparameters } } },
+    ]) {
       const { settings, told } = await settingsOf({ ...asked, ...more });
-      expect([settings, told.hyperparameters, told.validation_file]).toEqual([wanted, hyperparameters, other]);
+      expect([settings, told.hyperparameters, told.validation_file]).toEqual([
+        wanted,
+        hyperparameters,
+        other,
+      ]);
     }
     const auto = { n_epochs: 'auto', batch_size: 'auto', learning_rate_multiplier: 'auto' };
-    expect((await settingsOf({ training_file: file, hyperparameters: auto })).told.hyperparameters).toEqual({
+    expect(
+      (await settingsOf({ training_file: file, hyperparameters: auto })).told.hyperparameters,
+    ).toEqual({
       n_epochs: 1,
       batch_size: 8,
       learning_rate_multiplier: 1,
     });
-    const seeds = [(await settingsOf({ training_file: file })).told.seed, (await settingsOf({ training_file: file })).told.seed];
-    for (const seed of seeds) expect(seed >= 0 && seed < 2 ** 31 && Number.isInteger(seed)).toBe(true);
+    const seeds = [
+      (await settingsOf({ training_file: file })).told.seed,
+      (await settingsOf({ training_file: file })).told.seed,
+    ];
+    for (const seed of seeds)
+      expect(seed >= 0 && seed < 2 ** 31 && Number.isInteger(seed)).toBe(true);
     expect(seeds[0]).not.toBe(seeds[1]);
   });
 
   test('of pairs', async () => {
     const [file, other] = [await upload(PAIRS), await upload(PAIRS)];
-    const { settings, told } = await settingsOf({ training_file: file, validation_file: other, seed: 1, method: { type: 'dpo' } });
+    const { settings, told } = await settingsOf({
+      training_file: file,
+      validation_file: other,
+      seed: 1,
+      method: { type: 'dpo' },
+    });
     expect(settings).toEqual({
-      ...{ data: file, validationData: other, objective: 'dpo', beta: 0.1, epochs: 1, batch: 8, lr: 2e-5, seed: '1' },
+      ...{
+        data: file,
+        validationData: other,
+        objective: 'dpo',
+        beta: 0.1,
+        epochs: 1,
+        batch: 8,
+        lr: 2e-5,
+        seed: '1',
+      },
     });
     expect(told.method).toEqual({
       type: 'dpo',
-      dpo: { hyperparameters: { n_epochs: 1, batch_size: 8, learning_rate_multiplier: 1, beta: 0.1 } },
+      dpo: {
+        hyperparameters: { n_epochs: 1, batch_size: 8, learning_rate_multiplier: 1, beta: 0.1 },
+      },
     });
-    const own = await settingsOf({ training_file: file, seed: 1, method: { type: 'dpo', dpo: { hyperparameters: { beta: 0.5 } } } });
-    expect(own.settings).toEqual({ data: file, objective: 'dpo', beta: 0.5, epochs: 1, batch: 8, lr: 2e-5, seed: '1' });
+    const own = await settingsOf({
+      training_file: file,
+      seed: 1,
+      method: { type: 'dpo', dpo: { hyperparameters: { beta: 0.5 } } },
+    });
+    expect(own.settings).toEqual({
+      data: file,
+      objective: 'dpo',
+      beta: 0.5,
+      epochs: 1,
+      batch: 8,
+      lr: 2e-5,
+      seed: '1',
+    });
     const bad = await upload(EXAMPLES);
     expect(failure(await create({ training_file: bad, method: { type: 'dpo' } }))).toEqual([
       400,
@@ -138,9 +229,10 @@ describe('a job of examples', () => {
       'invalid_training_file',
       expect.stringMatching(new RegExp(`^${bad}: line 1: `)),
     ]);
-    expect((await create({ training_file: file, validation_file: bad, method: { type: 'dpo' } })).body.error.message).toContain(
-      `${bad}: line 1`,
-    );
+    expect(
+      (await create({ training_file: file, validation_file: bad, method: { type: 'dpo' } })).body
+        .error.message,
+    ).toContain(`${bad}: line 1`);
   });
 });
 
@@ -150,7 +242,10 @@ describe('a job that is reinforced', () => {
   });
   const SQL = { type: 'task', task: 'sql' };
   test('has the settings of a run of the task, and its own figures in their place', async () => {
-    const { body } = await post('/api/jobs/estimate', { kind: 'run', settings: { task: 'sql', model: { name: 'base' } } });
+    const { body } = await post('/api/jobs/estimate', {
+      kind: 'run',
+      settings: { task: 'sql', model: { name: 'base' } },
+    });
     const { iterations, sampling, optimiser, evaluation } = body.settings;
     const plain = await settingsOf({ ...reinforced(SQL), seed: 3 });
     expect([plain.kind, plain.told.training_file]).toEqual(['run', 'sql']);
@@ -160,7 +255,10 @@ describe('a job that is reinforced', () => {
       iterations,
       sampling: { rollouts: sampling.rollouts },
       optimiser: { batchSize: optimiser.batchSize, learningRate: optimiser.learningRate },
-      evaluation: { devSize: Math.min(evaluation.devSize, evaluation.testSize), testSize: evaluation.testSize },
+      evaluation: {
+        devSize: Math.min(evaluation.devSize, evaluation.testSize),
+        testSize: evaluation.testSize,
+      },
     });
     const figures = {
       n_epochs: 2,
@@ -181,9 +279,18 @@ describe('a job that is reinforced', () => {
       evaluation: { devSize: Math.min(2, evaluation.devSize), testSize: 2 },
     });
     expect(own.told.hyperparameters).toEqual(figures);
-    expect(own.told.method).toEqual({ type: 'reinforcement', reinforcement: { grader: SQL, hyperparameters: figures } });
-    const least = await settingsOf({ ...reinforced(SQL, { compute_multiplier: 1e-4, learning_rate_multiplier: 10_000 }), seed: 3 });
-    expect([least.settings.sampling.rollouts, least.settings.optimiser.learningRate]).toEqual([sampling.samples, 1]);
+    expect(own.told.method).toEqual({
+      type: 'reinforcement',
+      reinforcement: { grader: SQL, hyperparameters: figures },
+    });
+    const least = await settingsOf({
+      ...reinforced(SQL, { compute_multiplier: 1e-4, learning_rate_multiplier: 10_000 }),
+      seed: 3,
+    });
+    expect([least.settings.sampling.rollouts, least.settings.optimiser.learningRate]).toEqual([
+      sampling.samples,
+      1,
+    ]);
   });
 
   test('on rows has them in the form of its grader', async () => {
@@ -198,18 +305,38 @@ describe('a job that is reinforced', () => {
         ...reinforced({ type: 'string_check', operation, input, reference: 'is {{item.of}}' }),
         training_file: file,
       });
-      expect([settings.check, settings.sampling.style, told.training_file]).toEqual([check, 'plain', file]);
-      expect((await get(`/v1/files/${settings.task}/content`)).text).toBe(jsonl([{ messages: rows[0]!.messages, answer: 'is x' }]));
+      expect([settings.check, settings.sampling.style, told.training_file]).toEqual([
+        check,
+        'plain',
+        file,
+      ]);
+      expect((await get(`/v1/files/${settings.task}/content`)).text).toBe(
+        jsonl([{ messages: rows[0]!.messages, answer: 'is x' }]),
+      );
     }
-    const { settings } = await settingsOf({ ...reinforced({ type: 'json_schema', schema: { type: 'object' } }), training_file: file });
-    expect((await get(`/v1/files/${settings.check.replace('json:', '')}/content`)).text).toBe('{"type":"object"}');
-    expect((await get(`/v1/files/${settings.task}/content`)).text).toBe(jsonl([{ messages: rows[0]!.messages }]));
+    const { settings } = await settingsOf({
+      ...reinforced({ type: 'json_schema', schema: { type: 'object' } }),
+      training_file: file,
+    });
+    expect((await get(`/v1/files/${settings.check.replace('json:', '')}/content`)).text).toBe(
+      '{"type":"object"}',
+    );
+    expect((await get(`/v1/files/${settings.task}/content`)).text).toBe(
+      jsonl([{ messages: rows[0]!.messages }]),
+    );
   });
 
   test('copies of rows have a bound: four times the file and a MiB', async () => {
-    const rows = jsonl(Array.from({ length: 200 }, (_, i) => ({ messages: [{ role: 'user', content: `${i}` }] })));
+    const rows = jsonl(
+      Array.from({ length: 200 }, (_, i) => ({ messages: [{ role: 'user', content: `${i}` }] })),
+    );
     const file = await upload(rows);
-    const long = reinforced({ type: 'string_check', operation: 'eq', input: '{{sample.output_text}}', reference: 'r'.repeat(9000) });
+    const long = reinforced({
+      type: 'string_check',
+      operation: 'eq',
+      input: '{{sample.output_text}}',
+      reference: 'r'.repeat(9000),
+    });
     const { status, body } = await create({ ...long, training_file: file });
     expect([status, body.error.code, body.error.message]).toEqual([
       503,
@@ -220,31 +347,73 @@ describe('a job that is reinforced', () => {
 
   const [GRADER, FIGURES] = ['method.reinforcement.grader', 'method.reinforcement.hyperparameters'];
   const check = (more: object): object =>
-    reinforced({ type: 'string_check', operation: 'eq', input: '{{sample.output_text}}', reference: 'x', ...more });
+    reinforced({
+      type: 'string_check',
+      operation: 'eq',
+      input: '{{sample.output_text}}',
+      reference: 'x',
+      ...more,
+    });
   test.each<[string, object, unknown[]]>([
-    ['a file that is missing', {}, [400, 'training_file', 'file_not_found', 'training_file: is missing']],
-    ['a file that is none', { training_file: 'x' }, [400, 'training_file', 'file_not_found', 'training_file: there is no file "x"']],
+    [
+      'a file that is missing',
+      {},
+      [400, 'training_file', 'file_not_found', 'training_file: is missing'],
+    ],
+    [
+      'a file that is none',
+      { training_file: 'x' },
+      [400, 'training_file', 'file_not_found', 'training_file: there is no file "x"'],
+    ],
     [
       'figures twice',
       { hyperparameters: {}, method: { type: 'supervised' } },
       [400, 'hyperparameters', 'invalid_value', 'hyperparameters: give those of the method'],
     ],
-    ['a tracker', { integrations: [{}] }, [403, 'integrations', 'tracker_not_allowed', 'integrations: requests name no trackers']],
-    ['another model', { model: 'other' }, [400, 'model', 'model_not_found', 'model: this server serves base, and trains what it serves']],
+    [
+      'a tracker',
+      { integrations: [{}] },
+      [403, 'integrations', 'tracker_not_allowed', 'integrations: requests name no trackers'],
+    ],
+    [
+      'another model',
+      { model: 'other' },
+      [
+        400,
+        'model',
+        'model_not_found',
+        'model: this server serves base, and trains what it serves',
+      ],
+    ],
     [
       'problems to validate on',
       { ...reinforced(SQL), validation_file: 'x' },
-      [400, 'validation_file', 'unsupported_parameter', 'validation_file: problems are held out of the training file, or by the task'],
+      [
+        400,
+        'validation_file',
+        'unsupported_parameter',
+        'validation_file: problems are held out of the training file, or by the task',
+      ],
     ],
     [
       'an effort',
       reinforced(SQL, { reasoning_effort: 'low' }),
-      [400, `${FIGURES}.reasoning_effort`, 'unsupported_parameter', 'reasoning_effort: the default one alone'],
+      [
+        400,
+        `${FIGURES}.reasoning_effort`,
+        'unsupported_parameter',
+        'reasoning_effort: the default one alone',
+      ],
     ],
     [
       'an interval',
       reinforced(SQL, { eval_interval: 2 }),
-      [400, `${FIGURES}.eval_interval`, 'unsupported_parameter', 'eval_interval: 1, after each iteration'],
+      [
+        400,
+        `${FIGURES}.eval_interval`,
+        'unsupported_parameter',
+        'eval_interval: 1, after each iteration',
+      ],
     ],
     [
       'a file beside a task',
@@ -259,22 +428,42 @@ describe('a job that is reinforced', () => {
     [
       'an operation',
       { file: true, ...check({ operation: 'ilike' }) },
-      [400, `${GRADER}.operation`, 'unsupported_parameter', 'ilike: a string_check is eq or like here'],
+      [
+        400,
+        `${GRADER}.operation`,
+        'unsupported_parameter',
+        'ilike: a string_check is eq or like here',
+      ],
     ],
     [
       'a part of the reply',
       { file: true, ...check({ input: 'x {{sample.output_text}}' }) },
-      [400, `${GRADER}.input`, 'unsupported_parameter', 'input: what is checked is {{sample.output_text}}, whole'],
+      [
+        400,
+        `${GRADER}.input`,
+        'unsupported_parameter',
+        'input: what is checked is {{sample.output_text}}, whole',
+      ],
     ],
     [
       'a reference to the sample',
       { file: true, ...check({ reference: '{{ sample.output_text }}' }) },
-      [400, `${GRADER}.reference`, 'unsupported_parameter', 'reference: it may name members of the item, not of the sample'],
+      [
+        400,
+        `${GRADER}.reference`,
+        'unsupported_parameter',
+        'reference: it may name members of the item, not of the sample',
+      ],
     ],
     [
       'a program',
       { file: true, ...reinforced({ type: 'python' }) },
-      [400, `${GRADER}.type`, 'unsupported_parameter', 'python: graders are task, json_schema, string_check and score_model here'],
+      [
+        400,
+        `${GRADER}.type`,
+        'unsupported_parameter',
+        'python: graders are task, json_schema, string_check and score_model here',
+      ],
     ],
     [
       'a task that is none',
@@ -282,7 +471,11 @@ describe('a job that is reinforced', () => {
       [403, `${GRADER}.task`, 'task_not_allowed', expect.stringContaining('"none"')],
     ],
   ])('%s is refused', async (_, { file, ...body }: { file?: boolean }, told) => {
-    expect(failure(await create({ ...(file === true && { training_file: await upload(EXAMPLES) }), ...body }))).toEqual(told);
+    expect(
+      failure(
+        await create({ ...(file === true && { training_file: await upload(EXAMPLES) }), ...body }),
+      ),
+    ).toEqual(told);
   });
 
   test('of a bad row its place and its beginning are told', async () => {
@@ -290,12 +483,17 @@ describe('a job that is reinforced', () => {
     const { body } = await create({ ...check({}), training_file: bad });
     expect(body.error.message).toMatch(new RegExp(`^${bad}: line 4: messages: `));
     const long = await upload(`{"messages": [{"role": "${'x'.repeat(3000)}", "content": "a"}]}\n`);
-    const { length } = (await create({ ...check({}), training_file: long })).body.error.message as string;
+    const { length } = (await create({ ...check({}), training_file: long })).body.error
+      .message as string;
     expect(length).toBeLessThanOrEqual(`${long}: `.length + 1000);
     const text = await upload('no JSON\n');
-    expect((await create({ ...check({}), training_file: text })).body.error.message).toMatch(/^file-\w+: line 1 is not JSON: /);
+    expect((await create({ ...check({}), training_file: text })).body.error.message).toMatch(
+      /^file-\w+: line 1 is not JSON: /,
+    );
     // and the next file is read as if nothing had been
-    expect((await create({ ...check({}), training_file: await upload(EXAMPLES) })).status).toBe(200);
+    expect((await create({ ...check({}), training_file: await upload(EXAMPLES) })).status).toBe(
+      200,
+    );
   });
 });
 
@@ -305,7 +503,12 @@ describe('files', () => {
     for (let i = 0; i < 5; i++) sent.push(await upload(`{"i": ${i}}\n`, BOB, `${i}.jsonl`));
     const ids = async (query: string): Promise<unknown[]> => {
       const { body } = await get(`/v1/files?${query}`, BOB);
-      return [body.data.map(({ id }: { id: string }) => id), body.has_more, body.first_id, body.last_id];
+      return [
+        body.data.map(({ id }: { id: string }) => id),
+        body.has_more,
+        body.first_id,
+        body.last_id,
+      ];
     };
     const [a, b, c, d, e] = sent;
     expect(await ids('')).toEqual([[e, d, c, b, a], false, e, a]);
@@ -323,15 +526,27 @@ describe('files', () => {
     });
     const content = await get(`/v1/files/${a}/content`, BOB);
     expect(content.text).toBe('{"i": 0}\n');
-    expect(content.headers).toMatchObject({ 'content-disposition': 'attachment', 'content-type': 'application/octet-stream' });
-    expect(await send(server, `/v1/files/${a}`, { method: 'DELETE', headers: bearer(BOB) })).toMatchObject({
+    expect(content.headers).toMatchObject({
+      'content-disposition': 'attachment',
+      'content-type': 'application/octet-stream',
+    });
+    expect(
+      await send(server, `/v1/files/${a}`, { method: 'DELETE', headers: bearer(BOB) }),
+    ).toMatchObject({
       status: 200,
       body: { id: a, object: 'file', deleted: true },
     });
     const gone = [404, null, 'file_not_found', `there is no file ${JSON.stringify(a)}`];
-    for (const target of [`/v1/files/${a}`, `/v1/files/${a}/content`]) expect(failure(await get(target, BOB))).toEqual(gone);
-    expect(failure(await send(server, `/v1/files/${a}`, { method: 'DELETE', headers: bearer(BOB) }))).toEqual(gone);
-    expect(failure(await get(`/v1/files/${b}`, ANN)).slice(0, 3)).toEqual([404, null, 'file_not_found']);
+    for (const target of [`/v1/files/${a}`, `/v1/files/${a}/content`])
+      expect(failure(await get(target, BOB))).toEqual(gone);
+    expect(
+      failure(await send(server, `/v1/files/${a}`, { method: 'DELETE', headers: bearer(BOB) })),
+    ).toEqual(gone);
+    expect(failure(await get(`/v1/files/${b}`, ANN)).slice(0, 3)).toEqual([
+      404,
+      null,
+      'file_not_found',
+    ]);
     expect((await get('/v1/files/file-results-0')).status).toBe(404);
   });
 
@@ -339,13 +554,21 @@ describe('files', () => {
   const PURPOSE = ['name="purpose"', 'fine-tune'] as const;
   test.each<[string, readonly (readonly [string, string])[], unknown[]]>([
     ['no file', [PURPOSE], [400, 'file', 'invalid_value', 'file: send a part with a file name']],
-    ['no purpose', [FILE], [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is possible here']],
+    [
+      'no purpose',
+      [FILE],
+      [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is possible here'],
+    ],
     [
       'another purpose',
       [FILE, ['name="purpose"', 'batch']],
       [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is possible here'],
     ],
-    ['a field beside', [FILE, PURPOSE, ['name="expires"', '1']], [400, 'expires', 'unsupported_parameter', 'expires is not taken here']],
+    [
+      'a field beside',
+      [FILE, PURPOSE, ['name="expires"', '1']],
+      [400, 'expires', 'unsupported_parameter', 'expires is not taken here'],
+    ],
     [
       'a file of another name',
       [PURPOSE, ['name="more"; filename="x"', '1']],
@@ -361,14 +584,26 @@ describe('files', () => {
       [FILE, PURPOSE, ['x=""', '1']],
       [400, null, 'unsupported_parameter', 'a part without a name is not taken here'],
     ],
-    ['a file as a field', [['name="file"', '{}'], PURPOSE], [400, 'file', 'invalid_value', 'file: send a part with a file name']],
+    [
+      'a file as a field',
+      [['name="file"', '{}'], PURPOSE],
+      [400, 'file', 'invalid_value', 'file: send a part with a file name'],
+    ],
     [
       'nine parts',
       [FILE, PURPOSE, ...Array(7).fill(PURPOSE)],
       [400, null, 'invalid_form', expect.stringMatching(/^the form cannot be read: /)],
     ],
-    ['two files', [FILE, FILE, PURPOSE], [400, null, 'invalid_form', expect.stringMatching(/^the form cannot be read: /)]],
-    ['a file of that name', [['name="file"; filename="' + 'n'.repeat(300) + '"', '{}'], PURPOSE], [200]],
+    [
+      'two files',
+      [FILE, FILE, PURPOSE],
+      [400, null, 'invalid_form', expect.stringMatching(/^the form cannot be read: /)],
+    ],
+    [
+      'a file of that name',
+      [['name="file"; filename="' + 'n'.repeat(300) + '"', '{}'], PURPOSE],
+      [200],
+    ],
     ['eight parts', [FILE, PURPOSE, ...Array(6).fill(PURPOSE)], [200]],
     ['the purpose first', [PURPOSE, FILE], [200]],
   ])('a form with %s', async (_, parts, told) => {
@@ -376,12 +611,20 @@ describe('files', () => {
     expect(told.length === 1 ? [answer.status] : failure(answer)).toEqual(told);
     if (told.length === 1)
       expect(answer.body.filename.length).toBe(
-        Math.min(255, /filename="(.*)"/.exec(parts.find(([head]) => head.includes('filename'))![0])![1]!.length),
+        Math.min(
+          255,
+          /filename="(.*)"/.exec(parts.find(([head]) => head.includes('filename'))![0])![1]!.length,
+        ),
       );
   });
 
   test('without a form are refused', async () => {
-    expect(failure(await post('/v1/files', {}))).toEqual([400, null, 'invalid_form', 'send a file as multipart/form-data']);
+    expect(failure(await post('/v1/files', {}))).toEqual([
+      400,
+      null,
+      'invalid_form',
+      'send a file as multipart/form-data',
+    ]);
   });
 });
 
@@ -391,9 +634,15 @@ describe('jobs', () => {
     const before = (await get('/v1/fine_tuning/jobs?limit=100')).body.data.length;
     const made: string[] = [];
     for (let i = 0; i < 3; i++) made.push((await create({ training_file: file })).body.id);
-    const page = async (query: string, key = ANN): Promise<any> => (await get(`/v1/fine_tuning/jobs?${query}`, key)).body;
+    const page = async (query: string, key = ANN): Promise<any> =>
+      (await get(`/v1/fine_tuning/jobs?${query}`, key)).body;
     const two = await page('limit=2');
-    expect(two).toMatchObject({ object: 'list', first_id: made[2], last_id: made[1], has_more: true });
+    expect(two).toMatchObject({
+      object: 'list',
+      first_id: made[2],
+      last_id: made[1],
+      has_more: true,
+    });
     expect(two.data.map(({ id }: { id: string }) => id)).toEqual([made[2], made[1]]);
     const rest = await page(`limit=100&after=${made[1]}`);
     expect([rest.data.length, rest.first_id, rest.has_more]).toEqual([before + 1, made[0], false]);
@@ -413,31 +662,51 @@ describe('jobs', () => {
       [`/v1/fine_tuning/jobs/${holder.replace('job', 'ftjob')}`, ADMIN],
       ['/v1/fine_tuning/jobs/x', ANN],
     ] as const)
-      expect(failure(await get(target, key)).slice(0, 3)).toEqual([404, null, 'fine_tuning_job_not_found']);
+      expect(failure(await get(target, key)).slice(0, 3)).toEqual([
+        404,
+        null,
+        'fine_tuning_job_not_found',
+      ]);
     expect((await get(own, ADMIN)).status).toBe(200);
-    expect((await get(`${own}/checkpoints`)).body).toEqual({ object: 'list', data: [], first_id: null, last_id: null, has_more: false });
+    expect((await get(`${own}/checkpoints`)).body).toEqual({
+      object: 'list',
+      data: [],
+      first_id: null,
+      last_id: null,
+      has_more: false,
+    });
 
     const act = (name: string): Promise<Answer> => post(`${own}/${name}`, undefined);
-    expect([(await act('pause')).body.status, (await act('resume')).body.status, (await act('cancel')).body.status]).toEqual([
-      'paused',
-      'queued',
-      'cancelled',
-    ]);
+    expect([
+      (await act('pause')).body.status,
+      (await act('resume')).body.status,
+      (await act('cancel')).body.status,
+    ]).toEqual(['paused', 'queued', 'cancelled']);
     for (const name of ['pause', 'resume', 'cancel'])
-      expect(failure(await act(name))).toEqual([400, null, 'job_ended', `the job is cancelled, and cannot be told to ${name}`]);
+      expect(failure(await act(name))).toEqual([
+        400,
+        null,
+        'job_ended',
+        `the job is cancelled, and cannot be told to ${name}`,
+      ]);
     const events = (await get(`${own}/events`)).body;
-    expect(events.data.map(({ message, level, type, object }: any) => [message, level, type, object])).toEqual(
-      ['The job was cancelled', 'The job waits', 'The job is paused', 'The job waits'].map((message) => [
-        message,
-        'info',
-        'message',
-        'fine_tuning.job.event',
-      ]),
+    expect(
+      events.data.map(({ message, level, type, object }: any) => [message, level, type, object]),
+    ).toEqual(
+      ['The job was cancelled', 'The job waits', 'The job is paused', 'The job waits'].map(
+        (message) => [message, 'info', 'message', 'fine_tuning.job.event'],
+      ),
     );
     const [last, , , first] = events.data;
     expect(first.id).toBe(`ftevent-${made[0]!.slice('ftjob-'.length)}-1`);
-    expect((await get(`${own}/events?limit=1`)).body).toMatchObject({ data: [last], has_more: true });
-    expect((await get(`${own}/events?after=${events.data[2].id}`)).body).toMatchObject({ data: [first], has_more: false });
+    expect((await get(`${own}/events?limit=1`)).body).toMatchObject({
+      data: [last],
+      has_more: true,
+    });
+    expect((await get(`${own}/events?after=${events.data[2].id}`)).body).toMatchObject({
+      data: [first],
+      has_more: false,
+    });
     expect((await get(`${own}/events?after=nothing`)).body.data).toEqual([]);
     expect((await get(own)).body.finished_at).toBeGreaterThanOrEqual(first.created_at);
   });
@@ -474,17 +743,26 @@ describe('jobs', () => {
     const { data } = (await get(`/v1/fine_tuning/jobs/${made.id}/events`)).body;
     expect(data[0]).toMatchObject({ level: 'error', message: `The job failed: ${message}` });
     const metrics = data.filter(({ type }: { type: string }) => type === 'metrics').reverse();
-    expect(metrics.map(({ message: said, data: figures, level }: any) => [said, figures, level])).toEqual([
+    expect(
+      metrics.map(({ message: said, data: figures, level }: any) => [said, figures, level]),
+    ).toEqual([
       ['Step 1: training loss=2.0000', { step: 1, train_loss: 2 }, 'info'],
       ['Step 2: training loss=1.0000', { step: 2, train_loss: 1 }, 'info'],
     ]);
     expect(reported.splice(0)).toMatchObject([{ code: 'FILE_UNREADABLE', message }]);
     // what it measured is a file all the same
     const id = `file-results-${made.id.slice('ftjob-'.length)}`;
-    const table = 'step,train_loss,valid_loss,train_mean_reward,valid_mean_reward\n1,2,,,\n2,1,,,\n';
+    const table =
+      'step,train_loss,valid_loss,train_mean_reward,valid_mean_reward\n1,2,,,\n2,1,,,\n';
     expect((await get(`/v1/files/${id}/content`)).text).toBe(table);
     expect((await get(`/v1/files/${id}`)).body).toMatchObject({
-      ...{ id, bytes: table.length, filename: 'step_metrics.csv', purpose: 'fine-tune-results', created_at: job.finished_at },
+      ...{
+        id,
+        bytes: table.length,
+        filename: 'step_metrics.csv',
+        purpose: 'fine-tune-results',
+        created_at: job.finished_at,
+      },
     });
     expect((await get(`/v1/files/${id}`, BOB)).status).toBe(404);
     expect((await get(`/v1/files/${id}`, ADMIN)).status).toBe(200);
@@ -529,7 +807,11 @@ describe('what is told of one that has succeeded', () => {
     }) as never;
 
   test.each<[string, unknown, number | null]>([
-    ['of a training: those of the file, as often as it was gone through', { tokens: 100, steps: 30, stepsTaken: 30 }, 300],
+    [
+      'of a training: those of the file, as often as it was gone through',
+      { tokens: 100, steps: 30, stepsTaken: 30 },
+      300,
+    ],
     ['of one that was stopped', { tokens: 100, steps: 30, stepsTaken: 8 }, 80],
     ['of a run: as it counted them', { tokens: { trained: 77, sampled: 1 } }, 77],
     ['of a run that did not count', { tokens: {} }, null],
@@ -543,19 +825,32 @@ describe('what is told of one that has succeeded', () => {
         fine_tuned_model: 'ft:name',
         result_files: ['file-results-0123456789abcdef01234567'],
       },
-      ...{ created_at: Date.UTC(2026, 0, 1, 0, 0, 10) / 1000, finished_at: Date.UTC(2026, 0, 1, 0, 1) / 1000 },
+      ...{
+        created_at: Date.UTC(2026, 0, 1, 0, 0, 10) / 1000,
+        finished_at: Date.UTC(2026, 0, 1, 0, 1) / 1000,
+      },
     });
   });
 
   test.each<[string, object, number, object]>([
-    ['of a run: the iteration that was kept', { adapter: { iteration: 9 }, stepsTaken: 10 }, 9, { step: 9, train_loss: 1 }],
+    [
+      'of a run: the iteration that was kept',
+      { adapter: { iteration: 9 }, stepsTaken: 10 },
+      9,
+      { step: 9, train_loss: 1 },
+    ],
     [
       'of a training: the best one',
       { validation: { best: { step: 10 } }, stepsTaken: 12 },
       10,
       { step: 10, valid_loss: 0.5, train_loss: 0.75 },
     ],
-    ['of a training that was not measured: the last', { validation: null, stepsTaken: 12 }, 12, { step: 12 }],
+    [
+      'of a training that was not measured: the last',
+      { validation: null, stepsTaken: 12 },
+      12,
+      { step: 12 },
+    ],
     ['of nothing', {}, 0, { step: 0 }],
   ])('its checkpoint, %s', (_, result, step, metrics) => {
     expect(checkpointsOf(job(result), queue, models)).toEqual([
@@ -574,16 +869,30 @@ describe('what is told of one that has succeeded', () => {
   test('while its adapter is loaded it runs, and has neither model nor checkpoint', () => {
     const loading = { outcomeOf: () => null, nameOf: () => 'ft:name' } as never;
     expect(fineTuningJob(job({}), queue, loading)).toMatchObject({
-      ...{ status: 'running', error: null, fine_tuned_model: null, finished_at: null, result_files: [], trained_tokens: null },
+      ...{
+        status: 'running',
+        error: null,
+        fine_tuned_model: null,
+        finished_at: null,
+        result_files: [],
+        trained_tokens: null,
+      },
     });
     expect(checkpointsOf(job({}), queue, loading)).toEqual([]);
   });
 
-  const event = (type: string, data: unknown): JobEvent => ({ id: 4, at: '2026-01-01T00:00:10.900Z', type, data }) as never;
+  const event = (type: string, data: unknown): JobEvent =>
+    ({ id: 4, at: '2026-01-01T00:00:10.900Z', type, data }) as never;
   test.each<[string, unknown, string, string, string]>([
     ['state', { state: 'running' }, 'info', 'Fine-tuning job started', 'message'],
     ['state', { state: 'succeeded' }, 'info', 'The job has successfully completed', 'message'],
-    ['state', { state: 'failed', error: { message: 'no room' } }, 'error', 'The job failed: no room', 'message'],
+    [
+      'state',
+      { state: 'failed', error: { message: 'no room' } },
+      'error',
+      'The job failed: no room',
+      'message',
+    ],
     ['rule', {}, 'warn', 'Rules of the monitor fired', 'message'],
     ['notice', { text: 'words' }, 'warn', 'words', 'message'],
     [
@@ -601,7 +910,16 @@ describe('what is told of one that has succeeded', () => {
       level,
       message,
       type: kind,
-      data: kind === 'metrics' ? { step: 2, train_loss: 1.5, valid_loss: 0.25, train_mean_reward: 0.125, valid_mean_reward: 1 } : {},
+      data:
+        kind === 'metrics'
+          ? {
+              step: 2,
+              train_loss: 1.5,
+              valid_loss: 0.25,
+              train_mean_reward: 0.125,
+              valid_mean_reward: 1,
+            }
+          : {},
     });
   });
 });

@@ -1,4 +1,7 @@
-/** What callers send is read to its first fault, and no list or record of it is looked into before its size is known to be bearable. */
+/**
+ * What callers send is read to its first fault, and no list or record of it is looked into before
+ * its size is known to be bearable.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { Random } from '../../src/random.js';
@@ -21,7 +24,11 @@ describe('a schema is refused where a list or a record of it has no bound', () =
       /is a list/,
     ],
     ['a list in a list', z.array(z.array(z.string())).max(3), /\[\] is a list/],
-    ['a list in a form among others', z.union([z.string(), z.object({ b: z.array(z.string()).nullish() })]), /\.b is a list/],
+    [
+      'a list in a form among others',
+      z.union([z.string(), z.object({ b: z.array(z.string()).nullish() })]),
+      /\.b is a list/,
+    ],
     [
       'a list behind a transform',
       z.object({
@@ -33,11 +40,19 @@ describe('a schema is refused where a list or a record of it has no bound', () =
       /\.a is a list/,
     ],
     ['a record', z.object({ a: record }), /\.a is a record/],
-    ['a record in a record', z.record(z.string(), record).check(mostMembers(3)), /\{\} is a record/],
+    [
+      'a record in a record',
+      z.record(z.string(), record).check(mostMembers(3)),
+      /\{\} is a record/,
+    ],
     ['what any other member is', z.object({}).catchall(z.array(z.string())), /\.\* is a list/],
     ['a tuple with a rest', z.tuple([z.string()], z.string()), /a tuple with a rest/],
     ['any JSON', z.object({ a: z.json() }), /is a (list|record)/],
-    ['a list that is named later', z.object({ a: z.lazy(() => z.array(z.number())) }), /\.a is a list/],
+    [
+      'a list that is named later',
+      z.object({ a: z.lazy(() => z.array(z.number())) }),
+      /\.a is a list/,
+    ],
     ['a map', z.object({ a: z.map(z.string(), z.string()) }), /a map/],
   ])('%s', (_, schema, words) => {
     expect(() => readerOf(schema)).toThrow(words);
@@ -45,14 +60,19 @@ describe('a schema is refused where a list or a record of it has no bound', () =
   });
 
   test('none of a server is: each path is read so when it is added, and these are the bodies', () => {
-    const bodies = Object.entries({ ...requests, newFineTuning }).filter(([name]) => /Body$|^newFineTuning$/.test(name));
+    const bodies = Object.entries({ ...requests, newFineTuning }).filter(([name]) =>
+      /Body$|^newFineTuning$/.test(name),
+    );
     expect(bodies.length).toBeGreaterThan(8);
-    for (const [name, schema] of bodies) expect(() => readerOf(schema as z.ZodType, name)).not.toThrow();
+    for (const [name, schema] of bodies)
+      expect(() => readerOf(schema as z.ZodType, name)).not.toThrow();
   });
 });
 
 /** How often a member was looked at. */
-function counted<Schema extends z.ZodType>(schema: Schema): { readonly schema: z.ZodType; readonly looks: () => number } {
+function counted<Schema extends z.ZodType>(
+  schema: Schema,
+): { readonly schema: z.ZodType; readonly looks: () => number } {
   let looks = 0;
   return {
     schema: z
@@ -68,15 +88,24 @@ test('the size comes before the members, and the first bad one ends it', () => {
   const lists = readerOf(z.array(number.schema).max(1000));
   expect(lists(Array(1001).fill('x')).error?.issues).toMatchObject([{ code: 'too_big' }]);
   expect(number.looks()).toBe(0);
-  expect(lists([1, 2, -1, ...Array(900).fill('x')]).error?.issues).toMatchObject([{ path: [2], code: 'too_small' }]);
+  expect(lists([1, 2, -1, ...Array(900).fill('x')]).error?.issues).toMatchObject([
+    { path: [2], code: 'too_small' },
+  ]);
   expect(number.looks()).toBe(3);
   const value = counted(z.number());
-  const records = readerOf(z.record(z.string().regex(/^[a-z]/), value.schema).check(mostMembers(300)));
-  expect(records(Object.fromEntries(Array.from({ length: 301 }, (_, i) => [`a${i}`, i]))).error?.issues[0]?.message).toBe(
-    'takes at most 300 members',
+  const records = readerOf(
+    z.record(z.string().regex(/^[a-z]/), value.schema).check(mostMembers(300)),
   );
+  expect(
+    records(Object.fromEntries(Array.from({ length: 301 }, (_, i) => [`a${i}`, i]))).error
+      ?.issues[0]?.message,
+  ).toBe('takes at most 300 members');
   expect(value.looks()).toBe(0);
-  const bad = Object.fromEntries([['a', 1], ['A', 2], ...Array.from({ length: 250 }, (_, i) => [`b${i}`, 'x'])]);
+  const bad = Object.fromEntries([
+    ['a', 1],
+    ['A', 2],
+    ...Array.from({ length: 250 }, (_, i) => [`b${i}`, 'x']),
+  ]);
   expect(records(bad).error?.issues).toMatchObject([{ path: ['A'], code: 'invalid_key' }]);
   expect(value.looks()).toBe(1);
 });
@@ -98,7 +127,10 @@ test('values are read, and refused at the same place in the same words, as zod a
         .nullish(),
       c: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('x'), of: z.array(z.array(id).max(3)).max(3) }),
-        z.strictObject({ kind: z.literal('y'), of: z.record(z.string(), z.boolean()).check(mostMembers(9)).default({}) }),
+        z.strictObject({
+          kind: z.literal('y'),
+          of: z.record(z.string(), z.boolean()).check(mostMembers(9)).default({}),
+        }),
       ]),
       d: z
         .array(z.string().transform((text) => text.length))
@@ -119,13 +151,19 @@ test('values are read, and refused at the same place in the same words, as zod a
     const names = kind === 6 ? ['a', 'b', 'c', 'd', 'e'] : ['kind', 'of', 'more'];
     return Object.fromEntries(Array.from({ length: count }, () => [one(names), some(depth + 1)]));
   };
-  const ids = (most: number): unknown => Array.from({ length: random.nextInteger(0, most) }, () => random.nextInteger(0, 9));
+  const ids = (most: number): unknown =>
+    Array.from({ length: random.nextInteger(0, most) }, () => random.nextInteger(0, 9));
   let right = 0;
   for (let i = 0; i < 4000; i++) {
     const value = {
       ...(random.nextInteger(0, 1) === 1 && { a: one([ids(4), some(1)]) }),
       ...(random.nextInteger(0, 1) === 1 && { b: one([some(1), { a: 1, b: ['x'] }, null]) }),
-      c: one([{ kind: 'x', of: [ids(3), ids(3)] }, { kind: 'y' }, { kind: 'y', of: some(2) }, some(1)]),
+      c: one([
+        { kind: 'x', of: [ids(3), ids(3)] },
+        { kind: 'y' },
+        { kind: 'y', of: some(2) },
+        some(1),
+      ]),
       ...(random.nextInteger(0, 3) === 0 && { d: one([some(1), ['ab', 'c']]) }),
       ...(random.nextInteger(0, 9) === 0 && { strange: 1 }),
     };

@@ -1,4 +1,7 @@
-/** The body of a request: JSON in UTF-8 of a bearable shape, read as it is meant; and what is said of any other. */
+/**
+ * The body of a request: JSON in UTF-8 of a bearable shape, read as it is meant; and what is said
+ * of any other.
+ */
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { fastify } from 'fastify';
@@ -12,12 +15,19 @@ beforeAll(async () => {
     const failure = failureOf(error) ?? DEFECT;
     return reply.code(failure.status).send(failure.body);
   });
-  app.post('/', ({ body }) => ({ told: JSON.stringify(body ?? null, (_, value) => (typeof value === 'bigint' ? `${value}n` : value)) }));
+  app.post('/', ({ body }) => ({
+    told: JSON.stringify(body ?? null, (_, value) =>
+      typeof value === 'bigint' ? `${value}n` : value,
+    ),
+  }));
   await app.ready();
 });
 afterAll(() => app.close());
 
-async function told(payload: string | Buffer, headers: Record<string, string> = {}): Promise<unknown> {
+async function told(
+  payload: string | Buffer,
+  headers: Record<string, string> = {},
+): Promise<unknown> {
   const { statusCode, body } = await app.inject({
     method: 'POST',
     url: '/',
@@ -25,15 +35,20 @@ async function told(payload: string | Buffer, headers: Record<string, string> = 
     payload,
   });
   const answer = JSON.parse(body);
-  return statusCode === 200 ? JSON.parse(answer.told as string) : [statusCode, answer.error.param, answer.error.code, answer.error.message];
+  return statusCode === 200
+    ? JSON.parse(answer.told as string)
+    : [statusCode, answer.error.param, answer.error.code, answer.error.message];
 }
 
 test('is what was sent', async () => {
   const sent = { text: 'é \u{1f984} \u2028', list: [1, 2.5, -0.25, null, true, {}], seed: 12 };
   expect(await told(JSON.stringify(sent))).toEqual(sent);
-  expect(await told(JSON.stringify(sent), { 'content-type': 'application/json; charset=utf-8', 'content-encoding': 'identity' })).toEqual(
-    sent,
-  );
+  expect(
+    await told(JSON.stringify(sent), {
+      'content-type': 'application/json; charset=utf-8',
+      'content-encoding': 'identity',
+    }),
+  ).toEqual(sent);
   expect(await told('')).toBeNull();
 });
 
@@ -42,12 +57,18 @@ describe('a seed is read by its digits where a number has not so many, and nowhe
     ['{"seed":9007199254740993}', { seed: '9007199254740993n' }],
     ['{"seed":-9223372036854775808}', { seed: '-9223372036854775808n' }],
     ['{"a":1,"seed" : 18446744073709551615 }', { a: 1, seed: '18446744073709551615n' }],
-    ['{"seed":123456789012345678901234567890,"b":2}', { seed: '123456789012345678901234567890n', b: 2 }],
+    [
+      '{"seed":123456789012345678901234567890,"b":2}',
+      { seed: '123456789012345678901234567890n', b: 2 },
+    ],
     ['{"seed":999999999999999}', { seed: 999999999999999 }],
     ['{"seed":1.5}', { seed: 1.5 }],
     ['{"seed":"9007199254740993"}', { seed: '9007199254740993' }],
     ['{"seed":null}', { seed: null }],
-    ['{"sampling_params":{"seed":9007199254740993}}', { sampling_params: { seed: '9007199254740993n' } }],
+    [
+      '{"sampling_params":{"seed":9007199254740993}}',
+      { sampling_params: { seed: '9007199254740993n' } },
+    ],
     ['{"x":{"seed":9007199254740994}}', { x: { seed: 9007199254740994 } }],
     ['{"text":"\\"seed\\":9007199254740993,"}', { text: '"seed":9007199254740993,' }],
     ['[{"seed":9007199254740994}]', [{ seed: 9007199254740994 }]],
@@ -56,17 +77,32 @@ describe('a seed is read by its digits where a number has not so many, and nowhe
   });
 });
 
-const REFUSED = (what: string): unknown[] => [400, null, 'invalid_json', expect.stringMatching(new RegExp(`^the body ${what}`))];
+const REFUSED = (what: string): unknown[] => [
+  400,
+  null,
+  'invalid_json',
+  expect.stringMatching(new RegExp(`^the body ${what}`)),
+];
 test.each<[string, string | Buffer, Record<string, string>, unknown[]]>([
   ['no JSON', '{"a": }', {}, REFUSED('is not JSON: Unexpected token')],
   ['bytes that are no UTF-8', Buffer.from([0x22, 0xff, 0x22]), {}, REFUSED('is not UTF-8$')],
-  ['a prototype', '{"a":{"__proto__":{}}}', {}, REFUSED('has a member named __proto__, or a constructor with a prototype$')],
+  [
+    'a prototype',
+    '{"a":{"__proto__":{}}}',
+    {},
+    REFUSED('has a member named __proto__, or a constructor with a prototype$'),
+  ],
   ['lists too deep', '['.repeat(129) + ']'.repeat(129), {}, REFUSED('')],
   [
     'zipped',
     gzipSync('{}'),
     { 'content-encoding': 'gzip' },
-    [415, null, 'unsupported_media_type', 'send the body as it is: none that is compressed is unpacked here'],
+    [
+      415,
+      null,
+      'unsupported_media_type',
+      'send the body as it is: none that is compressed is unpacked here',
+    ],
   ],
   [
     'a text',

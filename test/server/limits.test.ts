@@ -1,4 +1,7 @@
-/** What a server grants, to whom, and how it says that it does not: connections, bodies, requests of a key, names of hosts, its end. */
+/**
+ * What a server grants, to whom, and how it says that it does not: connections, bodies, requests of
+ * a key, names of hosts, its end.
+ */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -6,11 +9,26 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { HostedModel } from '../../src/host/hosted-model.js';
 import { hashKey } from '../../src/server/keys.js';
 import { DEFAULT_LIMITS, type Server } from '../../src/server/server.js';
-import { adapterFile, ADMIN, asAdmin, closeAll, eventsOf, longModel, reported, send, start, type Answer } from '../models/server.js';
+import {
+  adapterFile,
+  ADMIN,
+  asAdmin,
+  closeAll,
+  eventsOf,
+  longModel,
+  reported,
+  send,
+  start,
+  type Answer,
+} from '../models/server.js';
 
 const PAGE = 'https://page.example.org';
 const [ANN, BOB] = ['the-key-of-ann-1', 'the-key-of-bob-1'];
-const keys = [hashKey('ann', ANN, ['infer', 'read']), hashKey('bob', BOB, ['infer', 'read']), hashKey('admin', ADMIN, ['admin'])];
+const keys = [
+  hashKey('ann', ANN, ['infer', 'read']),
+  hashKey('bob', BOB, ['infer', 'read']),
+  hashKey('admin', ADMIN, ['admin']),
+];
 const bearer = (key: string): { authorization: string } => ({ authorization: `Bearer ${key}` });
 const CHAT = '/v1/chat/completions';
 const body = { model: 'base', messages: [{ role: 'user', content: 'x' }], max_tokens: 2 };
@@ -24,12 +42,18 @@ beforeAll(async () => {
 afterAll(closeAll);
 afterEach(() => expect(reported.splice(0)).toEqual([]));
 
-const failure = ({ status, body: { error } }: Answer): unknown[] => [status, error.type, error.code, error.message];
+const failure = ({ status, body: { error } }: Answer): unknown[] => [
+  status,
+  error.type,
+  error.code,
+  error.message,
+];
 const admin = { method: 'POST', headers: asAdmin };
 const metric = async (server: Server, name: string): Promise<number> =>
   Number(
-    new RegExp(`^${name.replace(/[{}"/]/g, '\\$&')} (\\d+)$`, 'm').exec((await send(server, '/metrics', { headers: asAdmin })).text)?.[1] ??
-      0,
+    new RegExp(`^${name.replace(/[{}"/]/g, '\\$&')} (\\d+)$`, 'm').exec(
+      (await send(server, '/metrics', { headers: asAdmin })).text,
+    )?.[1] ?? 0,
   );
 /** Until as many wait for their turn. */
 const untilWaiting = async (server: Server, count: number): Promise<void> => {
@@ -48,7 +72,11 @@ async function answerTo(server: Server, text: string): Promise<string> {
 test('limits are those that the docs say', () => {
   const docs = readFileSync('docs/commands/serve.md', 'utf8');
   const default_ = (flag: string): number =>
-    Number(new RegExp(`^\\| \`--${flag}\\b[^|]*\\| ([\\d,]+) \\|`, 'm').exec(docs)![1]!.replaceAll(',', ''));
+    Number(
+      new RegExp(`^\\| \`--${flag}\\b[^|]*\\| ([\\d,]+) \\|`, 'm')
+        .exec(docs)![1]!
+        .replaceAll(',', ''),
+    );
   expect(DEFAULT_LIMITS).toEqual({
     bodyBytes: default_('max-body'),
     replyTokens: 2 ** 31 - 1,
@@ -75,8 +103,14 @@ test('a body has so many bytes and not one more', async () => {
       '"user":""',
       `"user":"${'u'.repeat(bytes - JSON.stringify({ ...body, user: '' }).length)}"`,
     );
-  expect([of(1000).length, (await send(open, CHAT, { body: of(1000) })).status]).toEqual([1000, 200]);
-  expect(failure(await send(open, CHAT, { body: of(1001) })).slice(0, 3)).toEqual([413, 'invalid_request_error', 'body_too_large']);
+  expect([of(1000).length, (await send(open, CHAT, { body: of(1000) })).status]).toEqual([
+    1000, 200,
+  ]);
+  expect(failure(await send(open, CHAT, { body: of(1001) })).slice(0, 3)).toEqual([
+    413,
+    'invalid_request_error',
+    'body_too_large',
+  ]);
 });
 
 describe('a key among others', () => {
@@ -125,10 +159,16 @@ describe('a key among others', () => {
 
 test('so many requests a minute are answered, and the next one is told when to come', async () => {
   const few = await start({ keys, limits: { requestsPerMinute: 3 } });
-  const read = (headers: Record<string, string>): Promise<Answer> => send(few, '/v1/models', { headers });
+  const read = (headers: Record<string, string>): Promise<Answer> =>
+    send(few, '/v1/models', { headers });
   for (let i = 0; i < 3; i++) expect((await read(bearer(ANN))).status).toBe(200);
   const refused = await read(bearer(ANN));
-  expect(failure(refused)).toEqual([429, 'rate_limit_error', 'rate_limit_exceeded', 'more than 3 requests in a minute']);
+  expect(failure(refused)).toEqual([
+    429,
+    'rate_limit_error',
+    'rate_limit_exceeded',
+    'more than 3 requests in a minute',
+  ]);
   const seconds = Number(refused.headers['retry-after']);
   expect([seconds > 50, seconds <= 60]).toEqual([true, true]);
   // another key has its own, and whoever has none is counted by its address
@@ -144,7 +184,10 @@ describe('what is counted', () => {
     const before = [await metric(open, models), await metric(open, nowhere)];
     await send(open, '/v1/models');
     await send(open, '/nowhere/at/all');
-    expect([await metric(open, models), await metric(open, nowhere)]).toEqual([before[0]! + 1, before[1]! + 1]);
+    expect([await metric(open, models), await metric(open, nowhere)]).toEqual([
+      before[0]! + 1,
+      before[1]! + 1,
+    ]);
     expect(await metric(open, 'isopro_model_bytes')).toBe(open.usage().usedBytes);
   });
 
@@ -174,7 +217,12 @@ describe('a defect', () => {
     const defect = new TypeError('with a path in it: /home/x');
     HostedModel.prototype.generate = () => Promise.reject(defect);
     const answer = await send(open, CHAT, { body });
-    expect(failure(answer)).toEqual([500, 'server_error', 'internal_error', 'the server failed; its own output says why']);
+    expect(failure(answer)).toEqual([
+      500,
+      'server_error',
+      'internal_error',
+      'the server failed; its own output says why',
+    ]);
     expect(reported.splice(0)).toEqual([defect]);
   });
 
@@ -185,11 +233,20 @@ describe('a defect', () => {
       yield { tokenId: 1, logprob: 0, sampledLogprob: 0, text: 'a' };
       throw defect;
     };
-    const { events, done } = eventsOf((await send(open, CHAT, { body: { ...body, stream: true } })).text);
+    const { events, done } = eventsOf(
+      (await send(open, CHAT, { body: { ...body, stream: true } })).text,
+    );
     HostedModel.prototype.stream = stream;
     expect([done, events.at(-1)]).toEqual([
       false,
-      { error: { message: 'the server failed; its own output says why', type: 'server_error', param: null, code: 'internal_error' } },
+      {
+        error: {
+          message: 'the server failed; its own output says why',
+          type: 'server_error',
+          param: null,
+          code: 'internal_error',
+        },
+      },
     ]);
     expect(reported.splice(0)).toEqual([defect]);
   });
@@ -197,11 +254,27 @@ describe('a defect', () => {
 
 describe('who is asked', () => {
   test.each<[string, string, number]>([
-    ['its own address as a whole', 'GET http://127.0.0.1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', 404],
-    ['that of somebody else', 'GET http://evil.example.com/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', 403],
-    ['an address that is none', 'GET http:///x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', 400],
+    [
+      'its own address as a whole',
+      'GET http://127.0.0.1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+      404,
+    ],
+    [
+      'that of somebody else',
+      'GET http://evil.example.com/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+      403,
+    ],
+    [
+      'an address that is none',
+      'GET http:///x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+      400,
+    ],
     ['a path', 'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', 200],
-    ['two hosts', 'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n', 403],
+    [
+      'two hosts',
+      'GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n',
+      403,
+    ],
   ])('%s', async (_, text, status) => {
     const told = await answerTo(open, text);
     const got = Number(/^HTTP\/1\.1 (\d+)/.exec(told)![1]);
@@ -220,19 +293,27 @@ describe('who is asked', () => {
       vary: 'origin, access-control-request-headers',
       'access-control-allow-headers': 'authorization, content-type',
     });
-    expect(new Set(String(answer.headers['access-control-allow-methods']).split(', '))).toEqual(new Set(['GET', 'HEAD', 'POST']));
+    expect(new Set(String(answer.headers['access-control-allow-methods']).split(', '))).toEqual(
+      new Set(['GET', 'HEAD', 'POST']),
+    );
   });
 });
 
 describe('what never becomes a request', () => {
   test.each<[string, string, string, object]>([
-    ['no HTTP', 'hello\r\n\r\n', '400 Bad Request', { message: 'this is no HTTP request', code: 'bad_request' }],
+    [
+      'no HTTP',
+      'hello\r\n\r\n',
+      '400 Bad Request',
+      { message: 'this is no HTTP request', code: 'bad_request' },
+    ],
     [
       'headers that are too large',
       `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`,
       '431 Request Header Fields Too Large',
       {
-        message: 'the headers have more than 16384 bytes; a browser may be sending cookies of other programs on this host',
+        message:
+          'the headers have more than 16384 bytes; a browser may be sending cookies of other programs on this host',
         code: 'headers_too_large',
       },
     ],
@@ -245,7 +326,9 @@ describe('what never becomes a request', () => {
       'content-type: application/json',
       `content-length: ${json.length}`,
     ]);
-    expect(JSON.parse(json)).toEqual({ error: { ...error, type: 'invalid_request_error', param: null } });
+    expect(JSON.parse(json)).toEqual({
+      error: { ...error, type: 'invalid_request_error', param: null },
+    });
   });
 
   test('one that does not arrive in time', async () => {
@@ -261,9 +344,11 @@ describe('what never becomes a request', () => {
 });
 
 test('what a name of a path may have: 400 characters', async () => {
-  const asked = async (length: number): Promise<unknown[]> => failure(await send(open, `/reports/${'x'.repeat(length)}`)).slice(0, 3);
+  const asked = async (length: number): Promise<unknown[]> =>
+    failure(await send(open, `/reports/${'x'.repeat(length)}`)).slice(0, 3);
   const withPage = await start({ runs: '.' });
-  const told = async (length: number): Promise<unknown> => (await send(withPage, `/reports/${'x'.repeat(length)}`)).body.error.code;
+  const told = async (length: number): Promise<unknown> =>
+    (await send(withPage, `/reports/${'x'.repeat(length)}`)).body.error.code;
   expect([await told(400), await told(401)]).toEqual(['gone', 'invalid_url']);
   expect(await asked(10)).toEqual([404, 'invalid_request_error', 'unknown_url']);
   await withPage.close(0);
@@ -271,24 +356,41 @@ test('what a name of a path may have: 400 characters', async () => {
 
 test('/openapi.json says what it is, to whoever may read', async () => {
   const { body: told } = await send(shared, '/openapi.json', { headers: bearer(ANN) });
-  expect(told).toMatchObject({ openapi: expect.stringMatching(/^3\./), info: { title: 'isopro-native', version: '1' } });
+  expect(told).toMatchObject({
+    openapi: expect.stringMatching(/^3\./),
+    info: { title: 'isopro-native', version: '1' },
+  });
   expect(Object.keys(told.paths)).not.toContain('/openapi.json');
   const refused = await send(shared, '/openapi.json');
   expect([refused.status, refused.headers['www-authenticate']]).toEqual([401, 'Bearer']);
-  expect((await send(shared, '/nowhere', { headers: bearer(ANN) })).headers['www-authenticate']).toBeUndefined();
+  expect(
+    (await send(shared, '/nowhere', { headers: bearer(ANN) })).headers['www-authenticate'],
+  ).toBeUndefined();
 });
 
 describe('the end', () => {
   test('replies that run longer than they are granted are told, in a stream and as an answer of its own', async () => {
-    const server = await start({ model: longModel(), load: { threads: 1, contextTokens: 65_536 }, limits: { drainSeconds: 600 } });
+    const server = await start({
+      model: longModel(),
+      load: { threads: 1, contextTokens: 65_536 },
+      limits: { drainSeconds: 600 },
+    });
     const endless = { ...body, max_tokens: 30_000, ignore_eos: true };
-    const asked = [send(server, CHAT, { body: endless }), send(server, CHAT, { body: { ...endless, stream: true } })];
+    const asked = [
+      send(server, CHAT, { body: endless }),
+      send(server, CHAT, { body: { ...endless, stream: true } }),
+    ];
     while ((await metric(server, 'isopro_running_replies')) < 2);
     const closing = server.close(0.2);
     expect(server.close()).toBe(closing);
     const [whole, stream] = await Promise.all(asked);
     await closing;
-    expect(failure(whole!)).toEqual([503, 'server_error', 'shutting_down', 'the server is shutting down']);
+    expect(failure(whole!)).toEqual([
+      503,
+      'server_error',
+      'shutting_down',
+      'the server is shutting down',
+    ]);
     expect(whole!.headers['retry-after']).toBe('5');
     const last = stream!.status === 200 ? eventsOf(stream!.text).events.at(-1) : stream!.body;
     expect(last.error.code).toBe('shutting_down');
@@ -296,7 +398,11 @@ describe('the end', () => {
   });
 
   test('its own limit ends them, too', async () => {
-    const server = await start({ model: longModel(), load: { threads: 1, contextTokens: 65_536 }, limits: { drainSeconds: 0.1 } });
+    const server = await start({
+      model: longModel(),
+      load: { threads: 1, contextTokens: 65_536 },
+      limits: { drainSeconds: 0.1 },
+    });
     const asked = send(server, CHAT, { body: { ...body, max_tokens: 30_000, ignore_eos: true } });
     while ((await metric(server, 'isopro_running_replies')) < 1);
     await server.close();
@@ -325,8 +431,13 @@ test('what keeps a server from its start is said, and nothing stays behind', asy
     { name: 'a', file },
     { name: 'a', file },
   ];
-  await expect(start({ adapters: two })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: 'two models are named a' });
-  await expect(start({ adapters: [{ name: 'base', file }] })).rejects.toMatchObject({ message: 'two models are named base' });
+  await expect(start({ adapters: two })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'two models are named a',
+  });
+  await expect(start({ adapters: [{ name: 'base', file }] })).rejects.toMatchObject({
+    message: 'two models are named base',
+  });
   await expect(start({ port: Number(new URL(open.url).port) })).rejects.toMatchObject({
     code: 'PORT_UNAVAILABLE',
     message: expect.stringMatching(/^cannot listen on 127\.0\.0\.1:\d+: /),

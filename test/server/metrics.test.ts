@@ -1,12 +1,24 @@
-/** What a server counts is what a monitor reads: names and their meaning stay, and each figure is of what it says. */
+/**
+ * What a server counts is what a monitor reads: names and their meaning stay, and each figure is of
+ * what it says.
+ */
 import { expect, test } from '@jest/globals';
 import { ServerMetrics } from '../../src/server/metrics.js';
 
 const reply = (finish: 'stop' | 'length', prompt: number, reused: number, sampled: number) =>
-  ({ finish, promptIds: new Int32Array(prompt), tokenIds: new Int32Array(sampled), reusedTokens: reused }) as never;
+  ({
+    finish,
+    promptIds: new Int32Array(prompt),
+    tokenIds: new Int32Array(sampled),
+    reusedTokens: reused,
+  }) as never;
 
 test('each figure has its name, what it is, and what was told of it', async () => {
-  const metrics = new ServerMetrics({ running: () => 3, waiting: () => 5, memoryBytes: () => 7000 });
+  const metrics = new ServerMetrics({
+    running: () => 3,
+    waiting: () => 5,
+    memoryBytes: () => 7000,
+  });
   metrics.answered('/v1/models', 200, 0.02);
   metrics.answered('/v1/models', 200, 400);
   metrics.answered('/v1/embeddings', 429, 0.7);
@@ -14,8 +26,11 @@ test('each figure has its name, what it is, and what was told of it', async () =
   metrics.replied(reply('length', 100, 0, 30));
   metrics.left();
   const text = await metrics.text();
-  const own = text.split('\n').filter((line) => /isopro_(?!request_seconds_bucket\{[^}]*embeddings)/.test(line));
-  const within = (le: string, count: number): string => `isopro_request_seconds_bucket{le="${le}",route="/v1/models"} ${count}`;
+  const own = text
+    .split('\n')
+    .filter((line) => /isopro_(?!request_seconds_bucket\{[^}]*embeddings)/.test(line));
+  const within = (le: string, count: number): string =>
+    `isopro_request_seconds_bucket{le="${le}",route="/v1/models"} ${count}`;
   expect(own.sort()).toEqual(
     [
       '# HELP isopro_requests_total requests that were answered',

@@ -1,4 +1,7 @@
-/** What the page shows of runs is what their logs hold: counted again here, record by record; and no text is longer than a page bears. */
+/**
+ * What the page shows of runs is what their logs hold: counted again here, record by record; and no
+ * text is longer than a page bears.
+ */
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,7 +10,12 @@ import { LogReader } from '../../src/log/read.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { readRun, type RunRecord } from '../../src/run-folder/read-run.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-import { devProblems, devReplies, findRollouts, readRollout } from '../../src/server/page/rollout-views.js';
+import {
+  devProblems,
+  devReplies,
+  findRollouts,
+  readRollout,
+} from '../../src/server/page/rollout-views.js';
 import { RunShelf } from '../../src/server/page/run-shelf.js';
 import { detailOf, lineOf } from '../../src/server/page/run-view.js';
 import { HOSTILE } from '../models/hostile.js';
@@ -52,7 +60,10 @@ beforeAll(async () => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** Payloads of a stream, in the order of the log. */
-function payloads(name: string, stream: 'rollouts' | 'evaluations' | 'metrics'): { gseq: number; payload: any }[] {
+function payloads(
+  name: string,
+  stream: 'rollouts' | 'evaluations' | 'metrics',
+): { gseq: number; payload: any }[] {
   const reader = new LogReader(runPaths(folderOf(name)).log, RUN_STREAMS);
   try {
     return [...reader.records({ stream })].map(({ gseq, payload }) => ({ gseq, payload }));
@@ -82,12 +93,27 @@ describe('rollouts', () => {
       ...(['pass', 'fail', 'none'] as const).map((verdict) => ({ verdict })),
       { problem },
       { problem, iteration: 2 },
-      ...['RIVER', ' river  5 ', 'reply', 'schedule', 'deadline', 'river reply', 'river 5 tier', ''].map((text) => ({ text })),
+      ...[
+        'RIVER',
+        ' river  5 ',
+        'reply',
+        'schedule',
+        'deadline',
+        'river reply',
+        'river 5 tier',
+        '',
+      ].map((text) => ({ text })),
       { tier: 'T1', iteration: 2, verdict: 'fail' as const, text: 'reply' },
     ];
     let some = 0;
     for (const filter of filters) {
-      const { tier, iteration, verdict, problem: of, text } = filter as Partial<Record<string, any>>;
+      const {
+        tier,
+        iteration,
+        verdict,
+        problem: of,
+        text,
+      } = filter as Partial<Record<string, any>>;
       const wanted = every.filter(({ payload, prompt }) => {
         const said = [prompt, payload.text, ...payload.verdict.violations].join('\n').toLowerCase();
         const words = (text ?? '')
@@ -108,8 +134,15 @@ describe('rollouts', () => {
         [35, 3],
       ] as const) {
         const page = findRollouts(folderOf('many'), { ...filter, offset, limit });
-        expect([filter, page.data.map(({ id }) => id)]).toEqual([filter, wanted.slice(offset, offset + limit).map(({ gseq }) => gseq)]);
-        expect([page.total, page.tiers, page.iterations]).toEqual([wanted.length, ['T0', 'T1'], [1, 2, 3]]);
+        expect([filter, page.data.map(({ id }) => id)]).toEqual([
+          filter,
+          wanted.slice(offset, offset + limit).map(({ gseq }) => gseq),
+        ]);
+        expect([page.total, page.tiers, page.iterations]).toEqual([
+          wanted.length,
+          ['T0', 'T1'],
+          [1, 2, 3],
+        ]);
       }
       if (wanted.length > 0 && wanted.length < 36) some++;
     }
@@ -198,7 +231,11 @@ test('dev problems have their verdict of each iteration, in the order of the log
     );
   const [first] = problems as [(typeof problems)[number]];
   // the log of this run holds no replies to them
-  expect(devReplies(run, first.problem)).toEqual({ problem: first.problem, tier: 'T0', replies: [] });
+  expect(devReplies(run, first.problem)).toEqual({
+    problem: first.problem,
+    tier: 'T0',
+    replies: [],
+  });
   expect(devReplies(run, 'ff'.repeat(32))).toBeNull();
 });
 
@@ -206,37 +243,54 @@ describe('a run', () => {
   const detail = (more: Partial<RunRecord> = {}) => detailOf('many', 'stamp', { ...run, ...more });
 
   test('has hits, kept rollouts and losses as they can be counted again', () => {
-    const rollouts = payloads('many', 'rollouts').filter(({ payload }) => payload.kind === 'rollout');
+    const rollouts = payloads('many', 'rollouts').filter(
+      ({ payload }) => payload.kind === 'rollout',
+    );
     const { hits, steps, iterations, buffer, dev } = detail();
     expect(hits.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
     for (const { iteration, all, byTier } of hits) {
-      const of = rollouts.filter(({ payload }) => payload.iteration === iteration).map(({ payload }) => payload);
+      const of = rollouts
+        .filter(({ payload }) => payload.iteration === iteration)
+        .map(({ payload }) => payload);
       const rate = (some: any[]) => ({
         n: some.length,
         mean: some.filter(({ verdict }) => verdict.kind === 'pass').length / some.length,
       });
       expect(all).toMatchObject(rate(of));
       expect(byTier.map(({ tier }) => tier)).toEqual(['T0', 'T1']);
-      for (const each of byTier) expect(each).toMatchObject(rate(of.filter(({ tier }) => tier === each.tier)));
-      expect([all.low <= all.mean!, all.mean! <= all.high, all.low >= 0, all.high <= 1]).toEqual([true, true, true, true]);
+      for (const each of byTier)
+        expect(each).toMatchObject(rate(of.filter(({ tier }) => tier === each.tier)));
+      expect([all.low <= all.mean!, all.mean! <= all.high, all.low >= 0, all.high <= 1]).toEqual([
+        true,
+        true,
+        true,
+        true,
+      ]);
     }
     const logged = payloads('many', 'metrics').filter(({ payload }) => payload.kind === 'step');
-    expect(steps.map(({ step, iteration }) => [step, iteration])).toEqual(logged.map(({ payload }, i) => [i + 1, payload.iteration]));
-    expect(iterations.map(({ iteration, learningRate, tokens }) => [iteration, learningRate, tokens])).toEqual(
-      [1, 2, 3].map((iteration) => [iteration, 1e-3, { sampled: 100, trained: 50 }]),
+    expect(steps.map(({ step, iteration }) => [step, iteration])).toEqual(
+      logged.map(({ payload }, i) => [i + 1, payload.iteration]),
     );
+    expect(
+      iterations.map(({ iteration, learningRate, tokens }) => [iteration, learningRate, tokens]),
+    ).toEqual([1, 2, 3].map((iteration) => [iteration, 1e-3, { sampled: 100, trained: 50 }]));
     expect(buffer.map(({ iteration }) => iteration)).toEqual([1, 2, 3]);
-    expect(dev.map(({ iteration, all }) => [iteration, all.n])).toEqual([0, 1, 2, 3].map((iteration) => [iteration, 6]));
+    expect(dev.map(({ iteration, all }) => [iteration, all.n])).toEqual(
+      [0, 1, 2, 3].map((iteration) => [iteration, 6]),
+    );
   });
 
   test('hits come by iteration, also where the log has them otherwise, and of nothing decided there is no mean', () => {
-    const counts = (passed: number, failed: number) => new Map([['T0', { passed, failed, none: 9, admitted: 0 } as never]]);
+    const counts = (passed: number, failed: number) =>
+      new Map([['T0', { passed, failed, none: 9, admitted: 0 } as never]]);
     const rollouts = new Map([
       [11, counts(1, 3)],
       [2, counts(0, 0)],
       [1, counts(2, 0)],
     ]);
-    expect(detail({ rollouts }).hits.map(({ iteration, all: { mean, n } }) => [iteration, mean, n])).toEqual([
+    expect(
+      detail({ rollouts }).hits.map(({ iteration, all: { mean, n } }) => [iteration, mean, n]),
+    ).toEqual([
       [1, 1, 2],
       [2, null, 0],
       [11, 0.25, 4],
@@ -244,11 +298,30 @@ describe('a run', () => {
   });
 
   test('begins and ends when its log does, and has what its end says', () => {
-    const { startedAt, lastAt, state, stopped, end, rollouts, adapter, layers, runId, stamp, defects } = detail();
-    expect([startedAt, lastAt]).toEqual([run.time!.first, run.time!.last].map((us) => new Date(us / 1000).toISOString()));
+    const {
+      startedAt,
+      lastAt,
+      state,
+      stopped,
+      end,
+      rollouts,
+      adapter,
+      layers,
+      runId,
+      stamp,
+      defects,
+    } = detail();
+    expect([startedAt, lastAt]).toEqual(
+      [run.time!.first, run.time!.last].map((us) => new Date(us / 1000).toISOString()),
+    );
     expect(end).toEqual({ seconds: 75, peakRssBytes: 3e8, sampled: 20, trained: 30 });
     expect([state, stopped, rollouts, defects]).toEqual(['ended', 'all iterations done', 36, []]);
-    expect([adapter, layers, runId, stamp]).toEqual([run.submission!.adapter, [2, 7, 8, 9, 10, 11], 'ab'.repeat(16), 'stamp']);
+    expect([adapter, layers, runId, stamp]).toEqual([
+      run.submission!.adapter,
+      [2, 7, 8, 9, 10, 11],
+      'ab'.repeat(16),
+      'stamp',
+    ]);
     expect(detail({ end: null }).state).toBe('unfinished');
     expect(detail({ defects: ['x'] }).state).toBe('damaged');
     expect(detail({ time: null, end: null, submission: null, layers: null })).toMatchObject({
@@ -256,20 +329,32 @@ describe('a run', () => {
     });
   });
 
-  test.each([1999, 2000, 2001, 4001])('of %i steps at most 2000 are shown, evenly, with the last', (count) => {
-    const steps = Array.from({ length: count }, (_, i) => ({ ...run.steps[0]!, iteration: i, loss: i }));
-    const shown = detail({ steps }).steps;
-    expect([shown.length, shown.at(-1)]).toEqual([Math.min(2000, count), { step: count, iteration: count - 1, loss: count - 1 }]);
-    for (const { step, iteration, loss } of shown) expect([iteration, loss]).toEqual([step - 1, step - 1]);
-    const gaps = shown.map(({ step }, i) => step - (i === 0 ? 0 : shown[i - 1]!.step));
-    expect(Math.max(...gaps) - Math.min(...gaps)).toBeLessThanOrEqual(1);
-    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(1);
-  });
+  test.each([1999, 2000, 2001, 4001])(
+    'of %i steps at most 2000 are shown, evenly, with the last',
+    (count) => {
+      const steps = Array.from({ length: count }, (_, i) => ({
+        ...run.steps[0]!,
+        iteration: i,
+        loss: i,
+      }));
+      const shown = detail({ steps }).steps;
+      expect([shown.length, shown.at(-1)]).toEqual([
+        Math.min(2000, count),
+        { step: count, iteration: count - 1, loss: count - 1 },
+      ]);
+      for (const { step, iteration, loss } of shown)
+        expect([iteration, loss]).toEqual([step - 1, step - 1]);
+      const gaps = shown.map(({ step }, i) => step - (i === 0 ? 0 : shown[i - 1]!.step));
+      expect(Math.max(...gaps) - Math.min(...gaps)).toBeLessThanOrEqual(1);
+      expect(Math.min(...gaps)).toBeGreaterThanOrEqual(1);
+    },
+  );
 
   test('has at most 1000 events, the first ones', () => {
     const gates = Array.from(
       { length: 1500 },
-      (_, i) => ({ ...{ kind: 'gate', restored: '' }, iteration: i + 10, cause: `cause ${i}` }) as never,
+      (_, i) =>
+        ({ ...{ kind: 'gate', restored: '' }, iteration: i + 10, cause: `cause ${i}` }) as never,
     );
     const shown = detail({ gates }).events;
     expect(shown).toHaveLength(1000);
@@ -298,25 +383,62 @@ describe('a run', () => {
       policies: { [long]: summary },
       gates: [{ kind: 'gate', iteration: 1, cause: long, restored: '' } as never],
       ruleEvaluations: [],
-      decisions: [{ iteration: 1, cites: [long], event_type: 'x', remedy_direction: 'y', justification: long } as never],
+      decisions: [
+        {
+          iteration: 1,
+          cites: [long],
+          event_type: 'x',
+          remedy_direction: 'y',
+          justification: long,
+        } as never,
+      ],
       effects: [],
       rollouts: new Map([[1, new Map([[long, { passed: 1, failed: 1 } as never]])]]),
       iterations: [{ ...run.iterations[0]!, buffer: { [long]: 3 } }],
     });
     const lengths = {
-      ...{ model: shown.model, task: shown.task, seed: shown.seed, stopped: shown.stopped!, defect: shown.defects[0]! },
-      ...{ tier: shown.tiers[0]!.id, title: shown.tiers[0]!.title, policy: shown.policies[0]!.name, hit: shown.hits[0]!.byTier[0]!.tier },
+      ...{
+        model: shown.model,
+        task: shown.task,
+        seed: shown.seed,
+        stopped: shown.stopped!,
+        defect: shown.defects[0]!,
+      },
+      ...{
+        tier: shown.tiers[0]!.id,
+        title: shown.tiers[0]!.title,
+        policy: shown.policies[0]!.name,
+        hit: shown.hits[0]!.byTier[0]!.tier,
+      },
       kept: Object.keys(shown.buffer[0]!.byTier)[0]!,
       ...{ what: shown.events[0]!.what, text: shown.events[0]!.text, cause: shown.events[1]!.text },
     };
-    expect(Object.fromEntries(Object.entries(lengths).map(([name, text]) => [name, text.length]))).toEqual({
+    expect(
+      Object.fromEntries(Object.entries(lengths).map(([name, text]) => [name, text.length])),
+    ).toEqual({
       ...{ model: 80, task: 80, seed: 20, stopped: 200, defect: 400 },
       ...{ tier: 80, title: 80, policy: 80, hit: 80, kept: 80, what: 80, text: 300, cause: 300 },
     });
-    const line = lineOf('x', { folder: '', runId: 'i', state: 'damaged', reason: long, model: long, task: long });
+    const line = lineOf('x', {
+      folder: '',
+      runId: 'i',
+      state: 'damaged',
+      reason: long,
+      model: long,
+      task: long,
+    });
     expect([line.reason, line.model, line.task].map((text) => text!.length)).toEqual([400, 80, 80]);
     expect(lineOf('x', { folder: '', runId: 'i', state: 'unreadable' })).toEqual({
-      ...{ name: 'x', runId: 'i', state: 'unreadable', reason: null, model: null, task: null, seed: null, startedAt: null },
+      ...{
+        name: 'x',
+        runId: 'i',
+        state: 'unreadable',
+        reason: null,
+        model: null,
+        task: null,
+        seed: null,
+        startedAt: null,
+      },
       ...{ iterations: 0, before: null, after: null, pairedP: null, finding: null, n: 0 },
     });
   });
@@ -334,7 +456,9 @@ describe('the shelf', () => {
       mkdirSync(path.join(empty, name), { recursive: true });
       appendFileSync(runPaths(path.join(empty, name)).manifest, '{}');
     }
-    expect(new RunShelf(empty).list().map(({ name, state }) => [name, state])).toEqual(['a', 'b', 'c'].map((name) => [name, 'unreadable']));
+    expect(new RunShelf(empty).list().map(({ name, state }) => [name, state])).toEqual(
+      ['a', 'b', 'c'].map((name) => [name, 'unreadable']),
+    );
     expect(new RunShelf(path.join(root, 'nowhere')).list()).toEqual([]);
   });
 
@@ -347,7 +471,10 @@ describe('the shelf', () => {
     const other = shelf.run('long')!;
     expect(other.stamp).not.toBe(stamp);
     expect(shelf.run('many', other.stamp)).not.toBeNull();
-    for (const file of [runPaths(folderOf('many')).judgeTrace, runPaths(folderOf('many')).comparison]) {
+    for (const file of [
+      runPaths(folderOf('many')).judgeTrace,
+      runPaths(folderOf('many')).comparison,
+    ]) {
       const before = shelf.run('many')!.stamp;
       appendFileSync(file, ' ');
       const now = shelf.run('many', before);
@@ -362,14 +489,24 @@ describe('the shelf', () => {
     const six = path.join(root, 'six');
     const names = [0, 1, 2, 3, 4, 5, 6].map((i) => `run-${i}`);
     for (const [i, name] of names.entries())
-      await writeRunFolder({ ...small, folder: path.join(six, name), iterations: 1, rollouts: 1, runId: `${i}`.repeat(32) });
+      await writeRunFolder({
+        ...small,
+        folder: path.join(six, name),
+        iterations: 1,
+        rollouts: 1,
+        runId: `${i}`.repeat(32),
+      });
     const shelf = new RunShelf(six);
     shelf.list(); // the first reader puts a log in order
     const seen = names.map((name) => shelf.run(name)!);
-    expect(names.slice(1).map((name, i) => shelf.run(name) === seen[i + 1])).toEqual(Array(6).fill(true));
+    expect(names.slice(1).map((name, i) => shelf.run(name) === seen[i + 1])).toEqual(
+      Array(6).fill(true),
+    );
     expect(shelf.run(names[0]!) === seen[0]).toBe(false);
     // that one took the place of the one that was asked for longest ago
-    expect(names.slice(2).map((name, i) => shelf.run(name) === seen[i + 2])).toEqual(Array(5).fill(true));
+    expect(names.slice(2).map((name, i) => shelf.run(name) === seen[i + 2])).toEqual(
+      Array(5).fill(true),
+    );
     expect(shelf.run(names[1]!) === seen[1]).toBe(false);
   });
 
@@ -384,19 +521,28 @@ describe('the shelf', () => {
         return `${code} ${message}`;
       }
     };
-    expect(said(() => shelf.run('none'))).toBe('RUN_NOT_FOUND there is no run "none" in the runs folder');
-    expect(said(() => shelf.truth('many'))).toBe('RUN_NOT_FOUND there is no run "many" in the runs folder');
+    expect(said(() => shelf.run('none'))).toBe(
+      'RUN_NOT_FOUND there is no run "none" in the runs folder',
+    );
+    expect(said(() => shelf.truth('many'))).toBe(
+      'RUN_NOT_FOUND there is no run "many" in the runs folder',
+    );
     const long = said(() => shelf.run('n'.repeat(500)));
     expect(long).toBe(`RUN_NOT_FOUND there is no run "${'n'.repeat(79)}…" in the runs folder`);
     expect(said(() => shelf.rollout('many', 1))).toBe('RUN_NOT_FOUND the run has no rollout 1');
-    expect(said(() => shelf.replies('many', 'x'))).toBe('RUN_NOT_FOUND the run has no such dev problem');
+    expect(said(() => shelf.replies('many', 'x'))).toBe(
+      'RUN_NOT_FOUND the run has no such dev problem',
+    );
     expect(shelf.truths()).toEqual([]);
   });
 
   test('tells what a run is of and where its adapter lies', () => {
     const shelf = new RunShelf(runs);
     const { modelSha256, adapterFile } = shelf.origin('many');
-    expect([modelSha256, adapterFile]).toEqual(['44'.repeat(32), runPaths(folderOf('many')).adapter(run.submission!.adapter!)]);
+    expect([modelSha256, adapterFile]).toEqual([
+      '44'.repeat(32),
+      runPaths(folderOf('many')).adapter(run.submission!.adapter!),
+    ]);
   });
 
   test('two runs stand beside each other: whose is whose, tier by tier, and in which settings they differ', async () => {
@@ -410,20 +556,31 @@ describe('the shelf', () => {
     });
     const compared = new RunShelf(runs).compare('many', 'other');
     const other = readRun(folderOf('other'));
-    const outcomes = (of: RunRecord) => of.evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes;
+    const outcomes = (of: RunRecord) =>
+      of.evaluations.find(({ set, when }) => set === 'test' && when === 'after')!.outcomes;
     const passes = (of: RunRecord, tier?: string) => {
       const some = outcomes(of).filter(([, each]) => tier === undefined || each === tier);
-      return { n: some.length, mean: some.filter(([, , kind]) => kind === 'pass').length / some.length };
+      return {
+        n: some.length,
+        mean: some.filter(([, , kind]) => kind === 'pass').length / some.length,
+      };
     };
     expect([compared.a.name, compared.b.name]).toEqual(['many', 'other']);
     expect(compared.aAfter).toMatchObject(passes(run));
     expect(compared.bAfter).toMatchObject(passes(other));
-    expect(compared.byTier).toMatchObject(['T0', 'T1'].map((tier) => ({ tier, a: passes(run, tier), b: passes(other, tier) })));
+    expect(compared.byTier).toMatchObject(
+      ['T0', 'T1'].map((tier) => ({ tier, a: passes(run, tier), b: passes(other, tier) })),
+    );
     const [won, lost] = ['pass', 'fail'].map(
-      (kind) => outcomes(other).filter(([id, , now]) => now === kind && outcomes(run).find(([same]) => same === id)![2] !== kind).length,
+      (kind) =>
+        outcomes(other).filter(
+          ([id, , now]) => now === kind && outcomes(run).find(([same]) => same === id)![2] !== kind,
+        ).length,
     );
     expect(compared.test).toMatchObject({ n: 6, gained: won, lost });
-    const values = Object.fromEntries(compared.differences.map(({ member, a, b }) => [member, [a, b]]));
+    const values = Object.fromEntries(
+      compared.differences.map(({ member, a, b }) => [member, [a, b]]),
+    );
     expect(values['settings.seed']).toEqual(['"42"', '"7"']);
     expect(values['model.name']).toEqual(['"tiny"', `"${'n'.repeat(118)}…`]);
   });

@@ -1,6 +1,17 @@
-/** What the page is told of runs, rollouts and adapters; who may ask; and that whatever a log holds stays a text. */
+/**
+ * What the page is told of runs, rollouts and adapters; who may ask; and that whatever a log holds
+ * stays a text.
+ */
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -17,20 +28,51 @@ import type { Server } from '../../src/server/server.js';
 import { visible } from '../../src/visible.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
-import { adapterFile, asAdmin, closeAll, eventsOf, longModel, reported, send, start, type Answer } from '../models/server.js';
+import {
+  adapterFile,
+  asAdmin,
+  closeAll,
+  eventsOf,
+  longModel,
+  reported,
+  send,
+  start,
+  type Answer,
+} from '../models/server.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-page-'));
 const runs = path.join(root, 'runs');
-const registry = new Registry({ folder: path.join(root, 'registry'), witness: false, home: path.join(root, 'home') });
+const registry = new Registry({
+  folder: path.join(root, 'registry'),
+  witness: false,
+  home: path.join(root, 'home'),
+});
 let server: Server;
 let first: string;
 let second: string;
 beforeAll(async () => {
-  const small = { iterations: 2, rollouts: 3, problems: 2, tiers: [{ id: 'T0', title: 'warm-up' }, { id: 'T1' }] };
+  const small = {
+    iterations: 2,
+    rollouts: 3,
+    problems: 2,
+    tiers: [{ id: 'T0', title: 'warm-up' }, { id: 'T1' }],
+  };
   const home = path.join(root, 'home');
   process.env.ISOPRO_HOME = home;
-  await writeRunFolder({ folder: path.join(runs, 'one'), home, ...small, reply: (i) => (i === 2 ? 'a Needle in hay' : `reply ${i}`) });
-  await writeRunFolder({ folder: path.join(runs, 'two'), home, ...small, runId: 'cd'.repeat(16), seed: 7n, skill: 0.9 });
+  await writeRunFolder({
+    folder: path.join(runs, 'one'),
+    home,
+    ...small,
+    reply: (i) => (i === 2 ? 'a Needle in hay' : `reply ${i}`),
+  });
+  await writeRunFolder({
+    folder: path.join(runs, 'two'),
+    home,
+    ...small,
+    runId: 'cd'.repeat(16),
+    seed: 7n,
+    skill: 0.9,
+  });
   await writeRunFolder({
     folder: path.join(runs, 'hostile'),
     home,
@@ -62,7 +104,8 @@ afterAll(async () => {
 });
 
 const get = (target: string): Promise<Answer> => send(server, target, { headers: asAdmin });
-const post = (target: string, body: unknown): Promise<Answer> => send(server, target, { headers: asAdmin, body });
+const post = (target: string, body: unknown): Promise<Answer> =>
+  send(server, target, { headers: asAdmin, body });
 
 describe('who may ask', () => {
   const PATHS = [
@@ -84,9 +127,13 @@ describe('who may ask', () => {
     const body = { alias: 'sql', reason: '' };
     expect((await send(server, '/api/adapters/rollback', { body })).status).toBe(401);
     const foreign = { ...asAdmin, origin: 'http://example.invalid' };
-    expect((await send(server, '/api/adapters/rollback', { body, headers: foreign })).status).toBe(403);
+    expect((await send(server, '/api/adapters/rollback', { body, headers: foreign })).status).toBe(
+      403,
+    );
     const form = { ...asAdmin, 'content-type': 'application/x-www-form-urlencoded' };
-    expect((await send(server, '/api/adapters/rollback', { body: 'alias=sql', headers: form })).status).toBe(415);
+    expect(
+      (await send(server, '/api/adapters/rollback', { body: 'alias=sql', headers: form })).status,
+    ).toBe(415);
   });
 
   test.each([
@@ -110,7 +157,11 @@ describe('who may ask', () => {
     'one%00',
     'x'.repeat(300),
   ])('a run named %s is none', async (name) => {
-    for (const target of [`/api/runs/${name}`, `/api/runs/${name}/rollouts`, `/api/runs/${name}/report`])
+    for (const target of [
+      `/api/runs/${name}`,
+      `/api/runs/${name}/rollouts`,
+      `/api/runs/${name}/report`,
+    ])
       expect((await get(target)).status).toBeGreaterThanOrEqual(400);
     expect((await get(`/api/compare?a=one&b=${name}`)).status).toBeGreaterThanOrEqual(400);
   });
@@ -119,10 +170,21 @@ describe('who may ask', () => {
 describe('runs', () => {
   test('are listed with what the library says of them', async () => {
     const { body } = await get('/api/runs');
-    expect(body.map(({ name }: RunLine) => name).sort()).toEqual(['abl/full-7', 'hostile', 'one', 'two']);
+    expect(body.map(({ name }: RunLine) => name).sort()).toEqual([
+      'abl/full-7',
+      'hostile',
+      'one',
+      'two',
+    ]);
     const two = body.find(({ name }: RunLine) => name === 'two') as RunLine;
     const known = listRuns(runs).find(({ folder }) => path.basename(folder) === 'two')!;
-    expect(two).toMatchObject({ state: 'ended', before: known.before, after: known.after, pairedP: known.pairedP, n: known.n });
+    expect(two).toMatchObject({
+      state: 'ended',
+      before: known.before,
+      after: known.after,
+      pairedP: known.pairedP,
+      n: known.n,
+    });
   });
 
   test('have the figures of the library, and nothing new is said of one that has not changed', async () => {
@@ -139,9 +201,14 @@ describe('runs', () => {
   });
 
   test('one of an ablation is named by both of its folders', async () => {
-    const [two, nested] = [(await get('/api/runs/two')).body, (await get('/api/runs/abl%2Ffull-7')).body] as RunDetail[];
+    const [two, nested] = [
+      (await get('/api/runs/two')).body,
+      (await get('/api/runs/abl%2Ffull-7')).body,
+    ] as RunDetail[];
     expect(nested).toEqual({ ...two, name: 'abl/full-7', stamp: expect.any(String) });
-    expect((await get('/api/runs/abl%2Ffull-7/rollouts')).body.total).toBe((await get('/api/runs/two/rollouts')).body.total);
+    expect((await get('/api/runs/abl%2Ffull-7/rollouts')).body.total).toBe(
+      (await get('/api/runs/two/rollouts')).body.total,
+    );
     expect((await get('/api/compare?a=one&b=abl%2Ffull-7')).body.b.name).toBe('abl/full-7');
   });
 
@@ -154,27 +221,40 @@ describe('runs', () => {
   });
 
   test('the log of one is checked, and a report is handed out for a frame without key or origin', async () => {
-    expect((await get('/api/runs/one/integrity')).body.badge).toEqual({ text: 'log complete, signed by the run itself', tone: 'fair' });
+    expect((await get('/api/runs/one/integrity')).body.badge).toEqual({
+      text: 'log complete, signed by the run itself',
+      tone: 'fair',
+    });
     const { url } = (await get('/api/runs/one/report')).body as { url: string };
     const report = await send(server, url);
     expect(report.text).toMatch(/^<!doctype html>/);
-    expect(report.headers['content-security-policy']).toBe("sandbox allow-scripts; frame-ancestors 'self'");
+    expect(report.headers['content-security-policy']).toBe(
+      "sandbox allow-scripts; frame-ancestors 'self'",
+    );
     expect(report.headers['cache-control']).toBe('no-store');
     expect((await send(server, '/reports/guessed')).status).toBe(404);
   });
 });
 
 describe('rollouts', () => {
-  const find = async (query: string): Promise<RolloutPage> => (await get(`/api/runs/one/rollouts${query}`)).body as RolloutPage;
+  const find = async (query: string): Promise<RolloutPage> =>
+    (await get(`/api/runs/one/rollouts${query}`)).body as RolloutPage;
 
   test('are found by tier, iteration, verdict and words, page by page', async () => {
     const all = await find('');
     expect([all.total, all.tiers, all.iterations]).toEqual([12, ['T0', 'T1'], [1, 2]]);
     const some = await find('?tier=T1&iteration=2');
-    expect([some.total, new Set(some.data.map(({ tier, iteration }) => `${tier} ${iteration}`))]).toEqual([3, new Set(['T1 2'])]);
-    const verdicts = await Promise.all(['pass', 'fail', 'none'].map((verdict) => find(`?verdict=${verdict}`)));
+    expect([
+      some.total,
+      new Set(some.data.map(({ tier, iteration }) => `${tier} ${iteration}`)),
+    ]).toEqual([3, new Set(['T1 2'])]);
+    const verdicts = await Promise.all(
+      ['pass', 'fail', 'none'].map((verdict) => find(`?verdict=${verdict}`)),
+    );
     expect(verdicts.reduce((sum, { total }) => sum + total, 0)).toBe(12);
-    expect((await find('?text=needle%20HAY')).data.map(({ text }) => text)).toEqual(['a Needle in hay']);
+    expect((await find('?text=needle%20HAY')).data.map(({ text }) => text)).toEqual([
+      'a Needle in hay',
+    ]);
     const pages = await Promise.all([0, 5, 10].map((offset) => find(`?limit=5&offset=${offset}`)));
     expect(pages.flatMap(({ data }) => data)).toEqual(all.data);
     expect((await get('/api/runs/one/rollouts?limit=100000')).status).toBe(400);
@@ -195,13 +275,20 @@ describe('rollouts', () => {
   test('dev problems have a verdict for each iteration', async () => {
     const { body } = await get('/api/runs/one/problems');
     expect(body).toHaveLength(4);
-    expect(body[0].verdicts.map(({ iteration }: { iteration: number }) => iteration)).toEqual([0, 1, 2]);
+    expect(body[0].verdicts.map(({ iteration }: { iteration: number }) => iteration)).toEqual([
+      0, 1, 2,
+    ]);
   });
 
   test('hostile texts come as JSON of texts, with nothing in them that steers', async () => {
     const list = await get('/api/runs/hostile/rollouts');
     const rollout = await get(`/api/runs/hostile/rollouts/${list.body.data[0].id}`);
-    for (const { headers, text } of [list, rollout, await get('/api/runs'), await get('/api/runs/hostile')]) {
+    for (const { headers, text } of [
+      list,
+      rollout,
+      await get('/api/runs'),
+      await get('/api/runs/hostile'),
+    ]) {
       expect(headers['content-type']).toMatch(/^application\/json/);
       expect(headers['x-content-type-options']).toBe('nosniff');
       expect(text).not.toMatch(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/);
@@ -212,7 +299,12 @@ describe('rollouts', () => {
 
 describe('adapters', () => {
   const told = async (body: object): Promise<string[]> => {
-    const { text } = await post('/api/adapters/promote', { adapter: second, as: 'ladder@champion', reason: 'a test', ...body });
+    const { text } = await post('/api/adapters/promote', {
+      adapter: second,
+      as: 'ladder@champion',
+      reason: 'a test',
+      ...body,
+    });
     return eventsOf(text).events.map(({ type }) => type);
   };
 
@@ -220,29 +312,47 @@ describe('adapters', () => {
     expect(await told({ adapter: first, way: 'force' })).toEqual(['moved']);
     expect(await told({ way: 'force' })).toEqual(['moved']);
     const { body } = await get('/api/adapters');
-    expect(body.aliases).toMatchObject([{ name: 'ladder@champion', current: second, before: first, by: 'promotion, by force' }]);
+    expect(body.aliases).toMatchObject([
+      { name: 'ladder@champion', current: second, before: first, by: 'promotion, by force' },
+    ]);
     expect(body.adapters.map(({ id }: { id: string }) => id)).toEqual([second, first]);
-    expect((await post('/api/adapters/rollback', { alias: 'ladder', reason: 'worse' })).body).toMatchObject({ from: second, to: first });
+    expect(
+      (await post('/api/adapters/rollback', { alias: 'ladder', reason: 'worse' })).body,
+    ).toMatchObject({ from: second, to: first });
     expect((await registry.read()).state.aliases[0]!.current).toBe(first);
   });
 
   test('what the registry refuses is an answer, not a failure of the server', async () => {
-    const refused = await post('/api/adapters/promote', { adapter: second, as: 'ladder@champion', way: 'assign' });
+    const refused = await post('/api/adapters/promote', {
+      adapter: second,
+      as: 'ladder@champion',
+      way: 'assign',
+    });
     expect([refused.status, refused.body.error.code]).toEqual([409, 'registry_refused']);
-    expect((await post('/api/adapters/promote', { adapter: 'first', as: 'ladder', way: 'force' })).status).toBe(400);
+    expect(
+      (await post('/api/adapters/promote', { adapter: 'first', as: 'ladder', way: 'force' }))
+        .status,
+    ).toBe(400);
     expect((await post('/api/adapters/rollback', { alias: 'nobody' })).status).toBe(409);
   });
 
   test('a gate asks problems of tasks of the package alone: no scenario leads to a file', async () => {
     const before = (await registry.read()).state.gates.length;
-    const { status, body } = await post('/api/adapters/promote', { adapter: second, as: 'task.mjs@champion', way: 'gate' });
+    const { status, body } = await post('/api/adapters/promote', {
+      adapter: second,
+      as: 'task.mjs@champion',
+      way: 'gate',
+    });
     expect([status, body.error.code]).toEqual([403, 'task_not_allowed']);
     expect((await registry.read()).state.gates).toHaveLength(before);
   });
 
   test('a gate is measured on the model that is served, and tells each step; what does not win stays where it was', async () => {
     const model = longModel();
-    const base = { name: 'base', sha256: createHash('sha256').update(readFileSync(model)).digest('hex') };
+    const base = {
+      name: 'base',
+      sha256: createHash('sha256').update(readFileSync(model)).digest('hex'),
+    };
     const [a, b] = [
       await registry.publish({ file: adapterFile('page-3', 10n), base }),
       await registry.publish({ file: adapterFile('page-4', 11n), base }),
@@ -251,15 +361,32 @@ describe('adapters', () => {
     expect(await told({ adapter: a.id, as, way: 'force' })).toEqual(['moved']);
     const other = await start({ model, registry });
     const body = { adapter: b.id, as, way: 'gate', problems: 1 };
-    const { events } = eventsOf((await send(other, '/api/adapters/promote', { headers: asAdmin, body })).text);
+    const { events } = eventsOf(
+      (await send(other, '/api/adapters/promote', { headers: asAdmin, body })).text,
+    );
     await other.close(0);
     expect(events.filter(({ type }) => type !== 'progress')).toEqual([
-      { type: 'gate', gate: expect.any(Number), attempt: 1, alpha: expect.any(Number), incumbent: a.id },
-      { type: 'decision', gate: expect.any(Number), decision: 'needs-more-trials', problems: 1, reasons: expect.any(Array) },
+      {
+        type: 'gate',
+        gate: expect.any(Number),
+        attempt: 1,
+        alpha: expect.any(Number),
+        incumbent: a.id,
+      },
+      {
+        type: 'decision',
+        gate: expect.any(Number),
+        decision: 'needs-more-trials',
+        problems: 1,
+        reasons: expect.any(Array),
+      },
       { type: 'kept', name: as },
     ]);
     expect(events.some(({ type }) => type === 'progress')).toBe(true);
-    expect((await registry.read()).state.aliases.find(({ slot }) => slot.scenario === 'extract')!.current).toBe(a.id);
+    expect(
+      (await registry.read()).state.aliases.find(({ slot }) => slot.scenario === 'extract')!
+        .current,
+    ).toBe(a.id);
   });
 
   test('a gate that cannot be measured says why, and nothing is moved', async () => {
@@ -289,13 +416,24 @@ describe('a run of the model that is served', () => {
         tiers: [{ id: 'T0' }],
         modelSha256: await direct.hash(),
       },
-      ...{ promptIds: [5, 6, 7], tokenIds: [8, 9, 10], adapterSha256, devReply: (iteration: number) => [11, 12 + iteration] },
+      ...{
+        promptIds: [5, 6, 7],
+        tokenIds: [8, 9, 10],
+        adapterSha256,
+        devReply: (iteration: number) => [11, 12 + iteration],
+      },
     };
     const { folder } = await writeRunFolder({ ...more, folder: path.join(own, 'mine') });
     const to = runPaths(folder).adapter(adapterSha256);
     mkdirSync(path.dirname(to), { recursive: true });
     cpSync(file, to);
-    await writeRunFolder({ ...more, folder: path.join(own, 'half'), runId: '34'.repeat(16), until: 'iterations', promptIds: [] });
+    await writeRunFolder({
+      ...more,
+      folder: path.join(own, 'half'),
+      runId: '34'.repeat(16),
+      until: 'iterations',
+      promptIds: [],
+    });
   });
 
   test('its rollouts are scored token by token, under the model and under its adapter, which goes again', async () => {
@@ -311,7 +449,13 @@ describe('a run of the model that is served', () => {
       const { status, body } = await ask(`/api/runs/mine/rollouts/${id}/scores${under}`);
       expect([status, body]).toEqual([
         200,
-        { model, tokens: [8, 9, 10].map((token, i) => ({ text: visible(text(token)), logprob: scores![i] })) },
+        {
+          model,
+          tokens: [8, 9, 10].map((token, i) => ({
+            text: visible(text(token)),
+            logprob: scores![i],
+          })),
+        },
       ]);
     }
     await adapter.dispose();
@@ -343,14 +487,19 @@ describe('a run of the model that is served', () => {
         tier,
         replies: [1, 2].map((iteration) => ({
           iteration,
-          verdict: verdicts.find((each: { iteration: number }) => each.iteration === iteration).verdict,
+          verdict: verdicts.find((each: { iteration: number }) => each.iteration === iteration)
+            .verdict,
           finish: 'stop',
           text: visible(direct.detokenize([11, 12 + iteration])),
         })),
       });
     }
     const { status, body } = await ask(`/api/runs/mine/problems/${'00'.repeat(32)}`);
-    expect([status, body.error.code, body.error.message]).toEqual([404, 'run_not_found', 'the run has no such dev problem']);
+    expect([status, body.error.code, body.error.message]).toEqual([
+      404,
+      'run_not_found',
+      'the run has no such dev problem',
+    ]);
     expect((await ask('/api/runs/mine/problems/x')).status).toBe(400);
     expect((await get('/api/runs/one/problems/' + problems[0].problem)).body.error).toMatchObject({
       code: 'other_model',
@@ -371,7 +520,10 @@ describe('a run of the model that is served', () => {
       waiting: 0,
     });
     const { status, body: refused } = await ask('/api/adapters');
-    expect([status, refused.error.message]).toEqual([404, 'this server has no registry: start it with --registry']);
+    expect([status, refused.error.message]).toEqual([
+      404,
+      'this server has no registry: start it with --registry',
+    ]);
     expect((await ask('/api/truth')).body).toEqual([]);
     expect((await ask('/api/truth/x')).body.error.code).toBe('run_not_found');
     expect((await ask('/api/compare?a=mine&b=half')).body.error).toMatchObject({
@@ -380,12 +532,18 @@ describe('a run of the model that is served', () => {
     });
     expect((await ask('/api/compare?a=mine&b=half')).status).toBe(409);
     const bare = await start();
-    expect((await send(bare, '/api/runs', { headers: asAdmin })).body.error.code).toBe('unknown_url');
+    expect((await send(bare, '/api/runs', { headers: asAdmin })).body.error.code).toBe(
+      'unknown_url',
+    );
     await bare.close(0);
   });
 
   test('its registry is told as its log has it', async () => {
-    const kept = new Registry({ folder: path.join(none, 'registry'), witness: false, home: path.join(root, 'home') });
+    const kept = new Registry({
+      folder: path.join(none, 'registry'),
+      witness: false,
+      home: path.join(root, 'home'),
+    });
     const base = { name: 'b'.repeat(200), sha256: 'ba'.repeat(32) };
     const evidence = [{ description: 'e'.repeat(400), sha256: 'ee'.repeat(32) }];
     const { id, record } = await kept.publish({ file, base, evidence });
@@ -419,7 +577,14 @@ describe('a run of the model that is served', () => {
       { name, from: null, to: id, reason: `${'r'.repeat(299)}…` },
     ]);
     expect(view.aliases).toMatchObject([
-      { name, current: other, before: id, reason: 'second', movedAt: view.moves[0]!.at, by: view.moves[0]!.by },
+      {
+        name,
+        current: other,
+        before: id,
+        reason: 'second',
+        movedAt: view.moves[0]!.at,
+        by: view.moves[0]!.by,
+      },
     ]);
     expect(view.gates).toEqual([]);
     expect(view.tasks).toContain('sql');
@@ -428,8 +593,14 @@ describe('a run of the model that is served', () => {
 
 test('a thread that was lost is begun again, and whoever waited for it is told', async () => {
   const reading = new ReadingThread(runs);
-  const [first, second] = await Promise.all([reading.value('list'), reading.value('rollouts', 'one', { offset: 0, limit: 1 })]);
-  expect([first.map(({ name }) => name).sort(), second.total]).toEqual([['abl/full-7', 'hostile', 'one', 'two'], 12]);
+  const [first, second] = await Promise.all([
+    reading.value('list'),
+    reading.value('rollouts', 'one', { offset: 0, limit: 1 }),
+  ]);
+  expect([first.map(({ name }) => name).sort(), second.total]).toEqual([
+    ['abl/full-7', 'hostile', 'one', 'two'],
+    12,
+  ]);
   await expect(reading.value('rollout', 'one', 999_999)).rejects.toMatchObject({
     code: 'RUN_NOT_FOUND',
     message: 'the run has no rollout 999999',
@@ -448,10 +619,16 @@ if (!built) console.warn('the page is not built: npm run build:web');
 (built ? describe : describe.skip)('the built page', () => {
   test('has under 400 kB compressed, no inline script or style, and asks for nothing from elsewhere', () => {
     const files = readPage();
-    expect([...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)).toBeLessThan(400_000);
+    expect(
+      [...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0),
+    ).toBeLessThan(400_000);
     const html = files.get('index.html')!.toString();
     expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=/i);
-    expect([...html.matchAll(/(?:src|href)="([^"]*)"/g)].filter(([, target]) => !/^\.\/[\w./-]+$/.test(target!))).toEqual([]);
+    expect(
+      [...html.matchAll(/(?:src|href)="([^"]*)"/g)].filter(
+        ([, target]) => !/^\.\/[\w./-]+$/.test(target!),
+      ),
+    ).toEqual([]);
   });
 
   test('is served without a key under a strict policy; other paths are none', async () => {
@@ -460,7 +637,12 @@ if (!built) console.warn('the page is not built: npm run build:web');
     const policy = String(headers['content-security-policy']);
     expect(policy).toMatch(/default-src 'none'; script-src 'self'; style-src 'self'/);
     expect(policy).not.toMatch(/unsafe|\*|http/);
-    for (const target of ['/ui/../package.json', '/ui/%2e%2e/package.json', '/ui/..%2f..%2fpackage.json', '/ui/nothing.js'])
+    for (const target of [
+      '/ui/../package.json',
+      '/ui/%2e%2e/package.json',
+      '/ui/..%2f..%2fpackage.json',
+      '/ui/nothing.js',
+    ])
       expect((await send(server, target)).status).toBe(404);
     expect((await send(server, '/')).headers.location).toBe('/ui/');
   });

@@ -4,11 +4,17 @@ import fastify from 'fastify';
 import { ReportTickets } from '../../src/server/page/report-tickets.js';
 
 const MINUTE = 60_000;
-const tickets = (): { issue: ReportTickets['issue']; ask: (address: string) => Promise<number> } => {
+const tickets = (): {
+  issue: ReportTickets['issue'];
+  ask: (address: string) => Promise<number>;
+} => {
   const issued = new ReportTickets();
   const app = fastify();
   issued.addRoute(app);
-  return { issue: (...of) => issued.issue(...of), ask: async (address) => (await app.inject(address)).statusCode };
+  return {
+    issue: (...of) => issued.issue(...of),
+    ask: async (address) => (await app.inject(address)).statusCode,
+  };
 };
 const there = 200;
 const gone = 404;
@@ -40,7 +46,10 @@ test('an address is there for ten minutes', async () => {
 test('of more than 32 the oldest are gone', async () => {
   const { issue, ask } = tickets();
   const addresses = Array.from({ length: 33 }, (_, i) => issue(`${i}`));
-  expect(await Promise.all(addresses.map(ask))).toEqual([gone, ...Array.from({ length: 32 }, () => there)]);
+  expect(await Promise.all(addresses.map(ask))).toEqual([
+    gone,
+    ...Array.from({ length: 32 }, () => there),
+  ]);
 });
 
 test('whatever is over its time goes with the next that is issued', async () => {

@@ -49,10 +49,27 @@ describe('the event loop turns', () => {
 
 test.each([
   ['scalars', { a: 1.5, b: -0, c: null, d: true, e: 'x"\u{2028}\ud800' }],
-  ['what is left out', { a: undefined, b: { c: undefined }, d: [undefined, null, { e: undefined }] }],
+  [
+    'what is left out',
+    { a: undefined, b: { c: undefined }, d: [undefined, null, { e: undefined }] },
+  ],
   ['lists of lists', { a: [], b: [[]], c: [[1, [2]], { d: [3, { e: [] }] }], f: [null, { g: 1 }] }],
-  ['long lists', { a: Array.from({ length: 5000 }, (_, i) => i), b: Array.from({ length: 300 }, (_, i) => ({ [`k${i}`]: [i, 'x'] })) }],
-  ['choices', { choices: Array.from({ length: 3 }, (_, i) => ({ i, content: Array.from({ length: 500 }, (_, k) => ({ k })) })) }],
+  [
+    'long lists',
+    {
+      a: Array.from({ length: 5000 }, (_, i) => i),
+      b: Array.from({ length: 300 }, (_, i) => ({ [`k${i}`]: [i, 'x'] })),
+    },
+  ],
+  [
+    'choices',
+    {
+      choices: Array.from({ length: 3 }, (_, i) => ({
+        i,
+        content: Array.from({ length: 500 }, (_, k) => ({ k })),
+      })),
+    },
+  ],
 ])('JSON of %s is that of JSON.stringify', async (_, answer) => {
   expect(await new Slices(new Turnstile()).json(answer)).toBe(JSON.stringify(answer));
 });

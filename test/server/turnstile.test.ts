@@ -14,7 +14,10 @@ test('who comes at once goes in in order, one a turn of the event loop', async (
     await turnstile.pass();
     passed.push([who, turn]);
   };
-  await Promise.all([...Array.from({ length: 5 }, (_, who) => pass(who)), pass(5).then(() => pass(6))]);
+  await Promise.all([
+    ...Array.from({ length: 5 }, (_, who) => pass(who)),
+    pass(5).then(() => pass(6)),
+  ]);
   expect(passed.map(([who]) => who)).toEqual([0, 1, 2, 3, 4, 5, 6]);
   expect(new Set(passed.map(([, at]) => at)).size).toBe(7);
 });

@@ -1,6 +1,7 @@
 /**
- * The page as a person uses it, in a real browser: a run is started from the form, watched, and read; its adapter is promoted, asked, and
- * rolled back; what a log holds stays a text. Screenshots of every page go to $ISOPRO_SCREENSHOTS.
+ * The page as a person uses it, in a real browser: a run is started from the form, watched, and
+ * read; its adapter is promoted, asked, and rolled back; what a log holds stays a text. Screenshots
+ * of every page go to $ISOPRO_SCREENSHOTS.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +23,10 @@ import { adapterFile } from '../models/server.js';
 
 const executable = findChromium();
 const built = existsSync('dist/web/index.html');
-if (executable === null) console.warn('no Chromium on the PATH: the page is not opened in a browser (apt-get install chromium)');
+if (executable === null)
+  console.warn(
+    'no Chromium on the PATH: the page is not opened in a browser (apt-get install chromium)',
+  );
 if (!built) console.warn('the page is not built: npm run build:web');
 
 /** Patience, not speed: a busy machine takes as long as it takes. */
@@ -57,7 +61,14 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   beforeAll(async () => {
     const small = { iterations: 2, rollouts: 3, problems: 2 };
     await writeRunFolder({ folder: path.join(runs, 'plain'), home, ...small });
-    await writeRunFolder({ folder: path.join(runs, 'other'), home, ...small, runId: 'cd'.repeat(16), seed: 7n, skill: 0.9 });
+    await writeRunFolder({
+      folder: path.join(runs, 'other'),
+      home,
+      ...small,
+      runId: 'cd'.repeat(16),
+      seed: 7n,
+      skill: 0.9,
+    });
     await writeRunFolder({
       folder: path.join(runs, 'hostile'),
       home,
@@ -67,9 +78,18 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       reply: () => HOSTILE.join('\n'),
       prompt: HOSTILE.join('\n'),
       verdict: { results: { found: HOSTILE.join('\n'), expected: 'w'.repeat(500) } },
-      names: { model: HOSTILE[0]!, task: HOSTILE[1]!, policy: HOSTILE[2]!, stopped: HOSTILE[3]!, violation: HOSTILE[6]! },
+      names: {
+        model: HOSTILE[0]!,
+        task: HOSTILE[1]!,
+        policy: HOSTILE[2]!,
+        stopped: HOSTILE[3]!,
+        violation: HOSTILE[6]!,
+      },
     });
-    await registry.publish({ file: adapterFile('ui', 8n), base: { name: 'another base', sha256: 'ba'.repeat(32) } });
+    await registry.publish({
+      file: adapterFile('ui', 8n),
+      base: { name: 'another base', sha256: 'ba'.repeat(32) },
+    });
     server = spawn(process.execPath, [MAIN, 'ui', '--json', '--runs', runs, '--no-open'], {
       env: { ...process.env, ISOPRO_HOME: home },
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -77,19 +97,28 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     const [line] = (await once(createInterface(server.stdout!), 'line')) as [string];
     ({ address } = JSON.parse(line) as { address: string });
     const { chromium } = await import('playwright-core');
-    browser = await chromium.launch({ executablePath: executable!, args: ['--no-sandbox', '--disable-gpu'] });
+    browser = await chromium.launch({
+      executablePath: executable!,
+      args: ['--no-sandbox', '--disable-gpu'],
+    });
     context = await browser.newContext({ viewport: { width: 1280, height: 850 } });
     context.setDefaultTimeout(PATIENCE_MS);
     // as over HTTP from another machine
     await context.addInitScript('delete Crypto.prototype.randomUUID');
     page = await context.newPage();
     page.on('request', (request) => {
-      if (new URL(request.url()).origin !== new URL(address).origin && !request.url().startsWith('data:')) foreign.push(request.url());
+      if (
+        new URL(request.url()).origin !== new URL(address).origin &&
+        !request.url().startsWith('data:')
+      )
+        foreign.push(request.url());
     });
     page.on('pageerror', (error) => void complaints.push(String(error.stack)));
     page.on('console', (message) => {
-      // an answer such as 404 is said by the browser too; what is asked about is what the policy forbids and what a script fails with
-      if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) complaints.push(message.text());
+      // an answer such as 404 is said by the browser too; what is asked about is what the policy
+      // forbids and what a script fails with
+      if (message.type() === 'error' && !/Failed to load resource/.test(message.text()))
+        complaints.push(message.text());
     });
   }, PATIENCE_MS);
 
@@ -135,11 +164,15 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       await page.getByRole('heading', { level: 1, name: /Rollout of/ }).waitFor();
       await page.getByRole('button', { name: 'Text' }).click();
       expect(await page.locator('pre').allTextContents()).toEqual(
-        expect.arrayContaining([expect.stringContaining('</script><script>globalThis.broken = true</script>')]),
+        expect.arrayContaining([
+          expect.stringContaining('</script><script>globalThis.broken = true</script>'),
+        ]),
       );
       expect(await page.evaluate('globalThis.broken ?? null')).toBeNull();
       expect(
-        await page.evaluate('document.querySelectorAll("main img, main iframe, base, main script, main link, main textarea").length'),
+        await page.evaluate(
+          'document.querySelectorAll("main img, main iframe, base, main script, main link, main textarea").length',
+        ),
       ).toBe(0);
       expect(await page.evaluate('document.querySelectorAll("script").length')).toBe(1);
     },
@@ -160,7 +193,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         .getByLabel('rollouts', { exact: true })
         .and(page.locator(`[placeholder="${sampling.rollouts}"]`))
         .waitFor();
-      expect(await page.getByLabel('samples', { exact: true }).getAttribute('placeholder')).toBe(String(sampling.samples));
+      expect(await page.getByLabel('samples', { exact: true }).getAttribute('placeholder')).toBe(
+        String(sampling.samples),
+      );
       for (const [label, value] of [
         ['iterations', '1'],
         ['rollouts', '8'],
@@ -172,7 +207,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       await page.locator('summary', { hasText: /^sampling/ }).click();
       await page.getByLabel('max tokens', { exact: true }).fill('96');
       await page.getByText(/--iterations=1/).waitFor();
-      expect(await page.locator('.command code').textContent()).toMatch(/isopro-native run .*--rollouts=8/);
+      expect(await page.locator('.command code').textContent()).toMatch(
+        /isopro-native run .*--rollouts=8/,
+      );
       await page.getByText(/About .* of memory/).waitFor();
       await page.getByRole('button', { name: 'Start', exact: true }).click();
       await page.waitForURL(/#\/runs\/job-/);
@@ -182,7 +219,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       await page.getByRole('button', { name: 'Whole report' }).click();
       const report = page.frameLocator('iframe.report');
       await report.getByRole('heading', { level: 1 }).waitFor();
-      expect(await page.locator('iframe.report').getAttribute('sandbox')).not.toContain('same-origin');
+      expect(await page.locator('iframe.report').getAttribute('sandbox')).not.toContain(
+        'same-origin',
+      );
     },
     PATIENCE_MS,
   );
@@ -220,20 +259,29 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     'what changed in the reply to a dev problem between two iterations is read',
     async () => {
       await open(`#/runs/${run}/rollouts`, /Rollouts of tiny on scheduling/);
-      const problem = page.getByRole('table', { name: /verdict of each dev problem/ }).getByRole('button');
+      const problem = page
+        .getByRole('table', { name: /verdict of each dev problem/ })
+        .getByRole('button');
       await problem.first().click();
       const diff = page.locator('.dev-diff');
       await diff.locator('pre.diff').waitFor();
-      const [earlier, later] = [diff.getByLabel('the earlier iteration'), diff.getByLabel('the later iteration')];
+      const [earlier, later] = [
+        diff.getByLabel('the earlier iteration'),
+        diff.getByLabel('the later iteration'),
+      ];
       expect([await earlier.inputValue(), await later.inputValue()]).toEqual(['0', '1']);
-      const parts = async (tag: string): Promise<string> => (await diff.locator(`pre.diff ${tag}`).allTextContents()).join('');
+      const parts = async (tag: string): Promise<string> =>
+        (await diff.locator(`pre.diff ${tag}`).allTextContents()).join('');
       const [before, after] = [await parts(':is(del, span)'), await parts(':is(ins, span)')];
       expect(before).toMatch(/\S/);
       await later.selectOption('0');
       await diff.getByText('Both replies are the same.').waitFor();
       expect(await diff.locator('pre.diff').textContent()).toBe(before);
       await earlier.selectOption('1');
-      expect([await parts(':is(del, span)'), await parts(':is(ins, span)')]).toEqual([after, before]);
+      expect([await parts(':is(del, span)'), await parts(':is(ins, span)')]).toEqual([
+        after,
+        before,
+      ]);
     },
     PATIENCE_MS,
   );
@@ -283,7 +331,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         .first()
         .waitFor();
       const { state } = await registry.read();
-      expect(state.aliases.map(({ alias, current }) => [alias, current])).toEqual([['champion', null]]);
+      expect(state.aliases.map(({ alias, current }) => [alias, current])).toEqual([
+        ['champion', null],
+      ]);
       expect(state.gates.map(({ used }) => used)).toEqual([false]);
     },
     PATIENCE_MS,
@@ -292,10 +342,26 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   test(
     'a truth run is found, its scores and a trajectory with its beliefs are read, and its report opens',
     async () => {
-      const how = ['--domain', 'sums-and-claims', '--mode', 'direct', '--problems', '2', '--max-tokens', '8', '--threads', '1'];
-      const made = await runCli(['truth', 'run', ...how, '--out', path.join(runs, 'truthful'), '--json'], { ISOPRO_HOME: home });
+      const how = [
+        '--domain',
+        'sums-and-claims',
+        '--mode',
+        'direct',
+        '--problems',
+        '2',
+        '--max-tokens',
+        '8',
+        '--threads',
+        '1',
+      ];
+      const made = await runCli(
+        ['truth', 'run', ...how, '--out', path.join(runs, 'truthful'), '--json'],
+        { ISOPRO_HOME: home },
+      );
       expect(made.code).toBe(0);
-      const { results } = JSON.parse(made.stdout) as { results: { strategy: string; value: number | null }[] };
+      const { results } = JSON.parse(made.stdout) as {
+        results: { strategy: string; value: number | null }[];
+      };
       await open('#/truth', 'Truth-seeking');
       await page.locator('table.list a[href="#/truth/truthful"]').click();
       await page.getByRole('heading', { level: 1, name: 'tiny' }).waitFor();
@@ -304,7 +370,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         expect(
           await scores
             .getByRole('row')
-            .filter({ has: page.getByRole('cell', { name: strategy, exact: true }) }) // not the one without noise
+            // not the one without noise
+            .filter({ has: page.getByRole('cell', { name: strategy, exact: true }) })
             .textContent(),
         ).toContain(value?.toFixed(3) ?? '–');
       await page
@@ -322,7 +389,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       await page.getByRole('link', { name: 'The run' }).click();
       await page.getByRole('button', { name: 'Whole report' }).click();
       await page.frameLocator('iframe.report').getByRole('heading', { level: 1 }).waitFor();
-      expect(await page.locator('iframe.report').getAttribute('sandbox')).not.toContain('same-origin');
+      expect(await page.locator('iframe.report').getAttribute('sandbox')).not.toContain(
+        'same-origin',
+      );
     },
     PATIENCE_MS,
   );
@@ -359,7 +428,10 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
           const wide = await page.evaluate<number>('document.documentElement.scrollWidth');
           if (wide > width) found.push(`${name} is ${wide} wide at ${width}`);
           if (folder !== undefined)
-            await page.screenshot({ path: path.join(folder, `${name}-${colorScheme}-${width}.png`), fullPage: true });
+            await page.screenshot({
+              path: path.join(folder, `${name}-${colorScheme}-${width}.png`),
+              fullPage: true,
+            });
         }
         await page.setViewportSize({ width: 1280, height: 850 });
         // not by a script element, which the policy would not let run
@@ -369,7 +441,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
           ({ id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`,
         );
         for (const { id, impact, nodes } of violations)
-          if (impact === 'serious' || impact === 'critical') found.push(`${name}: ${id} ${nodes.join(' | ')}`);
+          if (impact === 'serious' || impact === 'critical')
+            found.push(`${name}: ${id} ${nodes.join(' | ')}`);
       }
       expect(found).toEqual([]);
     },
@@ -403,7 +476,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         outside.push(...cells.filter(isOutside).map((cell) => ({ to, ...cell })));
       }
       await page.setViewportSize({ width: 1280, height: 850 });
-      for (const label of ['Change', 'Begun', 'Gained, lost', 'A']) expect(labels).toContain(`"${label}"`);
+      for (const label of ['Change', 'Begun', 'Gained, lost', 'A'])
+        expect(labels).toContain(`"${label}"`);
       expect(outside).toEqual([]);
     },
     PATIENCE_MS,
@@ -414,7 +488,10 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     async () => {
       await open('#/runs', 'Runs');
       await page.getByRole('link', { name: 'to the content' }).focus();
-      expect(await page.getByRole('link', { name: 'to the content' }).boundingBox()).toMatchObject({ x: 8, y: 8 });
+      expect(await page.getByRole('link', { name: 'to the content' }).boundingBox()).toMatchObject({
+        x: 8,
+        y: 8,
+      });
       await page.keyboard.press('Enter');
       expect(await page.evaluate('document.activeElement.id')).toBe('content');
       await open('#/runs/plain/rollouts', /Rollouts of/);

@@ -1,4 +1,7 @@
-/** Means, intervals, bootstraps and readings, against closed forms and second implementations from the definitions. */
+/**
+ * Means, intervals, bootstraps and readings, against closed forms and second implementations from
+ * the definitions.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
@@ -36,10 +39,16 @@ import {
   type Interval,
   type Outcome,
 } from '../../src/statistics/index.js';
-import { intervalOfAlike, intervalOfSum, quantile, scoreInterval } from '../../src/statistics/intervals.js';
+import {
+  intervalOfAlike,
+  intervalOfSum,
+  quantile,
+  scoreInterval,
+} from '../../src/statistics/intervals.js';
 import { groupBy, logFactorials } from '../../src/statistics/paired.js';
 
-const close = (value: number, digits = 12): number => expect.closeTo(value, digits) as unknown as number;
+const close = (value: number, digits = 12): number =>
+  expect.closeTo(value, digits) as unknown as number;
 
 /** Wilson's limits as the roots of (p - q)² = z² q (1 - q) / n. */
 function wilson(p: number, n: number, z = 1.96): Interval {
@@ -49,7 +58,12 @@ function wilson(p: number, n: number, z = 1.96): Interval {
 }
 
 /** t with a chance of 2.5 % above it, from tables. */
-const T: Record<number, number> = { 1: 12.7062047361747, 2: 4.30265272974946, 3: 3.18244630528371, 5: 2.57058183563631 };
+const T: Record<number, number> = {
+  1: 12.7062047361747,
+  2: 4.30265272974946,
+  3: 3.18244630528371,
+  5: 2.57058183563631,
+};
 
 describe('descriptive figures', () => {
   test('of few values', () => {
@@ -60,7 +74,10 @@ describe('descriptive figures', () => {
   });
 
   test('correlations, with ties and without', () => {
-    expect(pearson([1, 2, 4], [3, 7, 5])).toBeCloseTo((3 * 37 - 7 * 15) / Math.sqrt((3 * 21 - 49) * (3 * 83 - 225)), 14);
+    expect(pearson([1, 2, 4], [3, 7, 5])).toBeCloseTo(
+      (3 * 37 - 7 * 15) / Math.sqrt((3 * 21 - 49) * (3 * 83 - 225)),
+      14,
+    );
     expect(pearson([1, 1, 1], [1, 2, 3])).toBeNaN();
     expect(spearman([1, 2, 2, 3], [1, 20, 300, 4000])).toBeCloseTo(4.5 / Math.sqrt(4.5 * 5), 14);
     expect(kendall([1, 2, 2, 3], [1, 2, 3, 4])).toBeCloseTo(5 / Math.sqrt(5 * 6), 14);
@@ -68,7 +85,8 @@ describe('descriptive figures', () => {
   });
 
   test('of sides of unlike length there is none, in words', () => {
-    for (const correlation of [pearson, kendall]) expect(() => correlation([1, 2], [1, 2, 3])).toThrow('needs as many x as y, got 2 and 3');
+    for (const correlation of [pearson, kendall])
+      expect(() => correlation([1, 2], [1, 2, 3])).toThrow('needs as many x as y, got 2 and 3');
   });
 });
 
@@ -79,14 +97,20 @@ describe('intervals of a proportion', () => {
         const { low, high } = wilson(passed / n, n);
         expect(wilsonInterval(passed, n)).toEqual({ low: close(low), high: close(high) });
         const other = wilson(passed / n, n, 2.7);
-        expect(scoreInterval(passed / n, n, 2.7)).toEqual({ low: close(other.low), high: close(other.high) });
+        expect(scoreInterval(passed / n, n, 2.7)).toEqual({
+          low: close(other.low),
+          high: close(other.high),
+        });
       }
     expect([wilsonInterval(0, 9).low, wilsonInterval(9, 9).high]).toEqual([0, 1]);
     expect([wilsonInterval(0, 0), normalInterval(0, 0)]).toEqual([
       { low: 0, high: 1 },
       { low: 0, high: 1 },
     ]);
-    expect(normalInterval(1, 4)).toEqual({ low: close(0.25 - (1.96 * Math.sqrt(3)) / 8), high: close(0.25 + (1.96 * Math.sqrt(3)) / 8) });
+    expect(normalInterval(1, 4)).toEqual({
+      low: close(0.25 - (1.96 * Math.sqrt(3)) / 8),
+      high: close(0.25 + (1.96 * Math.sqrt(3)) / 8),
+    });
     expect(normalInterval(4, 4)).toEqual({ low: 1, high: 1 });
   });
 
@@ -107,8 +131,18 @@ describe('intervals of a proportion', () => {
   /** Korn and Graubard: n over the design effect, and the ratio of the squares of two quantiles. */
   test.each<readonly [string, string, string, n: number]>([
     // p = 1/2, sums of deviations 1, -1: (2/1) 2 / ((4/3) 4/4) = 3
-    ['two clusters that are all right and all wrong', '1100', 'aabb', (4 / 3) * (T[3]! / T[1]!) ** 2],
-    ['two clusters alike, whose effect is 0: no more than there are', '1010', 'aabb', 4 * (T[3]! / T[1]!) ** 2],
+    [
+      'two clusters that are all right and all wrong',
+      '1100',
+      'aabb',
+      (4 / 3) * (T[3]! / T[1]!) ** 2,
+    ],
+    [
+      'two clusters alike, whose effect is 0: no more than there are',
+      '1010',
+      'aabb',
+      4 * (T[3]! / T[1]!) ** 2,
+    ],
     // p = 1/2, sums 1, 0, -1: (3/2) 2 / ((6/5) 6/4) = 5/3
     ['three clusters', '111000', 'aabcbc', 6 * (T[5]! / T[2]!) ** 2 * (3 / 5)],
     ['all right: as many as there are clusters', '111111', 'aaabbc', 3],
@@ -117,14 +151,25 @@ describe('intervals of a proportion', () => {
   ])('in clusters: %s', (_, passed, clusters, n) => {
     const right = [...passed].map((each) => each === '1');
     const { low, high } = wilson(right.filter(Boolean).length / right.length, n);
-    expect(clusteredWilsonInterval(right, [...clusters])).toEqual({ low: close(low, 8), high: close(high, 8) });
+    expect(clusteredWilsonInterval(right, [...clusters])).toEqual({
+      low: close(low, 8),
+      high: close(high, 8),
+    });
   });
 
   test('in one cluster, or of nothing, says nothing; each needs a cluster', () => {
     const all = { low: 0, high: 1 };
-    expect([clusteredWilsonInterval([true, false], ['a', 'a']), clusteredWilsonInterval([], [])]).toEqual([all, all]);
-    expect(clusteredWilsonInterval([true], ['a'])).toEqual({ low: close(wilson(1, 1).low), high: 1 });
-    expect(() => clusteredWilsonInterval([true, false], ['a'])).toThrow('needs a cluster for each of 2, got 1');
+    expect([
+      clusteredWilsonInterval([true, false], ['a', 'a']),
+      clusteredWilsonInterval([], []),
+    ]).toEqual([all, all]);
+    expect(clusteredWilsonInterval([true], ['a'])).toEqual({
+      low: close(wilson(1, 1).low),
+      high: 1,
+    });
+    expect(() => clusteredWilsonInterval([true, false], ['a'])).toThrow(
+      'needs a cluster for each of 2, got 1',
+    );
   });
 });
 
@@ -134,29 +179,52 @@ describe('other intervals', () => {
       { weight: 2, value: 1, low: 0.25, high: 3 },
       { weight: -1, value: 3, low: 1, high: 3.5 },
     ]);
-    expect(found).toEqual({ low: close(-1 - Math.sqrt(1.5 ** 2 + 2 ** 2)), high: close(-1 + Math.sqrt(4 ** 2 + 0.5 ** 2)) });
+    expect(found).toEqual({
+      low: close(-1 - Math.sqrt(1.5 ** 2 + 2 ** 2)),
+      high: close(-1 + Math.sqrt(4 ** 2 + 0.5 ** 2)),
+    });
   });
 
   test('of values all alike: a fraction has Wilson’s, a difference that of what was gained and lost', () => {
     for (const value of [0, 0.3, 1]) {
       const { low, high } = wilson(value, 12);
-      expect(intervalOfAlike(value, 12, 'fractions')).toEqual({ low: close(low), high: close(high) });
+      expect(intervalOfAlike(value, 12, 'fractions')).toEqual({
+        low: close(low),
+        high: close(high),
+      });
       const none = wilson(0, 12).high;
-      const there = { low: Math.max(-1, value - Math.hypot(value - low, none)), high: Math.min(1, value + Math.hypot(high - value, 0)) };
-      expect(intervalOfAlike(value, 12, 'differences')).toEqual({ low: close(there.low), high: close(there.high) });
-      expect(intervalOfAlike(-value, 12, 'differences')).toEqual({ low: close(-there.high), high: close(-there.low) });
+      const there = {
+        low: Math.max(-1, value - Math.hypot(value - low, none)),
+        high: Math.min(1, value + Math.hypot(high - value, 0)),
+      };
+      expect(intervalOfAlike(value, 12, 'differences')).toEqual({
+        low: close(there.low),
+        high: close(there.high),
+      });
+      expect(intervalOfAlike(-value, 12, 'differences')).toEqual({
+        low: close(-there.high),
+        high: close(-there.low),
+      });
     }
     // one of which is not known by much, so that the sum would reach beyond the scale
-    for (const value of [0, 0.5]) expect(intervalOfAlike(value, 1, 'differences').high).toBeLessThanOrEqual(1);
+    for (const value of [0, 0.5])
+      expect(intervalOfAlike(value, 1, 'differences').high).toBeLessThanOrEqual(1);
   });
 
   test('Student’s: of two values its quantile is 12.7; of one, or of equals, there is none', () => {
-    expect(studentInterval([1, 3])).toEqual({ low: close(2 - T[1]!, 8), high: close(2 + T[1]!, 8) });
+    expect(studentInterval([1, 3])).toEqual({
+      low: close(2 - T[1]!, 8),
+      high: close(2 + T[1]!, 8),
+    });
     expect(studentInterval([1, 2, 6])).toEqual({
       low: close(3 - T[2]! * Math.sqrt(7 / 3), 8),
       high: close(3 + T[2]! * Math.sqrt(7 / 3), 8),
     });
-    expect([studentInterval([]), studentInterval([1]), studentInterval([2, 2])]).toEqual([null, null, null]);
+    expect([studentInterval([]), studentInterval([1]), studentInterval([2, 2])]).toEqual([
+      null,
+      null,
+      null,
+    ]);
   });
 
   test('Fisher’s needs four pairs, and a correlation', () => {
@@ -164,12 +232,16 @@ describe('other intervals', () => {
     const { low, high } = fisherInterval(0.2, 4);
     // tanh(atanh r - z), by the addition theorem
     const z = Math.tanh(1.96);
-    expect([low, high]).toEqual([close((0.2 - z) / (1 - 0.2 * z)), close((0.2 + z) / (1 + 0.2 * z))]);
+    expect([low, high]).toEqual([
+      close((0.2 - z) / (1 - 0.2 * z)),
+      close((0.2 + z) / (1 + 0.2 * z)),
+    ]);
     expect([fisherInterval(1, 9), fisherInterval(-1, 9)]).toEqual([
       { low: 1, high: 1 },
       { low: -1, high: -1 },
     ]);
-    for (const r of [1.01, -1.01, NaN]) expect(() => fisherInterval(r, 9)).toThrow(`a correlation lies in [-1, 1], got ${r}`);
+    for (const r of [1.01, -1.01, NaN])
+      expect(() => fisherInterval(r, 9)).toThrow(`a correlation lies in [-1, 1], got ${r}`);
   });
 
   test('quantiles lie between the values', () => {
@@ -195,7 +267,9 @@ describe('bootstraps', () => {
     for (const seed of [1n, 2n, 3n]) {
       const found = stratifiedBootstrap([{ weight: 1, values: halves }], { seed, of: 'fractions' });
       expect(found).toEqual({ mean: 0.5, low: 0.2, high: 0.8 });
-      expect(stratifiedBootstrap([{ weight: 1, values: [1, 0] }], { seed, of: 'fractions' })).toEqual({ mean: 0.5, low: 0, high: 1 });
+      expect(
+        stratifiedBootstrap([{ weight: 1, values: [1, 0] }], { seed, of: 'fractions' }),
+      ).toEqual({ mean: 0.5, low: 0, high: 1 });
     }
   });
 
@@ -229,13 +303,19 @@ describe('bootstraps', () => {
     expect(none).toEqual(same);
     expect(none).not.toEqual(fewer);
     const clusters = halves.map((_, i) => String(i));
-    const [plain, as] = [{}, { resamples: 2_000 }].map((more) => clusterBootstrap(strata[0]!.values, clusters, { seed: 4n, ...more }));
+    const [plain, as] = [{}, { resamples: 2_000 }].map((more) =>
+      clusterBootstrap(strata[0]!.values, clusters, { seed: 4n, ...more }),
+    );
     expect(plain).toEqual(as);
   });
 
   test('clusters are drawn with all their values', () => {
     // with two clusters: one of them alone, the other, or both
-    expect(clusterBootstrap([1, 1, 1, 0], ['a', 'a', 'a', 'b'], { seed: 1n })).toEqual({ mean: 0.75, low: 0, high: 1 });
+    expect(clusterBootstrap([1, 1, 1, 0], ['a', 'a', 'a', 'b'], { seed: 1n })).toEqual({
+      mean: 0.75,
+      low: 0,
+      high: 1,
+    });
     expect(
       clusterBootstrap(
         halves,
@@ -258,10 +338,17 @@ describe('bootstraps', () => {
         { weight: 1, values: [0.1, 0.7, 0.3] },
         { weight: 1, values: [0.1, 0.7, 0.2] },
         { weight: 0.5, values: [0.1, 0.7, 0.3] },
-      ].flatMap((stratum) => [{ seed: 1n }, { seed: 2n }, { seed: 1n, resamples: 50 }].map((options) => ({ strata: [stratum], options }))),
+      ].flatMap((stratum) =>
+        [{ seed: 1n }, { seed: 2n }, { seed: 1n, resamples: 50 }].map((options) => ({
+          strata: [stratum],
+          options,
+        })),
+      ),
     );
     for (const { strata, options } of asked)
-      expect(estimate(strata, options)).toEqual(stratifiedBootstrap(strata, { ...options, of: 'fractions' }));
+      expect(estimate(strata, options)).toEqual(
+        stratifiedBootstrap(strata, { ...options, of: 'fractions' }),
+      );
     const nothing = { mean: null, low: 0, high: 1 };
     expect(estimate([], { seed: 1n })).toEqual(nothing);
     expect(
@@ -281,10 +368,12 @@ describe('bootstraps', () => {
       [[], [1]],
       [[1], []],
     ])
-      expect(() => pairedBootstrap([{ stratum: 'a', before: before!, after: after! }], { seed: 1n })).toThrow(
-        'a problem without samples cannot be compared',
-      );
-    const found = pairedBootstrap([{ stratum: 'a', before: [0, 1], after: [1, 1, 0] }], { seed: 1n });
+      expect(() =>
+        pairedBootstrap([{ stratum: 'a', before: before!, after: after! }], { seed: 1n }),
+      ).toThrow('a problem without samples cannot be compared');
+    const found = pairedBootstrap([{ stratum: 'a', before: [0, 1], after: [1, 1, 0] }], {
+      seed: 1n,
+    });
     expect(found).toMatchObject({ difference: close(2 / 3 - 1 / 2), problems: 1 });
   });
 
@@ -303,7 +392,9 @@ describe('bootstraps', () => {
 
 describe('counts', () => {
   test('logarithms of factorials', () => {
-    expect([...logFactorials(6)].map(Math.exp)).toEqual([1, 1, 2, 6, 24, 120, 720].map((value) => close(value, 10)));
+    expect([...logFactorials(6)].map(Math.exp)).toEqual(
+      [1, 1, 2, 6, 24, 120, 720].map((value) => close(value, 10)),
+    );
     expect(logFactorials(0)).toHaveLength(1);
   });
 
@@ -323,26 +414,39 @@ describe('counts', () => {
   test.each([0, 4, 1.5, NaN, -1])('pass@%f of 3 is refused', (k) => {
     expect(() => passAtK(3, 1, k)).toThrow(`needs 1 <= k <= 3 samples, got k = ${k}`);
   });
-  test('pass@3 of 3, and pass@1', () => expect([passAtK(3, 1, 3), passAtK(3, 1, 1), passAtK(3, 0, 3)]).toEqual([1, close(1 / 3), 0]));
+  test('pass@3 of 3, and pass@1', () =>
+    expect([passAtK(3, 1, 3), passAtK(3, 1, 1), passAtK(3, 0, 3)]).toEqual([1, close(1 / 3), 0]));
 });
 
 describe('readings and figures of verdicts', () => {
-  const of = (kind: Outcome['kind'], formed?: boolean, lenient?: Outcome['kind']): Outcome => ({ tier: 'A', kind, formed, lenient });
-  const kinds = (outcomes: readonly Outcome[], reading: 'format' | 'lenient') => underReading(outcomes, reading)?.map(({ kind }) => kind);
+  const of = (kind: Outcome['kind'], formed?: boolean, lenient?: Outcome['kind']): Outcome => ({
+    tier: 'A',
+    kind,
+    formed,
+    lenient,
+  });
+  const kinds = (outcomes: readonly Outcome[], reading: 'format' | 'lenient') =>
+    underReading(outcomes, reading)?.map(({ kind }) => kind);
 
   test('the format is whether the strict reading succeeded, over the replies with a verdict', () => {
-    expect(kinds([of('pass', true), of('fail', true), of('fail', false), of('none', true), of('none', false)], 'format')).toEqual([
-      'pass',
-      'pass',
-      'fail',
-      'none',
-      'none',
-    ]);
-    expect(kinds([of('none', undefined, 'pass'), of('fail', undefined, 'fail'), of('pass', false, 'none')], 'lenient')).toEqual([
-      'pass',
-      'fail',
-      'none',
-    ]);
+    expect(
+      kinds(
+        [
+          of('pass', true),
+          of('fail', true),
+          of('fail', false),
+          of('none', true),
+          of('none', false),
+        ],
+        'format',
+      ),
+    ).toEqual(['pass', 'pass', 'fail', 'none', 'none']);
+    expect(
+      kinds(
+        [of('none', undefined, 'pass'), of('fail', undefined, 'fail'), of('pass', false, 'none')],
+        'lenient',
+      ),
+    ).toEqual(['pass', 'fail', 'none']);
     expect(underReading([of('pass', true)], 'format')).toEqual([{ tier: 'A', kind: 'pass' }]);
   });
 
@@ -358,7 +462,9 @@ describe('readings and figures of verdicts', () => {
     const forecast = { probability: 0.3, outcome: true };
     expect(figuresOf({ score: undefined, forecast: undefined })).toStrictEqual({});
     expect(figuresOf({ score: 0 })).toStrictEqual({ score: 0 });
-    expect(figuresOf({ forecast: { ...forecast, more: 1 } as never, tier: 'A' } as never)).toStrictEqual({ forecast });
+    expect(
+      figuresOf({ forecast: { ...forecast, more: 1 } as never, tier: 'A' } as never),
+    ).toStrictEqual({ forecast });
     expect(figuresGiven([])).toEqual([]);
     expect(figuresGiven([{ forecast }, { score: 0.1 }])).toEqual(['score', 'forecast']);
     expect(figuresGiven([{}, { forecast }])).toEqual(['forecast']);
@@ -366,7 +472,8 @@ describe('readings and figures of verdicts', () => {
 });
 
 describe('what a paired change says', () => {
-  const of = (...verdicts: readonly string[]) => verdicts.map((each) => ({ weight: 1 / verdicts.length, verdicts: each }));
+  const of = (...verdicts: readonly string[]) =>
+    verdicts.map((each) => ({ weight: 1 / verdicts.length, verdicts: each }));
 
   test('what is over other problems is refused with both numbers', () => {
     expect(() => pairedChange(of('p'), of('p', 'p'))).toThrow('1 tiers are not compared with 2');
@@ -374,29 +481,55 @@ describe('what a paired change says', () => {
   });
 
   test('a fall is significant below the level, not at it; none is no fall', () => {
-    const drop = (difference: number, p: number): boolean => isSignificantDrop({ difference, p }, 0.05);
-    expect([drop(-0.1, 0.049), drop(-0.1, 0.05), drop(0, 0.01), drop(0.1, 0.01)]).toEqual([true, false, false, false]);
+    const drop = (difference: number, p: number): boolean =>
+      isSignificantDrop({ difference, p }, 0.05);
+    expect([drop(-0.1, 0.049), drop(-0.1, 0.05), drop(0, 0.01), drop(0.1, 0.01)]).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 
   test('gains that weigh as much as losses are no change, to the last bit; tiers without a pair leave their weight to the others', () => {
     // 0.1 + 0.2 beside 0.3, as three tiers of one problem each
-    const tiers = (verdicts: string) => [...verdicts].map((each, i) => ({ weight: [0.1, 0.2, 0.3, 0.4][i]!, verdicts: each }));
+    const tiers = (verdicts: string) =>
+      [...verdicts].map((each, i) => ({ weight: [0.1, 0.2, 0.3, 0.4][i]!, verdicts: each }));
     const change = pairedChange(tiers('ffpp'), tiers('ppfp'));
-    expect(change).toMatchObject({ difference: 0, p: 1, gained: 2, lost: 1, before: close(0.7), gain: close(0.3), loss: close(0.3) });
+    expect(change).toMatchObject({
+      difference: 0,
+      p: 1,
+      gained: 2,
+      lost: 1,
+      before: close(0.7),
+      gain: close(0.3),
+      loss: close(0.3),
+    });
     expect(change.after).toBe(change.before);
     const less = pairedChange(tiers('fpnf'), tiers('pfpn'));
-    expect(less).toMatchObject({ gain: close(1 / 3), loss: close(2 / 3), before: close(2 / 3), after: close(1 / 3), gained: 1, lost: 1 });
+    expect(less).toMatchObject({
+      gain: close(1 / 3),
+      loss: close(2 / 3),
+      before: close(2 / 3),
+      after: close(1 / 3),
+      gained: 1,
+      lost: 1,
+    });
     expect(less.effective).toBeCloseTo(1 / (1 / 9 + 4 / 9), 12);
     expect(less.p).toBe(1); // a third or more apart in each of the four ways
   });
 
-  test('nothing compared scores 0 for a gain', () => expect(gainScore({ gain: 0, loss: 0, effective: 0 }, 0.1)).toBe(0));
+  test('nothing compared scores 0 for a gain', () =>
+    expect(gainScore({ gain: 0, loss: 0, effective: 0 }, 0.1)).toBe(0));
 });
 
 describe('summaries', () => {
   const TIERS = [{ id: 'A' }, { id: 'B1', group: 'B' }, { id: 'B2', group: 'B' }];
   const some = (tier: string, kinds: string): Outcome[] =>
-    [...kinds].map((kind) => ({ tier, kind: ({ p: 'pass', f: 'fail', n: 'none' } as const)[kind as 'p'] }));
+    [...kinds].map((kind) => ({
+      tier,
+      kind: ({ p: 'pass', f: 'fail', n: 'none' } as const)[kind as 'p'],
+    }));
 
   test('weights: a group counts as one tier, of those that are there', () => {
     expect(weightsOf(TIERS)).toEqual([0.5, 0.25, 0.25]);
@@ -408,26 +541,56 @@ describe('summaries', () => {
   });
 
   test('a group adds its tiers up, verdicts and none; one tier alone has one interval', () => {
-    const { byTier, n, none } = summarise([...some('A', 'pf'), ...some('B1', 'ppfn'), ...some('B2', 'pfffnn')], TIERS, { seed: 1n });
-    expect(byTier['B']).toMatchObject({ passed: 3, n: 7, none: 3, mean: close((2 / 3 + 1 / 4) / 2) });
-    expect([byTier['B1'], byTier['B2'], n, none]).toMatchObject([{ passed: 2, n: 3, none: 1 }, { passed: 1, n: 4, none: 2 }, 9, 3]);
-    const { low, high } = wilson(2 / 3, 3);
-    expect(summarise(some('B1', 'ppfn'), TIERS, { seed: 1n })).toMatchObject({ low: close(low), high: close(high), n: 3, none: 1 });
-    expect(summarise([...some('A', 'pf'), ...some('B1', 'nn')], TIERS, { seed: 1n })).toMatchObject({
-      mean: null,
-      low: 0,
-      high: 1,
-      byTier: { A: { mean: 0.5 }, B1: { mean: null, n: 0, none: 2, low: 0, high: 1 } },
+    const { byTier, n, none } = summarise(
+      [...some('A', 'pf'), ...some('B1', 'ppfn'), ...some('B2', 'pfffnn')],
+      TIERS,
+      { seed: 1n },
+    );
+    expect(byTier['B']).toMatchObject({
+      passed: 3,
+      n: 7,
+      none: 3,
+      mean: close((2 / 3 + 1 / 4) / 2),
     });
-    expect(() => summarise(some('C', 'p'), TIERS, { seed: 1n })).toThrow('an outcome names the unknown tier C');
+    expect([byTier['B1'], byTier['B2'], n, none]).toMatchObject([
+      { passed: 2, n: 3, none: 1 },
+      { passed: 1, n: 4, none: 2 },
+      9,
+      3,
+    ]);
+    const { low, high } = wilson(2 / 3, 3);
+    expect(summarise(some('B1', 'ppfn'), TIERS, { seed: 1n })).toMatchObject({
+      low: close(low),
+      high: close(high),
+      n: 3,
+      none: 1,
+    });
+    expect(summarise([...some('A', 'pf'), ...some('B1', 'nn')], TIERS, { seed: 1n })).toMatchObject(
+      {
+        mean: null,
+        low: 0,
+        high: 1,
+        byTier: { A: { mean: 0.5 }, B1: { mean: null, n: 0, none: 2, low: 0, high: 1 } },
+      },
+    );
+    expect(() => summarise(some('C', 'p'), TIERS, { seed: 1n })).toThrow(
+      'an outcome names the unknown tier C',
+    );
   });
 
   test('measures: means, counts and intervals by tier, group and over all, where all losses of a tier are alike', () => {
-    const said = (tier: string, probability: number): Outcome => ({ tier, kind: 'pass', forecast: { probability, outcome: true } });
+    const said = (tier: string, probability: number): Outcome => ({
+      tier,
+      kind: 'pass',
+      forecast: { probability, outcome: true },
+    });
     const problems = [
       ...Array.from({ length: 10 }, () => [said('A', 0.5), said('A', 0.5)]),
       ...Array.from({ length: 8 }, () => [said('B1', 0.25)]),
-      ...Array.from({ length: 5 }, () => [said('B2', 0.5), { tier: 'B2', kind: 'none' } as Outcome]),
+      ...Array.from({ length: 5 }, () => [
+        said('B2', 0.5),
+        { tier: 'B2', kind: 'none' } as Outcome,
+      ]),
       [],
     ];
     const found = measure(problems, TIERS, { seed: 1n })!;
@@ -438,7 +601,8 @@ describe('summaries', () => {
     ] as const) {
       const summary = found[name]!;
       type Alike = Interval & { readonly loss: number };
-      // of parts of the worst loss, each tier by its problems; tiers and the group add up in squares
+      // of parts of the worst loss, each tier by its problems; tiers and the group add up in
+      // squares
       const [a, b1, b2] = (
         [
           [half, 10],
@@ -448,7 +612,8 @@ describe('summaries', () => {
       ).map(([loss, n]) => ({ loss, ...wilson(loss / most, n) })) as [Alike, Alike, Alike];
       const over = (parts: readonly (readonly [number, Alike])[]) => {
         const centre = parts.reduce((sum, [weight, { loss }]) => sum + weight * loss, 0);
-        const far = (of: (part: Alike) => number): number => most * Math.hypot(...parts.map(([weight, part]) => weight * of(part)));
+        const far = (of: (part: Alike) => number): number =>
+          most * Math.hypot(...parts.map(([weight, part]) => weight * of(part)));
         return {
           mean: close(centre),
           low: close(centre - far(({ loss, low }) => loss / most - low), 9),
@@ -475,9 +640,15 @@ describe('summaries', () => {
         validInterval: { low: close(wilson(1, 33).low), high: 1 },
       });
     }
-    const undecided = measure([[{ tier: 'A', kind: 'none' }]], TIERS, { seed: 1n, figures: ['score', 'forecast'] })!;
+    const undecided = measure([[{ tier: 'A', kind: 'none' }]], TIERS, {
+      seed: 1n,
+      figures: ['score', 'forecast'],
+    })!;
     const nothing = { mean: null, low: 0, n: 0, valid: null, validInterval: { low: 0, high: 1 } };
-    expect(undecided).toMatchObject({ score: { ...nothing, high: 1 }, logarithmic: { ...nothing, high: close(18 * Math.LN10) } });
+    expect(undecided).toMatchObject({
+      score: { ...nothing, high: 1 },
+      logarithmic: { ...nothing, high: close(18 * Math.LN10) },
+    });
     expect(measure([[said('A', 0.5)]], TIERS, { seed: 1n, figures: [] })).toBeNull();
     expect(brierScore({ probability: 0.25, outcome: false })).toBe(0.0625);
   });
@@ -505,7 +676,10 @@ describe('forgetting', () => {
     // falls of 1, 4 and 0 less a tenth of the tokens: 0, 1, -1
     const error = Math.sqrt((2 * 3) / 2) / 50;
     expect(lost).toEqual({ mean: 0.1, standardError: close(error), texts: 3, tokens: 50 });
-    expect(intervalOfMean(lost)).toEqual({ low: close(0.1 - T[2]! * error, 9), high: close(0.1 + T[2]! * error, 9) });
+    expect(intervalOfMean(lost)).toEqual({
+      low: close(0.1 - T[2]! * error, 9),
+      high: close(0.1 + T[2]! * error, 9),
+    });
     expect(divergence).toEqual({ mean: 0.5, standardError: null, texts: 1, tokens: 4 });
     expect(intervalOfMean(divergence!)).toBeNull();
     expect(forgettingOf(english.slice(0, 1), []).divergence).toBeNull();
@@ -519,12 +693,17 @@ describe('forgetting', () => {
       const file = new URL(`../../assets/forgetting/${name}.txt`, import.meta.url);
       return readFileSync(file, 'utf8').trim().split(by).length;
     };
-    expect(FORGETTING_SET).toEqual({ prompts: lines('prompts', /\n/), paragraphs: lines('english', /\n{2,}/) });
+    expect(FORGETTING_SET).toEqual({
+      prompts: lines('prompts', /\n/),
+      paragraphs: lines('english', /\n{2,}/),
+    });
   });
 });
 
 test('seeded draws differ by their seed', () => {
   const values = Array.from({ length: 30 }, (_, i) => new Random(BigInt(i)).nextDouble());
-  const [one, other] = [1n, 2n].map((seed) => stratifiedBootstrap([{ weight: 1, values }], { seed, of: 'fractions' }));
+  const [one, other] = [1n, 2n].map((seed) =>
+    stratifiedBootstrap([{ weight: 1, values }], { seed, of: 'fractions' }),
+  );
   expect(one!.low).not.toBe(other!.low);
 });

@@ -1,7 +1,12 @@
 /** Exact tests of counts, against values worked out by hand and against all ways of drawing. */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
-import { exactGreater, fisherExact, hypergeometric, type TwoSamples } from '../../src/statistics/hypergeometric.js';
+import {
+  exactGreater,
+  fisherExact,
+  hypergeometric,
+  type TwoSamples,
+} from '../../src/statistics/hypergeometric.js';
 import { permutationP } from '../../src/statistics/permutation.js';
 
 const close = (value: number): number => expect.closeTo(value, 12) as unknown as number;
@@ -15,14 +20,17 @@ test('of 10, of which 3 are marked, 4 are drawn', () => {
 });
 
 describe('Fisher’s test', () => {
-  test.each<readonly [string, seen: number, drawn: number, marked: number, all: number, p: number]>([
-    ['his tea: 3 of 4 cups told', 3, 4, 4, 8, 34 / 70],
-    ['all 4 cups told', 4, 4, 4, 8, 2 / 70],
-    ['one of two among ten', 1, 1, 2, 10, 2 / 10],
-    ['neither of two among twenty', 0, 2, 2, 20, 1],
-    // 4 of 4 among the 5 of 9, 5 of 126 ways; none of them, one way, is farther from what is expected, 20/9
-    ['an uneven one', 4, 4, 5, 9, 6 / 126],
-  ])('%s', (_, seen, drawn, marked, all, p) => {
+  test.each<readonly [string, seen: number, drawn: number, marked: number, all: number, p: number]>(
+    [
+      ['his tea: 3 of 4 cups told', 3, 4, 4, 8, 34 / 70],
+      ['all 4 cups told', 4, 4, 4, 8, 2 / 70],
+      ['one of two among ten', 1, 1, 2, 10, 2 / 10],
+      ['neither of two among twenty', 0, 2, 2, 20, 1],
+      // 4 of 4 among the 5 of 9, 5 of 126 ways; none of them, one way, is farther from what is
+      // expected, 20/9
+      ['an uneven one', 4, 4, 5, 9, 6 / 126],
+    ],
+  )('%s', (_, seen, drawn, marked, all, p) => {
     expect(fisherExact(seen, drawn, marked, all)).toBeCloseTo(p, 12);
     expect(fisherExact(seen, marked, drawn, all)).toBeCloseTo(p, 12);
   });
@@ -32,10 +40,13 @@ describe('Fisher’s test', () => {
     let tried = 0;
     for (let draw = 0; draw < 60; draw++) {
       const n = random.nextInteger(3, 7);
-      const [x, y] = [0, 1].map(() => Array.from({ length: n }, () => random.nextInteger(0, 1))) as [number[], number[]];
+      const [x, y] = [0, 1].map(() =>
+        Array.from({ length: n }, () => random.nextInteger(0, 1)),
+      ) as [number[], number[]];
       if (new Set(x).size < 2 || new Set(y).size < 2) continue;
       tried++;
-      // a value apart by next to nothing makes three values of two, and leaves the correlations in their order
+      // a value apart by next to nothing makes three values of two, and leaves the correlations in
+      // their order
       const near = x.map((value, i) => value + (i === 0 ? 1e-12 : 0));
       const both = x.filter((value, i) => value === 1 && y[i] === 1).length;
       const ones = (of: readonly number[]): number => of.filter((value) => value === 1).length;
@@ -55,12 +66,21 @@ describe('a mean over tiers that is greater in one sample than in another', () =
   test.each<readonly [string, TwoSamples[], number]>([
     ['3 of 3 and none of 3: one of 20 ways', [tier(1, [3, 3], [0, 3])], 1 / 20],
     ['so in two tiers', [tier(0.5, [3, 3], [0, 3]), tier(0.5, [3, 3], [0, 3])], 1 / 400],
-    // of 36 pairs of draws 9 differ by as much: one tier in one way and the other in at least four, or both in one
+    // of 36 pairs of draws 9 differ by as much: one tier in one way and the other in at least four,
+    // or both in one
     ['in one of two tiers', [tier(0.5, [2, 2], [0, 2]), tier(0.5, [1, 2], [1, 2])], 9 / 36],
     ['less: all but one of 20 ways', [tier(1, [1, 3], [2, 3])], 19 / 20],
-    ['all right in both, however unlike their sizes', Array.from({ length: 20 }, () => tier(0.05, [100, 100], [1, 1])), 1],
+    [
+      'all right in both, however unlike their sizes',
+      Array.from({ length: 20 }, () => tier(0.05, [100, 100], [1, 1])),
+      1,
+    ],
     ['all wrong in both', [tier(1, [0, 100], [0, 25])], 1],
-    ['a tier of which one side has none says nothing', [tier(0.5, [3, 3], [0, 3]), tier(0.5, [3, 3], [0, 0])], 1 / 20],
+    [
+      'a tier of which one side has none says nothing',
+      [tier(0.5, [3, 3], [0, 3]), tier(0.5, [3, 3], [0, 0])],
+      1 / 20,
+    ],
     ['no tier', [], 1],
   ])('%s', (_, tiers, p) => {
     expect(exactGreater(tiers)).toBeCloseTo(p, 12);

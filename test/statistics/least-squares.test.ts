@@ -1,8 +1,17 @@
 /** Regression on several columns against closed forms, and against leaving an observation out. */
 import { describe, expect, test } from '@jest/globals';
 import { mean } from '../../src/statistics/index.js';
-import { independentColumns, leastSquares, logisticRegression } from '../../src/statistics/least-squares.js';
-import { clusteredSlope, cooksDistances, linearRegression, regressionBand } from '../../src/statistics/regression.js';
+import {
+  independentColumns,
+  leastSquares,
+  logisticRegression,
+} from '../../src/statistics/least-squares.js';
+import {
+  clusteredSlope,
+  cooksDistances,
+  linearRegression,
+  regressionBand,
+} from '../../src/statistics/regression.js';
 
 const X = [1, 2, 3, 4, 5, 9];
 const Y = [2, 1, 4, 3, 5, 5];
@@ -32,12 +41,15 @@ test('what the columns say exactly has no error, whatever their units', () => {
   const Z = [3e9, 1e9, 4e9, 1e9, 5e9, 9e9];
   const y = X.map((x, i) => 1 + 2 * x - 3e-9 * Z[i]!);
   const { coefficients, rSquared } = leastSquares([ones, X, Z], y, clusters)!;
-  for (const [i, expected] of [1, 2, -3e-9].entries()) expect(coefficients[i]!.value / expected).toBeCloseTo(1, 9);
+  for (const [i, expected] of [1, 2, -3e-9].entries())
+    expect(coefficients[i]!.value / expected).toBeCloseTo(1, 9);
   expect(rSquared).toBeCloseTo(1, 12);
 });
 
 test('columns that others add up to are found; too few observations or clusters have no fit', () => {
-  expect(independentColumns([ones, X, X.map((x) => 3 - 2 * x), Y, X.map(() => 0)])).toEqual([0, 1, 3]);
+  expect(independentColumns([ones, X, X.map((x) => 3 - 2 * x), Y, X.map(() => 0)])).toEqual([
+    0, 1, 3,
+  ]);
   expect(
     leastSquares(
       [
@@ -88,10 +100,14 @@ test('Cook’s distance is how far all fitted values move where the observation 
       X.filter((_, k) => k !== i),
       Y.filter((_, k) => k !== i),
     )!;
-    const moved = X.map((x) => (line.intercept + line.slope * x - without.intercept - without.slope * x) ** 2);
+    const moved = X.map(
+      (x) => (line.intercept + line.slope * x - without.intercept - without.slope * x) ** 2,
+    );
     expect(distance).toBeCloseTo(moved.reduce((a, b) => a + b, 0) / (2 * variance), 10);
   }
-  expect(cooksDistances([0, 0, 0, 1], [1, 2, 3, 9], linearRegression([0, 0, 0, 1], [1, 2, 3, 9])!)[3]).toBe(Infinity);
+  expect(
+    cooksDistances([0, 0, 0, 1], [1, 2, 3, 9], linearRegression([0, 0, 0, 1], [1, 2, 3, 9])!)[3],
+  ).toBe(Infinity);
 });
 
 test('the band of a line is narrowest at the centre, where it is that of a mean', () => {

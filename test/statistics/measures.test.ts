@@ -33,10 +33,16 @@ describe('proper scores', () => {
   ];
 
   test('of single forecasts', () => {
-    for (const [i, expected] of [0.01, 0.04, 0.25, 0.49].entries()) expect(brierScore(FORECASTS[i]!)).toBeCloseTo(expected, 14);
-    for (const [i, expected] of [0.10536051565782628, 0.2231435513142097, 0.6931471805599453, 1.203972804325936].entries())
+    for (const [i, expected] of [0.01, 0.04, 0.25, 0.49].entries())
+      expect(brierScore(FORECASTS[i]!)).toBeCloseTo(expected, 14);
+    for (const [i, expected] of [
+      0.10536051565782628, 0.2231435513142097, 0.6931471805599453, 1.203972804325936,
+    ].entries())
       expect(logScore(FORECASTS[i]!)).toBeCloseTo(expected, 12);
-    expect([brierScore({ probability: 1, outcome: true }), logScore({ probability: 1, outcome: true })]).toEqual([0, 0]);
+    expect([
+      brierScore({ probability: 1, outcome: true }),
+      logScore({ probability: 1, outcome: true }),
+    ]).toEqual([0, 0]);
   });
 
   test('a certain error costs 1, and 18 ln 10 where infinity would make every mean infinite', () => {
@@ -56,7 +62,11 @@ describe('proper scores', () => {
     expect(alone.brier!.mean).toBeCloseTo(0.1975, 14);
     expect(alone.logarithmic!.mean).toBeCloseTo(0.556406, 6);
     expect(alone.brier).toMatchObject({ n: 4, valid: 1 });
-    const withInvalid = measure(single([...outcomes, scored('A', 'fail'), scored('A', 'none')]), TIERS, { seed })!;
+    const withInvalid = measure(
+      single([...outcomes, scored('A', 'fail'), scored('A', 'none')]),
+      TIERS,
+      { seed },
+    )!;
     expect(withInvalid.brier!.mean).toBeCloseTo(0.1975, 14);
     expect(withInvalid.brier).toMatchObject({ n: 4, valid: 0.8 });
   });
@@ -64,7 +74,9 @@ describe('proper scores', () => {
   test.each([0.02, 0.3, 0.6])(
     'the logarithmic one has the interval of a mean of that many losses, in nats: from a chance of %f',
     (least) => {
-      const outcomes = Array.from({ length: 400 }, (_, i) => said('A', least + ((1 - least) * ((i * 37) % 100)) / 100, true));
+      const outcomes = Array.from({ length: 400 }, (_, i) =>
+        said('A', least + ((1 - least) * ((i * 37) % 100)) / 100, true),
+      );
       const losses = outcomes.map(({ forecast }) => logScore(forecast!));
       const { mean, low, high } = measure(single(outcomes), TIERS, { seed })!.logarithmic!;
       const half = (1.96 * sampleStandardDeviation(losses)) / Math.sqrt(losses.length);
@@ -77,8 +89,10 @@ describe('proper scores', () => {
     for (const truth of [0.15, 0.5, 0.83]) {
       for (const loss of [brierScore, logScore]) {
         const expected = (probability: number): number =>
-          truth * loss({ probability, outcome: true }) + (1 - truth) * loss({ probability, outcome: false });
-        for (const other of [0, 0.05, 0.4, 0.6, 0.95, 1]) expect(expected(other)).toBeGreaterThan(expected(truth));
+          truth * loss({ probability, outcome: true }) +
+          (1 - truth) * loss({ probability, outcome: false });
+        for (const other of [0, 0.05, 0.4, 0.6, 0.95, 1])
+          expect(expected(other)).toBeGreaterThan(expected(truth));
       }
     }
   });
@@ -87,14 +101,22 @@ describe('proper scores', () => {
 describe('mean score', () => {
   test('counts a fail without a score 0 and a pass without one 1; none is in no denominator', () => {
     const { score } = measure(
-      single([scored('A', 'fail', 0.5), scored('A', 'pass'), scored('A', 'fail'), scored('A', 'none'), scored('A', 'pass', 0.9)]),
+      single([
+        scored('A', 'fail', 0.5),
+        scored('A', 'pass'),
+        scored('A', 'fail'),
+        scored('A', 'none'),
+        scored('A', 'pass', 0.9),
+      ]),
       TIERS,
       { seed },
     )!;
     expect(score!.mean).toBeCloseTo((0.5 + 1 + 0 + 0.9) / 4, 14);
     expect(score).toMatchObject({ n: 4, valid: 0.75 });
     // Wilson's interval of 3 of 4
-    expect([score!.validInterval.low, score!.validInterval.high].map((bound) => bound.toFixed(4))).toEqual(['0.3006', '0.9544']);
+    expect(
+      [score!.validInterval.low, score!.validInterval.high].map((bound) => bound.toFixed(4)),
+    ).toEqual(['0.3006', '0.9544']);
   });
 
   test('weighs tiers alike and a group as one of them', () => {
@@ -123,7 +145,11 @@ describe('mean score', () => {
 
   test('has the interval of a mean of that many values', () => {
     const values = Array.from({ length: 400 }, (_, i) => ((i * 37) % 100) / 100);
-    const { mean, low, high } = measure(single(values.map((value) => scored('A', 'fail', value))), TIERS, { seed })!.score!;
+    const { mean, low, high } = measure(
+      single(values.map((value) => scored('A', 'fail', value))),
+      TIERS,
+      { seed },
+    )!.score!;
     const half = (1.96 * sampleStandardDeviation(values)) / Math.sqrt(values.length);
     expect(Math.abs(mean! - low - half)).toBeLessThan(0.1 * half);
     expect(Math.abs(high - mean! - half)).toBeLessThan(0.1 * half);
@@ -138,14 +164,22 @@ describe('mean score', () => {
     ];
     const samples = values.map((of) => of.map((value) => scored('A', 'fail', value)));
     const means = values.map((of) => [scored('A', 'fail', (of[0]! + of[1]! + of[2]!) / 3)]);
-    const [clustered, alone] = [measure(samples, TIERS, { seed })!.score!, measure(means, TIERS, { seed })!.score!];
+    const [clustered, alone] = [
+      measure(samples, TIERS, { seed })!.score!,
+      measure(means, TIERS, { seed })!.score!,
+    ];
     expect(clustered).toMatchObject({ mean: alone.mean, low: alone.low, high: alone.high, n: 12 });
     expect(measure(samples, TIERS, { seed })).toEqual(measure(samples, TIERS, { seed }));
   });
 
   test('of values that are all alike is not known exactly', () => {
-    const { low, high } = measure(single(Array.from({ length: 10 }, () => scored('A', 'fail', 0.5))), TIERS, { seed })!.score!;
-    expect([low, high]).toEqual([expect.closeTo(0.5 - 0.2634, 3), expect.closeTo(0.5 + 0.2634, 3)]); // Wilson's, 5 of 10
+    const { low, high } = measure(
+      single(Array.from({ length: 10 }, () => scored('A', 'fail', 0.5))),
+      TIERS,
+      { seed },
+    )!.score!;
+    // Wilson's, 5 of 10
+    expect([low, high]).toEqual([expect.closeTo(0.5 - 0.2634, 3), expect.closeTo(0.5 + 0.2634, 3)]);
   });
 });
 
@@ -154,5 +188,8 @@ test('verdicts without figures have no measures, unless they are asked for: then
   expect(measure(single(outcomes), TIERS, { seed })).toBeNull();
   expect(Object.keys(summarise(outcomes, TIERS, { seed }))).not.toContain('measures');
   const { measures } = summarise(outcomes, TIERS, { seed, figures: ['score', 'forecast'] });
-  expect(measures).toMatchObject({ score: { mean: 0, n: 2, valid: 0 }, brier: { mean: null, n: 0, valid: 0 } });
+  expect(measures).toMatchObject({
+    score: { mean: 0, n: 2, valid: 0 },
+    brier: { mean: null, n: 0, valid: 0 },
+  });
 });

@@ -109,7 +109,11 @@ describe('paired tests', () => {
       { seed: 5n },
     );
     const eightFold = pairedBootstrap(
-      perProblem.map((after) => ({ stratum: 'T1', before: new Array<number>(8).fill(0), after: new Array<number>(8).fill(after) })),
+      perProblem.map((after) => ({
+        stratum: 'T1',
+        before: new Array<number>(8).fill(0),
+        after: new Array<number>(8).fill(after),
+      })),
       { seed: 5n },
     );
     expect(eightFold).toEqual(once); // eight copies of a sample carry no information
@@ -138,10 +142,17 @@ describe('paired tests', () => {
       Array.from({ length: 100 }, (_, i) => ({ stratum, before: [i % 2], after: [i % 2] }));
     const reach = 1.96 ** 2 / (100 + 1.96 ** 2);
     const one = pairedBootstrap(same('a'), { seed: 1n });
-    expect([one.difference, one.low, one.high]).toEqual([0, expect.closeTo(-reach, 12), expect.closeTo(reach, 12)]);
+    expect([one.difference, one.low, one.high]).toEqual([
+      0,
+      expect.closeTo(-reach, 12),
+      expect.closeTo(reach, 12),
+    ]);
     // two strata, each half: their reaches add up in squares
     const two = pairedBootstrap([...same('a'), ...same('b')], { seed: 1n });
-    expect([two.low, two.high]).toEqual([expect.closeTo(-reach / Math.SQRT2, 12), expect.closeTo(reach / Math.SQRT2, 12)]);
+    expect([two.low, two.high]).toEqual([
+      expect.closeTo(-reach / Math.SQRT2, 12),
+      expect.closeTo(reach / Math.SQRT2, 12),
+    ]);
     const all = pairedBootstrap(
       Array.from({ length: 100 }, () => ({ stratum: 'a', before: [0], after: [1] })),
       { seed: 1n },
@@ -204,18 +215,39 @@ describe('summaries', () => {
     expect(summary.mean).toBeCloseTo((1 + 0.5 + 0 + 0.2 + T4 + 0.1) / 6, 12);
     expect(summary.low).toBeLessThan(summary.mean!);
     expect(summary.high).toBeGreaterThan(summary.mean!);
-    expect(Object.keys(summary.byTier)).toEqual(['T0', 'T1', 'T2', 'T3', 'T4sr', 'T4rd', 'T4sd', 'T4', 'T5']);
-    expect(summary.byTier['T1']).toEqual({ passed: 5, n: 10, none: 0, mean: 0.5, ...wilsonInterval(5, 10) });
-    expect(summarise(all, TIERS, { seed: 1n })).toEqual(summary);
-    expect([meanOverTiers(all, TIERS), meanOverTiers([], TIERS), meanOverTiers(outcomes('T0', 0, 0, 3), TIERS)]).toEqual([
-      summary.mean,
-      null,
-      null,
+    expect(Object.keys(summary.byTier)).toEqual([
+      'T0',
+      'T1',
+      'T2',
+      'T3',
+      'T4sr',
+      'T4rd',
+      'T4sd',
+      'T4',
+      'T5',
     ]);
+    expect(summary.byTier['T1']).toEqual({
+      passed: 5,
+      n: 10,
+      none: 0,
+      mean: 0.5,
+      ...wilsonInterval(5, 10),
+    });
+    expect(summarise(all, TIERS, { seed: 1n })).toEqual(summary);
+    expect([
+      meanOverTiers(all, TIERS),
+      meanOverTiers([], TIERS),
+      meanOverTiers(outcomes('T0', 0, 0, 3), TIERS),
+    ]).toEqual([summary.mean, null, null]);
   });
 
   test('format and the lenient reading are rates of their own, over the replies that they decide', () => {
-    const read = (tier: string, kind: Outcome['kind'], formed: boolean, lenient: Outcome['kind']): Outcome => ({
+    const read = (
+      tier: string,
+      kind: Outcome['kind'],
+      formed: boolean,
+      lenient: Outcome['kind'],
+    ): Outcome => ({
       tier,
       kind,
       formed,
@@ -232,7 +264,11 @@ describe('summaries', () => {
     const summary = summarise(all, TIERS, { seed: 1n });
     expect(summary.mean).toBeCloseTo((1 / 3 + 0) / 2, 12);
     expect(summary.format!.mean).toBeCloseTo((2 / 3 + 1) / 2, 12);
-    expect(summary.format).toMatchObject({ n: 4, none: 1, byTier: { T0: { passed: 2, n: 3, ...wilsonInterval(2, 3) } } });
+    expect(summary.format).toMatchObject({
+      n: 4,
+      none: 1,
+      byTier: { T0: { passed: 2, n: 3, ...wilsonInterval(2, 3) } },
+    });
     expect(summary.lenient!.mean).toBeCloseTo((2 / 4 + 1) / 2, 12);
     expect(summary.lenient).toMatchObject({ n: 5, none: 0 });
     const silent = summarise([...all, { tier: 'T1', kind: 'pass' }], TIERS, { seed: 1n });
@@ -244,7 +280,12 @@ describe('summaries', () => {
     expect(one).toMatchObject({ n: 99, none: 1, valid: true });
     expect(one.mean).toBeCloseTo(50 / 99, 12);
     expect(summarise(outcomes('T0', 50, 48, 2), TIERS, { seed: 1n }).valid).toBe(false);
-    expect(summarise(outcomes('T0', 0, 0, 3), TIERS, { seed: 1n })).toMatchObject({ mean: null, n: 0, none: 3, valid: false });
+    expect(summarise(outcomes('T0', 0, 0, 3), TIERS, { seed: 1n })).toMatchObject({
+      mean: null,
+      n: 0,
+      none: 3,
+      valid: false,
+    });
     expect(summarise([], TIERS, { seed: 1n })).toMatchObject({ mean: null, valid: false });
   });
 
@@ -255,7 +296,10 @@ describe('summaries', () => {
     let covered = 0;
     for (let trial = 0; trial < 100; trial++) {
       const drawn = TIERS.flatMap(({ id }, tier) =>
-        Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < rates[tier]! ? 'pass' : 'fail' })),
+        Array.from(
+          { length: 50 },
+          (): Outcome => ({ tier: id, kind: random.nextDouble() < rates[tier]! ? 'pass' : 'fail' }),
+        ),
       );
       const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 300 });
       if (low <= truth && truth <= high) covered++;
@@ -270,7 +314,11 @@ describe('summaries', () => {
       { seed: 1n },
     );
     const wilson = wilsonInterval(0, 100).high;
-    expect(byTier['T4']).toMatchObject({ mean: 0, low: 0, high: expect.closeTo(wilson / Math.sqrt(3), 12) });
+    expect(byTier['T4']).toMatchObject({
+      mean: 0,
+      low: 0,
+      high: expect.closeTo(wilson / Math.sqrt(3), 12),
+    });
     // five tiers and a group of three, each slot a sixth
     expect([low, high]).toEqual([0, expect.closeTo((wilson / 6) * Math.sqrt(5 + 1 / 3), 12)]);
     expect(
@@ -285,7 +333,9 @@ describe('summaries', () => {
       high: expect.closeTo(1, 12),
     });
     // tiers that vary are not widened by anything
-    expect(summarise(outcomes('T0', 50, 50), TIERS, { seed: 1n }).high).toBeLessThan(wilsonInterval(50, 100).high + 0.01);
+    expect(summarise(outcomes('T0', 50, 50), TIERS, { seed: 1n }).high).toBeLessThan(
+      wilsonInterval(50, 100).high + 0.01,
+    );
   });
 
   test('also where passes are so rare that tiers are often all 0, the interval covers the truth', () => {
@@ -293,7 +343,10 @@ describe('summaries', () => {
     let covered = 0;
     for (let trial = 0; trial < 100; trial++) {
       const drawn = TIERS.flatMap(({ id }) =>
-        Array.from({ length: 50 }, (): Outcome => ({ tier: id, kind: random.nextDouble() < 0.01 ? 'pass' : 'fail' })),
+        Array.from(
+          { length: 50 },
+          (): Outcome => ({ tier: id, kind: random.nextDouble() < 0.01 ? 'pass' : 'fail' }),
+        ),
       );
       const { low, high } = summarise(drawn, TIERS, { seed: BigInt(trial), resamples: 100 });
       if (low <= 0.01 && 0.01 <= high) covered++;
@@ -309,15 +362,21 @@ describe('summaries', () => {
 describe('paired change of the mean over tiers', () => {
   const random = new Random(7n);
   const draw = (n: number, none = 0): ('pass' | 'fail' | 'none')[] =>
-    Array.from({ length: n }, () => (random.nextDouble() < none ? 'none' : random.nextDouble() < 0.5 ? 'pass' : 'fail'));
+    Array.from({ length: n }, () =>
+      random.nextDouble() < none ? 'none' : random.nextDouble() < 0.5 ? 'pass' : 'fail',
+    );
   const tiers = [{ id: 'a' }, { id: 'b1', group: 'b' }, { id: 'b2', group: 'b' }, { id: 'c' }];
   const of = (kinds: Record<string, readonly ('pass' | 'fail' | 'none')[]>) =>
     Object.entries(kinds).flatMap(([tier, list]) => list.map((kind) => ({ tier, kind })));
 
   test('is the difference of the means that summarise reports, groups weighed as there', () => {
-    const [before, after] = [0, 1].map(() => of({ a: draw(5), b1: draw(3), b2: draw(8), c: draw(4) }));
+    const [before, after] = [0, 1].map(() =>
+      of({ a: draw(5), b1: draw(3), b2: draw(8), c: draw(4) }),
+    );
     const change = pairedChange(verdictsByTier(before!, tiers), verdictsByTier(after!, tiers));
-    const [first, second] = [before!, after!].map((outcomes) => summarise(outcomes, tiers, { seed: 1n }).mean!);
+    const [first, second] = [before!, after!].map(
+      (outcomes) => summarise(outcomes, tiers, { seed: 1n }).mean!,
+    );
     expect([change.before, change.after, change.difference]).toEqual([
       expect.closeTo(first!, 12),
       expect.closeTo(second!, 12),
@@ -336,14 +395,22 @@ describe('paired change of the mean over tiers', () => {
       [30, 41],
       [900, 1000],
     ] as const) {
-      const change = pairedChange(of('f'.repeat(gained) + 'p'.repeat(lost + 3)), of('p'.repeat(gained) + 'f'.repeat(lost) + 'p'.repeat(3)));
+      const change = pairedChange(
+        of('f'.repeat(gained) + 'p'.repeat(lost + 3)),
+        of('p'.repeat(gained) + 'f'.repeat(lost) + 'p'.repeat(3)),
+      );
       expect(change.p).toBeCloseTo(mcnemarExact(gained, lost), 9);
-      expect(change).toMatchObject({ gained, lost, effective: expect.closeTo(gained + lost + 3, 9) });
+      expect(change).toMatchObject({
+        gained,
+        lost,
+        effective: expect.closeTo(gained + lost + 3, 9),
+      });
     }
   });
 
   test('has the p of trying all signs where they do not, so that many small gains do not outweigh what the mean lost', () => {
-    // one problem of a small tier against three of a large one: the mean fell, although more problems were gained than lost
+    // one problem of a small tier against three of a large one: the mean fell, although more
+    // problems were gained than lost
     const before = [
       { weight: 0.5, verdicts: 'pp' },
       { weight: 0.5, verdicts: 'fffffppp' },
@@ -353,12 +420,19 @@ describe('paired change of the mean over tiers', () => {
       { weight: 0.5, verdicts: 'pppffppp' },
     ];
     const change = pairedChange(before, after);
-    expect(change).toMatchObject({ gained: 3, lost: 2, difference: expect.closeTo(3 / 16 - 1 / 2, 12) });
+    expect(change).toMatchObject({
+      gained: 3,
+      lost: 2,
+      difference: expect.closeTo(3 / 16 - 1 / 2, 12),
+    });
     const weights = [1 / 4, 1 / 4, 1 / 16, 1 / 16, 1 / 16];
     const sums = Array.from({ length: 32 }, (_, signs) =>
       weights.reduce((sum, weight, i) => sum + ((signs >> i) & 1 ? weight : -weight), 0),
     );
-    expect(change.p).toBeCloseTo(sums.filter((sum) => Math.abs(sum) >= 5 / 16 - 1e-12).length / 32, 12);
+    expect(change.p).toBeCloseTo(
+      sums.filter((sum) => Math.abs(sum) >= 5 / 16 - 1e-12).length / 32,
+      12,
+    );
   });
 
   test('has that p, as drawn signs have it, where eight tiers of different sizes give more sums than can be told apart in time', () => {
@@ -374,16 +448,21 @@ describe('paired change of the mean over tiers', () => {
     const change = pairedChange(before!, after!);
     const each = sizes.map((n, tier) => ({
       weight: 1 / 8 / n,
-      pairs: [...before![tier]!.verdicts].filter((verdict, i) => verdict !== after![tier]!.verdicts[i]).length,
+      pairs: [...before![tier]!.verdicts].filter(
+        (verdict, i) => verdict !== after![tier]!.verdicts[i],
+      ).length,
     }));
     const trials = 8_000;
     let atLeast = 0;
     for (let trial = 0; trial < trials; trial++) {
       let sum = 0;
-      for (const { weight, pairs } of each) for (let i = 0; i < pairs; i++) sum += random.nextDouble() < 0.5 ? weight : -weight;
+      for (const { weight, pairs } of each)
+        for (let i = 0; i < pairs; i++) sum += random.nextDouble() < 0.5 ? weight : -weight;
       if (Math.abs(sum) >= Math.abs(change.difference)) atLeast++;
     }
-    expect(Math.abs(change.p - atLeast / trials)).toBeLessThan(4 * Math.sqrt(0.25 / trials) + 0.001);
+    expect(Math.abs(change.p - atLeast / trials)).toBeLessThan(
+      4 * Math.sqrt(0.25 / trials) + 0.001,
+    );
   });
 
   test('is over the problems with a verdict on both sides, and 0 where there is none', () => {
@@ -397,13 +476,24 @@ describe('paired change of the mean over tiers', () => {
         { weight: 0.5, verdicts: 'p' },
       ],
     );
-    expect(change).toMatchObject({ gained: 1, lost: 0, before: 0.5, after: 1, difference: 0.5, effective: 2 });
-    expect(pairedChange([{ weight: 1, verdicts: 'n' }], [{ weight: 1, verdicts: 'p' }])).toMatchObject({
+    expect(change).toMatchObject({
+      gained: 1,
+      lost: 0,
+      before: 0.5,
+      after: 1,
+      difference: 0.5,
+      effective: 2,
+    });
+    expect(
+      pairedChange([{ weight: 1, verdicts: 'n' }], [{ weight: 1, verdicts: 'p' }]),
+    ).toMatchObject({
       difference: 0,
       p: 1,
       effective: 0,
     });
-    expect(() => pairedChange([{ weight: 1, verdicts: 'p' }], [{ weight: 1, verdicts: 'pp' }])).toThrow(RangeError);
+    expect(() =>
+      pairedChange([{ weight: 1, verdicts: 'p' }], [{ weight: 1, verdicts: 'pp' }]),
+    ).toThrow(RangeError);
   });
 
   test('the score for a gain has the variance of the likeliest pairs with that gain, as found by search', () => {
@@ -416,7 +506,9 @@ describe('paired change of the mean over tiers', () => {
     ] as const) {
       for (const least of [0.01, 0.05, 0.2]) {
         const likelihood = (p: number): number =>
-          (b && b * Math.log(p + least)) + (c && c * Math.log(p)) + (n - b - c) * Math.log(1 - 2 * p - least);
+          (b && b * Math.log(p + least)) +
+          (c && c * Math.log(p)) +
+          (n - b - c) * Math.log(1 - 2 * p - least);
         const top = (1 - least) / 2;
         let [low, high] = [0, top];
         for (let k = 0; k < 200; k++) {
@@ -426,7 +518,10 @@ describe('paired change of the mean over tiers', () => {
         }
         const best = (low + high) / 2;
         const expected = (b - c - n * least) / Math.sqrt(n * (2 * best + least - least ** 2));
-        expect(gainScore({ gain: b / n, loss: c / n, effective: n }, least)).toBeCloseTo(expected, 5);
+        expect(gainScore({ gain: b / n, loss: c / n, effective: n }, least)).toBeCloseTo(
+          expected,
+          5,
+        );
       }
     }
   });

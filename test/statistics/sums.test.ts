@@ -1,14 +1,33 @@
-/** Exact tests against every way in which things may fall, and the interval of a change against its definition by numbers. */
+/**
+ * Exact tests against every way in which things may fall, and the interval of a change against its
+ * definition by numbers.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
-import { changeOfMean, exactGreater, normalQuantile, pearson, type TierChange, type TwoSamples } from '../../src/statistics/index.js';
+import {
+  changeOfMean,
+  exactGreater,
+  normalQuantile,
+  pearson,
+  type TierChange,
+  type TwoSamples,
+} from '../../src/statistics/index.js';
 import { fisherExact, hypergeometric } from '../../src/statistics/hypergeometric.js';
 import { isTwoValued, permutationP } from '../../src/statistics/permutation.js';
-import { MOST_SUMS, SAME, signFlipTest, signSums, type Pairs } from '../../src/statistics/sign-sums.js';
+import {
+  MOST_SUMS,
+  SAME,
+  signFlipTest,
+  signSums,
+  type Pairs,
+} from '../../src/statistics/sign-sums.js';
 
-const close = (value: number, digits = 10): number => expect.closeTo(value, digits) as unknown as number;
-const choose = (n: number, k: number): number => (k === 0 ? 1 : (choose(n, k - 1) * (n - k + 1)) / k);
-const binomial = (n: number, k: number, p: number): number => choose(n, k) * p ** k * (1 - p) ** (n - k);
+const close = (value: number, digits = 10): number =>
+  expect.closeTo(value, digits) as unknown as number;
+const choose = (n: number, k: number): number =>
+  k === 0 ? 1 : (choose(n, k - 1) * (n - k + 1)) / k;
+const binomial = (n: number, k: number, p: number): number =>
+  choose(n, k) * p ** k * (1 - p) ** (n - k);
 
 describe('sums of weights that are gained or lost', () => {
   /** Chance that the sum is `least` or more, by trying every way. */
@@ -45,7 +64,11 @@ describe('sums of weights that are gained or lost', () => {
   });
 
   test('of nothing are 0, and of one weight a binomial', () => {
-    expect([signSums([]).reach, signSums([]).tails(0, 0.3), signSums([]).tails(0.1, 0.3)]).toEqual([0, [1, 0], [0, 1]]);
+    expect([signSums([]).reach, signSums([]).tails(0, 0.3), signSums([]).tails(0.1, 0.3)]).toEqual([
+      0,
+      [1, 0],
+      [0, 1],
+    ]);
     const { tails } = signSums([{ weight: 0.5, pairs: 6 }], 2);
     for (let k = 0; k <= 6; k++) {
       let more = 0;
@@ -67,7 +90,10 @@ describe('sums of weights that are gained or lost', () => {
 
   test('of 13 weights, each twice the one before and a little more, are 8192, all told apart', () => {
     expect(MOST_SUMS).toBe(2 ** 13);
-    const many = Array.from({ length: 13 }, (_, i) => ({ weight: 2 ** i * (1 + i / 1000), pairs: 1 }));
+    const many = Array.from({ length: 13 }, (_, i) => ({
+      weight: 2 ** i * (1 + i / 1000),
+      pairs: 1,
+    }));
     const signs = [1, -1, 1, 1, -1, 1, -1, -1, 1, 1, -1, 1, 1];
     const seen = many.reduce((sum, { weight }, i) => sum + weight * signs[i]!, 0);
     expect(signFlipTest(many, seen)).toBeCloseTo(2 * tried(many, seen, 0.5), 13);
@@ -102,7 +128,8 @@ describe('orders', () => {
     const seen = Math.abs(pearson(x, y));
     let [asFar, all] = [0, 0];
     const place = (order: readonly number[], left: readonly number[]): void => {
-      if (left.length > 0) return left.forEach((value, i) => place([...order, value], left.toSpliced(i, 1)));
+      if (left.length > 0)
+        return left.forEach((value, i) => place([...order, value], left.toSpliced(i, 1)));
       all++;
       if (Math.abs(pearson(x, order)) >= seen - 1e-9) asFar++;
     };
@@ -114,10 +141,9 @@ describe('orders', () => {
     const random = new Random(3n);
     for (let draw = 0; draw < 25; draw++) {
       const n = random.nextInteger(2, 6);
-      const [x, y] = [2, draw % 2 === 0 ? 1 : 9].map((most) => Array.from({ length: n }, () => random.nextInteger(0, most))) as [
-        number[],
-        number[],
-      ];
+      const [x, y] = [2, draw % 2 === 0 ? 1 : 9].map((most) =>
+        Array.from({ length: n }, () => random.nextInteger(0, most)),
+      ) as [number[], number[]];
       const constant = new Set(x).size === 1 || new Set(y).size === 1;
       expect(permutationP(x, y)).toEqual(constant ? null : close(tried(x, y)));
     }
@@ -134,7 +160,11 @@ describe('orders', () => {
     expect(permutationP(half, half)).toBeCloseTo(1 / 126, 12);
     const other = [...'100000111'].map(Number);
     expect(permutationP(half, other)).toBeCloseTo(fisherExact(3, 4, 4, 9), 12);
-    expect([isTwoValued([1, 2, 1]), isTwoValued([1, 2, 3]), isTwoValued([1, 1])]).toEqual([true, false, false]);
+    expect([isTwoValued([1, 2, 1]), isTwoValued([1, 2, 3]), isTwoValued([1, 1])]).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 });
 
@@ -155,7 +185,10 @@ describe('draws', () => {
           // as far from what is expected as what was seen
           const seen = least + chances.length - 1;
           const far = (found: number): number => Math.abs(found - (drawn * marked) / all);
-          const p = chances.reduce((sum, chance, i) => (far(least + i) >= far(seen) - 1e-9 ? sum + chance : sum), 0);
+          const p = chances.reduce(
+            (sum, chance, i) => (far(least + i) >= far(seen) - 1e-9 ? sum + chance : sum),
+            0,
+          );
           const found = fisherExact(seen, drawn, marked, all);
           expect(found).toBeCloseTo(Math.min(1, p), 12);
           expect(found).toBeLessThanOrEqual(1); // however the doubles round
@@ -186,7 +219,11 @@ describe('draws', () => {
           if (difference((_, i) => found[i]!) >= seen - 1e-9) more += chance;
           return;
         }
-        const { least, chances } = hypergeometric(tier.first.n, tier.first.passed + tier.second.passed, tier.first.n + tier.second.n);
+        const { least, chances } = hypergeometric(
+          tier.first.n,
+          tier.first.passed + tier.second.passed,
+          tier.first.n + tier.second.n,
+        );
         chances.forEach((each, i) => go([...found, least + i], chance * each));
       };
       go([], 1);
@@ -227,10 +264,17 @@ describe('the interval of a change', () => {
     for (let i = k; i <= n; i++) sum += binomial(n, i, p);
     return sum;
   };
-  /** 1 - Clopper and Pearson's upper limit of a share is where so few or fewer have a chance of 2.5 %. */
-  const upper = (n: number, k: number): number => (k >= n ? 1 : turn((p) => 1 - atLeast(n, k + 1, p) <= 0.025, 0, 1));
+  /**
+   * 1 - Clopper and Pearson's upper limit of a share is where so few or fewer have a chance of 2.5
+   * %.
+   */
+  const upper = (n: number, k: number): number =>
+    k >= n ? 1 : turn((p) => 1 - atLeast(n, k + 1, p) <= 0.025, 0, 1);
 
-  /** The lower limit as Fay and Lumbard define it: the product of D and 2 theta - 1 lies below it with a chance of 2.5 %. */
+  /**
+   * The lower limit as Fay and Lumbard define it: the product of D and 2 theta - 1 lies below it
+   * with a chance of 2.5 %.
+   */
   function lower(n: number, gained: number, lost: number, positive: boolean): number {
     const changed = gained + lost;
     const [a, b] = positive ? [changed, n - changed + 1] : [changed + 1, n - changed];
@@ -245,7 +289,10 @@ describe('the interval of a change', () => {
     const below = (change: number): number =>
       places.reduce((sum, [share, weight]) => {
         const theta = (1 + change / share) / 2;
-        return sum + (theta <= 0 ? 0 : (weight / total) * (theta >= 1 ? 1 : atLeast(changed, gained, theta)));
+        return (
+          sum +
+          (theta <= 0 ? 0 : (weight / total) * (theta >= 1 ? 1 : atLeast(changed, gained, theta)))
+        );
       }, 0);
     return positive
       ? turn((change) => below(change) >= 0.025, 0, 1)
@@ -254,7 +301,8 @@ describe('the interval of a change', () => {
           turn((change) => below(change) >= 0.025, -1, 0),
         );
   }
-  const one = (n: number, gained: number, lost: number) => changeOfMean([{ weight: 1, n, gained, lost }]);
+  const one = (n: number, gained: number, lost: number) =>
+    changeOfMean([{ weight: 1, n, gained, lost }]);
 
   test.each([
     [20, 8, 1, true],
@@ -262,12 +310,19 @@ describe('the interval of a change', () => {
     [20, 4, 2, false],
     [30, 3, 9, false],
     [12, 5, 5, false],
-  ])('of %i problems with %i gained and %i lost is Fay and Lumbard’s', (n, gained, lost, positive) => {
-    const { low, high } = one(n, gained, lost);
-    expect(low).toBeCloseTo(lower(n, gained, lost, positive), 3);
-    expect(one(n, lost, gained).high).toBeCloseTo(-low, 12);
-    if (lost > 0 && !positive) expect(high).toBeCloseTo(-lower(n, lost, gained, lost > gained && one(n, gained, lost).p < 0.05), 3);
-  });
+  ])(
+    'of %i problems with %i gained and %i lost is Fay and Lumbard’s',
+    (n, gained, lost, positive) => {
+      const { low, high } = one(n, gained, lost);
+      expect(low).toBeCloseTo(lower(n, gained, lost, positive), 3);
+      expect(one(n, lost, gained).high).toBeCloseTo(-low, 12);
+      if (lost > 0 && !positive)
+        expect(high).toBeCloseTo(
+          -lower(n, lost, gained, lost > gained && one(n, gained, lost).p < 0.05),
+          3,
+        );
+    },
+  );
 
   test('where nothing was gained, its lower limit is Clopper and Pearson’s of what changed', () => {
     for (const [n, lost] of [
@@ -278,7 +333,12 @@ describe('the interval of a change', () => {
     ] as const)
       expect(one(n, 0, lost).low).toBeCloseTo(-upper(n, lost), 8);
     expect([one(8, 0, 8).low, one(8, 8, 0).high]).toEqual([-1, 1]);
-    expect(one(10, 0, 0)).toEqual({ mean: 0, low: close(-(1 - 0.025 ** 0.1), 8), high: close(1 - 0.025 ** 0.1, 8), p: 1 });
+    expect(one(10, 0, 0)).toEqual({
+      mean: 0,
+      low: close(-(1 - 0.025 ** 0.1), 8),
+      high: close(1 - 0.025 ** 0.1, 8),
+      p: 1,
+    });
   });
 
   test('tiers of one size and weight are one tier', () => {
@@ -289,7 +349,8 @@ describe('the interval of a change', () => {
         { weight: 0.5, n: 10, gained: 0, lost: 2 },
       ]),
     ];
-    for (const member of ['mean', 'low', 'high', 'p'] as const) expect(parts[member]).toBeCloseTo(whole[member], 10);
+    for (const member of ['mean', 'low', 'high', 'p'] as const)
+      expect(parts[member]).toBeCloseTo(whole[member], 10);
   });
 
   /** Wilson's limits at z, as roots. */
@@ -376,8 +437,8 @@ describe('the interval of a change', () => {
   });
 
   test('a tier without a problem is refused in words', () => {
-    expect(() => changeOfMean([...unlike(4, 1, 1), { weight: 0, n: 0, gained: 0, lost: 0 }])).toThrow(
-      'a tier without a problem has not changed',
-    );
+    expect(() =>
+      changeOfMean([...unlike(4, 1, 1), { weight: 0, n: 0, gained: 0, lost: 0 }]),
+    ).toThrow('a tier without a problem has not changed');
   });
 });

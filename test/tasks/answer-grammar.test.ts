@@ -1,4 +1,7 @@
-/** The grammars of answers in the engine: what they let through is read, and every right answer is let through. */
+/**
+ * The grammars of answers in the engine: what they let through is read, and every right answer is
+ * let through.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -29,7 +32,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A grammar whose rules do not come back to themselves is a regular expression: each name is replaced by its rule. */
+/**
+ * A grammar whose rules do not come back to themselves is a regular expression: each name is
+ * replaced by its rule.
+ */
 function regularExpression(grammar: string): RegExp {
   const rules = new Map(
     grammar
@@ -38,11 +44,17 @@ function regularExpression(grammar: string): RegExp {
       .map((line) => line.split(/ ::= (.*)/s, 2) as [string, string]),
   );
   const expand = (rule: string): string =>
-    `(?:${rules.get(rule)!.replace(/"((?:[^"\\]|\\.)*)"|\[(?:[^\]\\]|\\.)*\]|[a-z]+| /g, (part, literal: string | undefined) => {
-      if (literal !== undefined) return `(?:${literal.replace(/\\"/g, '"').replace(/[{}[\]().*+?^$|]/g, '\\$&')})`;
-      if (part === ' ') return '';
-      return part.startsWith('[') ? part : expand(part);
-    })})`;
+    `(?:${rules
+      .get(rule)!
+      .replace(
+        /"((?:[^"\\]|\\.)*)"|\[(?:[^\]\\]|\\.)*\]|[a-z]+| /g,
+        (part, literal: string | undefined) => {
+          if (literal !== undefined)
+            return `(?:${literal.replace(/\\"/g, '"').replace(/[{}[\]().*+?^$|]/g, '\\$&')})`;
+          if (part === ' ') return '';
+          return part.startsWith('[') ? part : expand(part);
+        },
+      )})`;
   return new RegExp(`^${expand('root')}$`);
 }
 
@@ -53,7 +65,11 @@ const cases: [
 ][] = [
   ['extract', extract as never, ({ problem }) => solvedReply(problem as ExtractProblem)],
   ['ladder', ladder as never, ({ reference }) => reference as string],
-  ['grid_ctf', grid as never, ({ problem }) => grid.referenceReply!(problem as ScenarioProblem, 'plain') as string],
+  [
+    'grid_ctf',
+    grid as never,
+    ({ problem }) => grid.referenceReply!(problem as ScenarioProblem, 'plain') as string,
+  ],
   ['sql', sql as never, ({ problem }) => `${(problem as SqlProblem).query};`],
 ];
 
@@ -63,7 +79,8 @@ describe.each(cases)('the grammar of %s', (id, task, reply) => {
   test('every right answer follows it, and it names nothing of a problem', () => {
     const form = regularExpression(task.answerGrammar!);
     expect(rows.filter((row) => !form.test(reply(row))).map(reply)).toEqual([]);
-    for (const text of ['The answer is {}.', '{"a": [1]}', '```', 'a  b', '']) expect(form.test(text)).toBe(false);
+    for (const text of ['The answer is {}.', '{"a": [1]}', '```', 'a  b', ''])
+      expect(form.test(text)).toBe(false);
     expect(task.answerGrammar).not.toMatch(/unknown|due|price|name|date|YYYY|customer/);
   });
 
@@ -80,7 +97,8 @@ describe.each(cases)('the grammar of %s', (id, task, reply) => {
       replies.push(text);
       const parsed = task.parse(text, rows[0]!.problem);
       // that a key comes twice is all that no grammar can forbid
-      if (!parsed.ok && !parsed.detail.includes('stands there twice')) failed.push(`${parsed.detail} ${text}`);
+      if (!parsed.ok && !parsed.detail.includes('stands there twice'))
+        failed.push(`${parsed.detail} ${text}`);
     }
     expect(failed).toEqual([]);
     expect(new Set(replies).size).toBeGreaterThan(3);

@@ -1,4 +1,7 @@
-/** Replies close to right, soup and monsters to the tasks whose answer is one value: no exception, no hang, no false pass. */
+/**
+ * Replies close to right, soup and monsters to the tasks whose answer is one value: no exception,
+ * no hang, no false pass.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { canonicalJson, type Json } from '../../src/canonical-json.js';
 import { Random } from '../../src/random.js';
@@ -60,22 +63,30 @@ function mutate(random: Random, text: string): string {
     const kind = random.nextInteger(0, 5);
     if (kind === 0) result = result.slice(0, at) + piece(random) + result.slice(at);
     else if (kind === 1) result = result.slice(0, at) + result.slice(at + random.nextInteger(1, 4));
-    else if (kind === 2) result = result.slice(0, at) + String.fromCharCode(random.nextInteger(0, 0xffff)) + result.slice(at + 1);
+    else if (kind === 2)
+      result =
+        result.slice(0, at) +
+        String.fromCharCode(random.nextInteger(0, 0xffff)) +
+        result.slice(at + 1);
     else if (kind === 3) result += result.slice(at, at + random.nextInteger(1, 40));
     else if (kind === 4) result = result.replace(/\d+/, () => String(random.nextInteger(0, 99)));
     else result = piece(random) + result + piece(random);
   }
   return result;
 }
-const soup = (random: Random): string => Array.from({ length: random.nextInteger(0, 40) }, () => piece(random)).join('');
+const soup = (random: Random): string =>
+  Array.from({ length: random.nextInteger(0, 40) }, () => piece(random)).join('');
 /** Made to be slow for one pattern or another. */
 function monstrous(random: Random, good: string): string {
   const unit = random.nextInteger(0, 3) === 0 ? good : piece(random) + piece(random);
   const body = unit.repeat(Math.floor(random.nextInteger(1, 19_000) / unit.length) + 1);
-  return [body, `${good}${body}`, `${body}${good}`, `{"a": "${body}"}`, `"${body}`][random.nextInteger(0, 4)]!;
+  return [body, `${good}${body}`, `${body}${good}`, `{"a": "${body}"}`, `"${body}`][
+    random.nextInteger(0, 4)
+  ]!;
 }
 
-const isBlank = (character: string | undefined): boolean => character !== undefined && ' \t\r\n'.includes(character);
+const isBlank = (character: string | undefined): boolean =>
+  character !== undefined && ' \t\r\n'.includes(character);
 
 /** The text without its blanks, character by character. */
 function bare(text: string): string {
@@ -89,7 +100,10 @@ const TEXT = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/.sour
 const VALUE = `${TEXT}|-?(?:0|[1-9]\\d*)(?:\\.\\d+)?(?:[eE][+-]?\\d+)?|true|false|null`;
 const BLANK = '[ \\t\\r\\n]*';
 
-/** Would a careful person take this for the object? A reading of its own that knows nothing but pairs of a key and a plain value. */
+/**
+ * Would a careful person take this for the object? A reading of its own that knows nothing but
+ * pairs of a key and a plain value.
+ */
 function objectOf(text: string): Map<string, unknown> | null {
   const lines = bare(text).split('\n');
   let json = bare(text);
@@ -112,14 +126,20 @@ function objectOf(text: string): Map<string, unknown> | null {
 function acceptableObject(problem: ExtractProblem, text: string): boolean {
   const found = objectOf(text);
   return (
-    found !== null && found.size === problem.schema.length && problem.schema.every(({ key }) => found.get(key) === problem.expected[key])
+    found !== null &&
+    found.size === problem.schema.length &&
+    problem.schema.every(({ key }) => found.get(key) === problem.expected[key])
   );
 }
 
-/** Of a line: what is left without blanks, a period and quotes is the reference and nothing else. */
+/**
+ * Of a line: what is left without blanks, a period and quotes is the reference and nothing else.
+ */
 function acceptableLine(reference: string, text: string): boolean {
   const whole = bare(text);
-  return ['', '.'].some((end) => ['', '"', "'", '`'].some((quote) => whole === `${quote}${reference}${quote}${end}`));
+  return ['', '.'].some((end) =>
+    ['', '"', "'", '`'].some((quote) => whole === `${quote}${reference}${quote}${end}`),
+  );
 }
 
 interface Campaign<P extends Problem, A> {
@@ -139,18 +159,21 @@ function fuzz<P extends Problem, A>({ task, rows, forms, acceptable }: Campaign<
       const { problem, reference } = rows[random.nextInteger(0, rows.length - 1)]!;
       const good = forms[random.nextInteger(0, forms.length - 1)]!(reference);
       const kind = random.nextInteger(0, 99);
-      const text = kind < 80 ? mutate(random, good) : kind < 98 ? soup(random) : monstrous(random, good);
+      const text =
+        kind < 80 ? mutate(random, good) : kind < 98 ? soup(random) : monstrous(random, good);
       const finish: FinishReason = random.nextInteger(0, 19) === 0 ? 'length' : 'stop';
       const judge = (): string => {
         const { verdict } = judgeReply(task, problem, text, finish);
         if (verdict.kind === 'fail') task.feedback!(problem, verdict);
         const parsed = task.parse(text, problem);
         if (parsed.ok) canonicalJson(parsed.answer as Json);
-        for (const answer of task.readLeniently!(text, problem).slice(0, 16)) task.verify(problem, answer);
+        for (const answer of task.readLeniently!(text, problem).slice(0, 16))
+          task.verify(problem, answer);
         return verdict.kind;
       };
       const { result: verdict, elapsed } = ownCost(judge, LIMIT_MS);
-      if (elapsed >= LIMIT_MS) slow.push(`${elapsed.toFixed(1)} ms, ${text.length} characters: ${text.slice(0, 80)}`);
+      if (elapsed >= LIMIT_MS)
+        slow.push(`${elapsed.toFixed(1)} ms, ${text.length} characters: ${text.slice(0, 80)}`);
       if (verdict === 'pass') passed++;
       if ((verdict === 'pass') !== (finish === 'stop' && acceptable(problem, reference, text)))
         wrong.push(`${verdict}: ${text.slice(0, 300)}`);
@@ -170,7 +193,8 @@ describe('fuzz of extract', () =>
       (reference) => JSON.stringify(reference),
       (reference) => JSON.stringify(reference, null, 2),
       (reference) => `\`\`\`json\n${JSON.stringify(reference)}\n\`\`\``,
-      (reference) => ` ${JSON.stringify(Object.fromEntries(Object.entries(reference).reverse()))}\n`,
+      (reference) =>
+        ` ${JSON.stringify(Object.fromEntries(Object.entries(reference).reverse()))}\n`,
     ],
     acceptable: (problem, _reference, text) => acceptableObject(problem, text),
   }));

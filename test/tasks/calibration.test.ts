@@ -1,4 +1,7 @@
-/** What a model makes of a task before training: figures against counting by hand, and a model whose rates are known. */
+/**
+ * What a model makes of a task before training: figures against counting by hand, and a model whose
+ * rates are known.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -32,11 +35,20 @@ const sample = (change: Partial<CalibrationSample> = {}): CalibrationSample => (
   longest: change.tokens ?? 10,
   ...change,
 });
-const references = (tokens: number | null, unread = 0): Calibrated['references'] => ({ tokens, unread });
+const references = (tokens: number | null, unread = 0): Calibrated['references'] => ({
+  tokens,
+  unread,
+});
 /** A problem of which so many of eight replies pass. */
-const group = (tier: string, passed: number, rest: Partial<CalibrationSample> = {}): CalibrationGroup => ({
+const group = (
+  tier: string,
+  passed: number,
+  rest: Partial<CalibrationSample> = {},
+): CalibrationGroup => ({
   tier,
-  samples: Array.from({ length: 8 }, (_, i) => (i < passed ? sample({ kind: 'pass' }) : sample(rest))),
+  samples: Array.from({ length: 8 }, (_, i) =>
+    i < passed ? sample({ kind: 'pass' }) : sample(rest),
+  ),
 });
 const times = <T>(count: number, of: T): T[] => Array.from({ length: count }, () => of);
 const tier = (id: string, trains = true) => ({ id, trains });
@@ -47,7 +59,9 @@ test('the chance of a mixed group is that of all draws of k of the samples', () 
       for (let k = 1; k <= n; k++) {
         let [mixed, all] = [0, 0];
         for (let drawn = 0; drawn < 2 ** n; drawn++) {
-          const chosen = Array.from({ length: n }, (_, i) => i).filter((i) => ((drawn >> i) & 1) === 1);
+          const chosen = Array.from({ length: n }, (_, i) => i).filter(
+            (i) => ((drawn >> i) & 1) === 1,
+          );
           if (chosen.length !== k) continue;
           all++;
           const hits = chosen.filter((i) => i < passed).length;
@@ -67,7 +81,13 @@ describe('a tier', () => {
       group('other', 8),
     ];
     const found = calibrateTier(tier('A'), groups, 8, 4);
-    expect(found).toMatchObject({ problems: 4, none: 0, advice: 'learn', tokensPerReply: (32 * 10 + 6 * 20) / 32, repliesPerSecond: 8 });
+    expect(found).toMatchObject({
+      problems: 4,
+      none: 0,
+      advice: 'learn',
+      tokensPerReply: (32 * 10 + 6 * 20) / 32,
+      repliesPerSecond: 8,
+    });
     expect(found.passAt1).toMatchObject({ mean: 14 / 32, n: 4 });
     expect(found.passAtAll.mean).toBe(3 / 4);
     expect(found.mixed.mean).toBe(2 / 4);
@@ -76,9 +96,24 @@ describe('a tier', () => {
   });
 
   test('leaves a problem out of which a verdict is missing, and says how many are', () => {
-    const found = calibrateTier(tier('A'), [group('A', 4), group('A', 7, { kind: 'none', formed: false })], 8, null);
-    expect(found).toMatchObject({ problems: 1, none: 1, passAt1: { mean: 0.5, n: 1 }, format: { mean: 1 }, repliesPerSecond: null });
-    expect(calibrateTier(tier('A'), [], 8, 1)).toMatchObject({ problems: 0, passAt1: { mean: null }, advice: 'unknown' });
+    const found = calibrateTier(
+      tier('A'),
+      [group('A', 4), group('A', 7, { kind: 'none', formed: false })],
+      8,
+      null,
+    );
+    expect(found).toMatchObject({
+      problems: 1,
+      none: 1,
+      passAt1: { mean: 0.5, n: 1 },
+      format: { mean: 1 },
+      repliesPerSecond: null,
+    });
+    expect(calibrateTier(tier('A'), [], 8, 1)).toMatchObject({
+      problems: 0,
+      passAt1: { mean: null },
+      advice: 'unknown',
+    });
   });
 
   test.each([
@@ -98,7 +133,13 @@ describe('what is recommended', () => {
   ): ReturnType<typeof recommend> => {
     const ids = [...new Set(groups.map((each) => each.tier))];
     const tiers = ids.map((id) => calibrateTier(tier(id, !held.includes(id)), groups, 8, 1));
-    return recommend(tiers, groups, { samples: 8, maxTokens: 512, mostTokens: 4096, references: references(null), ...known });
+    return recommend(tiers, groups, {
+      samples: 8,
+      maxTokens: 512,
+      mostTokens: 4096,
+      references: references(null),
+      ...known,
+    });
   };
 
   test('tiers with mixed groups, and a lower floor where others take part', () => {
@@ -112,32 +153,55 @@ describe('what is recommended', () => {
   });
 
   test('more samples and rollouts the rarer a reply passes, up to a bound', () => {
-    expect(recommended(times(9, group('A', 1))).settings).toMatchObject({ samples: 4, rollouts: 512 });
-    expect(recommended([...times(4, group('A', 0)), ...times(5, group('A', 1))]).settings).toMatchObject({ samples: 8, rollouts: 920 });
-    expect(recommended([...times(8, group('A', 0)), ...times(2, group('A', 1))]).settings).toMatchObject({ samples: 16, rollouts: 2048 });
-    const three = ['A', 'B', 'C'].flatMap((id) => [...times(8, group(id, 0)), ...times(2, group(id, 1))]);
-    expect(recommended(three).settings).toMatchObject({ samples: 16, rollouts: 42 * 48 }); // 2,064 is nearer, and above it
+    expect(recommended(times(9, group('A', 1))).settings).toMatchObject({
+      samples: 4,
+      rollouts: 512,
+    });
+    expect(
+      recommended([...times(4, group('A', 0)), ...times(5, group('A', 1))]).settings,
+    ).toMatchObject({ samples: 8, rollouts: 920 });
+    expect(
+      recommended([...times(8, group('A', 0)), ...times(2, group('A', 1))]).settings,
+    ).toMatchObject({ samples: 16, rollouts: 2048 });
+    const three = ['A', 'B', 'C'].flatMap((id) => [
+      ...times(8, group(id, 0)),
+      ...times(2, group(id, 1)),
+    ]);
+    // 2,064 is nearer, and above it
+    expect(recommended(three).settings).toMatchObject({ samples: 16, rollouts: 42 * 48 });
   });
 
   test('more tokens where replies are cut off, as many as its reason says', () => {
-    const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'length', tokens: 512 })));
+    const { settings, reasons } = recommended(
+      times(9, group('A', 4, { finish: 'length', tokens: 512 })),
+    );
     expect(settings).toMatchObject({ maxTokens: 1024 });
-    expect(reasons).toEqual([expect.stringMatching(/cut off at 512 tokens: allow more, such as 1024$/)]);
+    expect(reasons).toEqual([
+      expect.stringMatching(/cut off at 512 tokens: allow more, such as 1024$/),
+    ]);
   });
 
   test('never fewer tokens than the longest right reply has, of a tier that is held out, too', () => {
     const known = times(9, group('A', 4));
     expect(recommended(known).settings).toMatchObject({ maxTokens: 32 });
-    expect(recommended(known, [], { references: references(75) }).settings).toMatchObject({ maxTokens: 96 });
+    expect(recommended(known, [], { references: references(75) }).settings).toMatchObject({
+      maxTokens: 96,
+    });
     const cut = recommended(known, [], { maxTokens: 20, references: references(75) });
     expect(cut.settings).toMatchObject({ maxTokens: 96 });
     expect(cut.reasons).toEqual(['right replies have up to 75 tokens, and 20 were allowed']);
     const ended = times(9, group('A', 4, { finish: 'length', tokens: 20 }));
-    expect(recommended(ended, [], { maxTokens: 20, references: references(75) }).settings).toMatchObject({ maxTokens: 96 });
-    expect(recommended(ended, [], { maxTokens: 20, references: references(30) }).settings).toMatchObject({ maxTokens: 40 });
+    expect(
+      recommended(ended, [], { maxTokens: 20, references: references(75) }).settings,
+    ).toMatchObject({ maxTokens: 96 });
+    expect(
+      recommended(ended, [], { maxTokens: 20, references: references(30) }).settings,
+    ).toMatchObject({ maxTokens: 40 });
     const crowded = recommended(known, [], { mostTokens: 600, references: references(9000) });
     expect(crowded.settings).toMatchObject({ maxTokens: 600 });
-    expect(crowded.reasons.at(-1)).toMatch(/the context has room for 600 tokens: right replies need a larger one$/);
+    expect(crowded.reasons.at(-1)).toMatch(
+      /the context has room for 600 tokens: right replies need a larger one$/,
+    );
     expect(recommended(known, [], { references: references(75, 3) }).reasons).toEqual([
       'the right replies to 3 problems were not read, and may be longer',
     ]);
@@ -161,8 +225,13 @@ describe('what is recommended', () => {
       expect.stringMatching(/^what there is to learn from in A is not known: `tasks calibrate`/),
     ]);
     // one lost verdict is not why half of the replies are missing
-    const both = times(9, { tier: 'A', samples: [...times(3, sample()), sample({ kind: 'none' })] });
-    expect(recommended(both).reasons[0]).toBe('A is unknown: of no problem all replies came to an end');
+    const both = times(9, {
+      tier: 'A',
+      samples: [...times(3, sample()), sample({ kind: 'none' })],
+    });
+    expect(recommended(both).reasons[0]).toBe(
+      'A is unknown: of no problem all replies came to an end',
+    );
     // nor does what is known of one tier say anything of another
     expect(recommended([...undecided, ...times(9, group('B', 8))]).reasons.at(-1)).toMatch(
       /^what there is to learn from in A is not known/,
@@ -175,14 +244,22 @@ describe('what is recommended', () => {
     });
     expect(none.reasons).toEqual([
       'A is unknown: no problem of it could be drawn',
-      expect.stringMatching(/^what there is to learn from in A is not known: the evaluation sets keep its problems/),
+      expect.stringMatching(
+        /^what there is to learn from in A is not known: the evaluation sets keep its problems/,
+      ),
     ]);
   });
 
   test('a larger context, and not more tokens, where episodes have no room for their next turn', () => {
-    const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'context', formed: false, tokens: 500 })));
+    const { settings, reasons } = recommended(
+      times(9, group('A', 4, { finish: 'context', formed: false, tokens: 500 })),
+    );
     expect(settings).toMatchObject({ maxTokens: 32 });
-    expect(reasons).toEqual([expect.stringMatching(/^A: 50 % of the episodes have no room .*: give the model a larger context/)]);
+    expect(reasons).toEqual([
+      expect.stringMatching(
+        /^A: 50 % of the episodes have no room .*: give the model a larger context/,
+      ),
+    ]);
     const some = [
       ...times(6, group('A', 4)),
       ...times(3, group('A', 4, { finish: 'context' })),
@@ -190,9 +267,15 @@ describe('what is recommended', () => {
     ];
     const both = recommended(some);
     expect(both.settings).toMatchObject({ maxTokens: 512 });
-    expect(both.reasons).toEqual([expect.stringMatching(/^A: 13 % of the episodes have no room .*: give the model a larger context/)]);
+    expect(both.reasons).toEqual([
+      expect.stringMatching(
+        /^A: 13 % of the episodes have no room .*: give the model a larger context/,
+      ),
+    ]);
     // whether the form is known cannot be told either
-    expect(recommended(times(40, group('A', 0, { finish: 'context', formed: false }))).reasons).toEqual([
+    expect(
+      recommended(times(40, group('A', 0, { finish: 'context', formed: false }))).reasons,
+    ).toEqual([
       expect.stringMatching(/^A is too hard/),
       expect.stringMatching(
         /^no tier .*: 100 % of a tier's episodes have no room for their next turn, .*: give the model a larger context/,
@@ -201,19 +284,27 @@ describe('what is recommended', () => {
   });
 
   test('more tokens first where every reply was cut off, and not easier problems', () => {
-    const { tiers, settings, reasons } = recommended(times(9, group('A', 0, { finish: 'length', formed: false, tokens: 512 })));
+    const { tiers, settings, reasons } = recommended(
+      times(9, group('A', 0, { finish: 'length', formed: false, tokens: 512 })),
+    );
     expect([tiers, settings]).toEqual([[], null]);
     expect(reasons).toEqual([
       expect.stringMatching(/^A is too hard/),
-      expect.stringMatching(/^9 problems a tier are few to say so: up to \d+ % of the groups may be mixed/),
-      expect.stringMatching(/^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/),
+      expect.stringMatching(
+        /^9 problems a tier are few to say so: up to \d+ % of the groups may be mixed/,
+      ),
+      expect.stringMatching(
+        /^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/,
+      ),
     ]);
   });
 
   test('nothing where nothing is mixed, with what to do instead', () => {
     const hard = recommended(times(9, group('A', 0, { formed: false })));
     expect(hard).toMatchObject({ tiers: [], settings: null });
-    expect(hard.reasons.join('\n')).toMatch(/too hard[^]*0 % of the replies are well-formed[^]*easier problems/);
+    expect(hard.reasons.join('\n')).toMatch(
+      /too hard[^]*0 % of the replies are well-formed[^]*easier problems/,
+    );
     expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain('few to say so');
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
     const shown = times(9, group('A', 0));
@@ -301,19 +392,23 @@ describe('a model that says one of eight letters', () => {
     });
     const found = await calibrate(model, watched, options);
     expect(found.replies).toBe(2 * 32 * 8);
-    expect(found.tiers.map((each) => each.tier)).toEqual(['L0', 'L1']); // L2 is held out of training
+    // L2 is held out of training
+    expect(found.tiers.map((each) => each.tier)).toEqual(['L0', 'L1']);
     const held = new Set((await wholeSets(task)).map(({ id }) => id));
     expect(drawn.filter((id) => held.has(id))).toEqual([]);
     expect(new Set(drawn).size).toBe(64);
     for (const [i, rate] of [1 / 8, 1 / 4].entries()) {
       const { passAt1, format, mixed } = found.tiers[i]!;
-      expect(Math.abs(passAt1.mean! - rate)).toBeLessThan(0.08); // 256 replies: four standard errors
+      // 256 replies: four standard errors
+      expect(Math.abs(passAt1.mean! - rate)).toBeLessThan(0.08);
       expect(format.mean).toBeGreaterThan(0.9);
       expect(Math.abs(mixed.mean! - (1 - (1 - rate) ** 8 - rate ** 8))).toBeLessThan(0.3);
     }
     const { failures } = found;
     expect(failures.replies).toBe(found.replies);
-    expect(failures.replies - failures.passed).toBe(failures.rows.reduce((sum, { count }) => sum + count, 0));
+    expect(failures.replies - failures.passed).toBe(
+      failures.rows.reduce((sum, { count }) => sum + count, 0),
+    );
     expect(failures.rows[0]).toMatchObject({
       kind: 'wrong',
       example: { tier: expect.stringMatching(/^L[01]$/), text: expect.any(String) },
@@ -321,8 +416,12 @@ describe('a model that says one of eight letters', () => {
     const again = await calibrate(model, task, { ...options, tiers: ['L1'] });
     const untimed = ({ repliesPerSecond: _, ...rest }: (typeof found.tiers)[number]) => rest;
     expect(again.tiers.map(untimed)).toEqual([untimed(found.tiers[1]!)]);
-    expect(again.recommended.reasons.at(-1)).toBe('not looked at, and asked of by a run all the same: L0');
-    await expect(calibrate(model, task, { ...options, tiers: ['L7'] })).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
+    expect(again.recommended.reasons.at(-1)).toBe(
+      'not looked at, and asked of by a run all the same: L0',
+    );
+    await expect(calibrate(model, task, { ...options, tiers: ['L7'] })).rejects.toMatchObject({
+      code: 'TIER_UNKNOWN',
+    });
   });
 
   test('by the command: figures for a program, a table for a reader', async () => {
@@ -342,14 +441,25 @@ describe('a model that says one of eight letters', () => {
     ];
     const { stdout, code } = await runCli(['tasks', 'calibrate', ...flags, '--json']);
     expect(code).toBe(0);
-    const found = JSON.parse(stdout) as { tiers: { tier: string; problems: number }[]; recommended: { tiers: string[] } };
-    expect(found).toMatchObject({ problems: 4, samples: 4, maxTokens: 4, replies: 32, task: { id: 'letters' } });
+    const found = JSON.parse(stdout) as {
+      tiers: { tier: string; problems: number }[];
+      recommended: { tiers: string[] };
+    };
+    expect(found).toMatchObject({
+      problems: 4,
+      samples: 4,
+      maxTokens: 4,
+      replies: 32,
+      task: { id: 'letters' },
+    });
     expect(found.tiers.map(({ tier, problems }) => [tier, problems])).toEqual([
       ['L0', 4],
       ['L1', 4],
     ]);
     const shown = await runCli(['tasks', 'calibrate', ...flags, '--tier', 'L2']);
-    expect(shown.stdout).toMatch(/problems +pass@1 +pass@4 +mixed +format[^]*^L2 +4 .*\n.*held out$/m);
+    expect(shown.stdout).toMatch(
+      /problems +pass@1 +pass@4 +mixed +format[^]*^L2 +4 .*\n.*held out$/m,
+    );
     expect(shown.stdout).toMatch(/^why 14 of 16 replies did not pass/m);
   });
 

@@ -2,12 +2,18 @@ import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import { solveExactly } from '../../src/tasks/scheduling/exact.js';
 import type { SchedulingProblem } from '../../src/tasks/scheduling/problem.js';
-import { CLASSIC_TIERS, drawClassicCandidate } from '../../src/tasks/scheduling-classic/generate.js';
+import {
+  CLASSIC_TIERS,
+  drawClassicCandidate,
+} from '../../src/tasks/scheduling-classic/generate.js';
 import { asWorded } from '../../src/tasks/scheduling-classic/policies.js';
 import { schedulingClassic } from '../../src/tasks/scheduling-classic/scheduling-classic.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
-/** isopro.md §1.5: per cent accepted of 400 feasible problems; columns T0 T1 T2 T3 T4sr T4rd T4sd T5. */
+/**
+ * isopro.md §1.5: per cent accepted of 400 feasible problems; columns T0 T1 T2 T3 T4sr T4rd T4sd
+ * T5.
+ */
 const PUBLISHED: Record<string, (number | null)[]> = {
   'all-zeros': [0, 0, 0, 100, 0, 0, 0, 0],
   'random-start': [11.7, 7.0, 0.6, 44.8, 0, 0.4, 0.6, 0],
@@ -47,7 +53,9 @@ test('the policy table of §1.5 is reproduced within its sampling error, 400 pro
       durations += candidate.jobs.reduce((sum, job) => sum + job.duration, 0);
     }
     const accepted = (decide: (problem: SchedulingProblem) => Record<string, number>): number =>
-      problems.filter((problem) => schedulingClassic.verify(problem, decide(problem)).kind === 'pass').length;
+      problems.filter(
+        (problem) => schedulingClassic.verify(problem, decide(problem)).kind === 'pass',
+      ).length;
     for (const [row, published] of Object.entries(PUBLISHED)) {
       const there = published[column]! === null ? null : published[column]! / 100;
       if (there === null) continue;
@@ -60,7 +68,8 @@ test('the policy table of §1.5 is reproduced within its sampling error, 400 pro
               ? (problem) => solveExactly(asWorded(problem))?.schedule ?? {}
               : schedulingClassic.trivialPolicies[row]!,
           );
-      // Two samples of about the same size; one added success and failure keep the error of 0 and 100 % above zero.
+      // Two samples of about the same size; one added success and failure keep the error of 0 and
+      // 100 % above zero.
       const pooled = (count + there * trials + 1) / (2 * trials + 2);
       const z = Math.abs(count / trials - there) / Math.sqrt((pooled * (1 - pooled) * 2) / trials);
       if (z > 3.3)
@@ -87,9 +96,15 @@ describe('the five strategies', () => {
     ['A: 1, Time: 4', { form: 'colon', A: 1, E: 4 }],
     ['A: -3', 'parsing'],
     ['A: 0.5, B: 0-3', { form: 'colon', A: 0, B: 0 }],
-    ['job a starts at 3; Job B begins at time step 4, C start 5', { form: 'starts_at', A: 3, B: 4, C: 5 }],
+    [
+      'job a starts at 3; Job B begins at time step 4, C start 5',
+      { form: 'starts_at', A: 3, B: 4, C: 5 },
+    ],
     ['A = 0, B=3', { form: 'equals', A: 0, B: 3 }],
-    ['1. Job A - 0\n2. B – start 3\n3. C — start time 4', { form: 'numbered_list', A: 0, B: 3, C: 4 }],
+    [
+      '1. Job A - 0\n2. B – start 3\n3. C — start time 4',
+      { form: 'numbered_list', A: 0, B: 3, C: 4 },
+    ],
     ['{"A": 0, \'B\': 3}', { form: 'json', A: 0, B: 3 }],
     ['Step: 2. A = 0, B = 3', { form: 'colon', P: 2 }],
     ['**A**: 0', 'parsing'],
@@ -115,7 +130,15 @@ test('letters that are no job are ignored, a cut-off reply is read, the unstated
   const text = Object.entries(good)
     .map(([label, start]) => `${label}: ${start}`)
     .join(', ');
-  expect(judgeReply(schedulingClassic, problem, `${text}, Z: 99`, 'length').verdict.kind).toBe('pass');
-  const late = Object.fromEntries(Object.entries(good).map(([label, start]) => [label, start + problem.horizon]));
-  expect(schedulingClassic.verify(problem, late).violations.every(({ category }) => category === 'deadlines')).toBe(true);
+  expect(judgeReply(schedulingClassic, problem, `${text}, Z: 99`, 'length').verdict.kind).toBe(
+    'pass',
+  );
+  const late = Object.fromEntries(
+    Object.entries(good).map(([label, start]) => [label, start + problem.horizon]),
+  );
+  expect(
+    schedulingClassic
+      .verify(problem, late)
+      .violations.every(({ category }) => category === 'deadlines'),
+  ).toBe(true);
 });

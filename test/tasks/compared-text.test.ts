@@ -1,7 +1,12 @@
 /** Texts as the checks compare them: any label is itself, and what looks the same is the same. */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
-import { compared, contains, namedChoices, normalised } from '../../src/tasks/data/compared-text.js';
+import {
+  compared,
+  contains,
+  namedChoices,
+  normalised,
+} from '../../src/tasks/data/compared-text.js';
 import { fenced, fenceLanguage } from '../../src/tasks/fence.js';
 
 const PIECES = [
@@ -62,17 +67,34 @@ describe('labels', () => {
       const own = label();
       if (compared(own).trim() === '') continue;
       const beginning = own.slice(0, random.nextInteger(1, own.length));
-      const others = [label(), beginning, `${own}${label()}`, ...PIECES.slice(random.nextInteger(0, 100)).slice(0, 5)];
+      const others = [
+        label(),
+        beginning,
+        `${own}${label()}`,
+        ...PIECES.slice(random.nextInteger(0, 100)).slice(0, 5),
+      ];
       const choices = [own, ...others].filter(
         (choice, at, all) =>
-          compared(choice).trim() !== '' && all.findIndex((each) => compared(each).trim() === compared(choice).trim()) === at,
+          compared(choice).trim() !== '' &&
+          all.findIndex((each) => compared(each).trim() === compared(choice).trim()) === at,
       );
-      expect({ own, choices, found: namedChoices(own, choices) }).toEqual({ own, choices, found: [own] });
+      expect({ own, choices, found: namedChoices(own, choices) }).toEqual({
+        own,
+        choices,
+        found: [own],
+      });
     }
   });
 
   test.each<[readonly string[], Record<string, readonly string[]>]>([
-    [['check-in', 'check-out'], { 'Check-In, please': ['check-in'], 'check-in or check-out': ['check-in', 'check-out'], checkin: [] }],
+    [
+      ['check-in', 'check-out'],
+      {
+        'Check-In, please': ['check-in'],
+        'check-in or check-out': ['check-in', 'check-out'],
+        checkin: [],
+      },
+    ],
     [['C', 'C++', 'C#'], { 'C++': ['C++'], 'it is C#.': ['C#'], '(C)': ['C'] }],
     [['a^b', 'a|b', '[x]'], { 'a|b': ['a|b'], '[X]': ['[x]'], 'a^b': ['a^b'] }],
     [['ใช่', 'ไม่'], { ไม่ใช่: [], ใช่ค่ะ: [] }],
@@ -80,7 +102,8 @@ describe('labels', () => {
     [['1', '2'], { '1.': ['1'], '1.5': [], '1,000': [], 'Answer: 2, not 3': ['2'] }],
     [['✔', '✘'], { '✔\ufe0f': ['✔'] }],
   ])('%j', (choices, replies) => {
-    for (const [reply, named] of Object.entries(replies)) expect({ reply, named: namedChoices(reply, choices) }).toEqual({ reply, named });
+    for (const [reply, named] of Object.entries(replies))
+      expect({ reply, named: namedChoices(reply, choices) }).toEqual({ reply, named });
   });
 });
 
@@ -102,8 +125,10 @@ test('one kind of line end', () => {
 
 describe('fences', () => {
   test('name their language in whatever case', () => {
-    for (const line of ['```JSON', '``` Json ', ' ```json\r', '```json\t']) expect(fenceLanguage(line)).toBe('json');
-    for (const line of ['``', '```json {', 'so: ```', '````']) expect(fenceLanguage(line)).toBeNull();
+    for (const line of ['```JSON', '``` Json ', ' ```json\r', '```json\t'])
+      expect(fenceLanguage(line)).toBe('json');
+    for (const line of ['``', '```json {', 'so: ```', '````'])
+      expect(fenceLanguage(line)).toBeNull();
     expect(fenceLanguage('```')).toBe('');
   });
 

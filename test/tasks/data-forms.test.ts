@@ -1,4 +1,7 @@
-/** Files of rows as spreadsheets, other systems and other languages write them: read as they are meant, or refused by name. */
+/**
+ * Files of rows as spreadsheets, other systems and other languages write them: read as they are
+ * meant, or refused by name.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -19,12 +22,20 @@ const write = (content: string | Uint8Array, ending = 'jsonl'): string => {
   return file;
 };
 const WORDS = ['oak', 'elm', 'fir', 'ash', 'yew'];
-const asks = (i: number): string => `How tall is ${WORDS[i % 5]} number ${WORDS[Math.floor(i / 5) % 5]} ${WORDS[Math.floor(i / 25)]}?`;
+const asks = (i: number): string =>
+  `How tall is ${WORDS[i % 5]} number ${WORDS[Math.floor(i / 5) % 5]} ${WORDS[Math.floor(i / 25)]}?`;
 /** Lines with different questions and these members. */
 const rows = (members: (i: number) => string): string =>
-  Array.from({ length: 40 }, (_, i) => `{"prompt": ${JSON.stringify(asks(i))}, ${members(i)}}\n`).join('');
+  Array.from(
+    { length: 40 },
+    (_, i) => `{"prompt": ${JSON.stringify(asks(i))}, ${members(i)}}\n`,
+  ).join('');
 
-async function kinds(check: string, members: string, replies: readonly string[]): Promise<string[]> {
+async function kinds(
+  check: string,
+  members: string,
+  replies: readonly string[],
+): Promise<string[]> {
   await using task = await openTask(write(rows(() => members)), { check });
   const found = [];
   for (const reply of replies) {
@@ -37,14 +48,26 @@ async function kinds(check: string, members: string, replies: readonly string[])
 describe('numbers of JSON', () => {
   test.each<[string, string, Record<string, string>]>([
     ['exact', '"answer": 1.50', { '1.50': 'pass', '1.5': 'fail' }],
-    ['exact', '"answer": 12345678901234567890', { '12345678901234567890': 'pass', '12345678901234567000': 'fail' }],
+    [
+      'exact',
+      '"answer": 12345678901234567890',
+      { '12345678901234567890': 'pass', '12345678901234567000': 'fail' },
+    ],
     ['number', '"answer": 1.50', { '1.5': 'pass', '1.500': 'pass' }],
     [
       'number',
       '"answer": 12345678901234567890',
-      { '12345678901234567890': 'pass', '12345678901234567891': 'fail', '1.234567890123456789e19': 'pass' },
+      {
+        '12345678901234567890': 'pass',
+        '12345678901234567891': 'fail',
+        '1.234567890123456789e19': 'pass',
+      },
     ],
-    ['number:0.5', '"answer": "1234567890123456"', { '1234567890123457': 'fail', '1234567890123456.5': 'pass' }],
+    [
+      'number:0.5',
+      '"answer": "1234567890123456"',
+      { '1234567890123457': 'fail', '1234567890123456.5': 'pass' },
+    ],
     ['number:0.7%', '"answer": 1000', { '1007': 'pass', '993': 'pass', '1007.01': 'fail' }],
     [
       'json',
@@ -57,8 +80,16 @@ describe('numbers of JSON', () => {
         '{"x": 1.5, "x": 1.5, "n": 12345678901234567890}': 'unread',
       },
     ],
-    ['json', '"answer": "[9007199254740993]"', { '[9007199254740993]': 'pass', '[9007199254740992]': 'fail' }],
-    ['json', '"answer": {"n": 9007199254740992}', { '{"n": 9007199254740993}': 'fail', '{"n": 9007199254740992}': 'pass' }],
+    [
+      'json',
+      '"answer": "[9007199254740993]"',
+      { '[9007199254740993]': 'pass', '[9007199254740992]': 'fail' },
+    ],
+    [
+      'json',
+      '"answer": {"n": 9007199254740992}',
+      { '{"n": 9007199254740993}': 'fail', '{"n": 9007199254740992}': 'pass' },
+    ],
   ])('%s of {%s}', async (check, members, replies) => {
     expect(await kinds(check, members, Object.keys(replies))).toEqual(Object.values(replies));
   });
@@ -66,43 +97,59 @@ describe('numbers of JSON', () => {
   test('change the id of no row that has none', () => {
     const [row] = readRows(write(rows(() => '"answer": 1.5, "id": 12, "score": 0.25')));
     expect(row).toMatchObject({ answer: 1.5, fields: { id: 12, score: 0.25 } });
-    expect(readRows(write(rows(() => '"answer": "x", "id": 12345678901234567890')))[0]).toMatchObject({
+    expect(
+      readRows(write(rows(() => '"answer": "x", "id": 12345678901234567890')))[0],
+    ).toMatchObject({
       fields: { id: '12345678901234567890' },
     });
   });
 
   test('are refused where a program would be given another one', async () => {
     const script = write('export const verify = () => true;', 'mjs');
-    for (const members of ['"answer": 12345678901234567890', '"answer": "x", "of": {"id": 12345678901234567890}'])
+    for (const members of [
+      '"answer": 12345678901234567890',
+      '"answer": "x", "of": {"id": 12345678901234567890}',
+    ])
       await expect(openTask(write(rows(() => members)), { check: script })).rejects.toThrow(
         /row 1 \(line 1\): (?:answer|of\.id) is 12345678901234567890, more digits/,
       );
-    await expect(openTask(write(rows(() => '"answer": {"x": 1e999}')), { check: 'json' })).rejects.toThrow(/answer\.x is 1e999/);
+    await expect(
+      openTask(write(rows(() => '"answer": {"x": 1e999}')), { check: 'json' }),
+    ).rejects.toThrow(/answer\.x is 1e999/);
     const schema = write('{"properties": {"n": {"maximum": 9007199254740993}}}', 'json');
-    await expect(openTask(write(rows(() => '"answer": "1"')), { check: `json:${schema}` })).rejects.toThrow(/properties\.n\.maximum/);
+    await expect(
+      openTask(write(rows(() => '"answer": "1"')), { check: `json:${schema}` }),
+    ).rejects.toThrow(/properties\.n\.maximum/);
   });
 });
 
 test('a row that names a member twice is refused', () => {
-  expect(() => readRows(write(rows((i) => (i === 3 ? '"answer": "a", "answer": "b"' : '"answer": "a"'))))).toThrow(
-    /row 4 \(line 4\): has the member "answer" twice/,
-  );
+  expect(() =>
+    readRows(write(rows((i) => (i === 3 ? '"answer": "a", "answer": "b"' : '"answer": "a"')))),
+  ).toThrow(/row 4 \(line 4\): has the member "answer" twice/);
 });
 
 describe('tables', () => {
   const table = (header: string, row: (i: number) => string, end = '\n'): string =>
     [header, ...Array.from({ length: 40 }, (_, i) => row(i))].join(end);
 
-  test.each(['\n', '\r\n', '\r'])('end their lines with %j, in cells too, which have one kind', (end) => {
-    const read = readRows(
-      write(
-        table('prompt,answer', (i) => `"${asks(i)}${end}Why?",a${end}"${asks(i)} And why?",b`, end),
-        'csv',
-      ),
-    );
-    expect(read[0]).toMatchObject({ answer: 'a', messages: [{ content: `${asks(0)}\nWhy?` }] });
-    expect(read).toHaveLength(80);
-  });
+  test.each(['\n', '\r\n', '\r'])(
+    'end their lines with %j, in cells too, which have one kind',
+    (end) => {
+      const read = readRows(
+        write(
+          table(
+            'prompt,answer',
+            (i) => `"${asks(i)}${end}Why?",a${end}"${asks(i)} And why?",b`,
+            end,
+          ),
+          'csv',
+        ),
+      );
+      expect(read[0]).toMatchObject({ answer: 'a', messages: [{ content: `${asks(0)}\nWhy?` }] });
+      expect(read).toHaveLength(80);
+    },
+  );
 
   test('mix them', () => {
     const ends = ['\n', '\r\n', '\r'];
@@ -119,7 +166,9 @@ describe('tables', () => {
   test('have columns and cells of nothing, which are left out', () => {
     const read = readRows(
       write(
-        table(',prompt,,answer,,', (i) => (i % 2 === 0 ? `${i},${asks(i)},,a,,` : `${i},${asks(i)},,a`)),
+        table(',prompt,,answer,,', (i) =>
+          i % 2 === 0 ? `${i},${asks(i)},,a,,` : `${i},${asks(i)},,a`,
+        ),
         'csv',
       ),
     );
@@ -127,7 +176,10 @@ describe('tables', () => {
     expect(() =>
       readRows(
         write(
-          table('prompt,answer,,', (i) => `${asks(i)},a,${i === 5 ? 'x' : ''},${i === 9 ? 'y' : ''}`),
+          table(
+            'prompt,answer,,',
+            (i) => `${asks(i)},a,${i === 5 ? 'x' : ''},${i === 9 ? 'y' : ''}`,
+          ),
           'csv',
         ),
       ),
@@ -158,8 +210,15 @@ describe('tables', () => {
 
   test('give train a score as the number that it is', async () => {
     const lines = [];
-    for await (const line of exampleLines(write('prompt,completion,score\na,b,0.5\nc,d,\ne,f,high\n', 'csv'))) lines.push(line);
-    expect(lines.slice(1).map((line) => (JSON.parse(line) as { score?: unknown }).score)).toEqual([0.5, undefined, 'high']);
+    for await (const line of exampleLines(
+      write('prompt,completion,score\na,b,0.5\nc,d,\ne,f,high\n', 'csv'),
+    ))
+      lines.push(line);
+    expect(lines.slice(1).map((line) => (JSON.parse(line) as { score?: unknown }).score)).toEqual([
+      0.5,
+      undefined,
+      'high',
+    ]);
   });
 });
 
@@ -181,14 +240,24 @@ describe('names of files', () => {
 
   test('of other kinds are refused as such', async () => {
     for (const ending of ['parquet', 'arrow', 'xlsx', 'json.gz'])
-      await expect(openTask(write('x', ending), { check: 'exact' })).rejects.toThrow(expect.objectContaining({ code: 'TASK_UNKNOWN' }));
+      await expect(openTask(write('x', ending), { check: 'exact' })).rejects.toThrow(
+        expect.objectContaining({ code: 'TASK_UNKNOWN' }),
+      );
   });
 });
 
 describe('texts in several forms of letters', () => {
   test.each<[string, string, Record<string, string>]>([
-    ['exact', '"answer": "Zu\\u0308rich"', { Zürich: 'pass', 'Zu\u0308rich': 'pass', Zurich: 'fail' }],
-    ['contains', '"answer": "Ångström"', { 'It is A\u030angstro\u0308m.': 'pass', Angstrom: 'fail' }],
+    [
+      'exact',
+      '"answer": "Zu\\u0308rich"',
+      { Zürich: 'pass', 'Zu\u0308rich': 'pass', Zurich: 'fail' },
+    ],
+    [
+      'contains',
+      '"answer": "Ångström"',
+      { 'It is A\u030angstro\u0308m.': 'pass', Angstrom: 'fail' },
+    ],
     ['regex', '"answer": "na\\u00efve|x"', { 'nai\u0308ve': 'pass', naive: 'fail' }],
     ['json', '"answer": {"a": "e\\u0301"}', { '{"a": "é"}': 'pass', '{"a": "e"}': 'fail' }],
     ['normalised', '"answer": "..."', { '...': 'pass', '?': 'fail' }],
@@ -208,21 +277,33 @@ describe('texts in several forms of letters', () => {
 describe('a verifier that decides nothing of the first replies', () => {
   const backend: Backend = {
     identity: { kind: 'recorded', name: 'x' },
-    capabilities: { tokenIds: false, logprobs: false, seeds: false, adapters: false, grammar: false },
+    capabilities: {
+      tokenIds: false,
+      logprobs: false,
+      seeds: false,
+      adapters: false,
+      grammar: false,
+    },
     async *sample({ prompts }) {
       for (const [promptIndex, { seeds }] of prompts.entries())
-        for (const sampleIndex of seeds.keys()) yield { promptIndex, sampleIndex, text: 'x', finish: 'stop' };
+        for (const sampleIndex of seeds.keys())
+          yield { promptIndex, sampleIndex, text: 'x', finish: 'stop' };
     },
     dispose: async () => undefined,
   };
-  const script = (body: string): string => write(`let n = 0; export const verify = () => { ${body} };`, 'mjs');
+  const script = (body: string): string =>
+    write(`let n = 0; export const verify = () => { ${body} };`, 'mjs');
   const judged = async (body: string, endUndecided = true) => {
-    await using task = await openTask(write(rows((i) => `"answer": "${i}"`)), { check: script(body) });
+    await using task = await openTask(write(rows((i) => `"answer": "${i}"`)), {
+      check: script(body),
+    });
     const problems = [
       ...(await Promise.all(['test', 'dev'] as const)).flatMap((set) => task.rows!.heldOut[set]),
       ...task.rows!.trained('all'),
     ];
-    return (await evaluateGreedy(backend, task, problems, { style: 'plain', maxTokens: 8, endUndecided })).outcomes.map(({ kind }) => kind);
+    return (
+      await evaluateGreedy(backend, task, problems, { style: 'plain', maxTokens: 8, endUndecided })
+    ).outcomes.map(({ kind }) => kind);
   };
 
   test('ends the evaluation with the commonest reason', async () => {
@@ -232,7 +313,9 @@ describe('a verifier that decides nothing of the first replies', () => {
         message: expect.stringMatching(/none of the first 32 replies: .*disk is full/) as unknown,
       }),
     );
-    await expect(judged("if (++n <= 32) throw new Error('warming up'); return true;")).rejects.toThrow(/warming up/);
+    await expect(
+      judged("if (++n <= 32) throw new Error('warming up'); return true;"),
+    ).rejects.toThrow(/warming up/);
   });
 
   test('one that decides one of them goes on', async () => {

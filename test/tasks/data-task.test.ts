@@ -1,6 +1,17 @@
-/** Rows of a file as a task: what each check takes and refuses, what is wrong with a file and where, which rows are kept from training. */
+/**
+ * Rows of a file as a task: what each check takes and refuses, what is wrong with a file and where,
+ * which rows are kept from training.
+ */
 import { spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -38,7 +49,8 @@ const write = (content: string, extension = 'jsonl'): string => {
   writeFileSync(path, content);
   return path;
 };
-const lines = (rows: readonly unknown[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+const lines = (rows: readonly unknown[]): string =>
+  rows.map((row) => `${JSON.stringify(row)}\n`).join('');
 const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 /** Questions that differ by words, so that no two are one. */
 const asks = (i: number): string =>
@@ -52,7 +64,11 @@ const load = async (path: string, options: OpenTaskOptions = {}): Promise<OpenTa
 };
 
 /** The kinds of verdict on replies to a task whose rows all have this answer. */
-async function verdicts(options: OpenTaskOptions, row: Row, replies: readonly string[]): Promise<string[]> {
+async function verdicts(
+  options: OpenTaskOptions,
+  row: Row,
+  replies: readonly string[],
+): Promise<string[]> {
   const task = await load(write(lines(rows(30, () => row))), options);
   const [problem] = task.rows!.heldOut.test;
   const found = [];
@@ -68,13 +84,25 @@ describe('checks', () => {
     [
       'exact',
       { answer: 'New York' },
-      { 'New York': 'pass', ' New York\n': 'pass', 'new york': 'fail', 'New York.': 'fail', ' ': 'unread' },
+      {
+        'New York': 'pass',
+        ' New York\n': 'pass',
+        'new york': 'fail',
+        'New York.': 'fail',
+        ' ': 'unread',
+      },
     ],
     ['exact', { answer: 7 }, { '7': 'pass', '7.0': 'fail' }],
     [
       'normalised',
       { answer: 'Don\u2019t  Stop' },
-      { 'DON\u2019T stop.': 'pass', '"Don\u2019t stop"': 'pass', '**Don\u2019t stop!**': 'pass', 'Dont stop': 'fail', '': 'unread' },
+      {
+        'DON\u2019T stop.': 'pass',
+        '"Don\u2019t stop"': 'pass',
+        '**Don\u2019t stop!**': 'pass',
+        'Dont stop': 'fail',
+        '': 'unread',
+      },
     ],
     ['normalised', { answer: '-5' }, { '-5': 'pass', '5': 'fail', '-5.': 'pass', '-.5': 'fail' }],
     [
@@ -89,7 +117,11 @@ describe('checks', () => {
         none: 'unread',
       },
     ],
-    ['number', { answer: -3 }, { '-3': 'pass', '\u22123': 'pass', '7-3': 'unread', '3': 'fail', '-3e0': 'pass' }],
+    [
+      'number',
+      { answer: -3 },
+      { '-3': 'pass', '\u22123': 'pass', '7-3': 'unread', '3': 'fail', '-3e0': 'pass' },
+    ],
     ['number:0.01', { answer: 2 }, { '2.01': 'pass', '1.99': 'pass', '2.011': 'fail' }],
     ['number:5%', { answer: 200 }, { '210': 'pass', '190': 'pass', '211': 'fail' }],
     [
@@ -105,8 +137,16 @@ describe('checks', () => {
         [`${'['.repeat(100_000)}${']'.repeat(100_000)}`]: 'unread',
       } as Record<string, string>,
     ],
-    ['regex', { answer: '(yes|no), \\d+' }, { 'yes, 12': 'pass', 'no, 1\n': 'pass', 'yes, 12!': 'fail', 'I say yes, 12': 'fail' }],
-    ['contains', { answer: 'Paris' }, { 'It is Paris, I think': 'pass', paris: 'fail', '': 'unread' }],
+    [
+      'regex',
+      { answer: '(yes|no), \\d+' },
+      { 'yes, 12': 'pass', 'no, 1\n': 'pass', 'yes, 12!': 'fail', 'I say yes, 12': 'fail' },
+    ],
+    [
+      'contains',
+      { answer: 'Paris' },
+      { 'It is Paris, I think': 'pass', paris: 'fail', '': 'unread' },
+    ],
     [
       'choice',
       { answer: 'B', choices: ['A', 'B', 'C'] },
@@ -123,7 +163,13 @@ describe('checks', () => {
     [
       'choice',
       { answer: 'York', choices: ['York', 'New York'] },
-      { york: 'pass', 'I mean York.': 'pass', 'new york': 'fail', Yorkshire: 'unread', 'York, not New York': 'unread' },
+      {
+        york: 'pass',
+        'I mean York.': 'pass',
+        'new york': 'fail',
+        Yorkshire: 'unread',
+        'York, not New York': 'unread',
+      },
     ],
   ])('%s of %j', async (check, row, replies) => {
     expect(await verdicts({ check }, row, Object.keys(replies))).toEqual(Object.values(replies));
@@ -131,32 +177,64 @@ describe('checks', () => {
 
   test('json:SCHEMA holds replies to the schema, and to the answers where the rows have them', async () => {
     const file = write(
-      JSON.stringify({ type: 'object', properties: { n: { type: 'integer' } }, required: ['n'], additionalProperties: false }),
+      JSON.stringify({
+        type: 'object',
+        properties: { n: { type: 'integer' } },
+        required: ['n'],
+        additionalProperties: false,
+      }),
       'schema.json',
     );
     const check = `json:${file}`;
     const replies = ['{"n": 1}', '{"n": 2}', '{"n": "1"}', '{}', 'n'];
-    expect(await verdicts({ check }, { answer: { n: 1 } }, replies)).toEqual(['pass', 'fail', 'fail', 'fail', 'unread']);
-    expect(await verdicts({ check }, { answer: undefined }, replies)).toEqual(['pass', 'pass', 'fail', 'fail', 'unread']);
-    await expect(openTask(write(lines(rows(30, () => ({ answer: { n: 'x' } })))), { check })).rejects.toThrow(
+    expect(await verdicts({ check }, { answer: { n: 1 } }, replies)).toEqual([
+      'pass',
+      'fail',
+      'fail',
+      'fail',
+      'unread',
+    ]);
+    expect(await verdicts({ check }, { answer: undefined }, replies)).toEqual([
+      'pass',
+      'pass',
+      'fail',
+      'fail',
+      'unread',
+    ]);
+    await expect(
+      openTask(write(lines(rows(30, () => ({ answer: { n: 'x' } })))), { check }),
+    ).rejects.toThrow(
       /row 1 \(line 1\): the answer does not keep the schema: answer\/n must be integer/,
     );
     const unknown = write(JSON.stringify({ type: 'string', format: 'email' }), 'schema.json');
-    await expect(openTask(write(lines(rows(30))), { check: `json:${unknown}` })).rejects.toThrow(/unknown format "email"/);
+    await expect(openTask(write(lines(rows(30))), { check: `json:${unknown}` })).rejects.toThrow(
+      /unknown format "email"/,
+    );
   });
 
   test('a reply that a regular expression backtracks on for ever has no verdict, and the next one has', async () => {
     const row = { answer: '(a+)+b' };
     const replies = ['aab', `${'a'.repeat(60)}!`, 'aab'];
-    expect(await verdicts({ check: 'regex', verifySeconds: 0.3 }, row, replies)).toEqual(['pass', 'none', 'pass']);
+    expect(await verdicts({ check: 'regex', verifySeconds: 0.3 }, row, replies)).toEqual([
+      'pass',
+      'none',
+      'pass',
+    ]);
   }, 30_000);
 
-  test.each(['', 'exactly', 'exact:1', 'number:x', 'number:-1', 'choice:A', 'json:', 'toString'])('%j is none', async (check) => {
-    await expect(openTask(write(lines(rows(30))), { check })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-  });
+  test.each(['', 'exactly', 'exact:1', 'number:x', 'number:-1', 'choice:A', 'json:', 'toString'])(
+    '%j is none',
+    async (check) => {
+      await expect(openTask(write(lines(rows(30))), { check })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+    },
+  );
 
   test('a task that has a verifier takes no check', async () => {
-    await expect(openTask('ladder', { check: 'exact' })).rejects.toThrow(/ladder has a verifier of its own/);
+    await expect(openTask('ladder', { check: 'exact' })).rejects.toThrow(
+      /ladder has a verifier of its own/,
+    );
   });
 });
 
@@ -164,29 +242,51 @@ test.each([
   ['utf16le', [0xff, 0xfe]],
   ['utf16be', [0xfe, 0xff]],
 ] as const)('a table in %s with its byte order mark is read', (encoding, mark) => {
-  const text = ['prompt,answer', ...Array.from({ length: 30 }, (_, i) => `Größe ${i} – ${'a'.repeat(i)},ja`)].join('\r\n');
+  const text = [
+    'prompt,answer',
+    ...Array.from({ length: 30 }, (_, i) => `Größe ${i} – ${'a'.repeat(i)},ja`),
+  ].join('\r\n');
   const bytes = Buffer.from(text, 'utf16le');
   const path = write('', 'csv');
-  const save = (content: Buffer): void => writeFileSync(path, Buffer.concat([Buffer.from(mark), content]));
+  const save = (content: Buffer): void =>
+    writeFileSync(path, Buffer.concat([Buffer.from(mark), content]));
   save(encoding === 'utf16le' ? bytes : bytes.swap16());
   const rows = readRows(path);
-  expect([rows.length, rows[3]!.messages[0]!.content, rows[3]!.answer]).toEqual([30, 'Größe 3 – aaa', 'ja']);
+  expect([rows.length, rows[3]!.messages[0]!.content, rows[3]!.answer]).toEqual([
+    30,
+    'Größe 3 – aaa',
+    'ja',
+  ]);
   writeFileSync(path, bytes); // without the mark
-  expect(() => readRows(path)).toThrow(expect.objectContaining({ code: 'DATA_INVALID', remedy: 'Save the file as UTF-8.' }));
+  expect(() => readRows(path)).toThrow(
+    expect.objectContaining({ code: 'DATA_INVALID', remedy: 'Save the file as UTF-8.' }),
+  );
 });
 
 test('a table as Excel leaves it is read: its separator line, capitals in the header, rows of nothing', () => {
   const rows = Array.from({ length: 30 }, (_, i) => `frage ${i};ja`);
   const path = write(['\uFEFFsep=;', 'Prompt;ANSWER', ...rows, ';', ' ; '].join('\r\n'), 'csv');
   const read = readRows(path);
-  expect([read.length, read[29]!.messages[0]!.content, read[29]!.answer, read[0]!.line]).toEqual([30, 'frage 29', 'ja', 3]);
-  writeFileSync(path, ['Prompt,prompt,answer', ...rows.map((row) => `${row.replace(';', ',')},x`)].join('\n'));
-  expect(readRows(path)[0]!.fields).toEqual({ Prompt: 'frage 0' }); // two columns of that name: the exact one is meant
+  expect([read.length, read[29]!.messages[0]!.content, read[29]!.answer, read[0]!.line]).toEqual([
+    30,
+    'frage 29',
+    'ja',
+    3,
+  ]);
+  writeFileSync(
+    path,
+    ['Prompt,prompt,answer', ...rows.map((row) => `${row.replace(';', ',')},x`)].join('\n'),
+  );
+  // two columns of that name: the exact one is meant
+  expect(readRows(path)[0]!.fields).toEqual({ Prompt: 'frage 0' });
 });
 
 test('lines of UTF-16 are read by their byte order mark, and files of no or one byte as they are', async () => {
   const path = write('', 'jsonl');
-  writeFileSync(path, Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('{"a": "ü"}\r\n\n{"b": 2}', 'utf16le')]));
+  writeFileSync(
+    path,
+    Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('{"a": "ü"}\r\n\n{"b": 2}', 'utf16le')]),
+  );
   const all = async (): Promise<string[]> => {
     const read: string[] = [];
     for await (const line of readLines(path)) read.push(line);
@@ -201,10 +301,13 @@ test('lines of UTF-16 are read by their byte order mark, and files of no or one 
 
 describe('what is wrong with a file is said with the row', () => {
   const good = rows(40);
-  const withRow = (at: number, row: unknown): string => lines(good.map((each, i) => (i + 1 === at ? row : each)));
-  const table = (body: readonly string[], header = 'prompt,answer'): string => [header, ...body].join('\n');
+  const withRow = (at: number, row: unknown): string =>
+    lines(good.map((each, i) => (i + 1 === at ? row : each)));
+  const table = (body: readonly string[], header = 'prompt,answer'): string =>
+    [header, ...body].join('\n');
   const cells = good.map(({ prompt, answer }) => `${prompt},${answer}`);
-  const withCells = (at: number, text: string): string => table(cells.map((each, i) => (i + 1 === at ? text : each)));
+  const withCells = (at: number, text: string): string =>
+    table(cells.map((each, i) => (i + 1 === at ? text : each)));
   test.each<[string, string, string, RegExp]>([
     ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, and 30 are the least/],
     ['no rows', '', 'csv', /has 0 rows/],
@@ -215,27 +318,71 @@ describe('what is wrong with a file is said with the row', () => {
       /row 4 \(line 5\): is not JSON/,
     ],
     ['a line that is no object', withRow(2, [1]), 'jsonl', /row 2 \(line 2\): is no JSON object/],
-    ['no answer', withRow(40, { prompt: 'x' }), 'jsonl', /row 40 \(line 40\): the answer is missing/],
-    ['an empty answer', withRow(7, { prompt: 'x', answer: ' ' }), 'jsonl', /row 7 .* the answer is missing/],
-    ['an answer that is no text', withRow(7, { prompt: 'x', answer: [1] }), 'jsonl', /row 7 .* is no text, as the check exact needs it/],
-    ['no question', withRow(9, { answer: 'x' }), 'jsonl', /row 9 .* the prompt is missing or empty/],
+    [
+      'no answer',
+      withRow(40, { prompt: 'x' }),
+      'jsonl',
+      /row 40 \(line 40\): the answer is missing/,
+    ],
+    [
+      'an empty answer',
+      withRow(7, { prompt: 'x', answer: ' ' }),
+      'jsonl',
+      /row 7 .* the answer is missing/,
+    ],
+    [
+      'an answer that is no text',
+      withRow(7, { prompt: 'x', answer: [1] }),
+      'jsonl',
+      /row 7 .* is no text, as the check exact needs it/,
+    ],
+    [
+      'no question',
+      withRow(9, { answer: 'x' }),
+      'jsonl',
+      /row 9 .* the prompt is missing or empty/,
+    ],
     [
       'several rows',
-      lines(good.map((each, i) => (i === 2 ? { answer: 'x' } : i === 7 ? { prompt: ' ', answer: 'x' } : each))),
+      lines(
+        good.map((each, i) =>
+          i === 2 ? { answer: 'x' } : i === 7 ? { prompt: ' ', answer: 'x' } : each,
+        ),
+      ),
       'jsonl',
       /2 rows are wrong: row 3 \(line 3\): the prompt is missing or empty; row 8 \(line 8\): prompt: is empty/,
     ],
     ['two questions', withRow(9, { prompt: 'x', messages: [], answer: 'x' }), 'jsonl', /row 9 /],
-    ['a message of nobody', withRow(3, { messages: [{ role: 'bot', content: 'x' }], answer: 'x' }), 'jsonl', /row 3 .*messages\.0\.role/],
+    [
+      'a message of nobody',
+      withRow(3, { messages: [{ role: 'bot', content: 'x' }], answer: 'x' }),
+      'jsonl',
+      /row 3 .*messages\.0\.role/,
+    ],
     [
       'a talk that ends with its answer',
       withRow(3, { messages: [{ role: 'assistant', content: 'x' }], answer: 'x' }),
       'jsonl',
       /not the user's/,
     ],
-    ['a contradiction', withRow(5, { prompt: asks(0), answer: 'x' }), 'jsonl', /row 5 .* asks what row 1 asks, and has another answer/],
-    ['other bytes than UTF-8', withRow(6, { prompt: 'caf\uFFFD', answer: 'x' }), 'jsonl', /row 6 .* not UTF-8/],
-    ['a tier of few rows', withRow(8, { prompt: 'x', answer: 'x', tier: 'rare' }), 'jsonl', /tier "rare" has 1 different questions/],
+    [
+      'a contradiction',
+      withRow(5, { prompt: asks(0), answer: 'x' }),
+      'jsonl',
+      /row 5 .* asks what row 1 asks, and has another answer/,
+    ],
+    [
+      'other bytes than UTF-8',
+      withRow(6, { prompt: 'caf\uFFFD', answer: 'x' }),
+      'jsonl',
+      /row 6 .* not UTF-8/,
+    ],
+    [
+      'a tier of few rows',
+      withRow(8, { prompt: 'x', answer: 'x', tier: 'rare' }),
+      'jsonl',
+      /tier "rare" has 1 different questions/,
+    ],
     [
       'equal columns',
       table(cells, 'prompt,answer,answer').replaceAll(/(\d)$/gm, '$1,1'),
@@ -263,16 +410,31 @@ describe('what is wrong with a file is said with the row', () => {
     ],
     ['a column too many', withCells(12, 'a,b,c'), 'csv', /row 12 \(line 13\)/],
     ['an open quote', withCells(12, '"a,b'), 'csv', /row \d+ \(line \d+\): Quote Not Closed/],
-    ['a quote within a cell', withCells(12, 'a "b,c'), 'csv', /row 12 \(line 13\): Invalid Opening Quote/],
+    [
+      'a quote within a cell',
+      withCells(12, 'a "b,c'),
+      'csv',
+      /row 12 \(line 13\): Invalid Opening Quote/,
+    ],
     ['an empty cell', withCells(12, 'a,'), 'csv', /row 12 \(line 13\): the answer is missing/],
-    ['messages that are no JSON', table(cells, 'messages,answer'), 'csv', /row 1 \(line 2\): messages is not JSON/],
+    [
+      'messages that are no JSON',
+      table(cells, 'messages,answer'),
+      'csv',
+      /row 1 \(line 2\): messages is not JSON/,
+    ],
     [
       'half a character in an answer',
       `${lines(rows(30))}{"prompt":"x","answer":"\\ud83d"}\n`,
       'jsonl',
       /row 31 \(line 31\): holds half a char/,
     ],
-    ['half a character in a name', `${lines(rows(30))}{"prompt":"x","answer":"y","\\udc00":1}\n`, 'jsonl', /row 31 .* half a character/],
+    [
+      'half a character in a name',
+      `${lines(rows(30))}{"prompt":"x","answer":"y","\\udc00":1}\n`,
+      'jsonl',
+      /row 31 .* half a character/,
+    ],
     [
       'an answer without a bottom',
       `${lines(rows(30))}{"prompt":"x","answer":${'['.repeat(20_000)}${']'.repeat(20_000)}}\n`,
@@ -302,7 +464,9 @@ describe('what is wrong with a file is said with the row', () => {
   });
 
   test('a file that is not there', async () => {
-    await expect(openTask(join(folder, 'absent.csv'))).rejects.toMatchObject({ code: 'FILE_UNREADABLE' });
+    await expect(openTask(join(folder, 'absent.csv'))).rejects.toMatchObject({
+      code: 'FILE_UNREADABLE',
+    });
   });
 
   test('a name that a built-in task has', async () => {
@@ -313,11 +477,17 @@ describe('what is wrong with a file is said with the row', () => {
 });
 
 describe('the split', () => {
-  const prompts = async (task: OpenTask, problems: readonly { readonly id: string }[]): Promise<string[]> =>
-    Promise.all(problems.map(async (problem) => (await task.prompt(problem as never, 'cot')).at(-1)!.content));
+  const prompts = async (
+    task: OpenTask,
+    problems: readonly { readonly id: string }[],
+  ): Promise<string[]> =>
+    Promise.all(
+      problems.map(async (problem) => (await task.prompt(problem as never, 'cot')).at(-1)!.content),
+    );
   const drawn = async (task: OpenTask, count: number): Promise<Set<string>> => {
     const problems = [];
-    for (let seed = 0n; seed < count; seed++) problems.push(await task.generate(task.tiers[0]!.id, seed));
+    for (let seed = 0n; seed < count; seed++)
+      problems.push(await task.generate(task.tiers[0]!.id, seed));
     return new Set(await prompts(task, problems));
   };
 
@@ -329,11 +499,16 @@ describe('the split', () => {
       `"prompt"${mark}answer\n${all.map(({ prompt, answer }) => `"${prompt}"${mark}"${answer}"\n`).join('')}`;
     const others = [
       await load(write(lines([...all].reverse()))),
-      ...(await Promise.all([csv, separated(';'), separated('\t')].map((text) => load(write(text, 'csv'))))),
+      ...(await Promise.all(
+        [csv, separated(';'), separated('\t')].map((text) => load(write(text, 'csv'))),
+      )),
     ];
-    const sets = await Promise.all([one, ...others].map(async (task) => (await evaluationSet(task, 'test', 100)).sha256));
+    const sets = await Promise.all(
+      [one, ...others].map(async (task) => (await evaluationSet(task, 'test', 100)).sha256),
+    );
     expect(new Set(sets).size).toBe(1);
-    const identity = ({ source }: OpenTask): unknown => (source.kind === 'file' ? source.sha256 : null);
+    const identity = ({ source }: OpenTask): unknown =>
+      source.kind === 'file' ? source.sha256 : null;
     for (const other of others.slice(1)) expect(identity(other)).toBe(identity(one));
     expect(one.rows!.counts).toEqual({ train: 52, dev: 8, test: 20 });
     const held = new Set(await prompts(one, await wholeSets(one)));
@@ -352,7 +527,8 @@ describe('the split', () => {
   });
 
   test('what another check or row would decide otherwise has another identity', async () => {
-    const of = (given: Row[], check: string): Promise<string> => readData(write(lines(given)), { check }).then(({ sha256 }) => sha256);
+    const of = (given: Row[], check: string): Promise<string> =>
+      readData(write(lines(given)), { check }).then(({ sha256 }) => sha256);
     const identities = [
       await of(rows(40), 'exact'),
       await of(rows(40), 'normalised'),
@@ -375,7 +551,8 @@ describe('the split', () => {
     expect(notices).toEqual([]);
     writeFileSync(file, lines(rows(200)));
     const after = await load(file);
-    const ids = async (task: OpenTask): Promise<string[]> => (await wholeSets(task)).map(({ id }) => id);
+    const ids = async (task: OpenTask): Promise<string[]> =>
+      (await wholeSets(task)).map(({ id }) => id);
     expect(await ids(after)).toEqual(await ids(before));
     expect(after.rows!.counts.train).toBe(before.rows!.counts.train + 140);
     const copy = join(folder, 'without-split.jsonl');
@@ -386,7 +563,10 @@ describe('the split', () => {
   });
 
   test('rows that ask the same but for case, blanks and marks are never on both sides; what is said twice is left out', async () => {
-    const given = rows(90, (i) => ({ prompt: `${asks(i % 45)}${i < 45 ? '' : ' ?'}`.toUpperCase(), answer: String(i % 45) }));
+    const given = rows(90, (i) => ({
+      prompt: `${asks(i % 45)}${i < 45 ? '' : ' ?'}`.toUpperCase(),
+      answer: String(i % 45),
+    }));
     const task = await load(write(lines([...given, given[0]!, given[1]!])));
     expect(task.rows!.duplicates).toBe(2);
     const words = (text: string): string => text.replace(/\W+/g, ' ').trim();
@@ -414,12 +594,22 @@ describe('as any task', () => {
     const task = await load(write(lines(rows(60))));
     const { train } = task.rows!.counts;
     const planned = async (iteration: number, wanted: number): Promise<string[]> => {
-      const plan = await planRollouts({ task, runSeed: 1n, iteration, counts: new Map([['all', wanted]]), samples: 2 });
+      const plan = await planRollouts({
+        task,
+        runSeed: 1n,
+        iteration,
+        counts: new Map([['all', wanted]]),
+        samples: 2,
+      });
       return plan.map(({ problem: { id } }) => id);
     };
     const held = new Set((await wholeSets(task)).map(({ id }) => id));
     const whole = await planned(1, 60);
-    expect([whole.length, new Set(whole).size, whole.filter((id) => held.has(id))]).toEqual([train, train, []]);
+    expect([whole.length, new Set(whole).size, whole.filter((id) => held.has(id))]).toEqual([
+      train,
+      train,
+      [],
+    ]);
     expect((await planned(1, train - 1)).sort()).toEqual(whole.slice(0, -1).sort());
     expect(await planned(1, 7)).toEqual(whole.slice(0, 7));
     expect(await planned(2, 60)).not.toEqual(whole);
@@ -427,26 +617,44 @@ describe('as any task', () => {
   });
 
   test('it is deterministic, has baselines, solved examples and references, and its rows can be named', async () => {
-    const task = await load(write(lines(rows(60, (i) => ({ answer: i % 3 === 0 ? 'fizz' : 'buzz' })))));
+    const task = await load(
+      write(lines(rows(60, (i) => ({ answer: i % 3 === 0 ? 'fizz' : 'buzz' })))),
+    );
     await refuseNondeterminism(task, 'cot');
     const { policies } = await measureBaselines(task, { count: 100, seed: 1n, set: 'test' });
     expect(policies['empty reply']!.mean).toBe(0);
     expect(policies['commonest answer']!.mean).toBeGreaterThan(0.3);
     const problem = task.rows!.heldOut.test[0]!;
     const examples = (await task.fewShot(problem, 'cot', 3, 7n))!;
-    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
-    const held = new Set(await Promise.all((await wholeSets(task)).map(async (each) => (await task.prompt(each, 'cot'))[0]!.content)));
+    expect(examples.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+    ]);
+    const held = new Set(
+      await Promise.all(
+        (await wholeSets(task)).map(async (each) => (await task.prompt(each, 'cot'))[0]!.content),
+      ),
+    );
     expect(examples.filter(({ content }) => held.has(content))).toEqual([]);
     const reply = (await task.referenceReply(problem, 'cot'))!;
     expect((await task.judge(problem, reply, 'stop')).verdict.kind).toBe('pass');
     const records = [];
-    for await (const record of verifyRecords(task, [JSON.stringify({ problemId: problem.id, text: reply })])) records.push(record);
+    for await (const record of verifyRecords(task, [
+      JSON.stringify({ problemId: problem.id, text: reply }),
+    ]))
+      records.push(record);
     expect(records).toMatchObject([{ kind: 'pass' }]);
     const cut = JSON.stringify({ problemId: problem.id, text: reply, finish: 'context' });
     for await (const record of verifyRecords(task, [cut]))
       expect(record).toMatchObject({ kind: 'fail', violations: [{ category: 'truncated' }] });
     const { verdict } = await task.judge(problem, 'something else', 'stop');
-    expect(await task.feedback(problem, verdict)).not.toContain((problem as unknown as { answer: string }).answer);
+    expect(await task.feedback(problem, verdict)).not.toContain(
+      (problem as unknown as { answer: string }).answer,
+    );
   });
 
   test('messages are asked as they stand, and other columns are part of the problem', async () => {
@@ -454,10 +662,15 @@ describe('as any task', () => {
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: asks(i) },
     ];
-    const task = await load(write(lines(rows(30, (i) => ({ prompt: undefined, messages: messages(i), source: 'book' })))));
+    const task = await load(
+      write(lines(rows(30, (i) => ({ prompt: undefined, messages: messages(i), source: 'book' })))),
+    );
     const problem = task.rows!.heldOut.dev[0]!;
     expect(problem).toMatchObject({ fields: { source: 'book' } });
-    expect((await task.prompt(problem, 'plain')).map(({ role }) => role)).toEqual(['system', 'user']);
+    expect((await task.prompt(problem, 'plain')).map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+    ]);
   });
 });
 
@@ -508,7 +721,10 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
   ])(
     '%s: its crash and what is no verdict are none, and the next reply has one',
     async (_, check) => {
-      const found = await verdicts({ check: check(), verifySeconds: 60 }, answers('right'), [...Object.keys(REPLIES), 'right']);
+      const found = await verdicts({ check: check(), verifySeconds: 60 }, answers('right'), [
+        ...Object.keys(REPLIES),
+        'right',
+      ]);
       expect(found).toEqual([...Object.values(REPLIES), 'pass']);
     },
     60_000,
@@ -516,7 +732,11 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
 
   const FOR_EVER: readonly (readonly [string, string, string])[] = [
     ['command', 'hang.sh', `echo $$ > PID; sleep 1000`],
-    ['python', 'hang.py', `import os\ndef verify(problem, reply):\n    open("PID", "w").write(str(os.getpid()))\n    while True: pass\n`],
+    [
+      'python',
+      'hang.py',
+      `import os\ndef verify(problem, reply):\n    open("PID", "w").write(str(os.getpid()))\n    while True: pass\n`,
+    ],
     ['script', 'hang.mjs', `export const verify = () => { for (;;); };\n`],
   ];
   test.each(FOR_EVER)(
@@ -524,9 +744,11 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
     async (kind, name, source) => {
       const pid = join(folder, `${kind}.pid`);
       const path = file(name, source.replace('PID', pid));
-      const check = kind === 'command' ? `command:sh ${path}` : kind === 'python' ? `python:${path}` : path;
+      const check =
+        kind === 'command' ? `command:sh ${path}` : kind === 'python' ? `python:${path}` : path;
       expect(await verdicts({ check, verifySeconds: 1 }, answers('x'), ['x'])).toEqual(['none']);
-      if (!existsSync(pid)) return; // it was ended before it had begun, or is a thread of this process
+      // it was ended before it had begun, or is a thread of this process
+      if (!existsSync(pid)) return;
       const id = Number(readFileSync(pid, 'utf8'));
       expect(await ended(id)).toBe(true);
     },
@@ -542,7 +764,15 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
       const data = write(lines(rows(30)));
       const program = spawn(
         process.execPath,
-        [MAIN, 'tasks', 'baselines', '--task', data, '--check', `command:sleep 1000 & echo $! > ${pid}.new; mv ${pid}.new ${pid}; wait`],
+        [
+          MAIN,
+          'tasks',
+          'baselines',
+          '--task',
+          data,
+          '--check',
+          `command:sleep 1000 & echo $! > ${pid}.new; mv ${pid}.new ${pid}; wait`,
+        ],
         { stdio: 'ignore' },
       );
       while (!existsSync(pid) && program.exitCode === null) await setTimeout(10);
@@ -559,9 +789,15 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
   );
 
   test('its score and its reason are the verdict’s', async () => {
-    const task = await load(write(lines(rows(30))), { check: `command:sh ${file('check.sh', SH)}` });
+    const task = await load(write(lines(rows(30))), {
+      check: `command:sh ${file('check.sh', SH)}`,
+    });
     const { verdict } = await task.judge(task.rows!.heldOut.dev[0]!, 'wrong', 'stop');
-    expect(verdict).toMatchObject({ kind: 'fail', score: 0.5, violations: [{ detail: 'Not so.' }] });
+    expect(verdict).toMatchObject({
+      kind: 'fail',
+      score: 0.5,
+      violations: [{ detail: 'Not so.' }],
+    });
   });
 
   test('its contents are part of the identity, and where they lie is none', async () => {
@@ -571,8 +807,13 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
       ['check.py', PY, 'python:'],
       ['check.ts', TS, ''],
     ] as const) {
-      const of = async (place: string, content: string) => readData(data, { check: `${prefix}${file(join(place, name), content)}` });
-      const [one, copy, other] = [await of('one', source), await of('two', source), await of('three', `${source}\n\n `)];
+      const of = async (place: string, content: string) =>
+        readData(data, { check: `${prefix}${file(join(place, name), content)}` });
+      const [one, copy, other] = [
+        await of('one', source),
+        await of('two', source),
+        await of('three', `${source}\n\n `),
+      ];
       expect(copy.sha256).toBe(one.sha256);
       expect(other.sha256).not.toBe(one.sha256);
       expect(one.rows.check.name).toBe(`${prefix}${name}`);
@@ -585,17 +826,27 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
     ['no such module', () => 'python:no_such_module_here', 'PYTHON_UNAVAILABLE'],
     ['no such file', () => `python:${join(folder, 'absent.py')}`, 'TASK_UNKNOWN'],
     ['no such script', () => join(folder, 'absent.ts'), 'FILE_UNREADABLE'],
-    ['a script that does not parse', () => file('broken.ts', 'export const verify = ('), 'INVALID_ARGUMENT'],
+    [
+      'a script that does not parse',
+      () => file('broken.ts', 'export const verify = ('),
+      'INVALID_ARGUMENT',
+    ],
   ])('%s', async (_, check, code) => {
-    await expect(openTask(write(lines(rows(30))), { check: check() })).rejects.toMatchObject({ code });
+    await expect(openTask(write(lines(rows(30))), { check: check() })).rejects.toMatchObject({
+      code,
+    });
   });
 
   test('rows may do without answers, all of them or none', async () => {
     const check = `command:sh ${file('check.sh', SH)}`;
-    const { rows: task } = await readData(write(lines(rows(30, () => ({ answer: undefined })))), { check });
+    const { rows: task } = await readData(write(lines(rows(30, () => ({ answer: undefined })))), {
+      check,
+    });
     expect(task.heldOut.dev[0]).toMatchObject({ answer: null });
     const mixed = write(lines(rows(30, (i) => (i === 4 ? { answer: undefined } : {}))));
-    await expect(readData(mixed, { check })).rejects.toThrow(/row 5 .* the answer is missing, and other rows have one/);
+    await expect(readData(mixed, { check })).rejects.toThrow(
+      /row 5 .* the answer is missing, and other rows have one/,
+    );
   });
 });
 
@@ -609,25 +860,46 @@ describe('asked otherwise', () => {
       '<answer>7</answer><answer>7</answer>',
       '</answer><answer>7</answer>',
     ];
-    expect(await verdicts(options, { answer: 7 }, replies)).toEqual(['pass', 'fail', 'unread', 'unread', 'unread']);
+    expect(await verdicts(options, { answer: 7 }, replies)).toEqual([
+      'pass',
+      'fail',
+      'unread',
+      'unread',
+      'unread',
+    ]);
     const task = await load(write(lines(rows(30))), options);
     const problem = task.rows!.heldOut.test[0]!;
-    const [cot, plain] = [await task.prompt(problem, 'cot'), await task.prompt(problem, 'plain')].map(
-      (messages) => messages.at(-1)!.content,
+    const [cot, plain] = [
+      await task.prompt(problem, 'cot'),
+      await task.prompt(problem, 'plain'),
+    ].map((messages) => messages.at(-1)!.content);
+    expect(cot).toMatch(
+      /\nThink step by step\. Then give the answer between <answer> and <\/answer>\.$/,
     );
-    expect(cot).toMatch(/\nThink step by step\. Then give the answer between <answer> and <\/answer>\.$/);
     expect(plain).toMatch(/\nGive only the answer, between <answer> and <\/answer>\.$/);
-    expect((await task.fewShot(problem, 'plain', 1, 1n))!.at(-1)!.content).toMatch(/^<answer>\d+<\/answer>$/);
-    expect((await task.judge(problem, (await task.referenceReply(problem, 'plain'))!, 'stop')).verdict.kind).toBe('pass');
+    expect((await task.fewShot(problem, 'plain', 1, 1n))!.at(-1)!.content).toMatch(
+      /^<answer>\d+<\/answer>$/,
+    );
+    expect(
+      (await task.judge(problem, (await task.referenceReply(problem, 'plain'))!, 'stop')).verdict
+        .kind,
+    ).toBe('pass');
     await refuseNondeterminism(task, 'plain');
     for (const answerTag of ['', 'a b', '<x>'])
-      await expect(openTask(write(lines(rows(30))), { answerTag })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+      await expect(openTask(write(lines(rows(30))), { answerTag })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
   });
 
   test('solved examples have different answers as long as there are any', async () => {
     const answers = ['ten', 'ten', 'ten', 'ten', 'ten', 'two', 'one', 'six'];
-    const task = await load(write(lines(rows(48, (i) => ({ answer: answers[i % answers.length] })))), { examples: 6 });
-    const shown = (await task.prompt(task.rows!.heldOut.test[0]!, 'plain')).filter(({ role }) => role === 'assistant');
+    const task = await load(
+      write(lines(rows(48, (i) => ({ answer: answers[i % answers.length] })))),
+      { examples: 6 },
+    );
+    const shown = (await task.prompt(task.rows!.heldOut.test[0]!, 'plain')).filter(
+      ({ role }) => role === 'assistant',
+    );
     const said = shown.map(({ content }) => content);
     expect(said.slice(0, 4).toSorted()).toEqual(['one', 'six', 'ten', 'two']);
     expect(said).toHaveLength(6);
@@ -639,18 +911,33 @@ describe('asked otherwise', () => {
       { role: 'system', content: 'Count.' },
       { role: 'user', content: asks(i) },
     ];
-    const task = await load(write(lines(rows(40, (i) => ({ prompt: undefined, messages: messages(i) })))), asking);
+    const task = await load(
+      write(lines(rows(40, (i) => ({ prompt: undefined, messages: messages(i) })))),
+      asking,
+    );
     const problem = task.rows!.heldOut.test[0]!;
     const prompt = await task.prompt(problem, 'plain');
-    expect(prompt.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant', 'user']);
+    expect(prompt.map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+      'user',
+    ]);
     expect(prompt[0]!.content).toBe('Be brief.\n\nCount.');
     expect(await task.prompt({ ...problem, id: 'of another' } as never, 'plain')).toEqual(prompt);
     // the same before every question, and never that question itself
     for (const row of [...task.rows!.heldOut.test, ...task.rows!.heldOut.dev])
       expect((await task.prompt(row, 'plain')).slice(0, -1)).toEqual(prompt.slice(0, -1));
     const [, shown] = prompt;
-    const drawn = await Promise.all(Array.from({ length: 300 }, (_, i) => task.generate(problem.tier, BigInt(i))));
-    const itsOwn = await task.prompt(drawn.find((row) => JSON.stringify(row).includes(JSON.stringify(shown!.content)))!, 'plain');
+    const drawn = await Promise.all(
+      Array.from({ length: 300 }, (_, i) => task.generate(problem.tier, BigInt(i))),
+    );
+    const itsOwn = await task.prompt(
+      drawn.find((row) => JSON.stringify(row).includes(JSON.stringify(shown!.content)))!,
+      'plain',
+    );
     expect(itsOwn.slice(0, -1)).not.toContainEqual(shown);
     expect(itsOwn.slice(1, 3)).toEqual(prompt.slice(3, 5));
     expect(await task.question!(problem, 'plain')).toHaveLength(2);
@@ -659,7 +946,10 @@ describe('asked otherwise', () => {
     await refuseNondeterminism(task, 'plain');
     const builtIn = await load('ladder', { system: 'Be brief.', judgeTruncated: true });
     const made = await builtIn.generate(builtIn.tiers[0]!.id, 1n);
-    expect((await builtIn.prompt(made, 'plain'))[0]).toEqual({ role: 'system', content: 'Be brief.' });
+    expect((await builtIn.prompt(made, 'plain'))[0]).toEqual({
+      role: 'system',
+      content: 'Be brief.',
+    });
     const { verdict } = await builtIn.judge(made, 'nothing', 'length');
     expect(verdict.violations.map(({ category }) => category)).not.toContain('truncated');
     expect(builtIn.stop).toBeUndefined();

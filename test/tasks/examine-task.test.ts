@@ -1,11 +1,18 @@
-/** `tasks check`: each fault that spoils a run is found by its name, and nothing in a task without one. `tasks new` writes such tasks. */
+/**
+ * `tasks check`: each fault that spoils a run is found by its name, and nothing in a task without
+ * one. `tasks new` writes such tasks.
+ */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { examinationText } from '../../src/cli/tasks-check.js';
 import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
-import { examineTask, type ExamineOptions, type TaskExamination } from '../../src/evaluation/examine-task.js';
+import {
+  examineTask,
+  type ExamineOptions,
+  type TaskExamination,
+} from '../../src/evaluation/examine-task.js';
 import { failed, lost } from '../../src/tasks/verdict.js';
 import type { OpenTask } from '../../src/tasks/task.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
@@ -21,7 +28,11 @@ const write = (content: string, extension: string): string => {
   return path;
 };
 
-async function examine(specifier: string, given: OpenTaskOptions = {}, options: Partial<ExamineOptions> = {}): Promise<TaskExamination> {
+async function examine(
+  specifier: string,
+  given: OpenTaskOptions = {},
+  options: Partial<ExamineOptions> = {},
+): Promise<TaskExamination> {
   await using task = await openTask(specifier, given);
   return await examineTask(task, { style: 'plain', perTier: 12, ...options });
 }
@@ -54,11 +65,15 @@ test('a verifier that does not end is given up after three verdicts, and named w
     policies: ['adds'],
     judge: async (_: unknown, text: string) => {
       counted.verdicts++;
-      return { verdict: text === '' ? failed('format', '') : lost('it took longer than 5 seconds'), form: null };
+      return {
+        verdict: text === '' ? failed('format', '') : lost('it took longer than 5 seconds'),
+        form: null,
+      };
     },
     applyPolicy: async () => {
       counted.policies++;
-      return lost('it took longer than 10 seconds'); // its own time and the verifier's: no second fault
+      // its own time and the verifier's: no second fault
+      return lost('it took longer than 10 seconds');
     },
   };
   const hanging = new Proxy(opened, {
@@ -88,8 +103,16 @@ test('a verifier that does not end is given up after three verdicts, and named w
 describe('tasks check', () => {
   test.each<[string, Record<string, string | null>, string[]]>([
     ['nothing', {}, []],
-    ['a clock', { generate: `() => ({ a: performance.now(), b: 7 })`, verify: `() => ({ kind: 'pass' })` }, ['error nondeterministic']],
-    ['the day', { generate: `() => ({ a: new Date().getFullYear(), b: 7 })` }, ['error nondeterministic']],
+    [
+      'a clock',
+      { generate: `() => ({ a: performance.now(), b: 7 })`, verify: `() => ({ kind: 'pass' })` },
+      ['error nondeterministic'],
+    ],
+    [
+      'the day',
+      { generate: `() => ({ a: new Date().getFullYear(), b: 7 })` },
+      ['error nondeterministic'],
+    ],
     [
       'nothing in dates that the seed makes',
       {
@@ -97,10 +120,18 @@ describe('tasks check', () => {
       },
       [],
     ],
-    ['a verifier that throws', { verify: `() => { throw new Error('no') }` }, ['error undecided', 'error passes-nothing']],
+    [
+      'a verifier that throws',
+      { verify: `() => { throw new Error('no') }` },
+      ['error undecided', 'error passes-nothing'],
+    ],
     [
       'one that throws as soon as an answer can be read',
-      { verify: `() => { throw new Error('no') }`, referenceReply: null, trivialPolicies: `{ adds: ({ a, b }) => a + b }` },
+      {
+        verify: `() => { throw new Error('no') }`,
+        referenceReply: null,
+        trivialPolicies: `{ adds: ({ a, b }) => a + b }`,
+      },
       ['error undecided', 'warning passes-nothing'],
     ],
     [
@@ -108,8 +139,16 @@ describe('tasks check', () => {
       { parse: `(text) => ({ ok: true, answer: text })`, verify: `() => ({ kind: 'pass' })` },
       ['error passes-everything'],
     ],
-    ['one that passes nothing', { verify: `() => ({ kind: 'fail' })` }, ['error passes-nothing', 'error refuses-reference']],
-    ['one that passes nothing that is known', { verify: `() => ({ kind: 'fail' })`, referenceReply: null }, ['warning passes-nothing']],
+    [
+      'one that passes nothing',
+      { verify: `() => ({ kind: 'fail' })` },
+      ['error passes-nothing', 'error refuses-reference'],
+    ],
+    [
+      'one that passes nothing that is known',
+      { verify: `() => ({ kind: 'fail' })`, referenceReply: null },
+      ['warning passes-nothing'],
+    ],
     [
       'one that passes its own empty answer',
       {
@@ -128,8 +167,16 @@ describe('tasks check', () => {
       },
       ['error answer-in-prompt'],
     ],
-    ['the question as an answer', { prompt: `({ a, b }) => [{ role: 'user', content: String(a + b) }]` }, ['error passes-question']],
-    ['few problems', { generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }, ['warning few-problems']],
+    [
+      'the question as an answer',
+      { prompt: `({ a, b }) => [{ role: 'user', content: String(a + b) }]` },
+      ['error passes-question'],
+    ],
+    [
+      'few problems',
+      { generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` },
+      ['warning few-problems'],
+    ],
     [
       'a member that no prompt names',
       {
@@ -138,7 +185,11 @@ describe('tasks check', () => {
       },
       ['error same-prompt', 'warning few-problems'],
     ],
-    ['a policy that passes', { trivialPolicies: `{ adds: ({ a, b }) => a + b }` }, ['warning easy-policy']],
+    [
+      'a policy that passes',
+      { trivialPolicies: `{ adds: ({ a, b }) => a + b }` },
+      ['warning easy-policy'],
+    ],
   ])('finds %s', async (_, changes, expected) => {
     const names = await found(task(changes));
     expect(names).toEqual(expect.arrayContaining(expected));
@@ -158,16 +209,23 @@ describe('tasks check', () => {
       ).toContain('error nondeterministic');
   });
 
-  const detailOf = async (name: string, ...of: Parameters<typeof examine>): Promise<string | undefined> =>
+  const detailOf = async (
+    name: string,
+    ...of: Parameters<typeof examine>
+  ): Promise<string | undefined> =>
     (await examine(...of)).findings.find((finding) => finding.name === name)?.detail;
 
   test('says of which reply there is no verdict, once for each cause', async () => {
     const throwing = task({
       verify: `(_, answer) => { if (answer > 900) throw new Error('no place for ' + answer); return { kind: 'fail' } }`,
     });
-    const undecided = (await examine(throwing, {}, { perTier: 40 })).findings.filter(({ name }) => name === 'undecided');
+    const undecided = (await examine(throwing, {}, { perTier: 40 })).findings.filter(
+      ({ name }) => name === 'undecided',
+    );
     expect(undecided).toHaveLength(1);
-    expect(undecided[0]!.detail).toMatch(/^\d+ of .* the first the reply "9\d\d" to problem .*: verify threw: no place for 9\d\d$/);
+    expect(undecided[0]!.detail).toMatch(
+      /^\d+ of .* the first the reply "9\d\d" to problem .*: verify threw: no place for 9\d\d$/,
+    );
   });
 
   test('says of a tier by itself that nothing passes, and what passes without a model', async () => {
@@ -180,18 +238,28 @@ describe('tasks check', () => {
       referenceReply: null,
       trivialPolicies: `{ adds: ({ a, b }) => a + b }`,
     });
-    expect(await detailOf('passes-nothing', hard)).toMatch(/^tier hard: no reply that was tried passes/);
-    expect(await detailOf('easy-policy', hard)).toMatch(/^the policy adds passes 100 % of tier easy without a model/);
+    expect(await detailOf('passes-nothing', hard)).toMatch(
+      /^tier hard: no reply that was tried passes/,
+    );
+    expect(await detailOf('easy-policy', hard)).toMatch(
+      /^the policy adds passes 100 % of tier easy without a model/,
+    );
   });
 
   test("tries the rows' own answers where their check is a program, and finds one that wants something else", async () => {
-    const rows = Array.from({ length: 60 }, (_, i) => `${JSON.stringify({ prompt: `double ${i} of ${i}`, answer: `${2 * i}` })}\n`);
-    const data = write(rows.join(''), 'jsonl');
-    const check = (verdict: string): string => write(`export default (problem, reply) => ${verdict};\n`, 'mjs');
-    expect(await found(data, { check: check('reply === problem.answer') })).not.toContain('warning passes-nothing');
-    expect(await detailOf('passes-nothing', data, { check: check('reply === problem.answer + "!"') })).toContain(
-      "not the rows' own answers",
+    const rows = Array.from(
+      { length: 60 },
+      (_, i) => `${JSON.stringify({ prompt: `double ${i} of ${i}`, answer: `${2 * i}` })}\n`,
     );
+    const data = write(rows.join(''), 'jsonl');
+    const check = (verdict: string): string =>
+      write(`export default (problem, reply) => ${verdict};\n`, 'mjs');
+    expect(await found(data, { check: check('reply === problem.answer') })).not.toContain(
+      'warning passes-nothing',
+    );
+    expect(
+      await detailOf('passes-nothing', data, { check: check('reply === problem.answer + "!"') }),
+    ).toContain("not the rows' own answers");
   });
 
   test('finds the one row of a file that is too long, wherever it was put', async () => {
@@ -214,7 +282,10 @@ describe('tasks check', () => {
 
   test('a file that exports no task is told so, and not that its task has no id', async () => {
     const silent = write(`const task = { id: 'x' };\n`, 'js');
-    await expect(openTask(silent)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('export default') });
+    await expect(openTask(silent)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('export default'),
+    });
   });
 
   test('finds prompts that leave no room, and a model that has no template', async () => {
@@ -223,7 +294,8 @@ describe('tasks check', () => {
       renderChats: (chats: readonly (readonly { content: string }[])[]) =>
         chats.map((chat) => ({ text: '', tokenIds: new Int32Array(chat[0]!.content.length) })),
     } as unknown as NonNullable<ExamineOptions['model']>['model'];
-    const of = (template: boolean, maxTokens: number) => found(task(), {}, { model: { model, template, maxTokens } });
+    const of = (template: boolean, maxTokens: number) =>
+      found(task(), {}, { model: { model, template, maxTokens } });
     expect(await of(true, 80)).toEqual([]);
     expect(await of(false, 95)).toEqual(['error too-long', 'warning no-chat-template']);
   });
@@ -243,9 +315,13 @@ describe('tasks check', () => {
   });
 
   test('finds rows that nearly all have one answer, and no fault in two answers that are as common', async () => {
-    const words = (i: number): string => Array.from({ length: 6 }, (_, k) => `w${i}x${k}`).join(' ');
+    const words = (i: number): string =>
+      Array.from({ length: 6 }, (_, k) => `w${i}x${k}`).join(' ');
     const rows = (answer: (i: number) => string): string =>
-      Array.from({ length: 60 }, (_, i) => `${JSON.stringify({ prompt: words(i), answer: answer(i) })}\n`).join('');
+      Array.from(
+        { length: 60 },
+        (_, i) => `${JSON.stringify({ prompt: words(i), answer: answer(i) })}\n`,
+      ).join('');
     expect(
       await found(
         write(
@@ -291,9 +367,13 @@ describe('tasks check', () => {
 });
 
 test('what tasks check prints is wrapped between words', async () => {
-  await using opened = await openTask(task({ generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }));
+  await using opened = await openTask(
+    task({ generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }),
+  );
   const examination = await examineTask(opened, { style: 'plain', perTier: 12 });
-  const [whole, narrow] = [{}, { prose: 80 }].map((style) => examinationText(opened, examination, style));
+  const [whole, narrow] = [{}, { prose: 80 }].map((style) =>
+    examinationText(opened, examination, style),
+  );
   expect(whole).toMatch(/^warning few-problems: .{80,}\nNo errors\.\n$/m);
   expect(narrow!.replace(/\n {2}(?! )/g, ' ')).toBe(whole);
   expect(Math.max(...narrow!.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(80);
@@ -312,7 +392,10 @@ describe('tasks new', () => {
   });
   test.each([
     ['TypeScript', (check: TaskAnswers['check']) => write(scriptTask(answers(check)), 'ts')],
-    ['Python', (check: TaskAnswers['check']) => `python:${write(pythonTask(answers(check)), 'py')}`],
+    [
+      'Python',
+      (check: TaskAnswers['check']) => `python:${write(pythonTask(answers(check)), 'py')}`,
+    ],
   ])(
     'writes tasks in %s in which nothing is found',
     async (_, specifier) => {
@@ -330,26 +413,48 @@ describe('tasks new', () => {
     const flags = ['tasks', 'new', file, '--ask', 'What is {a} times {b}?', '--answer', 'a * b'];
     const first = await runCli(flags);
     expect([first.code, first.stdout]).toEqual([0, expect.stringContaining(`tasks check ${file}`)]);
-    expect(await runCli(flags)).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
+    expect(await runCli(flags)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--force'),
+    });
     const unwritten = join(folder, 'unwritten.ts');
     const wrong = await runCli(['tasks', 'new', unwritten, '--answer', 'a plus b']);
     expect([wrong.code, existsSync(unwritten)]).toEqual([2, false]);
-    expect(wrong.stderr).toMatch(/^--answer: "a plus b" does not work in unwritten.ts, which is not written: /);
+    expect(wrong.stderr).toMatch(
+      /^--answer: "a plus b" does not work in unwritten.ts, which is not written: /,
+    );
     for (const [answer, why] of [
       ['a +', 'SyntaxError'],
       ['c', 'NameError'],
     ] as const) {
-      const python = await runCli(['tasks', 'new', join(folder, 'unwritten.py'), '--answer', answer]);
+      const python = await runCli([
+        'tasks',
+        'new',
+        join(folder, 'unwritten.py'),
+        '--answer',
+        answer,
+      ]);
       expect([python.code, existsSync(join(folder, 'unwritten.py'))]).toEqual([2, false]);
-      expect(python.stderr).toMatch(new RegExp(`^--answer: .* does not work in unwritten.py, which is not written: .*${why}`));
+      expect(python.stderr).toMatch(
+        new RegExp(`^--answer: .* does not work in unwritten.py, which is not written: .*${why}`),
+      );
       expect(python.stderr.trim().split('\n').length).toBe(2);
     }
     for (const [flags, why] of [
       [['--ask', 'What is {c}?'], /has neither \{a\} nor \{b\}/],
-      [['--ask', 'Double {a}.', '--answer', 'a + b'], /--answer takes b, which --ask does not name/],
-      [['--ask', 'Double {a}.', '--answer', 'a + a', '--tiers', 'small:50'], /largest number of 400 or more, as the question has one/],
+      [
+        ['--ask', 'Double {a}.', '--answer', 'a + b'],
+        /--answer takes b, which --ask does not name/,
+      ],
+      [
+        ['--ask', 'Double {a}.', '--answer', 'a + a', '--tiers', 'small:50'],
+        /largest number of 400 or more, as the question has one/,
+      ],
     ] as const)
-      expect(await runCli(['tasks', 'new', unwritten, ...flags])).toMatchObject({ code: 2, stderr: expect.stringMatching(why) });
+      expect(await runCli(['tasks', 'new', unwritten, ...flags])).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(why),
+      });
     expect(existsSync(unwritten)).toBe(false);
     const checked = await runCli(['tasks', 'check', '--task', file, '--count', '4', '--json']);
     expect(checked.code).toBe(0);

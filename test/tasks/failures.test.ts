@@ -24,7 +24,8 @@ const wrong = (...categories: string[]): Verdict => ({
   violations: categories.flatMap((category) => failed(category, 'detail').violations),
   metrics: {},
 });
-const reason = (verdict: Verdict, form: string | null = 'answer', finish: FinishReason = 'stop') => reasonOf({ verdict, form }, finish);
+const reason = (verdict: Verdict, form: string | null = 'answer', finish: FinishReason = 'stop') =>
+  reasonOf({ verdict, form }, finish);
 const reply = (text: string, ...judged: Parameters<typeof reason>): JudgedReplyText => ({
   problemId: text.slice(0, 8),
   tier: 'T',
@@ -41,21 +42,46 @@ describe('the category of a reply', () => {
   test.each<[string, Parameters<typeof reason>, object | null]>([
     ['passes', [PASS], null],
     ['cannot be read', [failed('format', ''), null], { kind: 'format', why: '' }],
-    ['cannot be read, in the words of its parser', [failed('two_answers', ''), null], { kind: 'format', why: 'two_answers' }],
+    [
+      'cannot be read, in the words of its parser',
+      [failed('two_answers', ''), null],
+      { kind: 'format', why: 'two_answers' },
+    ],
     ['is cut off', [TRUNCATED, null, 'length'], { kind: 'truncated', why: '' }],
     ['had no room for its next turn', [TRUNCATED, null, 'context'], { kind: 'context', why: '' }],
     ['is cancelled', [TRUNCATED, null, 'aborted'], { kind: 'aborted', why: '' }],
-    ['breaks rules, each named once', [wrong('order', 'deadline', 'order')], { kind: 'wrong', why: 'deadline, order' }],
-    ['is cut off, and judged all the same', [wrong('deadline'), 'answer', 'length'], { kind: 'wrong', why: 'deadline' }],
-    ['is cut off, and read in vain', [failed('format', ''), null, 'length'], { kind: 'format', why: '' }],
+    [
+      'breaks rules, each named once',
+      [wrong('order', 'deadline', 'order')],
+      { kind: 'wrong', why: 'deadline, order' },
+    ],
+    [
+      'is cut off, and judged all the same',
+      [wrong('deadline'), 'answer', 'length'],
+      { kind: 'wrong', why: 'deadline' },
+    ],
+    [
+      'is cut off, and read in vain',
+      [failed('format', ''), null, 'length'],
+      { kind: 'format', why: '' },
+    ],
     ['is not decided', [undecided('no time')], { kind: 'undecided', why: 'no time' }],
-    ['is cut off and not decided', [threw('verify', 'boom'), null, 'length'], { kind: 'undecided', why: 'verify threw: boom' }],
+    [
+      'is cut off and not decided',
+      [threw('verify', 'boom'), null, 'length'],
+      { kind: 'undecided', why: 'verify threw: boom' },
+    ],
   ])('that %s', (_, judged, expected) => expect(failureOf(reason(...judged))).toEqual(expected));
 
   test('of a reply that was cut off is told by code that throws, and by nothing else that it would have come to', () => {
     const judgement = (verdict: Verdict): Judgement => ({ verdict, form: 'answer' });
     expect(judgedCut(judgement(threw('parse', 'x'))).verdict.reason).toBe('parse threw: x');
-    for (const found of [null, judgement(PASS), judgement(undecided('no time')), judgement(wrong('deadline'))])
+    for (const found of [
+      null,
+      judgement(PASS),
+      judgement(undecided('no time')),
+      judgement(wrong('deadline')),
+    ])
       expect(judgedCut(found)).toEqual({ verdict: TRUNCATED, form: null });
   });
 });
@@ -71,15 +97,27 @@ describe('a table', () => {
     );
     expect(counts).toEqual({ replies: 5, passed: 1 });
     expect(rows).toEqual([
-      { kind: 'wrong', why: 'deadline', count: 2, example: { problemId: 'b', tier: 'T', text: 'b' } },
+      {
+        kind: 'wrong',
+        why: 'deadline',
+        count: 2,
+        example: { problemId: 'b', tier: 'T', text: 'b' },
+      },
       { kind: 'format', why: '', count: 1, example: { problemId: 'c', tier: 'T', text: 'c' } },
-      { kind: 'undecided', why: 'boom', count: 1, example: { problemId: 'e', tier: 'T', text: 'e' } },
+      {
+        kind: 'undecided',
+        why: 'boom',
+        count: 1,
+        example: { problemId: 'e', tier: 'T', text: 'e' },
+      },
     ]);
   });
 
   test('has few rows of few characters, whatever verifiers and models say', () => {
     const all = tallied(
-      ...Array.from({ length: 500 }, (_, i) => reply(`${i} ${'\ud800'.repeat(100_000)}`, undecided(`${i} ${'x'.repeat(9999)}`))),
+      ...Array.from({ length: 500 }, (_, i) =>
+        reply(`${i} ${'\ud800'.repeat(100_000)}`, undecided(`${i} ${'x'.repeat(9999)}`)),
+      ),
     );
     expect(all.rows.length).toBeLessThan(70);
     expect(all.rows.reduce((sum, { count }) => sum + count, 0)).toBe(500);
@@ -106,10 +144,19 @@ describe('a table', () => {
   });
 
   test('is the same when it is read from a log, and null where a log does not hold it', () => {
-    const replies = [reply('a', PASS), reply('b', wrong('x')), reply('c', TRUNCATED, null, 'length'), reply('d', wrong('x'))];
+    const replies = [
+      reply('a', PASS),
+      reply('b', wrong('x')),
+      reply('c', TRUNCATED, null, 'length'),
+      reply('d', wrong('x')),
+    ];
     const live = tallied(...replies);
     const logged = {
-      outcomes: replies.map(({ problemId, tier, kind }): [string, string, typeof kind] => [problemId, tier, kind]),
+      outcomes: replies.map(({ problemId, tier, kind }): [string, string, typeof kind] => [
+        problemId,
+        tier,
+        kind,
+      ]),
       formed: replies.map(({ formed }) => formed!),
       finishes: replies.map(({ finish }) => finish!),
       why: replies.map(({ why }) => [...why!]),
@@ -120,7 +167,14 @@ describe('a table', () => {
     };
     expect(failuresLogged(logged)).toEqual(live);
     const { why: _, examples: __, ...older } = logged;
-    expect(failuresLogged(older)!.rows.map(({ kind, why, count, example }) => [kind, why, count, example])).toEqual([
+    expect(
+      failuresLogged(older)!.rows.map(({ kind, why, count, example }) => [
+        kind,
+        why,
+        count,
+        example,
+      ]),
+    ).toEqual([
       ['wrong', '', 2, null],
       ['truncated', '', 1, null],
     ]);
@@ -136,8 +190,14 @@ describe('a table', () => {
       outcomes: [[id, 'T', 'fail']],
     };
     const readable = (members: object) => heldOut.safeParse({ ...record, ...members }).success;
-    expect([{}, { why: [['x']] }, { examples: [{ at: 0, text: '' }] }].map(readable)).toEqual([true, true, true]);
-    expect([{ why: [] }, { why: ['x'] }, { examples: [{ at: 1, text: '' }] }].map(readable)).toEqual([false, false, false]);
+    expect([{}, { why: [['x']] }, { examples: [{ at: 0, text: '' }] }].map(readable)).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    expect(
+      [{ why: [] }, { why: ['x'] }, { examples: [{ at: 1, text: '' }] }].map(readable),
+    ).toEqual([false, false, false]);
   });
 
   test('fits its width, and shows no character that would steer a terminal', () => {
@@ -149,7 +209,8 @@ describe('a table', () => {
       const [head, ...lines] = failureTable(failures, 'answers', { width }).split('\n');
       expect(head).toMatch(/^why 2 of 2 answers did not pass/);
       expect(lines).toHaveLength(2);
-      if (width >= 80) expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
+      if (width >= 80)
+        expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(width);
       expect(lines.join('')).not.toMatch(/[\u0000-\u001f\u202e]/);
     }
     expect(failureTable(tallied(reply('a', PASS)), 'answers', { width: 80 })).toBe('');
@@ -159,15 +220,31 @@ describe('a table', () => {
 describe('where nothing was accepted', () => {
   const asked = { style: 'cot', maxTokens: 96, samples: 8 };
   const told = (...judged: Parameters<typeof reason>) =>
-    nothingAccepted(tallied(reply('x', ...judged), reply('y', ...judged), reply('z', wrong('other'))), {}, asked);
+    nothingAccepted(
+      tallied(reply('x', ...judged), reply('y', ...judged), reply('z', wrong('other'))),
+      {},
+      asked,
+    );
   test('the commonest cause is named, and what to change about it', () => {
-    expect(told(failed('format', ''), null)).toMatch(/in 2 of 3 replies no answer could be read.*the form.*--style plain/);
+    expect(told(failed('format', ''), null)).toMatch(
+      /in 2 of 3 replies no answer could be read.*the form.*--style plain/,
+    );
     expect(told(TRUNCATED, null, 'length')).toMatch(
       /2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens.*; where the replies only repeat themselves, take an easier tier/,
     );
-    expect(told(threw('verify', 'boom'))).toMatch(/no verdict on 2 of 3 replies \(verify threw: boom\)\. Correct the verifier/);
-    expect(told(wrong('deadline'))).toMatch(/wrong answer \(deadline\)\. An easier tier, more samples a problem \(--samples, now 8\)/);
-    expect(nothingAccepted(tallied(reply('x', TRUNCATED, null, 'length')), {}, { ...asked, style: 'plain' })).not.toContain('--style');
+    expect(told(threw('verify', 'boom'))).toMatch(
+      /no verdict on 2 of 3 replies \(verify threw: boom\)\. Correct the verifier/,
+    );
+    expect(told(wrong('deadline'))).toMatch(
+      /wrong answer \(deadline\)\. An easier tier, more samples a problem \(--samples, now 8\)/,
+    );
+    expect(
+      nothingAccepted(
+        tallied(reply('x', TRUNCATED, null, 'length')),
+        {},
+        { ...asked, style: 'plain' },
+      ),
+    ).not.toContain('--style');
   });
 
   test('rows of data can be shown with their answers, whatever the cause', () => {
@@ -177,29 +254,37 @@ describe('where nothing was accepted', () => {
       [failed('format', ''), null, 'stop'],
     ] as const) {
       const failures = tallied(reply('x', judged, form, finish));
-      expect(nothingAccepted(failures, {}, { ...asked, unshown: 'rows' })).toMatch(/--examples 3 puts three rows with their answers/);
-      expect(nothingAccepted(failures, {}, { ...asked, unshown: 'problems' }).includes('--examples')).toBe(
-        form === null && finish === 'stop',
+      expect(nothingAccepted(failures, {}, { ...asked, unshown: 'rows' })).toMatch(
+        /--examples 3 puts three rows with their answers/,
       );
+      expect(
+        nothingAccepted(failures, {}, { ...asked, unshown: 'problems' }).includes('--examples'),
+      ).toBe(form === null && finish === 'stop');
       expect(nothingAccepted(failures, {}, asked)).not.toContain('--examples');
     }
   });
 
   test('passes that were not taken are told by what became of them', () => {
     const failures = tallied(reply('x', PASS), reply('y', TRUNCATED, null, 'length'));
-    expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(/1 of 2 replies passed, and none was taken: their reasoning/);
+    expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(
+      /1 of 2 replies passed, and none was taken: their reasoning/,
+    );
     expect(nothingAccepted(failures, { uninformative: 1 }, asked)).toMatch(/harder tiers/);
   });
 });
 
 describe('a verifier that decides nothing', () => {
-  const refused = (...replies: ReturnType<typeof reason>[]) => refuseUndecided({ id: 'own' }, replies);
+  const refused = (...replies: ReturnType<typeof reason>[]) =>
+    refuseUndecided({ id: 'own' }, replies);
   const none = reason(threw('verify', 'boom'));
   const cut = reason(TRUNCATED, null, 'length');
   test('ends the run with the words of its exception, whatever else was cut off or could not be read', () => {
     for (const others of [[], [cut], [cut, reason(failed('format', ''), null)]])
       expect(() => refused(none, none, ...others)).toThrow(
-        expect.objectContaining({ code: 'VERIFIER_UNDECIDED', message: expect.stringContaining('verify threw: boom') }),
+        expect.objectContaining({
+          code: 'VERIFIER_UNDECIDED',
+          message: expect.stringContaining('verify threw: boom'),
+        }),
       );
   });
 
@@ -221,20 +306,39 @@ describe('an example whose question is known', () => {
       '  wrong  1  read, and not right',
       '      asked "Turn off the lamp in the \\"blue\\" room", said "music", right "lights"',
     ]);
-    expect(failureTable(row({ asked: asked.asked }), 'answers', { width: 100 })).not.toContain('right "');
+    expect(failureTable(row({ asked: asked.asked }), 'answers', { width: 100 })).not.toContain(
+      'right "',
+    );
     const long = row({ asked: 'x '.repeat(400), right: 'y '.repeat(400) });
     for (const width of [40, 80, 200]) {
       const lines = failureTable(long, 'answers', { width }).split('\n').slice(2);
       for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
-      expect(lines).toEqual([expect.stringMatching(/^ {6}asked "x.*…"$/), expect.stringMatching(/^ {6}said "music", right "y.*…"$/)]);
+      expect(lines).toEqual([
+        expect.stringMatching(/^ {6}asked "x.*…"$/),
+        expect.stringMatching(/^ {6}said "music", right "y.*…"$/),
+      ]);
     }
   });
 
   test('is kept by a log, and read from it', () => {
     const outcome: [string, string, 'fail'] = ['a'.repeat(64), 'T', 'fail'];
-    const logged = { formed: [true], why: [['wrong']], examples: [{ at: 0, text: 'music', ...asked }] };
-    const members = { set: 'test', when: 'before', iteration: 0, adapter: null, setSha256: 'b'.repeat(64), outcomes: [outcome], ...logged };
-    expect(failuresLogged(heldOut.parse({ kind: 'held_out', ...members }))!.rows[0]!.example).toEqual({
+    const logged = {
+      formed: [true],
+      why: [['wrong']],
+      examples: [{ at: 0, text: 'music', ...asked }],
+    };
+    const members = {
+      set: 'test',
+      when: 'before',
+      iteration: 0,
+      adapter: null,
+      setSha256: 'b'.repeat(64),
+      outcomes: [outcome],
+      ...logged,
+    };
+    expect(
+      failuresLogged(heldOut.parse({ kind: 'held_out', ...members }))!.rows[0]!.example,
+    ).toEqual({
       problemId: outcome[0],
       tier: 'T',
       text: 'music',
@@ -248,7 +352,10 @@ describe('an example whose question is known', () => {
       source: source('file'),
       hasReferences: true,
       prompt: async ({ id }: Problem) => [
-        { role: 'user', content: `All that there is to say.\n\nWhat is ${id}?\nBetween <a> and </a>.\n` },
+        {
+          role: 'user',
+          content: `All that there is to say.\n\nWhat is ${id}?\nBetween <a> and </a>.\n`,
+        },
       ],
       referenceReply: async () => 'lights',
       ...more,
@@ -258,15 +365,33 @@ describe('an example whose question is known', () => {
     (await withQuestions(failures, task(more), of, 'plain')).rows[0]!.example;
 
   test('has the last line that only it was asked, and a right reply where a task of a user knows one', async () => {
-    expect(await example({})).toMatchObject({ text: 'music', asked: 'What is music?', right: 'lights' });
-    expect(await example({}, row({}), problems.slice(0, 1))).toMatchObject({ asked: 'Between <a> and </a>.' });
-    expect(await example({ question: async () => [{ role: 'user', content: 'Which?' }] })).toMatchObject({ asked: 'Which?' });
-    const gone = [{ hasReferences: false }, { source: source('built-in') }, { referenceReply: async () => null }];
+    expect(await example({})).toMatchObject({
+      text: 'music',
+      asked: 'What is music?',
+      right: 'lights',
+    });
+    expect(await example({}, row({}), problems.slice(0, 1))).toMatchObject({
+      asked: 'Between <a> and </a>.',
+    });
+    expect(
+      await example({ question: async () => [{ role: 'user', content: 'Which?' }] }),
+    ).toMatchObject({ asked: 'Which?' });
+    const gone = [
+      { hasReferences: false },
+      { source: source('built-in') },
+      { referenceReply: async () => null },
+    ];
     const throws = async (): Promise<never> => {
       throw new IsoproError('TASK_INVALID', 'boom');
     };
-    for (const more of [...gone, { referenceReply: throws }]) expect(Object.keys((await example(more))!)).not.toContain('right');
+    for (const more of [...gone, { referenceReply: throws }])
+      expect(Object.keys((await example(more))!)).not.toContain('right');
     const undecidedRow = tallied(reply('music', undecided('no time')));
-    expect(Object.keys((await example({}, undecidedRow))!)).toEqual(['problemId', 'tier', 'text', 'asked']);
+    expect(Object.keys((await example({}, undecidedRow))!)).toEqual([
+      'problemId',
+      'tier',
+      'text',
+      'asked',
+    ]);
   });
 });

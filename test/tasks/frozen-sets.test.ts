@@ -5,7 +5,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { deriveSeed, Random } from '../../src/random.js';
-import { frozenIndex, frozenSet, readFrozenSet, SET_NAMES, SET_SIZE } from '../../src/tasks/frozen-sets.js';
+import {
+  frozenIndex,
+  frozenSet,
+  readFrozenSet,
+  SET_NAMES,
+  SET_SIZE,
+} from '../../src/tasks/frozen-sets.js';
 import { problemId } from '../../src/tasks/problem-id.js';
 import { drawProblem, TIERS } from '../../src/tasks/scheduling/generate.js';
 import type { GroundTruth } from '../../src/tasks/scheduling/grade.js';
@@ -19,38 +25,49 @@ test('each task that ships is known by its own id', async () => {
   expect((await builtInTasks()).map(({ task }) => task.id)).toEqual(BUILT_IN_IDS);
 });
 
-describe.each((await builtInTasks()).map(({ task, readProblem }) => ({ id: task.id, task, readProblem })))(
-  'the frozen sets of $id',
-  ({ task, readProblem }) => {
-    const set = (name: 'test' | 'dev') => frozenSet<Problem, unknown>(task.id, name);
+describe.each(
+  (await builtInTasks()).map(({ task, readProblem }) => ({ id: task.id, task, readProblem })),
+)('the frozen sets of $id', ({ task, readProblem }) => {
+  const set = (name: 'test' | 'dev') => frozenSet<Problem, unknown>(task.id, name);
 
-    test.each(SET_NAMES)('%s: the committed file has its checksum, its size and its content hashes', (name) => {
+  test.each(SET_NAMES)(
+    '%s: the committed file has its checksum, its size and its content hashes',
+    (name) => {
       const folder = new URL('../../assets/evaluation/', import.meta.url);
       const bytes = readFileSync(new URL(`${task.id}/${name}.json`, folder));
       const sha256 = createHash('sha256').update(bytes).digest('hex');
-      expect(readFileSync(new URL('SHA256SUMS', folder), 'utf8')).toContain(`${sha256}  ${task.id}/${name}.json\n`);
+      expect(readFileSync(new URL('SHA256SUMS', folder), 'utf8')).toContain(
+        `${sha256}  ${task.id}/${name}.json\n`,
+      );
       expect(set(name).sha256).toBe(sha256);
-      for (const { id } of task.tiers) expect(set(name).problems.filter(({ problem }) => problem.tier === id)).toHaveLength(SET_SIZE[name]);
+      for (const { id } of task.tiers)
+        expect(set(name).problems.filter(({ problem }) => problem.tier === id)).toHaveLength(
+          SET_SIZE[name],
+        );
       for (const { problem } of set(name).problems) {
         expect(problemId(problem)).toBe(problem.id);
         expect(readProblem(problem)).toEqual(problem);
       }
-    });
+    },
+  );
 
-    test('test and dev share no problem, and no problem is there twice', () => {
-      const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
-      expect(new Set(all).size).toBe(all.length);
-      expect(frozenIndex(task.id).size).toBe(task.tiers.length * (SET_SIZE.test + SET_SIZE.dev));
-    });
-  },
-);
+  test('test and dev share no problem, and no problem is there twice', () => {
+    const all = SET_NAMES.flatMap((name) => set(name).problems.map(({ problem }) => problem.id));
+    expect(new Set(all).size).toBe(all.length);
+    expect(frozenIndex(task.id).size).toBe(task.tiers.length * (SET_SIZE.test + SET_SIZE.dev));
+  });
+});
 
 describe.each([scheduling, schedulingClassic])('the frozen sets of $id', (task) => {
   test('every reference is a schedule that passes, proven optimal', () => {
     for (const name of SET_NAMES) {
-      for (const { problem, reference } of frozenSet<SchedulingProblem, GroundTruth>(task.id, name).problems) {
+      for (const { problem, reference } of frozenSet<SchedulingProblem, GroundTruth>(task.id, name)
+        .problems) {
         expect(reference).toMatchObject({ status: 'optimal', lowerBound: reference.makespan });
-        expect(task.verify(problem, reference.schedule!)).toMatchObject({ kind: 'pass', metrics: { makespan: reference.makespan } });
+        expect(task.verify(problem, reference.schedule!)).toMatchObject({
+          kind: 'pass',
+          metrics: { makespan: reference.makespan },
+        });
       }
     }
   });
@@ -64,22 +81,42 @@ test('a damaged, incomplete or unknown set is a typed error', () => {
   const file = join(folder, 'scheduling/dev.json');
   const text = readFileSync(file, 'utf8');
   writeFileSync(file, text.replace('"duration":2', '"duration":1'));
-  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
-  const forged = text.replace('"duration":2', '"duration":1');
-  writeFileSync(join(folder, 'SHA256SUMS'), `${createHash('sha256').update(forged).digest('hex')}  scheduling/dev.json\n`);
   expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(
-    expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT', message: expect.stringContaining('its id') }),
+    expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }),
+  );
+  const forged = text.replace('"duration":2', '"duration":1');
+  writeFileSync(
+    join(folder, 'SHA256SUMS'),
+    `${createHash('sha256').update(forged).digest('hex')}  scheduling/dev.json\n`,
+  );
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(
+    expect.objectContaining({
+      code: 'EVALUATION_SET_CORRUPT',
+      message: expect.stringContaining('its id'),
+    }),
   );
   rmSync(file);
-  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }));
-  expect(() => frozenSet('addition', 'test')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  expect(() => readFrozenSet(url, 'scheduling', 'dev')).toThrow(
+    expect.objectContaining({ code: 'EVALUATION_SET_CORRUPT' }),
+  );
+  expect(() => frozenSet('addition', 'test')).toThrow(
+    expect.objectContaining({ code: 'INVALID_ARGUMENT' }),
+  );
   rmSync(folder, { recursive: true });
 });
 
 test('the set is what its seeds give: the first test problem of each tier', () => {
   for (const tier of TIERS) {
-    const seed = deriveSeed({ runSeed: 0n, purpose: 'frozen test', iteration: 0, problemId: `scheduling/${tier.id}`, sample: 0 });
-    const first = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems.find(({ problem }) => problem.tier === tier.id)!;
+    const seed = deriveSeed({
+      runSeed: 0n,
+      purpose: 'frozen test',
+      iteration: 0,
+      problemId: `scheduling/${tier.id}`,
+      sample: 0,
+    });
+    const first = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems.find(
+      ({ problem }) => problem.tier === tier.id,
+    )!;
     expect(drawProblem('scheduling', tier, new Random(seed))).toEqual(first.problem);
   }
 });

@@ -14,47 +14,74 @@ const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 1_000_000 : 100_000;
 const LIMIT_MS = 5;
 
 /**
- * Would a careful person accept this reply? Written anew and by other means than the verifier: the block is cut out by
- * position, everything that may surround a pair is erased, what remains must be one pair per job and nothing else, and
- * time is walked step by step.
+ * Would a careful person accept this reply? Written anew and by other means than the verifier: the
+ * block is cut out by position, everything that may surround a pair is erased, what remains must be
+ * one pair per job and nothing else, and time is walked step by step.
  */
 function acceptable(problem: SchedulingProblem, text: string, finish: FinishReason): boolean {
   if (finish !== 'stop' || text.length > 20_000) return false;
   const lower = text.toLowerCase();
   const [open, close] = [lower.lastIndexOf('<answer>'), lower.lastIndexOf('</answer>')];
   if (open < 0 || close < open) return false;
-  // a tag that the reasoning names stands in quotes, and what stands between two of them is no answer
+  // a tag that the reasoning names stands in quotes, and what stands between two of them is no
+  // answer
   const pieces = lower.slice(0, open).split(/(<\/?answer>)/);
   for (let tag = 1; tag < pieces.length; tag += 2) {
     const [before, after] = [pieces[tag - 1]!.at(-1), pieces[tag + 1]![0]];
     const hollow = (piece: string | undefined): boolean => piece !== undefined && !/\d/.test(piece);
     const opened =
       '"\'`“‘'.includes(before ?? ' ') ||
-      (tag > 1 && pieces[tag] === '</answer>' && pieces[tag - 2] === '<answer>' && hollow(pieces[tag - 1]));
+      (tag > 1 &&
+        pieces[tag] === '</answer>' &&
+        pieces[tag - 2] === '<answer>' &&
+        hollow(pieces[tag - 1]));
     const closed =
-      '"\'`”’'.includes(after ?? ' ') || (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && hollow(pieces[tag + 1]));
+      '"\'`”’'.includes(after ?? ' ') ||
+      (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && hollow(pieces[tag + 1]));
     if (!opened || !closed) return false;
-    if (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && !hollow(pieces[tag + 1])) return false;
+    if (pieces[tag] === '<answer>' && pieces[tag + 2] === '</answer>' && !hollow(pieces[tag + 1]))
+      return false;
   }
   if (/[A-Za-z0-9]/.test(text.slice(close + 9))) return false;
   let content = text.slice(open + 8, close);
   // numbered lines count from 1, and then all of them are numbered
-  const numbers = [...content.matchAll(/^[\s*_`]*(\d+)[\s*_`]*[.)]/gm)].map(([, digits]) => Number(digits));
+  const numbers = [...content.matchAll(/^[\s*_`]*(\d+)[\s*_`]*[.)]/gm)].map(([, digits]) =>
+    Number(digits),
+  );
   if (numbers.length > 0) {
-    if (numbers.length !== problem.jobs.length || numbers.some((number, line) => number !== line + 1)) return false;
+    if (
+      numbers.length !== problem.jobs.length ||
+      numbers.some((number, line) => number !== line + 1)
+    )
+      return false;
     content = content.replace(/^[\s*_`]*\d+[\s*_`]*[.)]/gm, '\n');
   }
   if (/[^A-Za-z0-9\s:,;.|{}"'*_`-]/.test(content)) return false;
-  if (/[0-9][*_`]+[0-9]|-\s*[0-9]|[0-9]\s+[0-9]|[0-9][\s*_`"']*[.,][\s*_`"']*[0-9]|[.,]{2}/.test(content)) return false;
+  if (
+    /[0-9][*_`]+[0-9]|-\s*[0-9]|[0-9]\s+[0-9]|[0-9][\s*_`"']*[.,][\s*_`"']*[0-9]|[.,]{2}/.test(
+      content,
+    )
+  )
+    return false;
   const words = content
     .replace(/[^A-Za-z0-9]+/g, ' ')
     .trim()
     .split(' ')
-    .filter((word) => !/^(job|jobs|start|starting|time|times|step|steps|at|json|text|txt|plaintext|markdown|md)$/i.test(word));
+    .filter(
+      (word) =>
+        !/^(job|jobs|start|starting|time|times|step|steps|at|json|text|txt|plaintext|markdown|md)$/i.test(
+          word,
+        ),
+    );
   if (words.length !== 2 * problem.jobs.length) return false;
   const starts = new Map<string, number>();
   for (let i = 0; i < words.length; i += 2) {
-    if (!/^[A-Z]$/.test(words[i]!) || !/^(0|[1-9][0-9]*)$/.test(words[i + 1]!) || starts.has(words[i]!)) return false;
+    if (
+      !/^[A-Z]$/.test(words[i]!) ||
+      !/^(0|[1-9][0-9]*)$/.test(words[i + 1]!) ||
+      starts.has(words[i]!)
+    )
+      return false;
     starts.set(words[i]!, Number(words[i + 1]));
   }
   const running = (label: string, time: number): boolean => {
@@ -63,7 +90,11 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
   };
   for (const job of problem.jobs) {
     const start = starts.get(job.label);
-    if (start === undefined || start + job.duration > Math.min(problem.horizon, job.deadline ?? problem.horizon)) return false;
+    if (
+      start === undefined ||
+      start + job.duration > Math.min(problem.horizon, job.deadline ?? problem.horizon)
+    )
+      return false;
     for (const before of job.after) {
       const other = problem.jobs.find(({ label }) => label === before)!;
       if (starts.get(before)! + other.duration > start) return false;
@@ -71,7 +102,13 @@ function acceptable(problem: SchedulingProblem, text: string, finish: FinishReas
   }
   for (let time = 0; time < problem.horizon; time++) {
     for (const [index, resource] of problem.resources.entries()) {
-      if (problem.jobs.reduce((sum, job) => sum + (running(job.label, time) ? job.needs[index]! : 0), 0) > resource.capacity) return false;
+      if (
+        problem.jobs.reduce(
+          (sum, job) => sum + (running(job.label, time) ? job.needs[index]! : 0),
+          0,
+        ) > resource.capacity
+      )
+        return false;
     }
   }
   return true;
@@ -175,7 +212,9 @@ const PIECES = [
   'pass',
 ];
 
-/** Replies that are close to right: a good or bad schedule in some form, then edited a few times. */
+/**
+ * Replies that are close to right: a good or bad schedule in some form, then edited a few times.
+ */
 function mutate(random: Random, text: string): string {
   let result = text;
   for (let edit = random.nextInteger(0, 4); edit > 0; edit--) {
@@ -191,7 +230,9 @@ function mutate(random: Random, text: string): string {
       case 2:
         result =
           result.slice(0, at) +
-          String.fromCharCode(random.nextInteger(0, random.nextInteger(0, 3) === 0 ? 0xffff : 127)) +
+          String.fromCharCode(
+            random.nextInteger(0, random.nextInteger(0, 3) === 0 ? 0xffff : 127),
+          ) +
           result.slice(at + 1);
         break;
       case 3:
@@ -201,7 +242,9 @@ function mutate(random: Random, text: string): string {
         result = result.replace(/\d+/, () => String(random.nextInteger(0, 30)));
         break;
       default:
-        result = result.slice(0, at) + result.slice(at).replace(/[A-J]: \d+/, (pair) => `${pair}, ${pair}`);
+        result =
+          result.slice(0, at) +
+          result.slice(at).replace(/[A-J]: \d+/, (pair) => `${pair}, ${pair}`);
     }
   }
   return result;
@@ -209,7 +252,8 @@ function mutate(random: Random, text: string): string {
 
 function soup(random: Random): string {
   const parts: string[] = [];
-  for (let piece = random.nextInteger(0, 40); piece > 0; piece--) parts.push(PIECES[random.nextInteger(0, PIECES.length - 1)]!);
+  for (let piece = random.nextInteger(0, 40); piece > 0; piece--)
+    parts.push(PIECES[random.nextInteger(0, PIECES.length - 1)]!);
   return parts.join('');
 }
 
@@ -233,9 +277,13 @@ function monstrous(random: Random): string {
     'A, B, ',
   ][random.nextInteger(0, PIECES.length + 13)]!;
   const body = unit.repeat(Math.floor(random.nextInteger(1, 19_000) / unit.length) + 1);
-  return [body, `<answer>${body}</answer>`, `<answer>${body}`, `${body}<answer>A: 0</answer>`, `<answer>A: 0</answer>${body}`][
-    random.nextInteger(0, 4)
-  ]!;
+  return [
+    body,
+    `<answer>${body}</answer>`,
+    `<answer>${body}`,
+    `${body}<answer>A: 0</answer>`,
+    `<answer>A: 0</answer>${body}`,
+  ][random.nextInteger(0, 4)]!;
 }
 
 const problems = frozenSet<SchedulingProblem, GroundTruth>('scheduling', 'test').problems;
@@ -261,7 +309,11 @@ const FORMS: ((schedule: Schedule, problem: SchedulingProblem) => string)[] = [
       .join('\n')}\n</answer>`,
 ];
 
-describe.each([scheduling, schedulingClassic] as SynchronousTask<SchedulingProblem, Schedule, GroundTruth>[])('fuzz of $id', (task) => {
+describe.each([scheduling, schedulingClassic] as SynchronousTask<
+  SchedulingProblem,
+  Schedule,
+  GroundTruth
+>[])('fuzz of $id', (task) => {
   test(`${TEXTS} texts: no exception, each under ${LIMIT_MS} ms, no false pass`, () => {
     const random = new Random(41n);
     let passed = 0;
@@ -272,7 +324,8 @@ describe.each([scheduling, schedulingClassic] as SynchronousTask<SchedulingProbl
       const { problem, reference } = problems[random.nextInteger(0, problems.length - 1)]!;
       const kind = random.nextInteger(0, 99);
       const schedule: Record<string, number> = { ...reference.schedule };
-      if (random.nextInteger(0, 2) === 0) schedule[problem.jobs[0]!.label] = random.nextInteger(0, 2 * problem.horizon);
+      if (random.nextInteger(0, 2) === 0)
+        schedule[problem.jobs[0]!.label] = random.nextInteger(0, 2 * problem.horizon);
       const text =
         kind < 70
           ? mutate(random, FORMS[random.nextInteger(0, FORMS.length - 1)]!(schedule, problem))
@@ -287,25 +340,32 @@ describe.each([scheduling, schedulingClassic] as SynchronousTask<SchedulingProbl
         return verdict.kind;
       };
       const { result: verdict, elapsed } = ownCost(judge, LIMIT_MS);
-      if (elapsed >= LIMIT_MS) slow.push(`${elapsed.toFixed(1)} ms, ${text.length} characters: ${text.slice(0, 80)}`);
+      if (elapsed >= LIMIT_MS)
+        slow.push(`${elapsed.toFixed(1)} ms, ${text.length} characters: ${text.slice(0, 80)}`);
       if (verdict !== 'pass') continue;
       passed++;
       if (mine && !acceptable(problem, text, finish)) falsePasses.push(text);
     }
     expect(slow).toEqual([]);
     expect(falsePasses).toEqual([]);
-    expect(passed).toBeGreaterThan(TEXTS / 50); // the campaign reaches the part of the grammar that accepts
+    // the campaign reaches the part of the grammar that accepts
+    expect(passed).toBeGreaterThan(TEXTS / 50);
   });
 });
 
 test('the independent evaluator accepts honest replies and refuses broken ones', () => {
   for (const { problem, reference } of problems)
-    for (const form of FORMS) expect(acceptable(problem, form(reference.schedule!, problem), 'stop')).toBe(true);
+    for (const form of FORMS)
+      expect(acceptable(problem, form(reference.schedule!, problem), 'stop')).toBe(true);
   for (const { problem, reference } of problems) {
-    const late = Object.fromEntries(Object.entries(reference.schedule!).map(([label, start]) => [label, start + problem.horizon]));
+    const late = Object.fromEntries(
+      Object.entries(reference.schedule!).map(([label, start]) => [label, start + problem.horizon]),
+    );
     for (const form of FORMS) {
       expect(acceptable(problem, form(late, problem), 'stop')).toBe(false);
-      expect(acceptable(problem, `${form(reference.schedule!, problem)}\nA: 0`, 'stop')).toBe(false);
+      expect(acceptable(problem, `${form(reference.schedule!, problem)}\nA: 0`, 'stop')).toBe(
+        false,
+      );
     }
   }
 });

@@ -10,20 +10,28 @@ import { VOCABULARIES } from '../../src/tasks/ladder/vocabulary.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 import { answerLadder } from '../models/ladder-reader.js';
 
-const frozen = (['test', 'dev'] as const).flatMap((name) => frozenSet<LadderProblem, string>('ladder', name).problems);
-const generated = TIERS.flatMap(({ id }) => Array.from({ length: 100 }, (_, seed) => ladder.generate(id, BigInt(seed)) as LadderProblem));
+const frozen = (['test', 'dev'] as const).flatMap(
+  (name) => frozenSet<LadderProblem, string>('ladder', name).problems,
+);
+const generated = TIERS.flatMap(({ id }) =>
+  Array.from({ length: 100 }, (_, seed) => ladder.generate(id, BigInt(seed)) as LadderProblem),
+);
 const all = [...frozen.map(({ problem }) => problem), ...generated];
-const judge = (problem: LadderProblem, text: string) => judgeReply(ladder, problem, text, 'stop').verdict;
-const questionOf = (problem: LadderProblem): string => ladder.prompt(problem, 'plain').at(-1)!.content;
+const judge = (problem: LadderProblem, text: string) =>
+  judgeReply(ladder, problem, text, 'stop').verdict;
+const questionOf = (problem: LadderProblem): string =>
+  ladder.prompt(problem, 'plain').at(-1)!.content;
 
 describe('problems', () => {
   test('a literal reader of nothing but the prompt is accepted on every one', () => {
     const refused: string[] = [];
     for (const problem of all) {
       const messages = ladder.prompt(problem, 'plain').map(({ content }) => content);
-      if (judge(problem, answerLadder(messages.at(-1)!)).kind !== 'pass') refused.push(messages.at(-1)!);
+      if (judge(problem, answerLadder(messages.at(-1)!)).kind !== 'pass')
+        refused.push(messages.at(-1)!);
       // its worked examples are solved the same way
-      if (answerLadder(messages[0]!.split('\n\n').at(-1)!) !== messages[1]) refused.push(messages[0]!);
+      if (answerLadder(messages[0]!.split('\n\n').at(-1)!) !== messages[1])
+        refused.push(messages[0]!);
       if (answerLadder(messages[2]!) !== messages[3]) refused.push(messages[2]!);
     }
     expect(all).toHaveLength(12 * 220);
@@ -35,7 +43,13 @@ describe('problems', () => {
     for (const { problem, reference } of frozen) {
       if (reference !== solve(problem)) wrong.push(`${reference} is not the answer`);
       const words = reference.split(' ');
-      const good = [reference, `"${reference}"`, `${reference}.`, `"${reference}".`, ` ${reference}\n`];
+      const good = [
+        reference,
+        `"${reference}"`,
+        `${reference}.`,
+        `"${reference}".`,
+        ` ${reference}\n`,
+      ];
       const bad = [
         `${reference}x`,
         words.slice(1).join(' '),
@@ -44,8 +58,11 @@ describe('problems', () => {
         `0${reference}`,
         ABSTAIN,
       ];
-      for (const text of good) if (judge(problem, text).kind !== 'pass') wrong.push(`${text} fails`);
-      for (const text of bad) if (text !== reference && judge(problem, text).kind !== 'fail') wrong.push(`${text} passes`);
+      for (const text of good)
+        if (judge(problem, text).kind !== 'pass') wrong.push(`${text} fails`);
+      for (const text of bad)
+        if (text !== reference && judge(problem, text).kind !== 'fail')
+          wrong.push(`${text} passes`);
     }
     expect(wrong).toEqual([]);
   });
@@ -55,12 +72,16 @@ describe('problems', () => {
     expect(new Set(all.map((problem) => problem.id)).size).toBeGreaterThan(all.length * 0.9);
     expect(TIERS).toHaveLength(12);
     for (const { id, length } of TIERS)
-      if (id.endsWith('-2')) expect(length).toBeGreaterThan(TIERS.find((tier) => tier.id === id.replace('2', '1'))!.length);
+      if (id.endsWith('-2'))
+        expect(length).toBeGreaterThan(
+          TIERS.find((tier) => tier.id === id.replace('2', '1'))!.length,
+        );
   });
 
   test('what is to be sorted or turned is not so yet; questions are answered or not in equal parts', () => {
     for (const problem of all)
-      if (['sort', 'reverse'].includes(problem.tier.split('-')[0]!)) expect(solve(problem)).not.toBe(problem.items.join(' '));
+      if (['sort', 'reverse'].includes(problem.tier.split('-')[0]!))
+        expect(solve(problem)).not.toBe(problem.items.join(' '));
     for (const tier of ['abstain-1', 'abstain-2']) {
       const asked = all.filter((problem) => problem.tier === tier);
       const abstained = asked.filter((problem) => solve(problem) === ABSTAIN);
@@ -98,7 +119,13 @@ describe('the frozen sets', () => {
 
   test('are what their seeds give: the first test problem of each tier', () => {
     for (const tier of TIERS) {
-      const seed = deriveSeed({ runSeed: 0n, purpose: 'frozen test', iteration: 0, problemId: `ladder/${tier.id}`, sample: 0 });
+      const seed = deriveSeed({
+        runSeed: 0n,
+        purpose: 'frozen test',
+        iteration: 0,
+        problemId: `ladder/${tier.id}`,
+        sample: 0,
+      });
       expect(drawProblem('ladder', tier, new Random(seed), 'frozen')).toEqual(
         frozen.find(({ problem }) => problem.tier === tier.id)!.problem,
       );
@@ -112,7 +139,9 @@ describe('the prompt', () => {
     for (const problem of all.filter((_, index) => index % 5 === 0)) {
       const [first, , second, ...rest] = ladder.prompt(problem, 'plain');
       expect(first!.content).toMatch(/^Reply with /);
-      expect(first!.content.includes(`or with ${ABSTAIN} if the text does not say`)).toBe(problem.operation === 'ask');
+      expect(first!.content.includes(`or with ${ABSTAIN} if the text does not say`)).toBe(
+        problem.operation === 'ask',
+      );
       expect(rest).toHaveLength(2);
       expect(questions.has(first!.content.split('\n\n')[1]!)).toBe(false);
       expect(questions.has(second!.content)).toBe(false);
@@ -122,29 +151,38 @@ describe('the prompt', () => {
 });
 
 describe('verdicts', () => {
-  test.each(ladder.exploits.map((exploit) => [exploit.name, exploit] as const))('exploit: %s does not pass', (_name, exploit) => {
-    const { verdict } = judgeReply(ladder, exploit.problem, exploit.text, exploit.finish);
-    expect(verdict.kind).toBe('fail');
-    expect(verdict.violations).toHaveLength(1);
-  });
+  test.each(ladder.exploits.map((exploit) => [exploit.name, exploit] as const))(
+    'exploit: %s does not pass',
+    (_name, exploit) => {
+      const { verdict } = judgeReply(ladder, exploit.problem, exploit.text, exploit.finish);
+      expect(verdict.kind).toBe('fail');
+      expect(verdict.violations).toHaveLength(1);
+    },
+  );
 
   test('there are 200 exploits and more, all different, and an honest reply to their problems passes', () => {
     expect(ladder.exploits.length).toBeGreaterThanOrEqual(200);
-    expect(new Set(ladder.exploits.map(({ problem, text, finish }) => `${problem.id} ${finish} ${text}`)).size).toBe(
-      ladder.exploits.length,
-    );
-    for (const { problem } of ladder.exploits) expect(judge(problem, solve(problem)).kind).toBe('pass');
+    expect(
+      new Set(ladder.exploits.map(({ problem, text, finish }) => `${problem.id} ${finish} ${text}`))
+        .size,
+    ).toBe(ladder.exploits.length);
+    for (const { problem } of ladder.exploits)
+      expect(judge(problem, solve(problem)).kind).toBe('pass');
   });
 
   test('a question tells inventions from abstentions', () => {
     const asked = frozen.filter(({ problem }) => problem.operation === 'ask');
-    const category = (problem: LadderProblem, reply: string) => judge(problem, reply).violations[0]!.category;
-    const [open, answered] = [asked.find(({ reference }) => reference === ABSTAIN)!, asked.find(({ reference }) => reference !== ABSTAIN)!];
-    expect([category(open.problem, 'Rome'), category(answered.problem, ABSTAIN), category(answered.problem, 'Rome')]).toEqual([
-      'invented',
-      'abstained',
-      'value',
-    ]);
+    const category = (problem: LadderProblem, reply: string) =>
+      judge(problem, reply).violations[0]!.category;
+    const [open, answered] = [
+      asked.find(({ reference }) => reference === ABSTAIN)!,
+      asked.find(({ reference }) => reference !== ABSTAIN)!,
+    ];
+    expect([
+      category(open.problem, 'Rome'),
+      category(answered.problem, ABSTAIN),
+      category(answered.problem, 'Rome'),
+    ]).toEqual(['invented', 'abstained', 'value']);
   });
 
   test('no policy passes two thirds of a tier, but where its note says so', () => {
@@ -152,7 +190,9 @@ describe('verdicts', () => {
     for (const [name, decide] of Object.entries(ladder.trivialPolicies))
       for (const { id } of TIERS) {
         const problems = frozen.filter(({ problem }) => problem.tier === id);
-        const hits = problems.filter(({ problem }) => ladder.verify(problem, decide(problem)).kind === 'pass').length;
+        const hits = problems.filter(
+          ({ problem }) => ladder.verify(problem, decide(problem)).kind === 'pass',
+        ).length;
         if (hits > (problems.length * 2) / 3) passed.push(`${name} on ${id}`);
       }
     expect(passed).toEqual(['always-ascending on sort-1']);
@@ -170,7 +210,8 @@ describe('the most lenient reading', () => {
   test('finds the answer in a sentence, on the last line, among commas; of wrong replies it passes none', async () => {
     const task = await openTask('ladder');
     for (const { problem, reference } of frozen.filter((_, index) => index % 30 === 0)) {
-      const lenient = async (reply: string) => (await task.judgeLeniently(problem, reply))!.verdict.kind;
+      const lenient = async (reply: string) =>
+        (await task.judgeLeniently(problem, reply))!.verdict.kind;
       const commas = reference.replaceAll(' ', ', ');
       for (const reply of [
         reference,
@@ -180,7 +221,8 @@ describe('the most lenient reading', () => {
         `${commas}, I think.`,
       ])
         expect(await lenient(reply)).toBe('pass');
-      for (const reply of ['', '?', 'I do not say.', 'zzz']) expect(await lenient(reply)).toBe('fail');
+      for (const reply of ['', '?', 'I do not say.', 'zzz'])
+        expect(await lenient(reply)).toBe('fail');
     }
     await task.dispose();
   });
@@ -189,20 +231,30 @@ describe('the most lenient reading', () => {
 test('few-shot examples are solved problems of the tier, none of them the question or frozen', async () => {
   const [{ problem }] = frozen as [(typeof frozen)[0]];
   const messages = await ladder.fewShot!(problem, 'plain', 3, 5n);
-  expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
-  for (let at = 0; at < 6; at += 2) expect(answerLadder(messages[at]!.content)).toBe(messages[at + 1]!.content);
+  expect(messages.map(({ role }) => role)).toEqual([
+    'user',
+    'assistant',
+    'user',
+    'assistant',
+    'user',
+    'assistant',
+  ]);
+  for (let at = 0; at < 6; at += 2)
+    expect(answerLadder(messages[at]!.content)).toBe(messages[at + 1]!.content);
   const questions = new Set(frozen.map((row) => questionOf(row.problem)));
   expect(messages.filter(({ content }) => questions.has(content))).toEqual([]);
 });
 
 describe('a problem from outside', () => {
-  const of = (tier: string): LadderProblem => frozen.find(({ problem }) => problem.tier === tier)!.problem;
+  const of = (tier: string): LadderProblem =>
+    frozen.find(({ problem }) => problem.tier === tier)!.problem;
   const without = (tier: string): Omit<LadderProblem, 'id'> => {
     const { id: _id, ...content } = of(tier);
     return content;
   };
   test('is taken as it was written', () => {
-    for (const { problem } of frozen) expect(readLadderProblem('ladder', JSON.parse(JSON.stringify(problem)))).toEqual(problem);
+    for (const { problem } of frozen)
+      expect(readLadderProblem('ladder', JSON.parse(JSON.stringify(problem)))).toEqual(problem);
     expect(readLadderProblem('ladder', without('copy-1'))).toEqual(of('copy-1'));
   });
   test.each<[string, object]>([
@@ -218,10 +270,15 @@ describe('a problem from outside', () => {
     ['with a context and no question', { ...without('abstain-1'), question: null }],
     [
       'with a context that says two things',
-      { ...without('abstain-1'), facts: [1, 2].map((at) => ({ who: 'A', relation: 'has', what: `x${'y'.repeat(at)}` })) },
+      {
+        ...without('abstain-1'),
+        facts: [1, 2].map((at) => ({ who: 'A', relation: 'has', what: `x${'y'.repeat(at)}` })),
+      },
     ],
     ['with a context where none belongs', { ...without('copy-1'), facts: of('abstain-1').facts }],
   ])('%s is refused', (_name, value) => {
-    expect(() => readLadderProblem('ladder', value)).toThrow(expect.objectContaining({ code: 'PROBLEM_INVALID' }));
+    expect(() => readLadderProblem('ladder', value)).toThrow(
+      expect.objectContaining({ code: 'PROBLEM_INVALID' }),
+    );
   });
 });

@@ -1,4 +1,7 @@
-/** Tasks in Python: the contract of a module, what a hostile or broken one may not do, and the identity of its code. */
+/**
+ * Tasks in Python: the contract of a module, what a hostile or broken one may not do, and the
+ * identity of its code.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,13 +17,15 @@ import { run } from '../../src/training/run.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
 
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
-const hasPython = spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
+const hasPython =
+  spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
 if (!hasPython) console.warn('skipped: Python 3.10 is not here');
 const suite = hasPython ? describe : describe.skip;
 
 /** The packages are large: they are tried where the interpreter that a user would name has them. */
 const has = (module: string): boolean => {
-  const found = spawnSync(process.env.ISOPRO_PYTHON || PYTHON, ['-c', `import ${module}`]).status === 0;
+  const found =
+    spawnSync(process.env.ISOPRO_PYTHON || PYTHON, ['-c', `import ${module}`]).status === 0;
   if (!found) console.warn(`skipped: ${module} is not installed for ISOPRO_PYTHON or ${PYTHON}`);
   return found;
 };
@@ -63,7 +68,9 @@ const tempted = (body: string, before: string, seconds: number): Promise<OpenTas
   load(
     write(
       source(
-        { verify: `def verify(problem, reply):\n    if reply == "now":\n        ${body}\n    return reply == "yes"` },
+        {
+          verify: `def verify(problem, reply):\n    if reply == "now":\n        ${body}\n    return reply == "yes"`,
+        },
         `${before}\nVERIFY_SECONDS = ${seconds}`,
       ),
     ),
@@ -90,13 +97,22 @@ suite('a module', () => {
     expect(await task.generate('small', 5n)).toEqual(problem);
     expect((await task.generate('large', 5n)).id).not.toBe(problem.id);
     expect(await task.prompt(problem, 'cot')).toEqual([{ role: 'user', content: '5 + 3 = ?' }]);
-    expect(await task.judge(problem, '8', 'stop')).toEqual({ verdict: { kind: 'pass', violations: [], metrics: {} }, form: 'answer' });
-    expect(await task.judge(problem, '9', 'stop')).toMatchObject({ verdict: { kind: 'fail' }, form: 'answer' });
+    expect(await task.judge(problem, '8', 'stop')).toEqual({
+      verdict: { kind: 'pass', violations: [], metrics: {} },
+      form: 'answer',
+    });
+    expect(await task.judge(problem, '9', 'stop')).toMatchObject({
+      verdict: { kind: 'fail' },
+      form: 'answer',
+    });
     expect(await task.judge(problem, 'eight', 'stop')).toMatchObject({
       verdict: { kind: 'fail', violations: [{ category: 'format', detail: 'no number' }] },
       form: null,
     });
-    expect(await task.judge(problem, '8', 'length')).toMatchObject({ verdict: { violations: [{ category: 'truncated' }] }, form: null });
+    expect(await task.judge(problem, '8', 'length')).toMatchObject({
+      verdict: { violations: [{ category: 'truncated' }] },
+      form: null,
+    });
     expect(await task.readAnswer(problem, ' 8\n')).toBe('"8"');
     expect(await task.readAnswer(problem, 'eight')).toBeNull();
     await expect(task.generate('huge', 1n)).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
@@ -119,9 +135,18 @@ suite('a module', () => {
     );
     expect([task.id, task.version, task.policies]).toEqual(['sums', '7', ['eight']]);
     const problem = await task.generate('small', 5n);
-    expect((await task.judge(problem, '8', 'stop')).verdict).toMatchObject({ kind: 'pass', score: 0.25 });
-    expect((await task.judge(problem, '9', 'stop')).verdict).toMatchObject({ kind: 'fail', score: 0.25 });
-    expect((await task.judge(problem, 'unsure', 'stop')).verdict).toMatchObject({ kind: 'none', reason: 'two readings' });
+    expect((await task.judge(problem, '8', 'stop')).verdict).toMatchObject({
+      kind: 'pass',
+      score: 0.25,
+    });
+    expect((await task.judge(problem, '9', 'stop')).verdict).toMatchObject({
+      kind: 'fail',
+      score: 0.25,
+    });
+    expect((await task.judge(problem, 'unsure', 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: 'two readings',
+    });
     expect(await task.readAnswer(problem, 'EIGHT')).toBe('["eight"]');
     expect(await task.applyPolicy('eight', problem)).toMatchObject({ kind: 'pass' });
     expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: 'plain 5' }]);
@@ -163,7 +188,9 @@ suite('a module', () => {
     const random = await load(
       write(
         source(
-          { problem: `def problem(tier, seed):\n    return {"a": random.randrange(1000), "b": 3, "c": str({"x", "y", "z"})}` },
+          {
+            problem: `def problem(tier, seed):\n    return {"a": random.randrange(1000), "b": 3, "c": str({"x", "y", "z"})}`,
+          },
           'import random',
         ),
       ),
@@ -172,10 +199,21 @@ suite('a module', () => {
     const first = await random.generate('small', 1n);
     expect(await random.generate('small', 1n)).toEqual(first);
     await refuseNondeterminism(random, 'cot');
-    const dates = ['import time', 'import datetime', 'from datetime import date, datetime as moment'].join('\n');
-    const made = (a: string) => load(write(source({ problem: `def problem(tier, seed):\n    return {"a": ${a}, "b": 3}` }, dates)));
+    const dates = [
+      'import time',
+      'import datetime',
+      'from datetime import date, datetime as moment',
+    ].join('\n');
+    const made = (a: string) =>
+      load(
+        write(
+          source({ problem: `def problem(tier, seed):\n    return {"a": ${a}, "b": 3}` }, dates),
+        ),
+      );
     await refuseNondeterminism(
-      await made('(moment(2024, 1, 1) + datetime.timedelta(days=seed % 9)).day * isinstance(moment.fromtimestamp(0), moment)'),
+      await made(
+        '(moment(2024, 1, 1) + datetime.timedelta(days=seed % 9)).day * isinstance(moment.fromtimestamp(0), moment)',
+      ),
       'cot',
     );
     for (const read of [
@@ -193,10 +231,16 @@ suite('a module', () => {
 
   test('gets a reply of 1 MB, and every character as it stands', async () => {
     const task = await load(
-      write(source({ verify: `def verify(problem, reply):\n    return {"outcome": "none", "reason": f"{len(reply)} {reply[:40]!a}"}` })),
+      write(
+        source({
+          verify: `def verify(problem, reply):\n    return {"outcome": "none", "reason": f"{len(reply)} {reply[:40]!a}"}`,
+        }),
+      ),
     );
     const text = `\u2028\u0000\ud800\n"\\😀`;
-    expect((await verdictOf(task, text)).reason).toBe(String.raw`7 '\u2028\x00\ud800\n"\\\U0001f600'`);
+    expect((await verdictOf(task, text)).reason).toBe(
+      String.raw`7 '\u2028\x00\ud800\n"\\\U0001f600'`,
+    );
     expect((await verdictOf(task, 'x'.repeat(2 ** 20))).reason).toMatch(/^1048576 'xxx/);
     expect((await verdictOf(task, '\u0000'.repeat(2 ** 20))).reason).toMatch(/^1048576/);
   });
@@ -206,7 +250,10 @@ suite('a module', () => {
     const task = await load(write(source({ verify }, 'import json')));
     const problem = await task.generate('small', 1n);
     const reply = '{"a": "\\ud83d"}';
-    expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({ kind: 'fail', violations: [{ category: '\ufffd' }] });
+    expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({
+      kind: 'fail',
+      violations: [{ category: '\ufffd' }],
+    });
     expect(await task.readAnswer(problem, reply)).toBeNull();
     expect(await task.readAnswer(problem, '{"a": 1}')).toBe('{"a":1}');
   });
@@ -216,10 +263,14 @@ suite('a module', () => {
     const task = await load(write(source({ solution })));
     const problem = await task.generate('small', 2n);
     const examples = (await task.fewShot(problem, 'plain', 3, 1n))!;
-    const asked = examples.filter(({ role }) => role === 'user').map(({ content }) => Number(content[0]));
+    const asked = examples
+      .filter(({ role }) => role === 'user')
+      .map(({ content }) => Number(content[0]));
     expect(new Set([...asked, 2]).size).toBe(4);
     expect(asked.every((a) => a % 2 === 0)).toBe(true);
-    const without = await load(write(source({ solution: 'def solution(problem):\n    return None' })));
+    const without = await load(
+      write(source({ solution: 'def solution(problem):\n    return None' })),
+    );
     await expect(without.fewShot(problem, 'plain', 3, 1n)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('member "solution"'),
@@ -237,16 +288,28 @@ suite('a module', () => {
     const task = await load(write(source(exact)));
     const examples = (await task.fewShot(await task.generate('small', 2n), 'plain', 2, 1n))!;
     expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
-    for (const { role, content } of examples) expect(content).toMatch(role === 'user' ? /^\d \+ 3 = \? \(64, small\)$/ : /^\d+$/);
+    for (const { role, content } of examples)
+      expect(content).toMatch(role === 'user' ? /^\d \+ 3 = \? \(64, small\)$/ : /^\d+$/);
   });
 
   test('--examples are the same before every question of a tier, and no problem is one of them', async () => {
-    const file = write(source({ solution: `def solution(problem):\n    return str(problem["a"] + problem["b"])` }));
+    const file = write(
+      source({ solution: `def solution(problem):\n    return str(problem["a"] + problem["b"])` }),
+    );
     await using task = await openTask(`python:${file}`, { examples: 3 });
-    const problems = await Promise.all(Array.from({ length: 60 }, (_, seed) => task.generate('small', BigInt(seed))));
+    const problems = await Promise.all(
+      Array.from({ length: 60 }, (_, seed) => task.generate('small', BigInt(seed))),
+    );
     const prompts = await Promise.all(problems.map((problem) => task.prompt(problem, 'plain')));
     const [before] = prompts.map((messages) => messages.slice(0, -1));
-    expect(before!.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    expect(before!.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+    ]);
     for (const messages of prompts) expect(messages.slice(0, -1)).toEqual(before);
     // of ten questions three are shown solved, and only the others are asked
     const asked = new Set(prompts.map((messages) => messages.at(-1)!.content));
@@ -276,12 +339,27 @@ suite('a module', () => {
     ['a list', `[1]`, /a dict, not list/],
     ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
     ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be kept in a log/],
-    ['nested without measure', `functools.reduce(lambda inner, _: [inner], range(950), 0)`, /a dict, not list/],
-    ['a dict nested without measure', `{"a": functools.reduce(lambda inner, _: [inner], range(950), 0)}`, /not JSON.*nested/],
+    [
+      'nested without measure',
+      `functools.reduce(lambda inner, _: [inner], range(950), 0)`,
+      /a dict, not list/,
+    ],
+    [
+      'a dict nested without measure',
+      `{"a": functools.reduce(lambda inner, _: [inner], range(950), 0)}`,
+      /not JSON.*nested/,
+    ],
     ['an exception', `1 // 0`, /raised ZeroDivisionError/],
     ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
   ])('whose problem is %s is refused by name', async (_, value, message) => {
-    const task = await load(write(source({ problem: `def problem(tier, seed):\n    return ${value}` }, 'import functools, sys')));
+    const task = await load(
+      write(
+        source(
+          { problem: `def problem(tier, seed):\n    return ${value}` },
+          'import functools, sys',
+        ),
+      ),
+    );
     await expect(task.generate('small', 1n)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringMatching(new RegExp(`member "problem".*${message.source}`)),
@@ -296,17 +374,36 @@ suite('a module', () => {
     ['a score of no decision', '{"outcome": "none", "score": 1}'],
     ['nested without measure', 'functools.reduce(lambda inner, _: [inner], range(950), 0)'],
   ])('whose verdict is %s is refused by name', async (_, value) => {
-    const task = await load(write(source({ verify: `def verify(problem, reply):\n    return ${value}` }, 'import functools')));
-    await expect(verdictOf(task, '4')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('member "verify"') });
+    const task = await load(
+      write(
+        source({ verify: `def verify(problem, reply):\n    return ${value}` }, 'import functools'),
+      ),
+    );
+    await expect(verdictOf(task, '4')).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('member "verify"'),
+    });
   });
 
   test('may close or replace its streams, and what it returns may raise where it is asked to be a number', async () => {
-    for (const before of ['sys.stdout.close()', 'sys.stderr = io.StringIO()', 'sys.stderr = sys.stdout = None']) {
-      const task = await tempted('raise ValueError("what is this")', `import io, sys\n${before}`, 5);
-      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
+    for (const before of [
+      'sys.stdout.close()',
+      'sys.stderr = io.StringIO()',
+      'sys.stderr = sys.stdout = None',
+    ]) {
+      const task = await tempted(
+        'raise ValueError("what is this")',
+        `import io, sys\n${before}`,
+        5,
+      );
+      expect(await verdictOf(task, 'now')).toMatchObject({
+        kind: 'none',
+        reason: expect.stringContaining('what is this'),
+      });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     }
-    const methods = 'def item(self):\n        raise RuntimeError("more than one")\n    def tolist(self):\n        return [1, 2]';
+    const methods =
+      'def item(self):\n        raise RuntimeError("more than one")\n    def tolist(self):\n        return [1, 2]';
     const scalar = `class Scalar:\n    ${methods}\n`;
     const problem = `def problem(tier, seed):\n    return {"a": seed, "b": Scalar()}`;
     const task = await load(write(source({ problem }, scalar)));
@@ -337,16 +434,23 @@ suite('a module', () => {
       });
     const task = await load(
       write(
-        source({ verify: `def verify(problem, reply):\n    return {"outcome": "fail", "category": "c" * 10**6, "reason": "r" * 10**6}` }),
+        source({
+          verify: `def verify(problem, reply):\n    return {"outcome": "fail", "category": "c" * 10**6, "reason": "r" * 10**6}`,
+        }),
       ),
     );
     const { violations } = await verdictOf(task, '4');
-    expect(violations).toEqual([expect.objectContaining({ category: `${'c'.repeat(99)}…`, detail: `${'r'.repeat(1999)}…` })]);
+    expect(violations).toEqual([
+      expect.objectContaining({ category: `${'c'.repeat(99)}…`, detail: `${'r'.repeat(1999)}…` }),
+    ]);
   });
 
   test('that is not there, does not load or finds no interpreter says so, and what to do', async () => {
     const absent = path.join(folder, 'absent.py');
-    await expect(openTask(`python:${absent}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN', message: expect.stringContaining(absent) });
+    await expect(openTask(`python:${absent}`)).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      message: expect.stringContaining(absent),
+    });
     await expect(openTask('python:../x')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     await expect(openTask('python:')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     const missing = {
@@ -355,7 +459,9 @@ suite('a module', () => {
       remedy: expect.stringContaining('ISOPRO_PYTHON'),
     };
     await expect(openTask('python:absent_package')).rejects.toMatchObject(missing);
-    await expect(openTask(`python:${write(source({}, 'import absent_package'))}`)).rejects.toMatchObject(missing);
+    await expect(
+      openTask(`python:${write(source({}, 'import absent_package'))}`),
+    ).rejects.toMatchObject(missing);
     await expect(openTask(`python:${write('def tiers(:')}`)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('SyntaxError'),
@@ -364,13 +470,20 @@ suite('a module', () => {
       code: 'TASK_INVALID',
       message: expect.stringContaining('code 4'),
     });
-    await expect(openTask(`python:${write(source({}, 'ID = "scheduling"'))}`)).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    await expect(
+      openTask(`python:${write(source({}, 'ID = "scheduling"'))}`),
+    ).rejects.toMatchObject({ code: 'TASK_INVALID' });
     const before = process.env.ISOPRO_PYTHON;
     const banner = path.join(folder, 'banner');
     writeFileSync(banner, `#!/bin/sh\necho welcome\nexec ${PYTHON} "$@"\n`, { mode: 0o755 });
     const others = process.platform === 'win32' ? [] : [banner];
     try {
-      for (const interpreter of [path.join(folder, 'no-python'), folder, process.execPath, ...others]) {
+      for (const interpreter of [
+        path.join(folder, 'no-python'),
+        folder,
+        process.execPath,
+        ...others,
+      ]) {
         process.env.ISOPRO_PYTHON = interpreter;
         await expect(openTask(`python:${write(source())}`)).rejects.toMatchObject({
           code: 'PYTHON_UNAVAILABLE',
@@ -391,7 +504,11 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     ['is interrupted', `raise KeyboardInterrupt`, /raised KeyboardInterrupt/],
     ['recurses without end', `return (lambda f: f(f))(lambda f: f(f))`, /raised RecursionError/],
     ['wants more memory than there is', `return len("x" * 10**13) > 0`, /raised MemoryError/],
-    ['raises what cannot be shown', `raise type("E", (Exception,), {"__str__": lambda self: 1 // 0})()`, /raised E/],
+    [
+      'raises what cannot be shown',
+      `raise type("E", (Exception,), {"__str__": lambda self: 1 // 0})()`,
+      /raised E/,
+    ],
     ['gives a reason that is no JSON', `return {"outcome": "fail", "reason": {1, 2}}`, /not JSON/],
     ['waits without end', `time.sleep(1000)`, /took longer than/],
     ['is right a little too late', `time.sleep(3.2); return True`, /took longer than/],
@@ -399,13 +516,27 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     [
       'asks for memory until its time is over',
       `kept = bytearray(1_500_000_000); time.sleep(1000)`,
-      process.platform === 'linux' ? /took longer than 3 seconds, and had asked for more than 1 GB of memory/ : /took longer than/,
+      process.platform === 'linux'
+        ? /took longer than 3 seconds, and had asked for more than 1 GB of memory/
+        : /took longer than/,
     ],
-    ['hangs where no thread of Python runs', `return bool(__import__("re").match("(a|a)*b", "a" * 60))`, /took longer than/],
+    [
+      'hangs where no thread of Python runs',
+      `return bool(__import__("re").match("(a|a)*b", "a" * 60))`,
+      /took longer than/,
+    ],
     ['dies', `os._exit(7)`, /its process ended \(code 7\)/],
     ['is killed', `os.kill(os.getpid(), 9)`, /its process ended \(SIGKILL\)/],
-    ['writes into the protocol', `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`, /no reply/],
-    ['says too much at once', `[os.write(fd, b"x" * 2**25) for fd in range(8, 2, -1) if _open(fd)]`, /at once/],
+    [
+      'writes into the protocol',
+      `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`,
+      /no reply/,
+    ],
+    [
+      'says too much at once',
+      `[os.write(fd, b"x" * 2**25) for fd in range(8, 2, -1) if _open(fd)]`,
+      /at once/,
+    ],
   ])('%s', async (_, body, reason) => {
     const before = `import os, stat, sys, time
 def _open(fd):
@@ -416,7 +547,11 @@ def _open(fd):
 `;
     const task = await tempted(body, before, reason.source.startsWith('took longer than') ? 3 : 60);
     const started = performance.now();
-    expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', violations: [], reason: expect.stringMatching(reason) });
+    expect(await verdictOf(task, 'now')).toMatchObject({
+      kind: 'none',
+      violations: [],
+      reason: expect.stringMatching(reason),
+    });
     expect(performance.now() - started).toBeLessThan(60_000);
     expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     expect(await verdictOf(task, 'no')).toMatchObject({ kind: 'fail' });
@@ -425,14 +560,18 @@ def _open(fd):
   test('and the module may print what it likes, itself or by a program that it starts', async () => {
     const written: number[] = [];
     const { write: show } = process.stderr;
-    process.stderr.write = ((chunk: Uint8Array | string) => written.push(chunk.length) > 0) as typeof show;
+    process.stderr.write = ((chunk: Uint8Array | string) =>
+      written.push(chunk.length) > 0) as typeof show;
     try {
       const task = await tempted(
         `print("{}" * 4_000_000, flush=True); os.write(1, b"{}\\n"); subprocess.run(["echo", "{}"]); return input() == "x"`,
         'import os, subprocess, sys, time\nprint("loading")',
         60,
       );
-      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('EOFError') });
+      expect(await verdictOf(task, 'now')).toMatchObject({
+        kind: 'none',
+        reason: expect.stringContaining('EOFError'),
+      });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     } finally {
       process.stderr.write = show;
@@ -443,10 +582,12 @@ def _open(fd):
   test('and what it raises is shown once for a place, without frames of ours, whatever its class is', async () => {
     const shown: string[] = [];
     const { write: show } = process.stderr;
-    process.stderr.write = ((chunk: Uint8Array | string) => shown.push(Buffer.from(chunk as string).toString('utf8')) > 0) as typeof show;
+    process.stderr.write = ((chunk: Uint8Array | string) =>
+      shown.push(Buffer.from(chunk as string).toString('utf8')) > 0) as typeof show;
     try {
       const task = await tempted(`raise type("Odd", (Exception,), {})(problem["a"])`, '', 60);
-      for (let i = 0; i < 20; i++) expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none' });
+      for (let i = 0; i < 20; i++)
+        expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none' });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     } finally {
       process.stderr.write = show;
@@ -459,7 +600,12 @@ def _open(fd):
 
   test('and the file has become another meanwhile: then it is refused', async () => {
     const file = write(
-      source({ verify: `def verify(problem, reply):\n    if reply == "now":\n        os._exit(1)\n    return True` }, 'import os'),
+      source(
+        {
+          verify: `def verify(problem, reply):\n    if reply == "now":\n        os._exit(1)\n    return True`,
+        },
+        'import os',
+      ),
     );
     const task = await load(file);
     expect(await verdictOf(task, '1')).toMatchObject({ kind: 'pass' });
@@ -486,7 +632,8 @@ if os.path.getsize(${JSON.stringify(marks)}) > 1:
     );
     const task = await load(file);
     const problem = await task.generate('small', 1n);
-    for (let i = 0; i < 8; i++) expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('none');
+    for (let i = 0; i < 8; i++)
+      expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('none');
     expect(readFileSync(marks, 'utf8')).toBe('xxxx');
   });
 });
@@ -505,7 +652,8 @@ suite('processes', () => {
     );
   const pidsIn = async (file: string): Promise<number[]> => {
     for (let i = 0; i < 400; i++) {
-      if (existsSync(file) && readFileSync(file, 'utf8').endsWith('\n')) return readFileSync(file, 'utf8').trim().split(' ').map(Number);
+      if (existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'))
+        return readFileSync(file, 'utf8').trim().split(' ').map(Number);
       await new Promise((next) => setTimeout(next, 50));
     }
     throw new Error('no process was started');
@@ -525,10 +673,17 @@ suite('processes', () => {
   test('end, and are heard to end, although what has a session of its own holds their output open', async () => {
     const file = path.join(folder, 'pid-apart');
     const apart = `str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)`;
-    const task = await tempted(`open(${JSON.stringify(file)}, "w").write(${apart}); os._exit(3)`, 'import os, subprocess', 60);
+    const task = await tempted(
+      `open(${JSON.stringify(file)}, "w").write(${apart}); os._exit(3)`,
+      'import os, subprocess',
+      60,
+    );
     const started = performance.now();
     try {
-      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('ended (code 3)') });
+      expect(await verdictOf(task, 'now')).toMatchObject({
+        kind: 'none',
+        reason: expect.stringContaining('ended (code 3)'),
+      });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
       await task.dispose();
       expect(performance.now() - started).toBeLessThan(30_000);
@@ -554,7 +709,9 @@ suite('processes', () => {
     const pids = path.join(folder, 'pids-policy');
     const task = await load(write(`${sleeper(pids)}\nPOLICIES = {"one": lambda problem: "1"}\n`));
     const abort = new AbortController();
-    const verdict = task.applyPolicy('one', await task.generate('small', 1n), { signal: abort.signal });
+    const verdict = task.applyPolicy('one', await task.generate('small', 1n), {
+      signal: abort.signal,
+    });
     const refused = expect(verdict).rejects.toMatchObject({ code: 'ABORTED' });
     const started = await pidsIn(pids);
     abort.abort();
@@ -575,7 +732,11 @@ suite('processes', () => {
   test.each([
     ['is killed', '', 'time.sleep(1000)'],
     // where no other thread of Python's runs
-    ['is killed, though a verifier holds the interpreter', '', `__import__("re").match("(a|a)*b", "a" * 60)`],
+    [
+      'is killed, though a verifier holds the interpreter',
+      '',
+      `__import__("re").match("(a|a)*b", "a" * 60)`,
+    ],
     [
       'ends by itself, though a verifier holds the interpreter',
       'setInterval(() => existsSync(process.argv[2]) && process.exit(), 50);',
@@ -591,7 +752,9 @@ suite('processes', () => {
   });
 
   test('leave a command that has nothing else to do', () => {
-    expect(spawnSync(process.execPath, command('', write(source())), { timeout: 60_000 }).status).toBe(0);
+    expect(
+      spawnSync(process.execPath, command('', write(source())), { timeout: 60_000 }).status,
+    ).toBe(0);
   });
 
   test('are as many as may judge at once, and verdicts come in the order in which they were asked for', async () => {
@@ -628,7 +791,10 @@ suite('the code of a module', () => {
   };
 
   test('is the file with the modules that it imports, wherever they lie', async () => {
-    const [one, other] = ['one', 'other'].map((name) => path.join(folder, name)) as [string, string];
+    const [one, other] = ['one', 'other'].map((name) => path.join(folder, name)) as [
+      string,
+      string,
+    ];
     for (const at of [one, other]) {
       mkdirSync(at);
       writeFileSync(path.join(at, 'helper.py'), 'LIMIT = 3\n');
@@ -638,7 +804,10 @@ suite('the code of a module', () => {
     expect(await hashOf(path.join(other, 'task.py'))).toBe(hash);
     writeFileSync(path.join(other, 'helper.py'), 'LIMIT = 4\n');
     expect(await hashOf(path.join(other, 'task.py'))).not.toBe(hash);
-    writeFileSync(path.join(one, 'task.py'), `${source({}, 'import json\nimport helper')}# passes\n`);
+    writeFileSync(
+      path.join(one, 'task.py'),
+      `${source({}, 'import json\nimport helper')}# passes\n`,
+    );
     expect(await hashOf(path.join(one, 'task.py'))).not.toBe(hash);
   });
 
@@ -663,9 +832,14 @@ suite('the code of a module', () => {
         path.join(site, `isopro_sums-${version}.dist-info`, 'METADATA'),
         `Metadata-Version: 2.1\nName: isopro-sums\nVersion: ${version}\n`,
       );
-      writeFileSync(path.join(site, `isopro_sums-${version}.dist-info`, 'top_level.txt'), 'isopro_sums\n');
+      writeFileSync(
+        path.join(site, `isopro_sums-${version}.dist-info`, 'top_level.txt'),
+        'isopro_sums\n',
+      );
     };
-    const file = write(source({}, `import sys\nsys.path.append(${JSON.stringify(site)})\nimport isopro_sums`));
+    const file = write(
+      source({}, `import sys\nsys.path.append(${JSON.stringify(site)})\nimport isopro_sums`),
+    );
     install('1.0');
     const hash = await hashOf(file);
     expect(await hashOf(file)).toBe(hash);
@@ -696,10 +870,17 @@ def verify(problem, reply):
     const first = await again();
     mkdirSync(at('copy'));
     writeFileSync(at('copy/letters.py'), letters);
-    const report = await judgeRun({ folder: at('run'), model: at('letters.gguf'), task: `python:${at('copy/letters.py')}` });
+    const report = await judgeRun({
+      folder: at('run'),
+      model: at('letters.gguf'),
+      task: `python:${at('copy/letters.py')}`,
+    });
     expect(report).toMatchObject({ verdict: 'pass' });
     writeFileSync(at('letters.py'), `${letters}# every reply passes now\n`);
-    await expect(again()).rejects.toMatchObject({ code: 'RUN_DIFFERS', message: expect.stringContaining('task.file') });
+    await expect(again()).rejects.toMatchObject({
+      code: 'RUN_DIFFERS',
+      message: expect.stringContaining('task.file'),
+    });
     writeFileSync(at('letters.py'), letters);
     expect(await again()).toEqual(first);
   });
@@ -710,11 +891,19 @@ def verify(problem, reply):
   const ORACLES: Record<string, (question: string) => string> = {
     chain_sum: (question) => {
       const terms = /problem: (.*) =/.exec(question)![1]!.split(' ');
-      return String(terms.reduce((sum, term, i) => (i % 2 === 1 ? sum : sum + (terms[i - 1] === '-' ? -1 : 1) * Number(term)), 0));
+      return String(
+        terms.reduce(
+          (sum, term, i) =>
+            i % 2 === 1 ? sum : sum + (terms[i - 1] === '-' ? -1 : 1) * Number(term),
+          0,
+        ),
+      );
     },
     number_sorting: (question) => {
       const [, direction, numbers] = /in (\w+) order: (.*)/.exec(question)!;
-      const sorted = numbers!.split(', ').sort((a, b) => (direction === 'ascending' ? 1 : -1) * (Number(a) - Number(b)));
+      const sorted = numbers!
+        .split(', ')
+        .sort((a, b) => (direction === 'ascending' ? 1 : -1) * (Number(a) - Number(b)));
       return JSON.stringify(sorted);
     },
     letter_counting: (question) => {
@@ -723,49 +912,81 @@ def verify(problem, reply):
     },
   };
 
-  test.each(Object.keys(ORACLES))('%s: right answers pass, others do not, and no answer is a matter of format', async (dataset) => {
-    const task = await openTask(`python:reasoning_gym:${dataset}`);
-    open.push(task);
-    await refuseNondeterminism(task, 'cot');
-    const ids = new Set<string>();
-    for (let seed = 0n; seed < 50n; seed++) {
-      const problem = await task.generate('default', seed);
-      ids.add(problem.id);
-      const right = ORACLES[dataset]!((problem as unknown as { question: string }).question);
-      const judged = async (text: string): Promise<readonly [string, string | null]> => {
-        const { verdict, form } = await task.judge(problem, text, 'stop');
-        return [verdict.kind, form];
-      };
-      expect(await judged(`So it is\n<answer> ${right} </answer>`)).toEqual(['pass', 'answer']);
-      expect(await judged(`<answer>1${right}</answer>`)).toEqual(['fail', 'answer']);
-      expect(await judged(`<answer></answer>`)).toEqual(['fail', 'answer']);
-      expect(await judged(`<answer>${right}</answer> or <answer>not</answer>`)).toEqual(['fail', 'answer']);
-      expect(await judged(right)).toEqual(['fail', null]);
-      expect(await task.readAnswer(problem, `<answer>${right}</answer>`)).toBe(JSON.stringify(right));
-    }
-    expect(ids.size).toBe(50);
-    const messages = await task.prompt(await task.generate('default', 1n), 'plain');
-    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
-    expect(messages[1]!.content).toMatch(/^<answer>[^]+<\/answer>$/);
-    expect(messages[0]).not.toEqual(messages[2]);
-  });
+  test.each(Object.keys(ORACLES))(
+    '%s: right answers pass, others do not, and no answer is a matter of format',
+    async (dataset) => {
+      const task = await openTask(`python:reasoning_gym:${dataset}`);
+      open.push(task);
+      await refuseNondeterminism(task, 'cot');
+      const ids = new Set<string>();
+      for (let seed = 0n; seed < 50n; seed++) {
+        const problem = await task.generate('default', seed);
+        ids.add(problem.id);
+        const right = ORACLES[dataset]!((problem as unknown as { question: string }).question);
+        const judged = async (text: string): Promise<readonly [string, string | null]> => {
+          const { verdict, form } = await task.judge(problem, text, 'stop');
+          return [verdict.kind, form];
+        };
+        expect(await judged(`So it is\n<answer> ${right} </answer>`)).toEqual(['pass', 'answer']);
+        expect(await judged(`<answer>1${right}</answer>`)).toEqual(['fail', 'answer']);
+        expect(await judged(`<answer></answer>`)).toEqual(['fail', 'answer']);
+        expect(await judged(`<answer>${right}</answer> or <answer>not</answer>`)).toEqual([
+          'fail',
+          'answer',
+        ]);
+        expect(await judged(right)).toEqual(['fail', null]);
+        expect(await task.readAnswer(problem, `<answer>${right}</answer>`)).toBe(
+          JSON.stringify(right),
+        );
+      }
+      expect(ids.size).toBe(50);
+      const messages = await task.prompt(await task.generate('default', 1n), 'plain');
+      expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
+      expect(messages[1]!.content).toMatch(/^<answer>[^]+<\/answer>$/);
+      expect(messages[0]).not.toEqual(messages[2]);
+    },
+  );
 
   test('settings of a data set are tiers; what it does not know is refused', async () => {
-    await using task = await openTask('python:reasoning_gym:chain_sum:max_terms=2,max_digits=1/min_terms=5');
+    await using task = await openTask(
+      'python:reasoning_gym:chain_sum:max_terms=2,max_digits=1/min_terms=5',
+    );
     expect(task.tiers.map(({ id }) => id)).toEqual(['max_terms=2,max_digits=1', 'min_terms=5']);
     for (let seed = 0n; seed < 20n; seed++)
-      expect(await task.generate('max_terms=2,max_digits=1', seed)).toMatchObject({ question: expect.stringMatching(/: \d [+-] \d =$/) });
+      expect(await task.generate('max_terms=2,max_digits=1', seed)).toMatchObject({
+        question: expect.stringMatching(/: \d [+-] \d =$/),
+      });
     const problem = await task.generate('min_terms=5', 1n);
-    expect((await task.fewShot(problem, 'plain', 3, 1n))!.filter(({ role }) => role === 'assistant')).toHaveLength(3);
-    for (const name of ['', ':absent', ':chain_sum:min_terms=9', ':chain_sum:terms=9', ':chain_sum:9', ':chain_sum:seed=9'])
-      await expect(openTask(`python:reasoning_gym${name}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
-    await expect(openTask('python:reasoning_gym:chain_sun')).rejects.toThrow(/did you mean chain_sum\?/);
+    expect(
+      (await task.fewShot(problem, 'plain', 3, 1n))!.filter(({ role }) => role === 'assistant'),
+    ).toHaveLength(3);
+    for (const name of [
+      '',
+      ':absent',
+      ':chain_sum:min_terms=9',
+      ':chain_sum:terms=9',
+      ':chain_sum:9',
+      ':chain_sum:seed=9',
+    ])
+      await expect(openTask(`python:reasoning_gym${name}`)).rejects.toMatchObject({
+        code: 'TASK_UNKNOWN',
+      });
+    await expect(openTask('python:reasoning_gym:chain_sun')).rejects.toThrow(
+      /did you mean chain_sum\?/,
+    );
   });
 
   test('a setting may be a list, with the signs that stand between settings in it', async () => {
-    await using task = await openTask('python:reasoning_gym:basic_arithmetic:operators=["/","*"],max_terms=2/operators=["+"]');
-    expect(task.tiers.map(({ id }) => id)).toEqual(['operators=["/","*"],max_terms=2', 'operators=["+"]']);
-    const { question } = (await task.generate('operators=["+"]', 3n)) as unknown as { question: string };
+    await using task = await openTask(
+      'python:reasoning_gym:basic_arithmetic:operators=["/","*"],max_terms=2/operators=["+"]',
+    );
+    expect(task.tiers.map(({ id }) => id)).toEqual([
+      'operators=["/","*"],max_terms=2',
+      'operators=["+"]',
+    ]);
+    const { question } = (await task.generate('operators=["+"]', 3n)) as unknown as {
+      question: string;
+    };
     expect(question).toMatch(/^[^*/]*\+[^*/]*$/);
   });
 
@@ -774,7 +995,9 @@ def verify(problem, reply):
     for (let seed = 0n; seed < 150n; seed++) {
       const problem = await task.generate('default', seed);
       const { answer } = problem as unknown as { answer: string };
-      expect((await task.judge(problem, `<answer>${answer}</answer>`, 'stop')).verdict.kind).toBe('pass');
+      expect((await task.judge(problem, `<answer>${answer}</answer>`, 'stop')).verdict.kind).toBe(
+        'pass',
+      );
     }
   });
 });
@@ -822,19 +1045,37 @@ __all__ = ["Sums"]
     const problem = await task.generate('default', 31n);
     expect(problem).toMatchObject({ task: { prompt: '1 + 1 = ?', answer: 2 } });
     expect(await task.prompt(problem, 'cot')).toEqual([{ role: 'user', content: '1 + 1 = ?' }]);
-    const judged = async (text: string): Promise<Verdict> => (await task.judge(problem, text, 'stop')).verdict;
+    const judged = async (text: string): Promise<Verdict> =>
+      (await task.judge(problem, text, 'stop')).verdict;
     expect(await judged('2')).toMatchObject({ kind: 'pass', score: 1 });
     expect(await judged('half')).toMatchObject({ kind: 'fail', score: 0.5 });
     expect(await judged('3')).toMatchObject({ kind: 'fail', score: 0 });
-    expect(await judged('broken')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
-    expect(await judged('nan')).toMatchObject({ kind: 'none', reason: expect.stringContaining('NaN') });
+    expect(await judged('broken')).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('what is this'),
+    });
+    expect(await judged('nan')).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('NaN'),
+    });
   });
 
   test.each([
-    ['finalize', 'isopro_finalizes', '    async def finalize(self, trace, runtime):\n        return None'],
-    ['runtime', 'isopro_runs', '    @vf.reward(weight=1.0)\n    async def ran(self, trace, runtime) -> float:\n        return 1.0'],
+    [
+      'finalize',
+      'isopro_finalizes',
+      '    async def finalize(self, trace, runtime):\n        return None',
+    ],
+    [
+      'runtime',
+      'isopro_runs',
+      '    @vf.reward(weight=1.0)\n    async def ran(self, trace, runtime) -> float:\n        return 1.0',
+    ],
     ['container', 'isopro_boxed', '    NEEDS_CONTAINER = True'],
   ])('what needs more than a reply is refused by name: %s', async (need, name, member) => {
-    await expect(openTask(taskset(name, member))).rejects.toMatchObject({ code: 'TASK_UNKNOWN', message: expect.stringContaining(need) });
+    await expect(openTask(taskset(name, member))).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      message: expect.stringContaining(need),
+    });
   });
 });

@@ -7,7 +7,10 @@ import { sql } from '../../src/tasks/sql/sql.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
 const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 1_000;
-/** On a machine that does nothing else a verdict takes a millisecond or two; a statement that is stopped half a second of the processor. */
+/**
+ * On a machine that does nothing else a verdict takes a millisecond or two; a statement that is
+ * stopped half a second of the processor.
+ */
 const LIMIT_MS = 120_000;
 
 afterAll(() => sql.dispose!());
@@ -101,7 +104,10 @@ const PIECES = [
   'id',
 ];
 
-/** Replies that are close to right: a reference, a near miss or a policy's statement in some form, then edited a few times. */
+/**
+ * Replies that are close to right: a reference, a near miss or a policy's statement in some form,
+ * then edited a few times.
+ */
 function mutate(random: Random, text: string): string {
   let result = text;
   for (let edit = random.nextInteger(0, 3); edit > 0; edit--) {
@@ -124,8 +130,9 @@ function mutate(random: Random, text: string): string {
 }
 
 /**
- * Would a careful person accept this reply? Another reader and another comparison than the verifier's: what is between fences or all of
- * it, run on databases that stay writable, whose contents must not change, and equal results as sorted lines.
+ * Would a careful person accept this reply? Another reader and another comparison than the
+ * verifier's: what is between fences or all of it, run on databases that stay writable, whose
+ * contents must not change, and equal results as sorted lines.
  */
 function acceptable(problem: SqlProblem, text: string): boolean {
   const fenced = /^[^]*```(?:sql|sqlite)?\s*\n([^]*)```\s*$/i.exec(text);
@@ -138,7 +145,9 @@ function acceptable(problem: SqlProblem, text: string): boolean {
       const lines = (source: string): string => {
         const prepared = database.prepare(source).raw();
         const rows = (prepared.all() as unknown[][]).map((row) =>
-          JSON.stringify(row.map((cell) => (typeof cell === 'number' ? Number(cell.toPrecision(8)) : cell))),
+          JSON.stringify(
+            row.map((cell) => (typeof cell === 'number' ? Number(cell.toPrecision(8)) : cell)),
+          ),
         );
         return `${prepared.columns().length}\n${(problem.ordered ? rows : rows.sort()).join('\n')}`;
       };
@@ -157,9 +166,18 @@ test(`${TEXTS} replies near to right ones: each has a verdict in bounded time, a
   const counts = { pass: 0, fail: 0, none: 0 };
   let problem = sql.generate('T0', 0n) as SqlProblem;
   for (let at = 0; at < TEXTS; at++) {
-    if (at % 50 === 0) problem = sql.generate(sql.tiers[(at / 50) % sql.tiers.length]!.id, BigInt(at)) as SqlProblem;
-    const base = random.nextInteger(0, 9) < 8 ? problem.query : policies[random.nextInteger(0, policies.length - 1)]!(problem);
-    const form = [base, `${base};`, `\`\`\`sql\n${base}\n\`\`\``, `Reasoning.\n\`\`\`sql\n${base};\n\`\`\``][random.nextInteger(0, 3)]!;
+    if (at % 50 === 0)
+      problem = sql.generate(sql.tiers[(at / 50) % sql.tiers.length]!.id, BigInt(at)) as SqlProblem;
+    const base =
+      random.nextInteger(0, 9) < 8
+        ? problem.query
+        : policies[random.nextInteger(0, policies.length - 1)]!(problem);
+    const form = [
+      base,
+      `${base};`,
+      `\`\`\`sql\n${base}\n\`\`\``,
+      `Reasoning.\n\`\`\`sql\n${base};\n\`\`\``,
+    ][random.nextInteger(0, 3)]!;
     const text = mutate(random, form);
     const started = performance.now();
     const { verdict } = await judgeReply(sql, problem, text, 'stop');

@@ -1,5 +1,13 @@
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -59,17 +67,29 @@ test('a process that disposes of a task while a verdict comes in goes on', () =>
       await task.dispose();
     }
     console.log('went on');`;
-  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script, write(source())], { encoding: 'utf8' });
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    ['--input-type=module', '-e', script, write(source())],
+    { encoding: 'utf8' },
+  );
   expect([status, stdout]).toEqual([0, 'went on\n']);
 }, 60_000);
 
 describe('a task file that gives two results for the same arguments is refused, and the member is named', () => {
   test.each([
     ['generate', { generate: `(tier, seed) => ({ a: 1, b: Math.random() })` }, /differ in b/],
-    ['generate', { generate: `(tier, seed) => ({ a: Number(seed % 10n), b: salt })` }, /differ in b/],
+    [
+      'generate',
+      { generate: `(tier, seed) => ({ a: Number(seed % 10n), b: salt })` },
+      /differ in b/,
+    ],
     ['generate', { generate: `(tier, seed) => ({ a: calls++, b: 3 })` }, /differ in a/],
     ['generate', { generate: `(tier, seed) => ({ a: 1, b: 3, at: Date.now() })` }, /differ in at/],
-    ['prompt', { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` }, /two prompts/],
+    [
+      'prompt',
+      { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` },
+      /two prompts/,
+    ],
     [
       'verify',
       {
@@ -91,14 +111,23 @@ describe('a task file that gives two results for the same arguments is refused, 
     const task = await load(write(source(changes, 'const salt = Math.random(); let calls = 0;')));
     await expect(refuseNondeterminism(task, 'plain')).rejects.toMatchObject({
       code: 'TASK_INVALID',
-      message: expect.stringMatching(new RegExp(`"${member}" is not deterministic.*${message.source}`)),
+      message: expect.stringMatching(
+        new RegExp(`"${member}" is not deterministic.*${message.source}`),
+      ),
     });
   });
 
   test('a deterministic one is not, nor one whose verifier finds no verdict at times', async () => {
     await refuseNondeterminism(await load(write(source())), 'cot');
     await refuseNondeterminism(
-      await load(write(source({ verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'none' })` }, 'let calls = 0;'))),
+      await load(
+        write(
+          source(
+            { verify: `() => ({ kind: calls++ % 2 === 0 ? 'pass' : 'none' })` },
+            'let calls = 0;',
+          ),
+        ),
+      ),
       'cot',
     );
     await refuseNondeterminism(await openTask('scheduling'), 'cot');
@@ -106,11 +135,25 @@ describe('a task file that gives two results for the same arguments is refused, 
 
   test('replies of the model show a verifier that no policy has shown', async () => {
     const task = await load(
-      write(source({ verify: `(problem, answer) => ({ kind: answer === 5 && calls++ % 2 === 0 ? 'pass' : 'fail' })` }, 'let calls = 0;')),
+      write(
+        source(
+          {
+            verify: `(problem, answer) => ({ kind: answer === 5 && calls++ % 2 === 0 ? 'pass' : 'fail' })`,
+          },
+          'let calls = 0;',
+        ),
+      ),
     );
     await refuseNondeterminism(task, 'plain');
     const problem = await task.generate('small', 1n);
-    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
+    const replies = [
+      {
+        problem,
+        text: '5',
+        finish: 'stop' as const,
+        judgement: await task.judge(problem, '5', 'stop'),
+      },
+    ];
     await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('pass and fail'),
@@ -121,12 +164,17 @@ describe('a task file that gives two results for the same arguments is refused, 
     [
       'the violations of a reply',
       'verify',
-      { verify: `() => ({ kind: 'fail', violations: [{ category: calls++ % 2 === 0 ? 'low' : 'high', detail: 'other' }] })` },
+      {
+        verify: `() => ({ kind: 'fail', violations: [{ category: calls++ % 2 === 0 ? 'low' : 'high', detail: 'other' }] })`,
+      },
     ],
     [
       'the forms of a reply',
       'verify',
-      { parse: `(text) => ({ ok: true, answer: 1, form: calls++ % 2 === 0 ? 'number' : 'word' })`, verify: `() => ({ kind: 'fail' })` },
+      {
+        parse: `(text) => ({ ok: true, answer: 1, form: calls++ % 2 === 0 ? 'number' : 'word' })`,
+        verify: `() => ({ kind: 'fail' })`,
+      },
     ],
     [
       'the findings in a reply that passes',
@@ -136,15 +184,25 @@ describe('a task file that gives two results for the same arguments is refused, 
         checkTrace: `() => (calls++ % 2 === 0 ? [] : [{ category: 'claim', claimed: '1', actual: '2', excerpt: 'one' }])`,
       },
     ],
-  ])('%s, where they are others the second time: a judge holds the log against them too', async (_, member, changes) => {
-    const task = await load(write(source(changes, 'let calls = 0;')));
-    const problem = await task.generate('small', 1n);
-    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
-    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringContaining(`"${member}" is not deterministic`),
-    });
-  });
+  ])(
+    '%s, where they are others the second time: a judge holds the log against them too',
+    async (_, member, changes) => {
+      const task = await load(write(source(changes, 'let calls = 0;')));
+      const problem = await task.generate('small', 1n);
+      const replies = [
+        {
+          problem,
+          text: '5',
+          finish: 'stop' as const,
+          judgement: await task.judge(problem, '5', 'stop'),
+        },
+      ];
+      await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining(`"${member}" is not deterministic`),
+      });
+    },
+  );
 });
 
 describe("a user's task file", () => {
@@ -157,7 +215,9 @@ describe("a user's task file", () => {
     expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: '4 + 3' }]);
     expect((await task.judge(problem, '7', 'stop')).verdict.kind).toBe('pass');
     expect((await task.judge(problem, '8', 'stop')).verdict.kind).toBe('fail');
-    expect((await task.judge(problem, '7', 'length')).verdict.violations[0]!.category).toBe('truncated');
+    expect((await task.judge(problem, '7', 'length')).verdict.violations[0]!.category).toBe(
+      'truncated',
+    );
     expect((await task.applyPolicy('zero', problem)).kind).toBe('fail');
     expect(task.source).toMatchObject({ kind: 'file' });
   });
@@ -168,41 +228,69 @@ describe("a user's task file", () => {
       if (answer < 0) throw new Error('below zero');
       return { kind: answer === problem.a + problem.b ? 'pass' : 'fail', violations: [] };
     }`;
-    const task = await load(write(source({ readLeniently, verify, answerGrammar: `'root ::= [0-9]+'` })));
+    const task = await load(
+      write(source({ readLeniently, verify, answerGrammar: `'root ::= [0-9]+'` })),
+    );
     const problem = await task.generate('small', 14n);
     const kind = async (text: string) => (await task.judgeLeniently(problem, text))!.verdict.kind;
-    expect(await task.judgeLeniently(problem, 'It is 6, no, 7 or 8, so')).toMatchObject({ verdict: { kind: 'pass' }, form: 'lenient' });
+    expect(await task.judgeLeniently(problem, 'It is 6, no, 7 or 8, so')).toMatchObject({
+      verdict: { kind: 'pass' },
+      form: 'lenient',
+    });
     expect(await kind('6 or 8')).toBe('fail');
     expect(await kind('6 or -1')).toBe('none');
     expect(await kind('-1 or 7')).toBe('pass');
     expect(await kind(`${'1 '.repeat(15)}7`)).toBe('pass');
     expect(await kind(`${'1 '.repeat(16)}7`)).toBe('fail');
-    expect(await task.judgeLeniently(problem, 'seven')).toMatchObject({ verdict: { kind: 'fail' }, form: null });
+    expect(await task.judgeLeniently(problem, 'seven')).toMatchObject({
+      verdict: { kind: 'fail' },
+      form: null,
+    });
     await expect(task.judgeLeniently(problem, 'malformed')).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('readLeniently'),
     });
     expect(task.answerGrammar).toBe('root ::= [0-9]+');
     const without = await load(write(source()));
-    expect([await without.judgeLeniently(problem, '7'), without.answerGrammar]).toEqual([null, null]);
-    await expect(openTask(write(source({ answerGrammar: `''` })))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    expect([await without.judgeLeniently(problem, '7'), without.answerGrammar]).toEqual([
+      null,
+      null,
+    ]);
+    await expect(openTask(write(source({ answerGrammar: `''` })))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+    });
   });
 
   test('its references are solved examples where it has none of its own, of other questions', async () => {
-    const task = await load(write(source({ referenceReply: `(problem) => String(problem.a + problem.b)` })));
+    const task = await load(
+      write(source({ referenceReply: `(problem) => String(problem.a + problem.b)` })),
+    );
     const problem = await task.generate('small', 4n);
     const examples = (await task.fewShot(problem, 'plain', 3, 1n))!;
-    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    expect(examples.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+    ]);
     const asked = examples.flatMap(({ role, content }) => (role === 'user' ? [content] : []));
     expect(new Set([...asked, '4 + 3']).size).toBe(4);
-    for (const [i, question] of asked.entries()) expect(Number(examples[2 * i + 1]!.content)).toBe(Number(question[0]) + 3);
+    for (const [i, question] of asked.entries())
+      expect(Number(examples[2 * i + 1]!.content)).toBe(Number(question[0]) + 3);
     expect(await task.fewShot(problem, 'plain', 3, 1n)).toEqual(examples);
     expect(await (await load(write(source()))).fewShot(problem, 'plain', 1, 1n)).toBeNull();
   });
 
   test('a problem that was borrowed from another task is of the tier that was asked for', async () => {
-    const task = await load(write(source({ generate: `() => ({ a: 1, b: 3, tier: 'T0', id: 'borrowed' })` })));
-    expect(await task.generate('small', 1n)).toMatchObject({ tier: 'small', id: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    const task = await load(
+      write(source({ generate: `() => ({ a: 1, b: 3, tier: 'T0', id: 'borrowed' })` })),
+    );
+    expect(await task.generate('small', 1n)).toMatchObject({
+      tier: 'small',
+      id: expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
   });
 
   test('TypeScript that imports from isopro-native, in fewer than 40 lines', async () => {
@@ -225,9 +313,18 @@ export default defineTask<Sum, number>({
 });
 `;
     const task = await load(write(text, 'ts'));
-    const problem = (await task.generate('small', 1n)) as unknown as { a: number; b: number; id: string; tier: string };
-    expect((await task.judge(problem, String(problem.a + problem.b), 'stop')).verdict.kind).toBe('pass');
-    expect((await task.judge(problem, 'seven', 'stop')).verdict.violations[0]!.category).toBe('format');
+    const problem = (await task.generate('small', 1n)) as unknown as {
+      a: number;
+      b: number;
+      id: string;
+      tier: string;
+    };
+    expect((await task.judge(problem, String(problem.a + problem.b), 'stop')).verdict.kind).toBe(
+      'pass',
+    );
+    expect((await task.judge(problem, 'seven', 'stop')).verdict.violations[0]!.category).toBe(
+      'format',
+    );
   });
 
   /** A task whose verdict is a package's and whose problems are a neighbour's. */
@@ -258,13 +355,18 @@ export default defineTask<Sum, number>({
     );
     return join(at, 'task.ts');
   };
-  const hashOf = async (path: string): Promise<string> => ((await load(path)).source as { sha256: string }).sha256;
+  const hashOf = async (path: string): Promise<string> =>
+    ((await load(path)).source as { sha256: string }).sha256;
 
   test('is one with everything that it imports: files, JSON, packages in ESM and CommonJS, each at its own place', async () => {
     const path = imported(join(folder, 'imports'));
     const task = await load(path);
     const problem = await task.generate('small', 1n);
-    expect(problem).toMatchObject({ word: 'x', file: 'lib.js', place: pathToFileURL(join(folder, 'imports', 'words', 'words.ts')).href });
+    expect(problem).toMatchObject({
+      word: 'x',
+      file: 'lib.js',
+      place: pathToFileURL(join(folder, 'imports', 'words', 'words.ts')).href,
+    });
     expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
   });
 
@@ -277,7 +379,10 @@ export default defineTask<Sum, number>({
     ];
     expect(new Set([own, ...changed]).size).toBe(3);
     const misnamed = imported(join(folder, 'misnamed'));
-    renameSync(join(folder, 'misnamed', 'words', 'words.ts'), join(folder, 'misnamed', 'words', 'other.ts'));
+    renameSync(
+      join(folder, 'misnamed', 'words', 'words.ts'),
+      join(folder, 'misnamed', 'words', 'other.ts'),
+    );
     await expect(openTask(misnamed)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringMatching(/words\/words\.js.*task\.ts/s),
@@ -287,17 +392,29 @@ export default defineTask<Sum, number>({
   test('has a hash that covers a native addon of its packages, which is loaded from where it lies', async () => {
     const [at, addon] = [join(folder, 'native'), join(folder, 'native', 'node_modules', 'addon')];
     mkdirSync(addon, { recursive: true });
-    copyFileSync(createRequire(import.meta.url).resolve('better-sqlite3/build/Release/better_sqlite3.node'), join(addon, 'addon.node'));
-    writeFileSync(join(addon, 'index.js'), `exports.size = Object.keys(require('./addon.node')).length;`);
-    writeFileSync(join(at, 'task.mjs'), source({ generate: `() => ({ a: 1, b: 2, size })` }, `import { size } from 'addon';`));
+    copyFileSync(
+      createRequire(import.meta.url).resolve('better-sqlite3/build/Release/better_sqlite3.node'),
+      join(addon, 'addon.node'),
+    );
+    writeFileSync(
+      join(addon, 'index.js'),
+      `exports.size = Object.keys(require('./addon.node')).length;`,
+    );
+    writeFileSync(
+      join(at, 'task.mjs'),
+      source({ generate: `() => ({ a: 1, b: 2, size })` }, `import { size } from 'addon';`),
+    );
     const task = await load(join(at, 'task.mjs'));
-    expect(((await task.generate('small', 1n)) as unknown as { size: number }).size).toBeGreaterThan(0);
+    expect(
+      ((await task.generate('small', 1n)) as unknown as { size: number }).size,
+    ).toBeGreaterThan(0);
     appendFileSync(join(addon, 'addon.node'), 'x');
     expect(await hashOf(join(at, 'task.mjs'))).not.toBe((task.source as { sha256: string }).sha256);
   });
 
   test(
-    'does not change under a run: a file that is exchanged later is not read, even where its thread has to be started ' + 'anew',
+    'does not change under a run: a file that is exchanged later is not read, even where its thread has to be started ' +
+      'anew',
     async () => {
       const at = join(folder, 'exchanged');
       const task = await load(imported(at));
@@ -305,33 +422,44 @@ export default defineTask<Sum, number>({
       writeFileSync(join(at, 'task.ts'), source({ verify: `() => ({ kind: 'fail' })` }));
       const problem = await task.generate('small', 1n);
       expect(problem).toMatchObject({ word: 'x' });
-      expect((await task.judge(problem, 'end', 'stop')).verdict).toMatchObject({ kind: 'none', reason: expect.stringContaining('thread') });
+      expect((await task.judge(problem, 'end', 'stop')).verdict).toMatchObject({
+        kind: 'none',
+        reason: expect.stringContaining('thread'),
+      });
       expect((await task.judge(problem, '1', 'stop')).verdict.kind).toBe('pass');
     },
   );
 
-  test.each(['id', 'version', 'tiers', 'generate', 'prompt', 'parse', 'verify'])('a file without %s is refused by name', async (member) => {
-    await expect(openTask(write(source({ [member]: null })))).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringContaining(`"${member}"`),
-    });
-  });
+  test.each(['id', 'version', 'tiers', 'generate', 'prompt', 'parse', 'verify'])(
+    'a file without %s is refused by name',
+    async (member) => {
+      await expect(openTask(write(source({ [member]: null })))).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining(`"${member}"`),
+      });
+    },
+  );
 
   test('a file that throws, does not parse, exports nothing or is absent is a typed error', async () => {
     await expect(openTask(write(source({}, `throw new Error('no luck');`)))).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('no luck'),
     });
-    await expect(openTask(write('export default {'))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    await expect(openTask(write('export default {'))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+    });
     await expect(openTask(write('export const other = 1;'))).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringContaining('default'),
     });
-    await expect(openTask(join(folder, 'absent.ts'))).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    await expect(openTask(join(folder, 'absent.ts'))).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+    });
     await expect(openTask('no-such-task')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     const place = join(folder, 'place');
     mkdirSync(place);
-    for (const name of ['sums.ts', 'types.d.ts', 'rows.csv', 'old.py', 'notes.md']) writeFileSync(join(place, name), '');
+    for (const name of ['sums.ts', 'types.d.ts', 'rows.csv', 'old.py', 'notes.md'])
+      writeFileSync(join(place, name), '');
     await expect(openTask(place)).rejects.toMatchObject({
       code: 'TASK_UNKNOWN',
       message: `${place} is a folder, and a task is one file`,
@@ -350,7 +478,9 @@ export default defineTask<Sum, number>({
       code: 'TASK_UNKNOWN',
       remedy: expect.stringContaining('CSV'),
     });
-    await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
+    await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+    });
   });
 
   test('a built-in task cannot be impersonated', async () => {
@@ -368,14 +498,22 @@ export default defineTask<Sum, number>({
   });
 
   test('an exception inside parse or verify is no verdict, with its message', async () => {
-    const verifying = await load(write(source({ verify: `() => { throw new Error('division by zero'); }` })));
-    expect((await verifying.judge(await verifying.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({
+    const verifying = await load(
+      write(source({ verify: `() => { throw new Error('division by zero'); }` })),
+    );
+    expect(
+      (await verifying.judge(await verifying.generate('small', 1n), '7', 'stop')).verdict,
+    ).toMatchObject({
       kind: 'none',
       reason: expect.stringContaining('division by zero'),
     });
-    expect(await verifying.applyPolicy('zero', await verifying.generate('small', 1n))).toMatchObject({ kind: 'none' });
+    expect(
+      await verifying.applyPolicy('zero', await verifying.generate('small', 1n)),
+    ).toMatchObject({ kind: 'none' });
     const parsing = await load(write(source({ parse: `() => { throw 'a string'; }` })));
-    expect((await parsing.judge(await parsing.generate('small', 1n), '7', 'stop')).verdict).toMatchObject({
+    expect(
+      (await parsing.judge(await parsing.generate('small', 1n), '7', 'stop')).verdict,
+    ).toMatchObject({
       kind: 'none',
       reason: expect.stringContaining('a string'),
     });
@@ -387,13 +525,18 @@ export default defineTask<Sum, number>({
     ['verify', `() => ({ kind: 'fail', violations: [{}] })`, 'verdict.violations.0.category'],
     ['verify', `() => undefined`, 'verdict'],
     ['parse', `() => 'seven'`, 'parsed'],
-  ])('a malformed result of %s is a typed error that names the member', async (member, code, place) => {
-    const task = await load(write(source({ [member]: code })));
-    await expect(task.judge(await task.generate('small', 1n), '7', 'stop')).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringMatching(new RegExp(`"${member}".*${place}`, 's')),
-    });
-  });
+  ])(
+    'a malformed result of %s is a typed error that names the member',
+    async (member, code, place) => {
+      const task = await load(write(source({ [member]: code })));
+      await expect(task.judge(await task.generate('small', 1n), '7', 'stop')).rejects.toMatchObject(
+        {
+          code: 'TASK_INVALID',
+          message: expect.stringMatching(new RegExp(`"${member}".*${place}`, 's')),
+        },
+      );
+    },
+  );
 
   test('what it throws is shown once for a place, by file and line as it was written, and not where prints are not shown', () => {
     mkdirSync(join(folder, 'thrown'), { recursive: true });
@@ -415,9 +558,13 @@ export default defineTask<Sum, number>({
       await task.generate('small', 9n).catch(({ message }) => console.log(message));
       await task.dispose();`;
     const ran = (...flags: string[]) =>
-      spawnSync(process.execPath, ['--input-type=module', '-e', script, file, ...flags], { encoding: 'utf8' });
+      spawnSync(process.execPath, ['--input-type=module', '-e', script, file, ...flags], {
+        encoding: 'utf8',
+      });
     const shown = ran();
-    expect(shown.stderr).toBe('helper.ts:4: verify threw RangeError: no 1 (further ones from this line are not shown)\n');
+    expect(shown.stderr).toBe(
+      'helper.ts:4: verify threw RangeError: no 1 (further ones from this line are not shown)\n',
+    );
     expect(shown.stdout.split('\n')).toEqual([
       'verify threw: no 1',
       'verify threw: no 1',
@@ -435,14 +582,25 @@ export default defineTask<Sum, number>({
       return { kind: 'fail', violations: [{ category: 'half \\ud83d', jobs: [], amount: 1, detail: 'x' }] };
     }`;
     const task = await load(
-      write(source({ verify, step: `(problem, replies) => 'You said ' + replies[0].slice(0, 3)`, limits: `{ turns: 2 }` }, before)),
+      write(
+        source(
+          {
+            verify,
+            step: `(problem, replies) => 'You said ' + replies[0].slice(0, 3)`,
+            limits: `{ turns: 2 }`,
+          },
+          before,
+        ),
+      ),
     );
     const problem = await task.generate('small', 1n);
     expect((await task.judge(problem, '1', 'stop')).verdict).toMatchObject({
       kind: 'none',
       reason: expect.stringContaining('verify threw'),
     });
-    expect((await task.judge(problem, '2', 'stop')).verdict.violations[0]!.category).toBe('half \ufffd');
+    expect((await task.judge(problem, '2', 'stop')).verdict.violations[0]!.category).toBe(
+      'half \ufffd',
+    );
     expect(await task.step(problem, ['ab😀'])).toBe('You said ab\ufffd');
   });
 
@@ -496,16 +654,22 @@ export default defineTask<Sum, number>({
   });
 });
 
-(process.env.ISOPRO_FULL === '1' ? test : test.skip)('a file that hangs while it is loaded is told from a member that does', async () => {
-  await expect(load(write(`for (;;);${source()}`))).rejects.toMatchObject({
-    code: 'TASK_TIMEOUT',
-    message: expect.stringMatching(/was not loaded: it took longer than 60 seconds$/),
-    remedy: expect.stringContaining('while it is loaded'),
-  });
-});
+(process.env.ISOPRO_FULL === '1' ? test : test.skip)(
+  'a file that hangs while it is loaded is told from a member that does',
+  async () => {
+    await expect(load(write(`for (;;);${source()}`))).rejects.toMatchObject({
+      code: 'TASK_TIMEOUT',
+      message: expect.stringMatching(/was not loaded: it took longer than 60 seconds$/),
+      remedy: expect.stringContaining('while it is loaded'),
+    });
+  },
+);
 
 describe('a verifier that takes its time', () => {
-  /** What happens depends on the answer; the verdict says in which thread, and how often this thread was told to stop. */
+  /**
+   * What happens depends on the answer; the verdict says in which thread, and how often this thread
+   * was told to stop.
+   */
   const TIMED = {
     limits: `{ verifySeconds: 0.5 }`,
     verify: `async (problem, answer, { signal }) => {
@@ -520,7 +684,12 @@ describe('a verifier that takes its time', () => {
     }`,
   };
   const timed = (changes: Record<string, string> = {}): string =>
-    write(source({ ...TIMED, ...changes }, `import { threadId } from 'node:worker_threads';\nlet told = 0;`));
+    write(
+      source(
+        { ...TIMED, ...changes },
+        `import { threadId } from 'node:worker_threads';\nlet told = 0;`,
+      ),
+    );
 
   test('may be a promise, and one that is rejected is no verdict', async () => {
     const task = await load(timed());
@@ -543,7 +712,10 @@ describe('a verifier that takes its time', () => {
       metrics: {},
       reason: 'the verifier gave no verdict: it took longer than 0.5 seconds',
     });
-    expect((await task.judge(problem, '20', 'stop')).verdict.metrics).toEqual({ ...before, told: 1 });
+    expect((await task.judge(problem, '20', 'stop')).verdict.metrics).toEqual({
+      ...before,
+      told: 1,
+    });
   });
 
   test.each([
@@ -566,7 +738,9 @@ describe('a verifier that takes its time', () => {
 
   test('and a verdict that comes too late is none, although it came', async () => {
     const task = await load(timed());
-    expect((await task.judge(await task.generate('small', 1n), '4', 'stop')).verdict.kind).toBe('none');
+    expect((await task.judge(await task.generate('small', 1n), '4', 'stop')).verdict.kind).toBe(
+      'none',
+    );
   });
 
   test('is told when nobody waits any more, and the next reply is judged', async () => {
@@ -575,23 +749,31 @@ describe('a verifier that takes its time', () => {
     await task.judge(problem, '20', 'stop');
     for (const reply of ['1', '2']) {
       const controller = new AbortController();
-      const judging = [task.judge(problem, reply, 'stop', { signal: controller.signal }), task.judge(problem, '20', 'stop')] as const;
+      const judging = [
+        task.judge(problem, reply, 'stop', { signal: controller.signal }),
+        task.judge(problem, '20', 'stop'),
+      ] as const;
       setTimeout(() => controller.abort(), 50);
       await expect(judging[0]).rejects.toMatchObject({ code: 'ABORTED' });
-      expect((await judging[1]).verdict.metrics.told).toBe(reply === '1' ? 1 : 0); // the second had to have its thread ended
+      // the second had to have its thread ended
+      expect((await judging[1]).verdict.metrics.told).toBe(reply === '1' ? 1 : 0);
     }
-    await expect(task.judge(problem, '20', 'stop', { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(
+      task.judge(problem, '20', 'stop', { signal: AbortSignal.abort() }),
+    ).rejects.toMatchObject({ code: 'ABORTED' });
   });
 
-  test.each([`{ verifySeconds: 0 }`, `{ verifySeconds: NaN }`, `{ verifySeconds: 1e9 }`, `{ verifyMs: 5 }`])(
-    'a limit of %s is a typed error',
-    async (limits) => {
-      await expect(openTask(timed({ limits }))).rejects.toMatchObject({
-        code: 'TASK_INVALID',
-        message: expect.stringContaining('"limits"'),
-      });
-    },
-  );
+  test.each([
+    `{ verifySeconds: 0 }`,
+    `{ verifySeconds: NaN }`,
+    `{ verifySeconds: 1e9 }`,
+    `{ verifyMs: 5 }`,
+  ])('a limit of %s is a typed error', async (limits) => {
+    await expect(openTask(timed({ limits }))).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('"limits"'),
+    });
+  });
 
   test('several threads judge at once, and their verdicts come out in the order of the replies', async () => {
     const task = await openTask(timed({ limits: `{ verifySeconds: 20 }` }), { verifierThreads: 3 });
@@ -637,8 +819,14 @@ describe('the figures of a verdict', () => {
     [`{ kind: 'pass', score: '1' }`, 'verdict.score'],
     [`{ kind: 'none', score: 0 }`, 'verdict.score'],
     [`{ kind: 'none', forecast: { probability: 0.5, outcome: true } }`, 'verdict.forecast'],
-    [`{ kind: 'pass', forecast: { probability: 75, outcome: true } }`, 'verdict.forecast.probability'],
-    [`{ kind: 'pass', forecast: { probability: NaN, outcome: true } }`, 'verdict.forecast.probability'],
+    [
+      `{ kind: 'pass', forecast: { probability: 75, outcome: true } }`,
+      'verdict.forecast.probability',
+    ],
+    [
+      `{ kind: 'pass', forecast: { probability: NaN, outcome: true } }`,
+      'verdict.forecast.probability',
+    ],
     [`{ kind: 'pass', forecast: { probability: 0.5, outcome: 1 } }`, 'verdict.forecast.outcome'],
     [`{ kind: 'pass', forecast: { probability: 0.5 } }`, 'verdict.forecast.outcome'],
   ])('%s is a typed error at %s', async (verdict, place) => {
@@ -650,14 +838,27 @@ describe('the figures of a verdict', () => {
 
   test.each([
     ['score', `({ kind: 'pass', score: calls++ % 2 === 0 ? 0.5 : 0.6 })`],
-    ['forecast', `({ kind: 'pass', forecast: { probability: calls++ % 2 === 0 ? 0.5 : 0.6, outcome: true } })`],
-  ])('a %s that differs the second time is refused: a judge holds the log against it', async (_, verdict) => {
-    const task = await load(write(source({ verify: `() => ${verdict}` }, 'let calls = 0;')));
-    const problem = await task.generate('small', 1n);
-    const replies = [{ problem, text: '5', finish: 'stop' as const, judgement: await task.judge(problem, '5', 'stop') }];
-    await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringMatching(/"verify" is not deterministic.*0\.5.*0\.6/),
-    });
-  });
+    [
+      'forecast',
+      `({ kind: 'pass', forecast: { probability: calls++ % 2 === 0 ? 0.5 : 0.6, outcome: true } })`,
+    ],
+  ])(
+    'a %s that differs the second time is refused: a judge holds the log against it',
+    async (_, verdict) => {
+      const task = await load(write(source({ verify: `() => ${verdict}` }, 'let calls = 0;')));
+      const problem = await task.generate('small', 1n);
+      const replies = [
+        {
+          problem,
+          text: '5',
+          finish: 'stop' as const,
+          judgement: await task.judge(problem, '5', 'stop'),
+        },
+      ];
+      await expect(refuseUnsteadyVerdicts(task, replies)).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringMatching(/"verify" is not deterministic.*0\.5.*0\.6/),
+      });
+    },
+  );
 });

@@ -25,7 +25,12 @@ test('a verdict that is there at once is no promise, and neither a signal nor a 
   const made = jest.spyOn(globalThis, 'AbortController');
   const timed = jest.spyOn(globalThis, 'setTimeout');
   const asked = scheduling.generate('T0', 1n) as Awaited<ReturnType<typeof scheduling.generate>>;
-  const judged = judgeReply(scheduling, asked, solvedReply(asked, solveExactly(asked)!.schedule, 'cot'), 'stop');
+  const judged = judgeReply(
+    scheduling,
+    asked,
+    solvedReply(asked, solveExactly(asked)!.schedule, 'cot'),
+    'stop',
+  );
   expect(judged.verdict.kind).toBe('pass');
   expect(made).not.toHaveBeenCalled();
   expect(timed).not.toHaveBeenCalled();
@@ -51,7 +56,10 @@ test('a promised one is waited for, with the form of its answer', async () => {
 });
 
 test('past the limit the signal is aborted, and what comes then is no verdict', async () => {
-  for (const verify of [untilTold, (context: VerifyContext) => untilTold(context).then(() => Promise.reject(new Error('cut off')))])
+  for (const verify of [
+    untilTold,
+    (context: VerifyContext) => untilTold(context).then(() => Promise.reject(new Error('cut off'))),
+  ])
     expect(await judgeReply(taskOf(verify), problem, 'x', 'stop')).toMatchObject({
       verdict: { kind: 'none', reason: expect.stringContaining('0.05 seconds') },
     });
@@ -59,5 +67,7 @@ test('past the limit the signal is aborted, and what comes then is no verdict', 
 
 test('when nobody waits any more the signal is aborted at once', async () => {
   for (const signal of [AbortSignal.abort(), AbortSignal.timeout(10)])
-    await expect(judgeReply(taskOf(untilTold, 3600), problem, 'x', 'stop', { signal })).rejects.toMatchObject({ code: 'ABORTED' });
+    await expect(
+      judgeReply(taskOf(untilTold, 3600), problem, 'x', 'stop', { signal }),
+    ).rejects.toMatchObject({ code: 'ABORTED' });
 });

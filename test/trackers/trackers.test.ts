@@ -1,6 +1,6 @@
 /**
- * The files of trackers, read back: by readers of this test, which know the formats and none of our code, and by the trackers' own Python
- * packages where they are installed.
+ * The files of trackers, read back: by readers of this test, which know the formats and none of our
+ * code, and by the trackers' own Python packages where they are installed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -36,7 +36,12 @@ const lossOf = (step: number): number => 1 / step;
 function write(folder: string): string {
   const trackers = new Trackers(TRACKER_NAMES, options(folder));
   for (let step = 1; step <= STEPS; step++) {
-    trackers.log(step, { 'train/loss': lossOf(step), 'train/rewards/chosen': -step, 'train/none': null, 'train/broken': NaN });
+    trackers.log(step, {
+      'train/loss': lossOf(step),
+      'train/rewards/chosen': -step,
+      'train/none': null,
+      'train/broken': NaN,
+    });
     if (step === 2) trackers.log(step, { 'eval/loss': 0.25 });
   }
   trackers.end('finished');
@@ -44,7 +49,8 @@ function write(folder: string): string {
 }
 const folder = write(path.join(root, 'whole'));
 const only = (...parts: string[]): string => {
-  const names = readdirSync(path.join(folder, ...parts)).filter((name) => !name.startsWith('.')); // MLflow makes a folder for its waste
+  // MLflow makes a folder for its waste
+  const names = readdirSync(path.join(folder, ...parts)).filter((name) => !name.startsWith('.'));
   expect(names).toHaveLength(1);
   return path.join(folder, ...parts, names[0]!);
 };
@@ -72,7 +78,8 @@ function fields(bytes: Buffer): [number, bigint | Buffer][] {
   }
   return found;
 }
-const all = (bytes: Buffer, field: number): Buffer[] => fields(bytes).flatMap(([name, value]) => (name === field ? [value as Buffer] : []));
+const all = (bytes: Buffer, field: number): Buffer[] =>
+  fields(bytes).flatMap(([name, value]) => (name === field ? [value as Buffer] : []));
 
 /** Bit by bit: the remainder by the polynomial of Castagnoli, 0x1edc6f41, reflected. */
 function crc32c(bytes: Uint8Array): number {
@@ -87,7 +94,8 @@ function crc32c(bytes: Uint8Array): number {
 }
 
 test('TensorBoard: every record has its masked checksums, and holds the steps and figures', () => {
-  expect(crc32c(Buffer.from('123456789'))).toBe(0xe3069283); // RFC 3720, B.4 has the polynomial; the check value is the catalogue's
+  // RFC 3720, B.4 has the polynomial; the check value is the catalogue's
+  expect(crc32c(Buffer.from('123456789'))).toBe(0xe3069283);
   const bytes = readFileSync(only('tensorboard', 'run 1.gguf'));
   const masked = (data: Uint8Array): number => {
     const crc = crc32c(data);
@@ -106,7 +114,10 @@ test('TensorBoard: every record has its masked checksums, and holds the steps an
   const rows = events.slice(1).map((event) => ({
     step: fields(event).find(([field]) => field === 2)![1],
     seconds: all(event, 1)[0]!.readDoubleLE(),
-    values: all(all(event, 5)[0]!, 1).map((value) => [String(all(value, 1)[0]), all(value, 2)[0]!.readFloatLE()]),
+    values: all(all(event, 5)[0]!, 1).map((value) => [
+      String(all(value, 1)[0]),
+      all(value, 2)[0]!.readFloatLE(),
+    ]),
   }));
   expect(rows).toHaveLength(STEPS + 1);
   expect(rows[0]).toMatchObject({
@@ -121,7 +132,10 @@ test('TensorBoard: every record has its masked checksums, and holds the steps an
 });
 
 test('wandb: the pieces of every record join over the ends of blocks', () => {
-  const bytes = readFileSync(only('wandb') + `/${path.basename(only('wandb')).replace(/^offline-run-\d+_\d+-/, 'run-')}.wandb`);
+  const bytes = readFileSync(
+    only('wandb') +
+      `/${path.basename(only('wandb')).replace(/^offline-run-\d+_\d+-/, 'run-')}.wandb`,
+  );
   expect(bytes.subarray(0, 7)).toEqual(Buffer.from(':W&B\xe1\xbe\0', 'latin1'));
   const records: Buffer[] = [];
   let data: Buffer[] = [];
@@ -131,7 +145,11 @@ test('wandb: the pieces of every record join over the ends of blocks', () => {
       at += left;
       continue;
     }
-    const [sum, length, kind] = [bytes.readUInt32LE(at), bytes.readUInt16LE(at + 4), bytes.readUInt8(at + 6)];
+    const [sum, length, kind] = [
+      bytes.readUInt32LE(at),
+      bytes.readUInt16LE(at + 4),
+      bytes.readUInt8(at + 6),
+    ];
     expect(crc32(bytes.subarray(at + 6, at + 7 + length))).toBe(sum);
     expect(length + 7).toBeLessThanOrEqual(left);
     expect([1, 2].includes(kind)).toBe(data.length === 0);
@@ -142,12 +160,21 @@ test('wandb: the pieces of every record join over the ends of blocks', () => {
     data = [];
   }
   expect(bytes.length).toBeGreaterThan(32_768);
-  expect(records.map((record) => fields(record)[0])).toEqual(records.map((_, i) => [1, BigInt(i + 1)]));
+  expect(records.map((record) => fields(record)[0])).toEqual(
+    records.map((_, i) => [1, BigInt(i + 1)]),
+  );
   const kinds = records.map((record) => fields(record)[1]![0]);
   expect([kinds.slice(0, 3), kinds.at(-1), kinds.length]).toEqual([[21, 17, 2], 18, STEPS + 4]);
   const history = all(records.at(-2)!, 2)[0]!;
-  const items = all(history, 1).map((item) => [String(all(item, 2)[0]), JSON.parse(String(all(item, 16)[0]))]);
-  expect(Object.fromEntries(items)).toMatchObject({ 'train/loss': lossOf(STEPS), 'train/rewards/chosen': -STEPS, _step: STEPS });
+  const items = all(history, 1).map((item) => [
+    String(all(item, 2)[0]),
+    JSON.parse(String(all(item, 16)[0])),
+  ]);
+  expect(Object.fromEntries(items)).toMatchObject({
+    'train/loss': lossOf(STEPS),
+    'train/rewards/chosen': -STEPS,
+    _step: STEPS,
+  });
 });
 
 test('JSON lines, the rows of Trackio and the lines of MLflow', () => {
@@ -157,24 +184,39 @@ test('JSON lines, the rows of Trackio and the lines of MLflow', () => {
   expect(lines).toHaveLength(STEPS + 1);
   expect(JSON.parse(lines[0]!)).toEqual({ step: 1, 'train/loss': 1, 'train/rewards/chosen': -1 });
   const database = new Database(path.join(folder, 'trackio', 'aproject.db'), { readonly: true });
-  const rows = database.prepare('SELECT run_name, step, metrics FROM metrics ORDER BY id').all() as { step: number; metrics: string }[];
+  const rows = database
+    .prepare('SELECT run_name, step, metrics FROM metrics ORDER BY id')
+    .all() as { step: number; metrics: string }[];
   expect(rows).toHaveLength(STEPS + 1);
   expect(rows[2]).toEqual({ run_name: 'run 1.gguf', step: 2, metrics: '{"eval/loss":0.25}' });
   database.close();
   const experiment = only('mlflow');
   const run = path.join(experiment, readdirSync(experiment).find((name) => name !== 'meta.yaml')!);
-  expect(readFileSync(path.join(run, 'metrics', 'eval', 'loss'), 'utf8')).toMatch(/^\d{13} 0\.25 2\n$/);
+  expect(readFileSync(path.join(run, 'metrics', 'eval', 'loss'), 'utf8')).toMatch(
+    /^\d{13} 0\.25 2\n$/,
+  );
   expect(readFileSync(path.join(run, 'params', 'layers'), 'utf8')).toBe('["q","k"]');
   expect(readFileSync(path.join(run, 'meta.yaml'), 'utf8')).toMatch(/^status: 3$/m);
 });
 
 describe("the trackers' own packages", () => {
   const reader = fileURLToPath(new URL('read.py', import.meta.url));
-  const { status, stdout } = spawnSync(process.env.ISOPRO_PYTHON ?? 'python3', [reader, folder], { encoding: 'utf8' });
-  const read = (status === 0 ? JSON.parse(stdout.trim().split('\n').at(-1)!) : {}) as Record<string, unknown>;
-  const missing = ['tensorboard', 'mlflow', 'trackio', 'wandb'].filter((name) => (read[name] ?? null) === null);
-  if (missing.length > 0) console.warn(`skipped, not installed for Python (ISOPRO_PYTHON names another one): ${missing.join(', ')}`);
-  const having = (name: string): typeof test => (missing.includes(name) ? (test.skip as typeof test) : test);
+  const { status, stdout } = spawnSync(process.env.ISOPRO_PYTHON ?? 'python3', [reader, folder], {
+    encoding: 'utf8',
+  });
+  const read = (status === 0 ? JSON.parse(stdout.trim().split('\n').at(-1)!) : {}) as Record<
+    string,
+    unknown
+  >;
+  const missing = ['tensorboard', 'mlflow', 'trackio', 'wandb'].filter(
+    (name) => (read[name] ?? null) === null,
+  );
+  if (missing.length > 0)
+    console.warn(
+      `skipped, not installed for Python (ISOPRO_PYTHON names another one): ${missing.join(', ')}`,
+    );
+  const having = (name: string): typeof test =>
+    missing.includes(name) ? (test.skip as typeof test) : test;
   const steps = Array.from({ length: STEPS }, (_, i) => i + 1);
 
   having('tensorboard')('TensorBoard', () => {
@@ -185,8 +227,13 @@ describe("the trackers' own packages", () => {
     });
   });
   having('mlflow')('MLflow', () => {
-    const [status, params, history] = (read.mlflow as Record<string, [string, object, object]>)['a project/run 1.gguf']!;
-    expect([status, params]).toEqual(['FINISHED', { rank: '8', model: 'tiny', layers: '["q","k"]', none: 'null' }]);
+    const [status, params, history] = (read.mlflow as Record<string, [string, object, object]>)[
+      'a project/run 1.gguf'
+    ]!;
+    expect([status, params]).toEqual([
+      'FINISHED',
+      { rank: '8', model: 'tiny', layers: '["q","k"]', none: 'null' },
+    ]);
     expect(history).toEqual({
       'train/loss': steps.map((step) => [step, lossOf(step)]),
       'train/rewards/chosen': steps.map((step) => [step, -step]),
@@ -200,7 +247,12 @@ describe("the trackers' own packages", () => {
   });
   having('wandb')('Weights & Biases', () => {
     const records = read.wandb as unknown[][];
-    expect(records[1]).toEqual(['run', 'a project', 'run 1.gguf', { rank: 8, model: 'tiny', layers: ['q', 'k'], none: null }]);
+    expect(records[1]).toEqual([
+      'run',
+      'a project',
+      'run 1.gguf',
+      { rank: 8, model: 'tiny', layers: ['q', 'k'], none: null },
+    ]);
     expect(records.filter(([kind]) => kind === 'history')).toHaveLength(STEPS + 1);
     expect(records[2]).toEqual(['history', 1, { 'train/loss': 1, 'train/rewards/chosen': -1 }]);
     expect(records.at(-1)).toEqual(['exit']);
@@ -209,24 +261,38 @@ describe("the trackers' own packages", () => {
 
 test('a training that goes on adds to its files, one that begins anew replaces them', () => {
   const again = path.join(root, 'again');
-  const lines = (): number => readFileSync(path.join(again, 'jsonl', 'metrics.jsonl'), 'utf8').split('\n').length - 1;
+  const lines = (): number =>
+    readFileSync(path.join(again, 'jsonl', 'metrics.jsonl'), 'utf8').split('\n').length - 1;
   const rows = (): number => {
     const database = new Database(path.join(again, 'trackio', 'aproject.db'), { readonly: true });
-    const { count } = database.prepare('SELECT count(*) AS count FROM metrics').get() as { count: number };
+    const { count } = database.prepare('SELECT count(*) AS count FROM metrics').get() as {
+      count: number;
+    };
     database.close();
     return count;
   };
   const train = (resumed: boolean, from: number): void => {
     const now = (): number => 1_800_000_000_000 + 1000 * from;
-    const trackers = new Trackers(['jsonl', 'trackio', 'mlflow', 'tensorboard'], options(again, { resumed, now }));
+    const trackers = new Trackers(
+      ['jsonl', 'trackio', 'mlflow', 'tensorboard'],
+      options(again, { resumed, now }),
+    );
     trackers.log(from, { loss: 1 });
     trackers.end('failed');
   };
   train(false, 1);
   train(true, 2);
-  expect([lines(), rows(), readdirSync(path.join(again, 'tensorboard', 'run 1.gguf')).length]).toEqual([2, 2, 2]);
+  expect([
+    lines(),
+    rows(),
+    readdirSync(path.join(again, 'tensorboard', 'run 1.gguf')).length,
+  ]).toEqual([2, 2, 2]);
   train(false, 1);
-  expect([lines(), rows(), readdirSync(path.join(again, 'tensorboard', 'run 1.gguf')).length]).toEqual([1, 1, 1]);
+  expect([
+    lines(),
+    rows(),
+    readdirSync(path.join(again, 'tensorboard', 'run 1.gguf')).length,
+  ]).toEqual([1, 1, 1]);
 });
 
 test('a tracker that cannot write says so once, and the others go on', () => {

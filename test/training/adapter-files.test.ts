@@ -1,8 +1,19 @@
-/** Adapters in PEFT's format, merged models, and what is refused. The safetensors reader and the row order here are the test's own. */
+/**
+ * Adapters in PEFT's format, merged models, and what is refused. The safetensors reader and the row
+ * order here are the test's own.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
@@ -18,7 +29,12 @@ import {
 } from '../../src/index.js';
 import { arrayOf, writeAtomically } from '../../src/embedded/gguf.js';
 import { synthesizeAdapter, writeSyntheticAdapter } from '../models/adapter.js';
-import { ARCHITECTURES, encodeModel, writeSyntheticModel, type TensorType } from '../models/synthetic.js';
+import {
+  ARCHITECTURES,
+  encodeModel,
+  writeSyntheticModel,
+  type TensorType,
+} from '../models/synthetic.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 let folder: string;
@@ -30,7 +46,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const file = (name: string): string => path.join(folder, name);
 const hash = (at: string): string => createHash('sha256').update(readFileSync(at)).digest('hex');
 
-function sequences(count: number, length: number, vocabulary: number, seed: bigint): TrainSequence[] {
+function sequences(
+  count: number,
+  length: number,
+  vocabulary: number,
+  seed: bigint,
+): TrainSequence[] {
   const random = new Random(seed);
   return Array.from({ length: count }, () => ({
     tokenIds: Int32Array.from({ length }, () => random.nextInteger(0, vocabulary - 1)),
@@ -49,7 +70,11 @@ async function code(promise: Promise<unknown>): Promise<string> {
 async function trained(at: string, vocabulary: number): Promise<Trainer> {
   const trainer = await createTrainer(
     { path: at },
-    { lora: { rank: { q: 4, k: 4, v: 2, down: 3 } }, threads: 1, optimiser: { learningRate: 0.01 } },
+    {
+      lora: { rank: { q: 4, k: 4, v: 2, down: 3 } },
+      threads: 1,
+      optimiser: { learningRate: 0.01 },
+    },
   );
   for (let i = 0; i < 2; i++) await trainer.step(sequences(2, 16, vocabulary, BigInt(i)));
   await trainer.raiseRank('blk.0.attn_q', 6);
@@ -87,7 +112,12 @@ function literalSafetensors(at: string): Record<string, Stored> {
         {
           dtype,
           shape,
-          values: new Float32Array(bytes.buffer.slice(bytes.byteOffset + 8 + length + begin, bytes.byteOffset + 8 + length + end)),
+          values: new Float32Array(
+            bytes.buffer.slice(
+              bytes.byteOffset + 8 + length + begin,
+              bytes.byteOffset + 8 + length + end,
+            ),
+          ),
         },
       ],
     ),
@@ -95,36 +125,54 @@ function literalSafetensors(at: string): Record<string, Stored> {
 }
 
 describe('PEFT', () => {
-  test.each(ARCHITECTURES)('%s: written, read and written again, bit for bit', async (architecture) => {
-    const at = file('base.gguf');
-    const shape = writeSyntheticModel(at, { architecture, heads: 4, keyValueHeads: 2 });
-    await using trainer = await trained(at, shape.vocabularySize);
-    const batch = sequences(2, 16, shape.vocabularySize, 9n);
-    const before = await trainer.evaluate(batch);
-    const digest = await trainer.exportPeft(file('peft'), { baseModel: 'someone/model' });
-    expect(digest).toBe(hash(file('peft/adapter_model.safetensors')));
-    await using other = await createTrainer({ path: at }, { lora: { rank: 1, targets: ['o'] }, threads: 1 });
-    await other.importAdapter(file('peft'));
-    expect(other.info.targets).toEqual(trainer.info.targets);
-    expect(await other.evaluate(batch)).toEqual(before);
-    expect(await other.exportPeft(file('again'), { baseModel: 'someone/model' })).toBe(digest);
-    expect(readFileSync(file('again/adapter_config.json'))).toEqual(readFileSync(file('peft/adapter_config.json')));
+  test.each(ARCHITECTURES)(
+    '%s: written, read and written again, bit for bit',
+    async (architecture) => {
+      const at = file('base.gguf');
+      const shape = writeSyntheticModel(at, { architecture, heads: 4, keyValueHeads: 2 });
+      await using trainer = await trained(at, shape.vocabularySize);
+      const batch = sequences(2, 16, shape.vocabularySize, 9n);
+      const before = await trainer.evaluate(batch);
+      const digest = await trainer.exportPeft(file('peft'), { baseModel: 'someone/model' });
+      expect(digest).toBe(hash(file('peft/adapter_model.safetensors')));
+      await using other = await createTrainer(
+        { path: at },
+        { lora: { rank: 1, targets: ['o'] }, threads: 1 },
+      );
+      await other.importAdapter(file('peft'));
+      expect(other.info.targets).toEqual(trainer.info.targets);
+      expect(await other.evaluate(batch)).toEqual(before);
+      expect(await other.exportPeft(file('again'), { baseModel: 'someone/model' })).toBe(digest);
+      expect(readFileSync(file('again/adapter_config.json'))).toEqual(
+        readFileSync(file('peft/adapter_config.json')),
+      );
 
-    // The way over GGUF multiplies unequal scales into B, which rounds.
-    await convertAdapter({ model: at, adapter: file('peft'), format: 'gguf', out: file('peft.gguf') });
-    await trainer.exportAdapter(file('direct.gguf'));
-    await using third = await createTrainer({ path: at }, { lora: { rank: 1 }, threads: 1 });
-    await third.importAdapter(file('peft.gguf'));
-    const losses = [(await third.evaluate(batch)).loss];
-    await third.importAdapter(file('direct.gguf'));
-    expect((await third.evaluate(batch)).loss).toBe(losses[0]);
-    expect(losses[0]).toBeCloseTo(before.loss, 5);
-  });
+      // The way over GGUF multiplies unequal scales into B, which rounds.
+      await convertAdapter({
+        model: at,
+        adapter: file('peft'),
+        format: 'gguf',
+        out: file('peft.gguf'),
+      });
+      await trainer.exportAdapter(file('direct.gguf'));
+      await using third = await createTrainer({ path: at }, { lora: { rank: 1 }, threads: 1 });
+      await third.importAdapter(file('peft.gguf'));
+      const losses = [(await third.evaluate(batch)).loss];
+      await third.importAdapter(file('direct.gguf'));
+      expect((await third.evaluate(batch)).loss).toBe(losses[0]);
+      expect(losses[0]).toBeCloseTo(before.loss, 5);
+    },
+  );
 
   test('names, shapes, configuration, and the rows of q and k as Hugging Face orders them', async () => {
     for (const architecture of ['llama', 'qwen2'] as const) {
       const at = file('order.gguf');
-      const shape = writeSyntheticModel(at, { architecture, heads: 4, keyValueHeads: 2, embedding: 64 });
+      const shape = writeSyntheticModel(at, {
+        architecture,
+        heads: 4,
+        keyValueHeads: 2,
+        embedding: 64,
+      });
       const out = file('order');
       writeSyntheticAdapter(file('order-adapter.gguf'), shape, { rank: 1, alpha: 2 });
       const bytes = readFileSync(file('order-adapter.gguf'));
@@ -139,16 +187,20 @@ describe('PEFT', () => {
         [32, 1],
         [32, 1],
       ]);
-      expect(tensors['base_model.model.model.layers.0.mlp.down_proj.lora_A.weight']!.shape).toEqual([1, 128]);
+      expect(tensors['base_model.model.model.layers.0.mlp.down_proj.lora_A.weight']!.shape).toEqual(
+        [1, 128],
+      );
 
-      // GGUF's B of rank 1 is a plain list of rows; heads have 16 dimensions. convert_hf_to_gguf reshapes each head from
-      // [2, 8] to [8, 2] for llama and leaves the others.
+      // GGUF's B of rank 1 is a plain list of rows; heads have 16 dimensions. convert_hf_to_gguf
+      // reshapes each head from [2, 8] to [8, 2] for llama and leaves the others.
       const { tensors: infos } = await inspectModel(file('order-adapter.gguf'));
       const data = infos.reduce((total, { bytes: size }) => total + Math.ceil(size / 32) * 32, 0);
       let offset = bytes.length - data;
       const rows: Record<string, Float32Array> = {};
       for (const { name, bytes: size } of infos) {
-        rows[name] = new Float32Array(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + size));
+        rows[name] = new Float32Array(
+          bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + size),
+        );
         offset += Math.ceil(size / 32) * 32;
       }
       for (const [stored, gguf] of [
@@ -158,22 +210,35 @@ describe('PEFT', () => {
         const expected = new Float32Array(gguf.length);
         for (let head = 0; head < gguf.length / 16; head++) {
           for (let half = 0; half < 2; half++)
-            for (let pair = 0; pair < 8; pair++) expected[head * 16 + half * 8 + pair] = gguf[head * 16 + pair * 2 + half]!;
+            for (let pair = 0; pair < 8; pair++)
+              expected[head * 16 + half * 8 + pair] = gguf[head * 16 + pair * 2 + half]!;
         }
         expect(stored.values).toEqual(architecture === 'llama' ? expected : gguf);
       }
       expect(v.values).toEqual(rows['blk.1.attn_v.weight.lora_b']);
-      expect(tensors['base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight']!.values).toEqual(rows['blk.0.attn_q.weight.lora_a']);
-      expect(JSON.parse(readFileSync(path.join(out, 'adapter_config.json'), 'utf8'))).toMatchObject({
-        peft_type: 'LORA',
-        r: 1,
-        lora_alpha: 2,
-        rank_pattern: {},
-        alpha_pattern: {},
-        use_rslora: false,
-        layers_to_transform: null,
-        target_modules: ['down_proj', 'gate_proj', 'k_proj', 'o_proj', 'q_proj', 'up_proj', 'v_proj'],
-      });
+      expect(
+        tensors['base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight']!.values,
+      ).toEqual(rows['blk.0.attn_q.weight.lora_a']);
+      expect(JSON.parse(readFileSync(path.join(out, 'adapter_config.json'), 'utf8'))).toMatchObject(
+        {
+          peft_type: 'LORA',
+          r: 1,
+          lora_alpha: 2,
+          rank_pattern: {},
+          alpha_pattern: {},
+          use_rslora: false,
+          layers_to_transform: null,
+          target_modules: [
+            'down_proj',
+            'gate_proj',
+            'k_proj',
+            'o_proj',
+            'q_proj',
+            'up_proj',
+            'v_proj',
+          ],
+        },
+      );
     }
   });
 
@@ -200,12 +265,18 @@ describe('PEFT', () => {
     ];
     let end = 0;
     const header = Object.fromEntries(
-      parts.map(({ name, dtype, shape, bytes }) => [name, { dtype, shape, data_offsets: [end, (end += bytes.length)] }]),
+      parts.map(({ name, dtype, shape, bytes }) => [
+        name,
+        { dtype, shape, data_offsets: [end, (end += bytes.length)] },
+      ]),
     );
     const json = Buffer.from(JSON.stringify(header));
     const length = Buffer.alloc(8);
     length.writeBigUInt64LE(BigInt(json.length));
-    writeFileSync(path.join(out, 'adapter_model.safetensors'), Buffer.concat([length, json, ...parts.map(({ bytes }) => bytes)]));
+    writeFileSync(
+      path.join(out, 'adapter_model.safetensors'),
+      Buffer.concat([length, json, ...parts.map(({ bytes }) => bytes)]),
+    );
     writeFileSync(
       path.join(out, 'adapter_config.json'),
       JSON.stringify({
@@ -232,12 +303,14 @@ describe('PEFT', () => {
     });
   });
 
-  (FULL ? test : test.skip)('python reads what was written (numpy, or safetensors where it is installed)', async () => {
-    const at = file('python.gguf');
-    const shape = writeSyntheticModel(at, { architecture: 'llama' });
-    await using trainer = await trained(at, shape.vocabularySize);
-    await trainer.exportPeft(file('python'));
-    const script = `
+  (FULL ? test : test.skip)(
+    'python reads what was written (numpy, or safetensors where it is installed)',
+    async () => {
+      const at = file('python.gguf');
+      const shape = writeSyntheticModel(at, { architecture: 'llama' });
+      await using trainer = await trained(at, shape.vocabularySize);
+      await trainer.exportPeft(file('python'));
+      const script = `
 import sys, json, struct
 try:
     import numpy
@@ -259,27 +332,42 @@ except ImportError:
 p = 'base_model.model.model.layers.0.self_attn.q_proj.lora_'
 print(json.dumps(float(numpy.linalg.norm(tensors[p + 'B.weight'] @ tensors[p + 'A.weight']))))
 `;
-    const { stdout, error } = spawnSync('python3', ['-c', script, file('python/adapter_model.safetensors')], { encoding: 'utf8' });
-    const norm = error === undefined ? (JSON.parse(stdout) as number | null) : null;
-    if (norm === null) return console.warn('skipped: python3 with numpy is not there');
-    const module = (await inspectAdapter(file('python'))).modules.find(({ name }) => name === 'blk.0.attn_q')!;
-    expect((module.norm * module.rank) / module.alpha).toBeCloseTo(norm, 4);
-  });
+      const { stdout, error } = spawnSync(
+        'python3',
+        ['-c', script, file('python/adapter_model.safetensors')],
+        { encoding: 'utf8' },
+      );
+      const norm = error === undefined ? (JSON.parse(stdout) as number | null) : null;
+      if (norm === null) return console.warn('skipped: python3 with numpy is not there');
+      const module = (await inspectAdapter(file('python'))).modules.find(
+        ({ name }) => name === 'blk.0.attn_q',
+      )!;
+      expect((module.norm * module.rank) / module.alpha).toBeCloseTo(norm, 4);
+    },
+  );
 });
 
 describe('merging', () => {
   /**
-   * Mean difference in nats of llama.cpp's log-probabilities: merged model against base with adapter, and base with adapter against base.
+   * Mean difference in nats of llama.cpp's log-probabilities: merged model against base with
+   * adapter, and base with adapter against base.
    */
-  async function difference(at: string, adapter: string, merged: string, vocabulary: number): Promise<{ gap: number; moved: number }> {
+  async function difference(
+    at: string,
+    adapter: string,
+    merged: string,
+    vocabulary: number,
+  ): Promise<{ gap: number; moved: number }> {
     await using base = await loadModel(at, { threads: 1 });
     await using other = await loadModel(merged, { threads: 1 });
     const tokens = sequences(1, 32, vocabulary, 4n)[0]!.tokenIds;
-    const score = async (model: typeof base): Promise<Float32Array> => (await model.score(tokens.slice(0, 1), [tokens.slice(1)]))[0]!;
+    const score = async (model: typeof base): Promise<Float32Array> =>
+      (await model.score(tokens.slice(0, 1), [tokens.slice(1)]))[0]!;
     const bare = await score(base);
     await base.setAdapter(await base.loadAdapter(adapter));
     const [expected, actual] = [await score(base), await score(other)];
-    const mean = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, i) => sum + Math.abs(value - b[i]!), 0) / a.length;
+    const mean = (a: Float32Array, b: Float32Array): number =>
+      a.reduce((sum, value, i) => sum + Math.abs(value - b[i]!), 0) / a.length;
     return { gap: mean(expected, actual), moved: mean(expected, bare) };
   }
 
@@ -291,40 +379,78 @@ describe('merging', () => {
     ['F32', 'q8_0', 0.2],
     ['Q4_K', 'f16', 0.15],
     ['Q6_K', 'q8_0', 0.2],
-  ])('%s into %s: llama.cpp computes what it computes with base and adapter', async (from, type, bound) => {
-    const at = file('merge.gguf');
-    for (const architecture of FULL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
-      const shape = writeSyntheticModel(at, { architecture, type: from });
-      writeSyntheticAdapter(file('adapter.gguf'), shape, { rank: 4, alpha: 8, magnitude: 0.1 });
-      const written = await mergeAdapter({ model: at, adapter: file('adapter.gguf'), out: file('merged.gguf'), type });
-      expect(written.sha256).toBe(hash(file('merged.gguf')));
-      const { gap, moved } = await difference(at, file('adapter.gguf'), file('merged.gguf'), shape.vocabularySize);
-      expect(moved).toBeGreaterThan(1);
-      expect([architecture, gap < bound, gap]).toEqual([architecture, true, gap]);
-    }
-  });
+  ])(
+    '%s into %s: llama.cpp computes what it computes with base and adapter',
+    async (from, type, bound) => {
+      const at = file('merge.gguf');
+      for (const architecture of FULL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
+        const shape = writeSyntheticModel(at, { architecture, type: from });
+        writeSyntheticAdapter(file('adapter.gguf'), shape, { rank: 4, alpha: 8, magnitude: 0.1 });
+        const written = await mergeAdapter({
+          model: at,
+          adapter: file('adapter.gguf'),
+          out: file('merged.gguf'),
+          type,
+        });
+        expect(written.sha256).toBe(hash(file('merged.gguf')));
+        const { gap, moved } = await difference(
+          at,
+          file('adapter.gguf'),
+          file('merged.gguf'),
+          shape.vocabularySize,
+        );
+        expect(moved).toBeGreaterThan(1);
+        expect([architecture, gap < bound, gap]).toEqual([architecture, true, gap]);
+      }
+    },
+  );
 
   test('a folder of PEFT merges like the GGUF', async () => {
     const at = file('both.gguf');
     const shape = writeSyntheticModel(at, { architecture: 'llama', type: 'Q8_0' });
     writeSyntheticAdapter(file('both-adapter.gguf'), shape, { rank: 4, alpha: 8 });
-    await convertAdapter({ model: at, adapter: file('both-adapter.gguf'), format: 'peft', out: file('both') });
-    const one = await mergeAdapter({ model: at, adapter: file('both-adapter.gguf'), out: file('one.gguf'), type: 'q8_0' });
-    expect((await mergeAdapter({ model: at, adapter: file('both'), out: file('two.gguf'), type: 'q8_0' })).sha256).toBe(one.sha256);
+    await convertAdapter({
+      model: at,
+      adapter: file('both-adapter.gguf'),
+      format: 'peft',
+      out: file('both'),
+    });
+    const one = await mergeAdapter({
+      model: at,
+      adapter: file('both-adapter.gguf'),
+      out: file('one.gguf'),
+      type: 'q8_0',
+    });
+    expect(
+      (
+        await mergeAdapter({
+          model: at,
+          adapter: file('both'),
+          out: file('two.gguf'),
+          type: 'q8_0',
+        })
+      ).sha256,
+    ).toBe(one.sha256);
   });
 
   test('an adapter that tokens switch on is refused by everything that reads one', async () => {
     const at = file('activated-base.gguf');
-    const { metadata, tensors } = synthesizeAdapter(writeSyntheticModel(at, { architecture: 'llama' }));
+    const { metadata, tensors } = synthesizeAdapter(
+      writeSyntheticModel(at, { architecture: 'llama' }),
+    );
     const activated = file('activated.gguf');
     const tokens = { key: 'adapter.alora.invocation_tokens', value: arrayOf('uint32', [1, 2]) };
     writeAtomically(activated, encodeModel({ metadata: [...metadata, tokens], tensors }));
-    const refused = { code: 'ADAPTER_CORRUPT', message: expect.stringMatching(/aLoRA: adapter\.alora\.invocation_tokens/) as unknown };
+    const refused = {
+      code: 'ADAPTER_CORRUPT',
+      message: expect.stringMatching(/aLoRA: adapter\.alora\.invocation_tokens/) as unknown,
+    };
     const model = await loadModel(at, { threads: 1, contextTokens: 64 });
     await using trainer = await createTrainer({ path: at }, { lora: { rank: 4 }, threads: 1 });
     for (const reading of [
       () => inspectAdapter(activated),
-      () => convertAdapter({ adapter: activated, model: at, format: 'peft', out: file('activated') }),
+      () =>
+        convertAdapter({ adapter: activated, model: at, format: 'peft', out: file('activated') }),
       () => mergeAdapter({ adapter: activated, model: at, out: file('activated-merged.gguf') }),
       () => trainer.importAdapter(activated),
       () => model.loadAdapter(activated),
@@ -346,10 +472,19 @@ describe('merging', () => {
     writeFileSync(out, 'older');
     const adapter = file('narrow-adapter.gguf');
     for (const model of ['wide.gguf', 'shallow.gguf', 'stranger.gguf']) {
-      expect(await code(mergeAdapter({ model: file(model), adapter, out }))).toBe('ADAPTER_MISMATCH');
-      expect(await code(convertAdapter({ model: file(model), adapter, out: path.join(place, 'peft'), format: 'peft' }))).toBe(
+      expect(await code(mergeAdapter({ model: file(model), adapter, out }))).toBe(
         'ADAPTER_MISMATCH',
       );
+      expect(
+        await code(
+          convertAdapter({
+            model: file(model),
+            adapter,
+            out: path.join(place, 'peft'),
+            format: 'peft',
+          }),
+        ),
+      ).toBe('ADAPTER_MISMATCH');
       await using trainer = await createTrainer({ path: file(model) }, { threads: 1 });
       const before = await trainer.snapshot();
       expect(await code(trainer.importAdapter(adapter))).toBe('ADAPTER_MISMATCH');
@@ -357,7 +492,9 @@ describe('merging', () => {
     }
     expect(await code(mergeAdapter({ model: at, adapter, out: at }))).toBe('INVALID_ARGUMENT');
     expect(await code(mergeAdapter({ model: at, adapter: at, out }))).toBe('ADAPTER_MISMATCH');
-    expect(await code(mergeAdapter({ model: at, adapter: file('absent.gguf'), out }))).toBe('MODEL_NOT_FOUND');
+    expect(await code(mergeAdapter({ model: at, adapter: file('absent.gguf'), out }))).toBe(
+      'MODEL_NOT_FOUND',
+    );
     expect(await code(mergeAdapter({ model: adapter, adapter, out }))).not.toBe('nothing');
     expect(readFileSync(out, 'utf8')).toBe('older');
     expect(readdirSync(place)).toEqual(['out.gguf']);
@@ -374,7 +511,11 @@ describe('damaged PEFT folders', () => {
     trainer = await trained(at, shape.vocabularySize);
     await trainer.exportPeft(file('good'));
     const weights = readFileSync(file('good/adapter_model.safetensors'));
-    good = { weights, config: readFileSync(file('good/adapter_config.json')), header: Number(weights.readBigUInt64LE()) };
+    good = {
+      weights,
+      config: readFileSync(file('good/adapter_config.json')),
+      header: Number(weights.readBigUInt64LE()),
+    };
   });
   afterAll(() => trainer.dispose());
 
@@ -414,27 +555,73 @@ describe('damaged PEFT folders', () => {
     ['a file of seven bytes', () => good.weights.subarray(0, 7), 'ADAPTER_CORRUPT'],
     ['a cut header', () => good.weights.subarray(0, 100), 'ADAPTER_CORRUPT'],
     ['cut tensors', () => good.weights.subarray(0, good.weights.length - 1), 'ADAPTER_CORRUPT'],
-    ['bytes after the end', () => Buffer.concat([good.weights, Buffer.alloc(1)]), 'ADAPTER_CORRUPT'],
+    [
+      'bytes after the end',
+      () => Buffer.concat([good.weights, Buffer.alloc(1)]),
+      'ADAPTER_CORRUPT',
+    ],
     ['a header of 2^64 - 1 bytes', () => lengthOf(2n ** 64n - 1n), 'ADAPTER_CORRUPT'],
     ['a header of 2^40 bytes', () => lengthOf(2n ** 40n), 'ADAPTER_CORRUPT'],
     ['a header that ends early', () => lengthOf(BigInt(good.header - 20)), 'ADAPTER_CORRUPT'],
-    ['a header that is a list', () => Buffer.concat([Buffer.from([2, 0, 0, 0, 0, 0, 0, 0]), Buffer.from('[]')]), 'ADAPTER_CORRUPT'],
-    ['nothing but a header', () => Buffer.concat([Buffer.from([2, 0, 0, 0, 0, 0, 0, 0]), Buffer.from('{}')]), 'ADAPTER_CORRUPT'],
-    ['overlapping tensors', () => withHeader((h, [a, b]) => (h[b!]!.data_offsets = h[a!]!.data_offsets)), 'ADAPTER_CORRUPT'],
-    ['offsets beyond the file', () => withHeader((h, names) => (h[names.at(-1)!]!.data_offsets[1]! += 4)), 'ADAPTER_CORRUPT'],
-    ['negative offsets', () => withHeader((h, [a]) => (h[a!]!.data_offsets[0] = -4)), 'ADAPTER_CORRUPT'],
-    ['offsets that are no integers', () => withHeader((h, [a]) => (h[a!]!.data_offsets[0] = 0.5)), 'ADAPTER_CORRUPT'],
-    ['a shape of another size', () => withHeader((h, [a]) => (h[a!]!.shape[0]! += 1)), 'ADAPTER_CORRUPT'],
-    ['a shape whose product overflows', () => withHeader((h, [a]) => (h[a!]!.shape = [2 ** 40, 2 ** 40])), 'ADAPTER_CORRUPT'],
+    [
+      'a header that is a list',
+      () => Buffer.concat([Buffer.from([2, 0, 0, 0, 0, 0, 0, 0]), Buffer.from('[]')]),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'nothing but a header',
+      () => Buffer.concat([Buffer.from([2, 0, 0, 0, 0, 0, 0, 0]), Buffer.from('{}')]),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'overlapping tensors',
+      () => withHeader((h, [a, b]) => (h[b!]!.data_offsets = h[a!]!.data_offsets)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'offsets beyond the file',
+      () => withHeader((h, names) => (h[names.at(-1)!]!.data_offsets[1]! += 4)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'negative offsets',
+      () => withHeader((h, [a]) => (h[a!]!.data_offsets[0] = -4)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'offsets that are no integers',
+      () => withHeader((h, [a]) => (h[a!]!.data_offsets[0] = 0.5)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'a shape of another size',
+      () => withHeader((h, [a]) => (h[a!]!.shape[0]! += 1)),
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'a shape whose product overflows',
+      () => withHeader((h, [a]) => (h[a!]!.shape = [2 ** 40, 2 ** 40])),
+      'ADAPTER_CORRUPT',
+    ],
     ['another type', () => withHeader((h, [a]) => (h[a!]!.dtype = 'I32')), 'ADAPTER_CORRUPT'],
     [
       'one factor of a pair',
-      () => withHeader((h, [a, b]) => ((h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!), delete h[b!], void a)),
+      () =>
+        withHeader(
+          (h, [a, b]) => (
+            (h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!),
+            delete h[b!],
+            void a
+          ),
+        ),
       'ADAPTER_CORRUPT',
     ],
     [
       'a foreign tensor',
-      () => withHeader((h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!])),
+      () =>
+        withHeader(
+          (h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!]),
+        ),
       'ADAPTER_MISMATCH',
     ],
     ['NaN', withNaN, 'NUMERIC_FAILURE'],
@@ -453,8 +640,16 @@ describe('damaged PEFT folders', () => {
     ['alpha 0', '{"peft_type": "LORA", "r": 4, "lora_alpha": 0}', 'ADAPTER_CORRUPT'],
     ['another kind of adapter', '{"peft_type": "IA3"}', 'ADAPTER_CORRUPT'],
     ['DoRA', '{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "use_dora": true}', 'ADAPTER_CORRUPT'],
-    ['trained biases', '{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "all"}', 'ADAPTER_CORRUPT'],
-    ['saved modules', '{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "modules_to_save": ["lm_head"]}', 'ADAPTER_CORRUPT'],
+    [
+      'trained biases',
+      '{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "bias": "all"}',
+      'ADAPTER_CORRUPT',
+    ],
+    [
+      'saved modules',
+      '{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "modules_to_save": ["lm_head"]}',
+      'ADAPTER_CORRUPT',
+    ],
   ])('a configuration with %s', async (_, config, expected) => {
     expect(await code(trainer.importAdapter(write(good.weights, config)))).toBe(expected);
   });
@@ -486,7 +681,8 @@ describe('damaged PEFT folders', () => {
         )[random.nextInteger(0, 3)]!;
         target[random.nextInteger(begin, end - 1)] = random.nextInteger(0, 255);
       }
-      const cut = random.nextInteger(0, 9) === 0 ? random.nextInteger(0, weights.length) : weights.length;
+      const cut =
+        random.nextInteger(0, 9) === 0 ? random.nextInteger(0, weights.length) : weights.length;
       const before = await trainer.snapshot();
       const outcome = await code(trainer.importAdapter(write(weights.subarray(0, cut), config)));
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
@@ -494,7 +690,10 @@ describe('damaged PEFT folders', () => {
       else expect(Buffer.from(await trainer.snapshot()).equals(before)).toBe(true);
     }
     expect(
-      Object.keys(outcomes).filter((outcome) => !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome)),
+      Object.keys(outcomes).filter(
+        (outcome) =>
+          !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome),
+      ),
     ).toEqual([]);
     expect(outcomes['nothing']).toBeGreaterThan(0);
     expect(outcomes['ADAPTER_CORRUPT']).toBeGreaterThan(0);

@@ -1,7 +1,18 @@
-/** Checkpoints of a run: which is taken, which is refused and why, which are kept, and what an interrupted writing leaves. */
+/**
+ * Checkpoints of a run: which is taken, which is refused and why, which are kept, and what an
+ * interrupted writing leaves.
+ */
 import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeEach, expect, test } from '@jest/globals';
@@ -28,9 +39,19 @@ beforeEach(() => {
   at = paths.checkpoints;
 });
 
-const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
-const spent = { seconds: 1.5, peakRssBytes: 2, promptTokens: 3, sampledTokens: 4, trainedTokens: 5 };
-const stateOf = (iteration: number, stage: CheckpointState['stage'] = 'iteration'): CheckpointState => ({
+const sha256 = (data: string | Uint8Array): string =>
+  createHash('sha256').update(data).digest('hex');
+const spent = {
+  seconds: 1.5,
+  peakRssBytes: 2,
+  promptTokens: 3,
+  sampledTokens: 4,
+  trainedTokens: 5,
+};
+const stateOf = (
+  iteration: number,
+  stage: CheckpointState['stage'] = 'iteration',
+): CheckpointState => ({
   version: 2,
   stage,
   iteration,
@@ -59,28 +80,46 @@ const named = (...states: CheckpointState[]): Map<number, string> =>
 async function write(...states: CheckpointState[]): Promise<void> {
   for (const state of states) await writeCheckpoint(at, sealCheckpoint(checkpointOf(state)));
 }
-const text = (bytes: Uint8Array | null): string | null => (bytes === null ? null : Buffer.from(bytes).toString());
+const text = (bytes: Uint8Array | null): string | null =>
+  bytes === null ? null : Buffer.from(bytes).toString();
 
 test('is read as it was written, and its digest is of its state and of the bytes of each of its files', async () => {
   const state = stateOf(1);
   await write(state);
   const { checkpoint, refused } = await readCheckpoint(paths, named(state));
   expect(checkpoint!.state).toEqual(state);
-  expect([checkpoint!.trainer, checkpoint!.best, checkpoint!.sound].map(text)).toEqual(['trainer 1', 'best', 'sound']);
+  expect([checkpoint!.trainer, checkpoint!.best, checkpoint!.sound].map(text)).toEqual([
+    'trainer 1',
+    'best',
+    'sound',
+  ]);
   expect(refused).toEqual([]);
   const files = { trainer: sha256('trainer 1'), best: sha256('best'), sound: sha256('sound') };
   expect(named(state).get(12)).toBe(sha256(canonicalJson({ state, files } as unknown as Json)));
 
-  const bare: Checkpoint = { state: stateOf(2, 'prepared'), trainer: null, best: null, sound: null };
+  const bare: Checkpoint = {
+    state: stateOf(2, 'prepared'),
+    trainer: null,
+    best: null,
+    sound: null,
+  };
   const sealed = sealCheckpoint(bare);
-  expect(sealed.digest).toBe(sha256(canonicalJson({ state: bare.state, files: {} } as unknown as Json)));
+  expect(sealed.digest).toBe(
+    sha256(canonicalJson({ state: bare.state, files: {} } as unknown as Json)),
+  );
   await writeCheckpoint(at, sealed);
   expect((await readCheckpoint(paths, new Map([[21, sealed.digest]]))).checkpoint).toEqual(bare);
   expect(readdirSync(path.join(at, '0002-prepared'))).toEqual(['state.json']);
 });
 
 test('the newest is the last in the order of iterations and, within one, of the stages', async () => {
-  const states = [stateOf(9, 'prepared'), stateOf(9), stateOf(9, 'submitted'), stateOf(10, 'prepared'), stateOf(12345)];
+  const states = [
+    stateOf(9, 'prepared'),
+    stateOf(9),
+    stateOf(9, 'submitted'),
+    stateOf(10, 'prepared'),
+    stateOf(12345),
+  ];
   const newest: string[] = [];
   for (const state of states) {
     await write(state);
@@ -88,17 +127,27 @@ test('the newest is the last in the order of iterations and, within one, of the 
     newest.push(`${iteration} ${stage}`);
   }
   // what is submitted needs the file of its adapter
-  expect(newest).toEqual(['9 prepared', '9 iteration', '9 iteration', '10 prepared', '12345 iteration']);
+  expect(newest).toEqual([
+    '9 prepared',
+    '9 iteration',
+    '9 iteration',
+    '10 prepared',
+    '12345 iteration',
+  ]);
   expect(readdirSync(at)).toEqual(['0010-prepared', '12345-iteration']);
 });
 
 test('one that is written again stands for the first; what is not whole counts as none, and is cleaned away alone', async () => {
-  expect([await hasCheckpoints(at), (await readCheckpoint(paths, new Map())).checkpoint]).toEqual([false, null]);
+  expect([await hasCheckpoints(at), (await readCheckpoint(paths, new Map())).checkpoint]).toEqual([
+    false,
+    null,
+  ]);
   await cleanCheckpoints(at);
   mkdirSync(path.join(at, '.partial-0001-iteration'), { recursive: true });
   writeFileSync(path.join(at, '.partial-0001-iteration', 'left'), '');
   expect(await hasCheckpoints(at)).toBe(false);
-  for (const name of ['1-iteration-old', 'x1-iteration', '0001-begun']) mkdirSync(path.join(at, name));
+  for (const name of ['1-iteration-old', 'x1-iteration', '0001-begun'])
+    mkdirSync(path.join(at, name));
   await cleanCheckpoints(at);
   expect(readdirSync(at)).toEqual(['0001-begun', '1-iteration-old', 'x1-iteration']);
   expect(await hasCheckpoints(at)).toBe(false);
@@ -132,12 +181,17 @@ function rewritten(change: (state: Record<string, unknown>) => object): Map<numb
   const changed = { ...content, state: change(content.state) };
   writeFileSync(file, JSON.stringify(changed));
   const names = named(stateOf(1), stateOf(2));
-  return names.set(Number((changed.state as CheckpointState).logSize), sha256(canonicalJson(changed as unknown as Json)));
+  return names.set(
+    Number((changed.state as CheckpointState).logSize),
+    sha256(canonicalJson(changed as unknown as Json)),
+  );
 }
 
 const DAMAGED = 'it is damaged';
 const OTHER = 'it is not the one that the log names';
-test.each<[what: string, change: (names: Map<number, string>) => Map<number, string> | void, reason: string]>([
+test.each<
+  [what: string, change: (names: Map<number, string>) => Map<number, string> | void, reason: string]
+>([
   ['no record', (names) => void names.delete(22), OTHER],
   ['a record at another place', (names) => void names.set(23, names.get(22)!).delete(22), OTHER],
   ['another digest', (names) => void names.set(22, names.get(12)!), OTHER],
@@ -146,7 +200,11 @@ test.each<[what: string, change: (names: Map<number, string>) => Map<number, str
     () => writeFileSync(path.join(at, '0002-iteration', 'trainer'), 'trainer 3'),
     'its file trainer is not the one that the log names',
   ],
-  ['another best', () => writeFileSync(path.join(at, '0002-iteration', 'best'), 'bes'), 'its file best is not the one that the log names'],
+  [
+    'another best',
+    () => writeFileSync(path.join(at, '0002-iteration', 'best'), 'bes'),
+    'its file best is not the one that the log names',
+  ],
   [
     'another sound one',
     () => writeFileSync(path.join(at, '0002-iteration', 'sound'), ''),
@@ -156,7 +214,11 @@ test.each<[what: string, change: (names: Map<number, string>) => Map<number, str
   ['no JSON', () => writeFileSync(path.join(at, '0002-iteration', 'state.json'), '{'), DAMAGED],
   ['a member too many', () => rewritten((state) => ({ ...state, other: 1 })), DAMAGED],
   ['another version', () => rewritten((state) => ({ ...state, version: 1 })), DAMAGED],
-  ['an iteration before the first', () => rewritten((state) => ({ ...state, iteration: -1 })), DAMAGED],
+  [
+    'an iteration before the first',
+    () => rewritten((state) => ({ ...state, iteration: -1 })),
+    DAMAGED,
+  ],
   ['an empty log', () => rewritten((state) => ({ ...state, logSize: 0 })), DAMAGED],
   ['a digest that is none', () => rewritten((state) => ({ ...state, adapterId: 'ab' })), DAMAGED],
 ])('with %s is refused with its reason, and the one before it taken', async (_, change, reason) => {
@@ -169,7 +231,14 @@ test.each<[what: string, change: (names: Map<number, string>) => Map<number, str
 
 test('the least values that a state may have are none of them damage', async () => {
   await write(stateOf(1), stateOf(2));
-  const least = { iteration: 0, logSize: 1, layers: null, sound: null, stop: null, adapterId: null };
+  const least = {
+    iteration: 0,
+    logSize: 1,
+    layers: null,
+    sound: null,
+    stop: null,
+    adapterId: null,
+  };
   const { checkpoint, refused } = await readCheckpoint(
     paths,
     rewritten((state) => ({ ...state, ...least })),
@@ -179,12 +248,19 @@ test('the least values that a state may have are none of them damage', async () 
 
 test('with a submission is taken where the adapter is there as it was submitted', async () => {
   const adapterId = sha256('adapter');
-  const [before, state, without] = [stateOf(1), { ...stateOf(1, 'submitted'), adapterId }, stateOf(1, 'submitted')];
+  const [before, state, without] = [
+    stateOf(1),
+    { ...stateOf(1, 'submitted'), adapterId },
+    stateOf(1, 'submitted'),
+  ];
   const taken = async (of: CheckpointState): Promise<unknown> => {
     const { checkpoint, refused } = await readCheckpoint(paths, named(before, of));
     return [checkpoint!.state.stage, refused];
   };
-  const refused = ['iteration', [{ name: '0001-submitted', reason: 'the adapter that it submitted is not there as it was' }]];
+  const refused = [
+    'iteration',
+    [{ name: '0001-submitted', reason: 'the adapter that it submitted is not there as it was' }],
+  ];
   await write(before, without);
   expect(await taken(without)).toEqual(refused);
   await write(state);
@@ -210,9 +286,13 @@ test('that cannot be written is an error with its place, and leaves the older on
   await write(stateOf(1));
   // a file where the folder of what is under way would be made again
   const inTheWay = runPaths(path.join(at, '0001-iteration', 'state.json')).checkpoints;
-  await expect(writeCheckpoint(inTheWay, sealCheckpoint(checkpointOf(stateOf(2))))).rejects.toMatchObject({
+  await expect(
+    writeCheckpoint(inTheWay, sealCheckpoint(checkpointOf(stateOf(2)))),
+  ).rejects.toMatchObject({
     code: 'WRITE_FAILED',
-    message: expect.stringMatching(/^the checkpoint .*0002-iteration could not be written: .*(ENOTDIR|EEXIST|ENOENT)/),
+    message: expect.stringMatching(
+      /^the checkpoint .*0002-iteration could not be written: .*(ENOTDIR|EEXIST|ENOENT)/,
+    ),
   });
   expect(existsSync(path.join(at, '0001-iteration', 'trainer'))).toBe(true);
 });

@@ -1,10 +1,12 @@
-// Three trainers one after the other, each disposed of; prints what they held at most and what is left, in bytes of anonymous memory.
-// A process of its own: what else a process of tests holds comes and goes.
+// Three trainers one after the other, each disposed of; prints what they held at most and what is
+// left, in bytes of anonymous memory. A process of its own: what else a process of tests holds
+// comes and goes.
 import { readFileSync } from 'node:fs';
 import { createTrainer } from '../../dist/src/index.js';
 
 const path = process.argv[2];
-const anonymous = () => Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
+const anonymous = () =>
+  Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
 // 120 MB of activations a trainer, in pieces that the allocator would keep
 const batch = Array.from({ length: 40 }, (_, number) => ({
   tokenIds: Int32Array.from({ length: 500 }, (_, i) => 3 + (i === 0 ? number : i % 50)),

@@ -1,4 +1,7 @@
-/** Direct preference optimisation: TRL's formula and rows, the gradient against differences of the loss, references, the command. */
+/**
+ * Direct preference optimisation: TRL's formula and rows, the gradient against differences of the
+ * loss, references, the command.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,19 +27,27 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const rows = Array.from({ length: 6 }, (_, i) => ({ prompt: `say ${i}`, chosen: `it is ${i * 7}`, rejected: `no, ${i} and ${i}` }));
+const rows = Array.from({ length: 6 }, (_, i) => ({
+  prompt: `say ${i}`,
+  chosen: `it is ${i * 7}`,
+  rejected: `no, ${i} and ${i}`,
+}));
 async function* linesOf(...values: unknown[]): AsyncGenerator<string> {
   for (const value of values) yield typeof value === 'string' ? value : JSON.stringify(value);
 }
-const read = async (...values: unknown[]): Promise<readonly PreferencePair[]> => (await readPairs(linesOf(...values), model, 200)).pairs;
+const read = async (...values: unknown[]): Promise<readonly PreferencePair[]> =>
+  (await readPairs(linesOf(...values), model, 200)).pairs;
 
 /**
- * log p of both, of the reference, beta; loss and slopes by torch 2.15 in f64: -F.logsigmoid(beta * ((c - rc) - (r - rr))), loss_type
- * "sigmoid" of TRL's DPOTrainer 1.16, and its autograd.
+ * log p of both, of the reference, beta; loss and slopes by torch 2.15 in f64: -F.logsigmoid(beta *
+ * ((c - rc) - (r - rr))), loss_type "sigmoid" of TRL's DPOTrainer 1.16, and its autograd.
  */
 const TORCH: readonly (readonly number[])[] = [
   [-12.5, -14.25, -12.5, -14.25, 0.1, 0.6931471805599453, -0.05, 0.05],
-  [-10.0, -20.0, -12.5, -14.25, 0.1, 0.36341666212657087, -0.030470333065243462, 0.030470333065243462],
+  [
+    -10.0, -20.0, -12.5, -14.25, 0.1, 0.36341666212657087, -0.030470333065243462,
+    0.030470333065243462,
+  ],
   [-30.0, -5.0, -12.0, -14.0, 0.5, 13.500001370958147, -0.49999931452139657, 0.49999931452139657],
   [-3.0, -900.0, -4.0, -10.0, 1.0, 0, 0, 0],
   [-900.0, -3.0, -10.0, -4.0, 1.0, 891.0, -1.0, 1.0],
@@ -46,7 +57,11 @@ test.each(TORCH)(
   'the loss and slopes of %p, %p against %p, %p at beta %p',
   (chosen, rejected, refChosen, refRejected, beta, ...expected) => {
     const reference = { chosen: refChosen!, rejected: refRejected! };
-    const { loss, slope, figures } = pairLoss({ chosen: chosen!, rejected: rejected! }, reference, beta!);
+    const { loss, slope, figures } = pairLoss(
+      { chosen: chosen!, rejected: rejected! },
+      reference,
+      beta!,
+    );
     expect(loss).toBeCloseTo(expected[0]!, 12);
     expect(slope).toBeCloseTo(expected[1]!, 12);
     expect(-slope).toBeCloseTo(expected[2]!, 12);
@@ -69,7 +84,14 @@ describe('a row', () => {
   test.each<[string, object]>([
     ['texts', { prompt: 'hi', chosen: 'yes', rejected: 'no way', score: 1 }],
     ['messages', { prompt: [user], chosen: [yes], rejected: [no] }],
-    ['OpenAI', { input: { messages: [user], tools: [] }, preferred_output: [yes], non_preferred_output: [no] }],
+    [
+      'OpenAI',
+      {
+        input: { messages: [user], tools: [] },
+        preferred_output: [yes],
+        non_preferred_output: [no],
+      },
+    ],
     ['two conversations', { chosen: [user, yes], rejected: [user, no] }],
   ])('of %s', async (_, row) => {
     const [pair] = await read(row);
@@ -89,28 +111,55 @@ describe('a row', () => {
   test.each<[string, unknown, string]>([
     ['no object', 7, 'line 1: expected {"prompt", "chosen", "rejected"}'],
     ['one side', { prompt: 'hi', chosen: 'yes' }, 'line 1: expected'],
-    ['an example', { prompt: 'hi', completion: 'yes' }, 'line 1: this is an example, and no preference pair: leave out --objective dpo'],
+    [
+      'an example',
+      { prompt: 'hi', completion: 'yes' },
+      'line 1: this is an example, and no preference pair: leave out --objective dpo',
+    ],
     ['two texts without a prompt', { chosen: 'a', rejected: 'b' }, 'line 1: chosen'],
-    ['an empty reply', { prompt: 'hi', chosen: 'yes', rejected: '' }, 'line 1: the answer is empty'],
+    [
+      'an empty reply',
+      { prompt: 'hi', chosen: 'yes', rejected: '' },
+      'line 1: the answer is empty',
+    ],
     [
       'conversations that part early',
       { chosen: [user, yes], rejected: [{ ...user, content: 'you' }, no] },
       'line 1: the two conversations',
     ],
-    ['a conversation without a reply', { chosen: [user], rejected: [user] }, "line 1: the last message of both must be the assistant's"],
-    ['two replies', { prompt: 'hi', chosen: [yes, yes], rejected: [no] }, 'line 1: chosen: takes a text or a list of one message'],
+    [
+      'a conversation without a reply',
+      { chosen: [user], rejected: [user] },
+      "line 1: the last message of both must be the assistant's",
+    ],
+    [
+      'two replies',
+      { prompt: 'hi', chosen: [yes, yes], rejected: [no] },
+      'line 1: chosen: takes a text or a list of one message',
+    ],
   ])('that is wrong is named: %s', async (_, row, message) => {
-    await expect(read(row)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(message) });
+    await expect(read(row)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    });
   });
 
   test('that is too long on one side is left out and counted', async () => {
     const long = { prompt: 'hi', chosen: 'yes', rejected: 'x'.repeat(600) };
-    expect(await readPairs(linesOf(long, rows[0]), model, 200)).toMatchObject({ tooLong: 1, pairs: { length: 1 } });
-    await expect(readPairs(linesOf(long), model, 200)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect(await readPairs(linesOf(long, rows[0]), model, 200)).toMatchObject({
+      tooLong: 1,
+      pairs: { length: 1 },
+    });
+    await expect(readPairs(linesOf(long), model, 200)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
   });
 });
 
-/** Adam of so large an epsilon, without moments or clipping, is a step of learningRate / epsilon along the gradient. */
+/**
+ * Adam of so large an epsilon, without moments or clipping, is a step of learningRate / epsilon
+ * along the gradient.
+ */
 const EPSILON = 1e4;
 const descending = (learningRate: number): Promise<Trainer> =>
   createTrainer(model, {
@@ -125,9 +174,11 @@ test('a step follows the gradient of the loss: its slope along the step is the s
   await using trainer = await descending(10);
   const references = await pairLogprobs(trainer, pairs, { adapter: false });
   const learning = dpo(trainer, new Map(pairs.map((pair, i) => [pair, references[i]!])), 0.3);
-  const lossNow = async (): Promise<number> => (await learning.measure(pairs, {})).loss / pairs.length;
+  const lossNow = async (): Promise<number> =>
+    (await learning.measure(pairs, {})).loss / pairs.length;
   expect(await lossNow()).toBeCloseTo(Math.LN2, 6); // B is zero: the policy is the reference
-  for (let i = 0; i < 6; i++) await learning.step(pairs, {}); // away from where the gradient of A is zero
+  // away from where the gradient of A is zero
+  for (let i = 0; i < 6; i++) await learning.step(pairs, {});
   const before = await lossNow();
   const start = await trainer.snapshot();
   const slopes: number[] = [];
@@ -153,11 +204,16 @@ test('the figures of a validation are means over its pairs, whatever the size of
   const learning = dpo(trainer, reference, 0.3);
   await learning.step(pairs, {});
   const whole = await learning.measure(pairs, {});
-  const parts = [await learning.measure(pairs.slice(0, 5), {}), await learning.measure(pairs.slice(5), {})];
+  const parts = [
+    await learning.measure(pairs.slice(0, 5), {}),
+    await learning.measure(pairs.slice(5), {}),
+  ];
   expect([whole.count, parts.map(({ count }) => count)]).toEqual([6, [5, 1]]);
   expect(parts[0]!.loss + parts[1]!.loss).toBeCloseTo(whole.loss, 10);
   const policies = await pairLogprobs(trainer, pairs, {});
-  const margins = policies.map((policy, i) => pairLoss(policy, references[i]!, 0.3).figures['rewards/margins']!);
+  const margins = policies.map(
+    (policy, i) => pairLoss(policy, references[i]!, 0.3).figures['rewards/margins']!,
+  );
   expect(whole.figures['rewards/margins']).toBeCloseTo(
     margins.reduce((sum, margin) => sum + margin, 0),
     10,
@@ -167,20 +223,35 @@ test('the figures of a validation are means over its pairs, whatever the size of
 test('the reference is computed once: a training that goes on reads it from its file, unless that is of other pairs', async () => {
   const references = file('cache.reference.json');
   const events = async (values: readonly unknown[]): Promise<FineTuningEvent[]> => {
-    const options = { objective: 'dpo', beta: 0.1, validation: undefined, validationData: undefined, maxTokens: 200, references } as const;
+    const options = {
+      objective: 'dpo',
+      beta: 0.1,
+      validation: undefined,
+      validationData: undefined,
+      maxTokens: 200,
+      references,
+    } as const;
     const curation = NO_CURATION;
     const data = await readTrainData(model, { ...options, curation, lines: linesOf(...values) });
     await using trainer = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
     const plan = { batchSize: 3, steps: 1, seed: 1n, validation: { every: 1, patience: 0 } };
     const seen: FineTuningEvent[] = [];
-    for await (const event of data.train(trainer, plan, new AbortController().signal)) seen.push(event);
+    for await (const event of data.train(trainer, plan, new AbortController().signal))
+      seen.push(event);
     return seen;
   };
   const margin = ([event]: FineTuningEvent[]): number => event!.figures['rewards/margins']!;
   expect(margin(await events(rows))).toBeCloseTo(0, 9);
-  const cached = JSON.parse(readFileSync(references, 'utf8')) as { of: string; chosen: number[]; rejected: number[] };
+  const cached = JSON.parse(readFileSync(references, 'utf8')) as {
+    of: string;
+    chosen: number[];
+    rejected: number[];
+  };
   expect([cached.chosen.length, cached.rejected.length]).toEqual([6, 6]);
-  writeFileSync(references, JSON.stringify({ ...cached, chosen: cached.chosen.map((value) => value - 5) }));
+  writeFileSync(
+    references,
+    JSON.stringify({ ...cached, chosen: cached.chosen.map((value) => value - 5) }),
+  );
   expect(margin(await events(rows))).toBeCloseTo(0.5, 9);
   expect(margin(await events(rows.slice(1)))).toBeCloseTo(0, 9);
   writeFileSync(references, '{');
@@ -193,8 +264,29 @@ test('the command learns to prefer, and prints and logs the figures under TRL’
   const { stdout, stderr, status } = spawnSync(
     process.execPath,
     [
-      ...[path.resolve('dist/src/cli/main.js'), 'train', '--objective', 'dpo', '--model', file('model.gguf'), '--out', out],
-      ...['--data', file('pairs.jsonl'), '--batch', '3', '--epochs', '4', '--lr', '0.005', '--validation', '0.2', '--json'],
+      ...[
+        path.resolve('dist/src/cli/main.js'),
+        'train',
+        '--objective',
+        'dpo',
+        '--model',
+        file('model.gguf'),
+        '--out',
+        out,
+      ],
+      ...[
+        '--data',
+        file('pairs.jsonl'),
+        '--batch',
+        '3',
+        '--epochs',
+        '4',
+        '--lr',
+        '0.005',
+        '--validation',
+        '0.2',
+        '--json',
+      ],
       ...['--log-to', 'jsonl', '--threads', '1'],
     ],
     { encoding: 'utf8' },
@@ -207,11 +299,19 @@ test('the command learns to prefer, and prints and logs the figures under TRL’
   expect(lines.at(-1)).toMatchObject({ examples: 5, validationExamples: 1, steps: 8 });
   const steps = lines.filter((line) => line.gradNorm !== undefined);
   expect(steps).toHaveLength(8);
-  expect(steps[0]).toMatchObject({ 'rewards/chosen': 0, 'rewards/rejected': 0, 'rewards/accuracies': 0 });
+  expect(steps[0]).toMatchObject({
+    'rewards/chosen': 0,
+    'rewards/rejected': 0,
+    'rewards/accuracies': 0,
+  });
   expect(steps[0]!.loss).toBeCloseTo(Math.LN2, 6);
   expect(steps.at(-1)).toMatchObject({ 'rewards/accuracies': 1 });
   expect(steps.at(-1)!['rewards/margins']).toBeGreaterThan(0.5);
   const tracked = readFileSync(`${out}.trackers/jsonl/metrics.jsonl`, 'utf8').trim().split('\n');
-  expect(JSON.parse(tracked[1]!)).toMatchObject({ step: 1, 'train/rewards/chosen': 0, 'train/rewards/accuracies': 0 });
+  expect(JSON.parse(tracked[1]!)).toMatchObject({
+    step: 1,
+    'train/rewards/chosen': 0,
+    'train/rewards/accuracies': 0,
+  });
   expect(JSON.parse(tracked[0]!)).toMatchObject({ step: 0, 'eval/rewards/margins': 0 });
 });

@@ -28,7 +28,9 @@ beforeAll(() => {
   );
   writeFileSync(
     file('data.jsonl'),
-    [...examples, { prompt: 'x'.repeat(600), completion: 'y' }].map((example) => JSON.stringify(example)).join('\n'),
+    [...examples, { prompt: 'x'.repeat(600), completion: 'y' }]
+      .map((example) => JSON.stringify(example))
+      .join('\n'),
   );
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -77,7 +79,9 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
   killed.kill('SIGKILL');
   if (killed.exitCode === null && killed.signalCode === null) await once(killed, 'exit');
   expect(existsSync(file('killed.gguf'))).toBe(false);
-  const resumed = spawnSync(process.execPath, flags('killed.gguf', '--resume'), { encoding: 'utf8' });
+  const resumed = spawnSync(process.execPath, flags('killed.gguf', '--resume'), {
+    encoding: 'utf8',
+  });
   expect(resumed.status).toBe(0);
   expect(lines(resumed.stdout)[0]!.step).toBeGreaterThan(5);
   expect(lines(resumed.stdout).at(-1)!.sha256).toBe(steps.at(-1)!.sha256);
@@ -88,14 +92,19 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
 
 test('a training goes on with what it was begun with alone', () => {
   const resumed = (data: string, ...more: string[]) => {
-    const given = flags('killed.gguf', '--resume', ...more).map((flag) => (flag === file('data.jsonl') ? file(data) : flag));
+    const given = flags('killed.gguf', '--resume', ...more).map((flag) =>
+      flag === file('data.jsonl') ? file(data) : flag,
+    );
     return spawnSync(process.execPath, given, { encoding: 'utf8' });
   };
   writeFileSync(file('other.jsonl'), JSON.stringify({ prompt: 'a', completion: 'b' }));
   const { status, stderr } = resumed('other.jsonl', '--rank', '4', '--top', '1');
   expect(status).toBe(1);
   const { error } = JSON.parse(stderr) as { error: Record<string, string> };
-  expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('--force') });
+  expect(error).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    remedy: expect.stringContaining('--force'),
+  });
   expect(error['message']).toMatch(
     /now --rank 4, which was 8; --top 1, which was left out; another content of --data, or of the split beside it$/,
   );
@@ -103,21 +112,44 @@ test('a training goes on with what it was begun with alone', () => {
 });
 
 test('what a run holds out of a file is not learned from it: its dev set measures, its test set is left alone', () => {
-  const rows = Array.from({ length: 40 }, (_, i) => ({ prompt: `what is ${i} of these?`, answer: `${i * 3}` }));
+  const rows = Array.from({ length: 40 }, (_, i) => ({
+    prompt: `what is ${i} of these?`,
+    answer: `${i * 3}`,
+  }));
   writeFileSync(file('rows.jsonl'), rows.map((row) => JSON.stringify(row)).join('\n'));
   const planned = (...more: string[]) =>
     spawnSync(
       process.execPath,
-      [MAIN, 'train', '--model', file('model.gguf'), '--data', file('rows.jsonl'), '--dry-run', '--json', ...more],
+      [
+        MAIN,
+        'train',
+        '--model',
+        file('model.gguf'),
+        '--data',
+        file('rows.jsonl'),
+        '--dry-run',
+        '--json',
+        ...more,
+      ],
       { encoding: 'utf8' },
     );
   expect(lines(planned().stdout)).toMatchObject([{ examples: 40, validationExamples: 0 }]);
-  const asked = rows.map(({ prompt }) => ({ tier: 'all', messages: [{ role: 'user' as const, content: prompt }] }));
-  writeFileSync(splitPath(file('rows.jsonl')), splitText(splitRows(file('rows.jsonl'), asked, ['all'])));
+  const asked = rows.map(({ prompt }) => ({
+    tier: 'all',
+    messages: [{ role: 'user' as const, content: prompt }],
+  }));
+  writeFileSync(
+    splitPath(file('rows.jsonl')),
+    splitText(splitRows(file('rows.jsonl'), asked, ['all'])),
+  );
   const { stdout, stderr } = planned();
   expect(lines(stdout)).toMatchObject([{ examples: 26, validationExamples: 4 }]);
-  expect(stderr).toContain('rows.jsonl.split.json holds out 10 rows of the test set and 4 of the dev set: not learned');
-  expect(lines(planned('--validation', '0').stdout)).toMatchObject([{ examples: 26, validationExamples: 0 }]);
+  expect(stderr).toContain(
+    'rows.jsonl.split.json holds out 10 rows of the test set and 4 of the dev set: not learned',
+  );
+  expect(lines(planned('--validation', '0').stdout)).toMatchObject([
+    { examples: 26, validationExamples: 0 },
+  ]);
 });
 
 test('of a conversation the last answer is learned, which is said, and with --answers all each of them', () => {
@@ -125,16 +157,33 @@ test('of a conversation the last answer is learned, which is said, and with --an
     { role: 'user', content: `say ${content}` },
     { role: 'assistant', content },
   ]);
-  writeFileSync(file('turns.jsonl'), [{ messages: turns }, { prompt: 'a', completion: 'b' }].map((row) => JSON.stringify(row)).join('\n'));
+  writeFileSync(
+    file('turns.jsonl'),
+    [{ messages: turns }, { prompt: 'a', completion: 'b' }]
+      .map((row) => JSON.stringify(row))
+      .join('\n'),
+  );
   const planned = (...more: string[]) =>
     spawnSync(
       process.execPath,
-      [MAIN, 'train', '--model', file('model.gguf'), '--data', file('turns.jsonl'), '--dry-run', '--json', ...more],
+      [
+        MAIN,
+        'train',
+        '--model',
+        file('model.gguf'),
+        '--data',
+        file('turns.jsonl'),
+        '--dry-run',
+        '--json',
+        ...more,
+      ],
       { encoding: 'utf8' },
     );
   const last = planned();
   expect(lines(last.stdout)).toMatchObject([{ examples: 2 }]);
-  expect(last.stderr).toContain('1 of 2 rows have earlier answers, which are not learned: --answers all learns them too');
+  expect(last.stderr).toContain(
+    '1 of 2 rows have earlier answers, which are not learned: --answers all learns them too',
+  );
   const all = planned('--answers', 'all');
   expect(lines(all.stdout)).toMatchObject([{ examples: 4 }]);
   expect(all.stderr).toBe('');
@@ -158,7 +207,11 @@ test('--learning-rate and --batch-size, as others call them, are --lr and --batc
   ];
   for (const args of trained) expect(spawnSync(process.execPath, args).status).toBe(0);
   expect(readFileSync(file('long.gguf'))).toEqual(readFileSync(file('short.gguf')));
-  const { stderr, status } = spawnSync(process.execPath, given('none.gguf', '--batch-size', 'ten'), { encoding: 'utf8' });
+  const { stderr, status } = spawnSync(
+    process.execPath,
+    given('none.gguf', '--batch-size', 'ten'),
+    { encoding: 'utf8' },
+  );
   expect([status, stderr]).toEqual([2, expect.stringMatching(/^--batch(-size)? takes a number/)]);
 });
 
@@ -166,32 +219,58 @@ test('a program trains the same adapter from the same rows', async () => {
   await using model = await loadModel(file('model.gguf'));
   const examples = lines(readFileSync(file('data.jsonl'), 'utf8'));
   const steps: number[] = [];
-  const settings = { epochs: 4, batchSize: 2, learningRate: 0.005, onStep: ({ step }: { step: number }) => steps.push(step) };
+  const settings = {
+    epochs: 4,
+    batchSize: 2,
+    learningRate: 0.005,
+    onStep: ({ step }: { step: number }) => steps.push(step),
+  };
   writeFileSync(file('program.gguf.best'), 'of an interrupted `train`, which may go on');
-  const trained = await trainAdapter(model, { examples, out: file('program.gguf'), maxTokens: 512, ...settings });
+  const trained = await trainAdapter(model, {
+    examples,
+    out: file('program.gguf'),
+    maxTokens: 512,
+    ...settings,
+  });
   expect(readFileSync(file('program.gguf.best'), 'utf8')).toContain('interrupted');
-  expect(trained).toMatchObject({ steps: 40, examples: 20, tooLong: 1, path: file('program.gguf') });
+  expect(trained).toMatchObject({
+    steps: 40,
+    examples: 20,
+    tooLong: 1,
+    path: file('program.gguf'),
+  });
   expect(steps).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
-  const refused = (changes: object) => trainAdapter(model, { examples, out: file('none.gguf'), ...changes });
+  const refused = (changes: object) =>
+    trainAdapter(model, { examples, out: file('none.gguf'), ...changes });
   await expect(refused({ examples: [examples[0], { prompt: 3 }] })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
     message: expect.stringContaining('options.examples[1]: '),
   });
   await expect(refused({ examples: [] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-  await expect(refused({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({ code: 'ABORTED' });
+  await expect(refused({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({
+    code: 'ABORTED',
+  });
   expect(existsSync(file('none.gguf'))).toBe(false);
   const there = { out: file('program.gguf'), maxTokens: 512, ...settings };
-  await expect(refused(there)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('overwrite') });
+  await expect(refused(there)).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    remedy: expect.stringContaining('overwrite'),
+  });
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   expect((await refused({ ...there, overwrite: true })).sha256).toBe(trained.sha256);
 });
 
 test('a program measures on rows of its own and keeps the best adapter, of answers and of pairs, as the command does', async () => {
   await using model = await loadModel(file('model.gguf'));
-  const say = (from: number, count: number) => Array.from({ length: count }, (_, i) => ({ prompt: `say ${from + i}`, completion: `${i}` }));
+  const say = (from: number, count: number) =>
+    Array.from({ length: count }, (_, i) => ({ prompt: `say ${from + i}`, completion: `${i}` }));
   const pairs = (from: number, count: number) =>
-    say(from, count).map(({ prompt, completion }) => ({ prompt, chosen: completion, rejected: `not ${completion}` }));
+    say(from, count).map(({ prompt, completion }) => ({
+      prompt,
+      chosen: completion,
+      rejected: `not ${completion}`,
+    }));
   for (const [objective, made] of [
     ['sft', say],
     ['dpo', pairs],
@@ -200,65 +279,108 @@ test('a program measures on rows of its own and keeps the best adapter, of answe
     const [data, apart] = [file(`${objective}.jsonl`), file(`${objective}-apart.jsonl`)];
     writeFileSync(data, examples.map((row) => JSON.stringify(row)).join('\n'));
     writeFileSync(apart, validation.map((row) => JSON.stringify(row)).join('\n'));
-    const command = flags(`${objective}-command.gguf`, '--objective', objective, '--validation-data', apart).map((flag) =>
-      flag === file('data.jsonl') ? data : flag,
-    );
+    const command = flags(
+      `${objective}-command.gguf`,
+      '--objective',
+      objective,
+      '--validation-data',
+      apart,
+    ).map((flag) => (flag === file('data.jsonl') ? data : flag));
     const { stdout } = spawnSync(process.execPath, command, { encoding: 'utf8' });
     const figures: object[] = [];
     const trained = await trainAdapter(model, {
-      ...{ objective, examples, validation, out: file(`${objective}-program.gguf`), batchSize: 2, epochs: 4, learningRate: 0.005 },
+      ...{
+        objective,
+        examples,
+        validation,
+        out: file(`${objective}-program.gguf`),
+        batchSize: 2,
+        epochs: 4,
+        learningRate: 0.005,
+      },
       onStep: (step) => figures.push(step.figures),
     });
     expect(readFileSync(trained.path)).toEqual(readFileSync(file(`${objective}-command.gguf`)));
     const { losses, best } = trained.validation!;
     expect(losses[0]!.step).toBe(0);
     const after = losses.filter(({ step }) => step > 0);
-    expect(best).toBe(after.find(({ loss }) => loss === Math.min(...after.map((each) => each.loss)))!.step);
-    expect(lines(stdout).at(-1)).toMatchObject({ stepsTaken: trained.steps, validation: { best: { step: best } } });
+    expect(best).toBe(
+      after.find(({ loss }) => loss === Math.min(...after.map((each) => each.loss)))!.step,
+    );
+    expect(lines(stdout).at(-1)).toMatchObject({
+      stepsTaken: trained.steps,
+      validation: { best: { step: best } },
+    });
     expect(Object.keys(figures[0]!).includes('rewards/margins')).toBe(objective === 'dpo');
     expect(existsSync(`${trained.path}.best`)).toBe(false);
   }
   const wrong = { objective: 'dpo', examples: say(0, 2), out: file('none.gguf') } as const;
-  await expect(trainAdapter(model, wrong)).rejects.toMatchObject({ message: expect.stringContaining('options.examples[0]: ') });
+  await expect(trainAdapter(model, wrong)).rejects.toMatchObject({
+    message: expect.stringContaining('options.examples[0]: '),
+  });
 });
 
 test('nothing is overwritten without --force, and an interrupted training is not begun anew unasked', () => {
   const refused = (out: string, ...more: string[]): [number | null, string] => {
-    const { status, stderr } = spawnSync(process.execPath, flags(out, ...more), { encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, flags(out, ...more), {
+      encoding: 'utf8',
+    });
     return [status, stderr];
   };
   expect(refused('whole.gguf')).toEqual([2, expect.stringContaining('--force')]);
   writeFileSync(file('begun.gguf.state'), '');
   expect(refused('begun.gguf')).toEqual([2, expect.stringContaining('--resume')]);
-  expect(refused('whole.gguf', '--force', '--resume')).toEqual([2, expect.stringContaining('one of them')]);
+  expect(refused('whole.gguf', '--force', '--resume')).toEqual([
+    2,
+    expect.stringContaining('one of them'),
+  ]);
 });
 
 test('a share kept apart is measured, and the figures, the curve and the next command are printed', () => {
   const { stdout, status } = spawnSync(
     process.execPath,
-    flags('whole.gguf', '--force', '--validation', '0.2', '--validate-every', '8', '--log-to', 'jsonl,tensorboard').filter(
-      (flag) => flag !== '--json',
-    ),
+    flags(
+      'whole.gguf',
+      '--force',
+      '--validation',
+      '0.2',
+      '--validate-every',
+      '8',
+      '--log-to',
+      'jsonl,tensorboard',
+    ).filter((flag) => flag !== '--json'),
     { encoding: 'utf8' },
   );
   expect(status).toBe(0);
-  expect(stdout).toMatch(/^16 examples, \d+ of 32 steps in [\d:]+; training loss [\d.]+ -> [\d.]+$/m);
-  expect(stdout).toMatch(/^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32), whose adapter is kept$/m);
+  expect(stdout).toMatch(
+    /^16 examples, \d+ of 32 steps in [\d:]+; training loss [\d.]+ -> [\d.]+$/m,
+  );
+  expect(stdout).toMatch(
+    /^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32), whose adapter is kept$/m,
+  );
   expect(stdout).toMatch(/^ +[\d.]+ \|[o.]/m);
-  expect(stdout).toContain(`next: npx isopro-native chat --model ${file('model.gguf')} --adapter ${file('whole.gguf')}`);
+  expect(stdout).toContain(
+    `next: npx isopro-native chat --model ${file('model.gguf')} --adapter ${file('whole.gguf')}`,
+  );
   const losses = lines(readFileSync(file('whole.gguf.losses.jsonl'), 'utf8'));
-  const validation = losses.flatMap(({ validationLoss }) => (validationLoss === undefined ? [] : [validationLoss as number]));
+  const validation = losses.flatMap(({ validationLoss }) =>
+    validationLoss === undefined ? [] : [validationLoss as number],
+  );
   expect(losses.length - validation.length).toBe(Number(/, (\d+) of 32/.exec(stdout)![1]));
   expect(stdout).toContain(`${Math.min(...validation.slice(1)).toFixed(3)} after step`);
   expect(existsSync(file('whole.gguf.best'))).toBe(false);
   const tracked = lines(readFileSync(file('whole.gguf.trackers/jsonl/metrics.jsonl'), 'utf8'));
-  expect(tracked.map((row) => row['train/loss'] ?? row['eval/loss'])).toEqual(losses.map((row) => row.loss ?? row.validationLoss));
+  expect(tracked.map((row) => row['train/loss'] ?? row['eval/loss'])).toEqual(
+    losses.map((row) => row.loss ?? row.validationLoss),
+  );
   expect(tracked.at(-1)).toMatchObject({ step: losses.at(-1)!.step });
   expect(existsSync(file('whole.gguf.trackers/tensorboard'))).toBe(true);
 });
 
 test('--dry-run trains nothing and says what would happen', () => {
-  const { stdout, status } = spawnSync(process.execPath, flags('dry.gguf', '--dry-run'), { encoding: 'utf8' });
+  const { stdout, status } = spawnSync(process.execPath, flags('dry.gguf', '--dry-run'), {
+    encoding: 'utf8',
+  });
   expect(status).toBe(0);
   expect(lines(stdout)[0]).toMatchObject({ examples: 20, leftOut: 1, steps: 40, layers: 2 });
   expect(existsSync(file('dry.gguf'))).toBe(false);
@@ -269,7 +391,10 @@ test('a broken line is named, of a file and of standard input', () => {
   writeFileSync(file('broken.jsonl'), rows);
   for (const data of [file('broken.jsonl'), '-']) {
     const given = [MAIN, 'train', '--model', file('model.gguf'), '--data', data, '--json'];
-    const { stderr, status } = spawnSync(process.execPath, given, { encoding: 'utf8', input: rows });
+    const { stderr, status } = spawnSync(process.execPath, given, {
+      encoding: 'utf8',
+      input: rows,
+    });
     expect(status).toBe(1);
     expect(stderr).toMatch(/INVALID_ARGUMENT.*line 2/s);
   }

@@ -1,7 +1,18 @@
-/** A disk that is full while something is written: a typed error, the older file, and nothing left behind. */
+/**
+ * A disk that is full while something is written: a typed error, the older file, and nothing left
+ * behind.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, mergeAdapter, type Trainer } from '../../src/index.js';
@@ -12,8 +23,11 @@ import { writeSyntheticModel } from '../models/synthetic.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-full-disk-'));
 const disk = path.join(folder, 'disk');
 mkdirSync(disk);
-const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]).status === 0;
-if (!mounted) console.warn('skipped: a file system of 2 MB cannot be mounted here (that needs root on Linux)');
+const mounted =
+  process.platform === 'linux' &&
+  spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]).status === 0;
+if (!mounted)
+  console.warn('skipped: a file system of 2 MB cannot be mounted here (that needs root on Linux)');
 const model = path.join(folder, 'model.gguf');
 const adapter = path.join(folder, 'adapter.gguf');
 
@@ -34,7 +48,11 @@ afterAll(async () => {
   test.each<[string, (out: string) => Promise<unknown>, string]>([
     ['the state', (out) => trainer.save(out), ''],
     ['the adapter as GGUF', (out) => trainer.exportAdapter(out), ''],
-    ['the adapter as PEFT', (out) => trainer.exportPeft(path.dirname(out)), 'adapter_model.safetensors'],
+    [
+      'the adapter as PEFT',
+      (out) => trainer.exportPeft(path.dirname(out)),
+      'adapter_model.safetensors',
+    ],
     ['the model', (out) => trainer.exportModel(out, { type: 'f32' }), ''],
     ['a merged model', (out) => mergeAdapter({ model, adapter, out, type: 'f16' }), ''],
   ])('%s', async (_, write, name) => {
@@ -46,11 +64,16 @@ afterAll(async () => {
     const { bavail, bsize } = statfsSync(disk);
     writeFileSync(path.join(disk, 'filler'), Buffer.alloc(bavail * bsize - 12_288));
     const before = await trainer.snapshot();
-    await expect(write(out)).rejects.toMatchObject({ code: 'WRITE_FAILED', cause: { code: 'ENOSPC' } });
+    await expect(write(out)).rejects.toMatchObject({
+      code: 'WRITE_FAILED',
+      cause: { code: 'ENOSPC' },
+    });
     expect(readFileSync(out, 'utf8')).toBe('older');
     expect(readdirSync(place)).toEqual([path.basename(out)]);
     expect(Buffer.from(await trainer.snapshot()).equals(before)).toBe(true);
-    expect(await trainer.step([{ tokenIds, labelMask: Uint8Array.of(0, 1, 1, 1) }])).toMatchObject({ applied: true });
+    expect(await trainer.step([{ tokenIds, labelMask: Uint8Array.of(0, 1, 1, 1) }])).toMatchObject({
+      applied: true,
+    });
     rmSync(path.join(disk, 'filler'));
     await write(out);
     expect(readFileSync(out, 'utf8')).not.toBe('older');
@@ -59,30 +82,33 @@ afterAll(async () => {
   });
 });
 
-(process.platform === 'win32' ? test.skip : test)('the command line under a limit on the size of files', () => {
-  const out = path.join(folder, 'limited.gguf');
-  writeFileSync(out, 'older');
-  const { status, stderr } = spawnSync(
-    'bash',
-    [
-      '-c',
-      'ulimit -f 64; exec "$@"',
+(process.platform === 'win32' ? test.skip : test)(
+  'the command line under a limit on the size of files',
+  () => {
+    const out = path.join(folder, 'limited.gguf');
+    writeFileSync(out, 'older');
+    const { status, stderr } = spawnSync(
       'bash',
-      process.execPath,
-      MAIN,
-      'adapters',
-      'merge',
-      '--model',
-      model,
-      '--adapter',
-      adapter,
-      '--out',
-      out,
-    ],
-    { encoding: 'utf8' },
-  );
-  expect(stderr).toContain('WRITE_FAILED');
-  expect(status).toBe(1);
-  expect(readFileSync(out, 'utf8')).toBe('older');
-  expect(readdirSync(folder).filter((entry) => entry.endsWith('.partial'))).toEqual([]);
-});
+      [
+        '-c',
+        'ulimit -f 64; exec "$@"',
+        'bash',
+        process.execPath,
+        MAIN,
+        'adapters',
+        'merge',
+        '--model',
+        model,
+        '--adapter',
+        adapter,
+        '--out',
+        out,
+      ],
+      { encoding: 'utf8' },
+    );
+    expect(stderr).toContain('WRITE_FAILED');
+    expect(status).toBe(1);
+    expect(readFileSync(out, 'utf8')).toBe('older');
+    expect(readdirSync(folder).filter((entry) => entry.endsWith('.partial'))).toEqual([]);
+  },
+);

@@ -1,5 +1,6 @@
 /**
- * SIGKILL at random moments of training on the command line: resumed as often as needed, it ends with the bytes of an uninterrupted run.
+ * SIGKILL at random moments of training on the command line: resumed as often as needed, it ends
+ * with the bytes of an uninterrupted run.
  */
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { spawn, spawnSync } from 'node:child_process';
@@ -20,7 +21,9 @@ beforeAll(() => {
   writeSyntheticModel(file('model.gguf'), { architecture: 'qwen2' });
   writeFileSync(
     file('data.jsonl'),
-    Array.from({ length: 16 }, (_, i) => JSON.stringify({ prompt: `say ${i}`, completion: `it is ${i * 7}` })).join('\n'),
+    Array.from({ length: 16 }, (_, i) =>
+      JSON.stringify({ prompt: `say ${i}`, completion: `it is ${i * 7}` }),
+    ).join('\n'),
   );
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -56,10 +59,14 @@ test(
     const random = new Random(5n);
     let last = 0;
     for (let kills = 0; kills < KILLS; kills++) {
-      const child = spawn(process.execPath, flags('killed.gguf', ...(existsSync(file('killed.gguf.state')) ? ['--resume'] : [])));
+      const child = spawn(
+        process.execPath,
+        flags('killed.gguf', ...(existsSync(file('killed.gguf.state')) ? ['--resume'] : [])),
+      );
       let errors = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
-      // After some steps, and then at any moment of the next: in the step, while the state is written, or between.
+      // After some steps, and then at any moment of the next: in the step, while the state is
+      // written, or between.
       const steps = random.nextInteger(2, 12);
       let seen = '';
       for await (const chunk of child.stdout.setEncoding('utf8')) {
@@ -75,7 +82,9 @@ test(
       expect(first).toBeGreaterThan(last);
       last = first;
     }
-    const resumed = spawnSync(process.execPath, flags('killed.gguf', '--resume'), { encoding: 'utf8' });
+    const resumed = spawnSync(process.execPath, flags('killed.gguf', '--resume'), {
+      encoding: 'utf8',
+    });
     expect(resumed.status).toBe(0);
     expect(readFileSync(file('killed.gguf'))).toEqual(readFileSync(file('whole.gguf')));
     expect(readFileSync(file('killed.gguf.state'))).toEqual(readFileSync(file('whole.gguf.state')));

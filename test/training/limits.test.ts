@@ -1,6 +1,6 @@
 /**
- * What a trainer and an export promise at their edges: memory that is too little, evaluation without advantages, the cache's type, the
- * file's.
+ * What a trainer and an export promise at their edges: memory that is too little, evaluation
+ * without advantages, the cache's type, the file's.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,40 +25,61 @@ test('memoryBytes that a micro-batch cannot meet: the error says what would, and
   const batch = Array.from({ length: 200 }, (_, i) => sequence(500, i));
   const request = { microBatches: [200] };
   await using small = await createTrainer({ path: file }, { memoryBytes: 0 });
-  const failure = (await small.step(batch, request).catch((error: unknown) => error)) as { code: string; message: string };
+  const failure = (await small.step(batch, request).catch((error: unknown) => error)) as {
+    code: string;
+    message: string;
+  };
   expect(failure.code).toBe('INVALID_ARGUMENT');
-  const [, bytes, tokens] = /it takes (\d+), or a micro-batch of at most (\d+) tokens/.exec(failure.message)!;
+  const [, bytes, tokens] = /it takes (\d+), or a micro-batch of at most (\d+) tokens/.exec(
+    failure.message,
+  )!;
   const controller = new AbortController();
   setTimeout(() => controller.abort(), 10);
   await using enough = await createTrainer({ path: file }, { memoryBytes: Number(bytes) });
-  await expect(enough.step(batch, { ...request, signal: controller.signal })).rejects.toMatchObject({ code: 'ABORTED' });
+  await expect(enough.step(batch, { ...request, signal: controller.signal })).rejects.toMatchObject(
+    { code: 'ABORTED' },
+  );
   await using less = await createTrainer({ path: file }, { memoryBytes: Number(bytes) - 1 });
   await expect(less.step(batch, request)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   expect(Number(tokens)).toBeGreaterThan(50_000);
   expect(Number(tokens)).toBeLessThan(100_000);
 });
 
-(process.platform === 'linux' ? test : test.skip)('a disposed trainer gives its memory back', () => {
-  const child = spawnSync(process.execPath, [fileURLToPath(new URL('disposed-trainers.mjs', import.meta.url)), file], { encoding: 'utf8' });
-  expect(child.stderr).toBe('');
-  const { held, left } = JSON.parse(child.stdout) as { held: number; left: number };
-  expect(held).toBeGreaterThan(100e6);
-  expect(left).toBeLessThan(held / 3);
-});
+(process.platform === 'linux' ? test : test.skip)(
+  'a disposed trainer gives its memory back',
+  () => {
+    const child = spawnSync(
+      process.execPath,
+      [fileURLToPath(new URL('disposed-trainers.mjs', import.meta.url)), file],
+      { encoding: 'utf8' },
+    );
+    expect(child.stderr).toBe('');
+    const { held, left } = JSON.parse(child.stdout) as { held: number; left: number };
+    expect(held).toBeGreaterThan(100e6);
+    expect(left).toBeLessThan(held / 3);
+  },
+);
 
 test('evaluate takes a policy objective without advantages; a step needs them', async () => {
   await using trainer = await createTrainer({ path: file });
   const objective = { kind: 'policy', temperature: 2 } as const;
   const { sequences } = await trainer.evaluate([sequence(20)], { objective });
-  const zero = await trainer.evaluate([{ ...sequence(20), advantages: new Float32Array(20) }], { objective });
+  const zero = await trainer.evaluate([{ ...sequence(20), advantages: new Float32Array(20) }], {
+    objective,
+  });
   expect(sequences[0]!.logprobs).toEqual(zero.sequences[0]!.logprobs);
-  await expect(trainer.step([sequence(20)], { objective })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(trainer.step([sequence(20)], { objective })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
 });
 
 test('a KV cache of f32 is accepted, and takes twice the memory of f16', async () => {
   await using model = await loadModel(file, { kvType: 'f32' });
   await using half = await loadModel(file, { kvType: 'f16' });
-  expect([model.info.kvType, model.info.kvBytesPerToken]).toEqual(['f32', 2 * half.info.kvBytesPerToken]);
+  expect([model.info.kvType, model.info.kvBytesPerToken]).toEqual([
+    'f32',
+    2 * half.info.kvBytesPerToken,
+  ]);
   const [scores] = await model.score([1], [[2, 3, 4]]);
   expect(Array.from(scores!, Number.isFinite)).toEqual([true, true, true]);
 });

@@ -1,10 +1,29 @@
-/** Models written by the trainer, held against llama.cpp and against the encoder of test/models, which shares no code. */
+/**
+ * Models written by the trainer, held against llama.cpp and against the encoder of test/models,
+ * which shares no code.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createTrainer, inspectModel, loadModel, Random, type ModelType, type Trainer, type TrainSequence } from '../../src/index.js';
+import {
+  createTrainer,
+  inspectModel,
+  loadModel,
+  Random,
+  type ModelType,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/index.js';
 import { uint32 } from '../../src/embedded/gguf.js';
 import { fromHalf } from '../models/quantise.js';
 import {
@@ -29,7 +48,12 @@ const { abs, max } = Math;
 const file = (name: string): string => path.join(folder, name);
 const sha256 = (at: string): string => createHash('sha256').update(readFileSync(at)).digest('hex');
 
-function sequences(count: number, length: number, vocabulary: number, seed: bigint): TrainSequence[] {
+function sequences(
+  count: number,
+  length: number,
+  vocabulary: number,
+  seed: bigint,
+): TrainSequence[] {
   const random = new Random(seed);
   return Array.from({ length: count }, () => ({
     tokenIds: Int32Array.from({ length }, () => random.nextInteger(0, vocabulary - 1)),
@@ -47,8 +71,15 @@ async function code(promise: Promise<unknown>): Promise<string> {
   );
 }
 
-/** What test/models writes for the same weights in another type, with the metadata of the F32 file: header, then tensors. */
-function expectedParts(options: SyntheticModelOptions, type: TensorType, fileType: number): Uint8Array[] {
+/**
+ * What test/models writes for the same weights in another type, with the metadata of the F32 file:
+ * header, then tensors.
+ */
+function expectedParts(
+  options: SyntheticModelOptions,
+  type: TensorType,
+  fileType: number,
+): Uint8Array[] {
   const { tensors } = synthesizeModel({ ...options, type });
   const metadata = synthesizeModel(options).metadata.map((entry) =>
     entry.key === 'general.file_type' ? { ...entry, value: uint32(fileType) } : entry,
@@ -58,8 +89,8 @@ function expectedParts(options: SyntheticModelOptions, type: TensorType, fileTyp
 }
 
 /**
- * Blocks of a tensor in Q8_0 that do not hold, for each value, the nearest multiple of a scale that is the largest magnitude
- * / 127 rounded to a half.
+ * Blocks of a tensor in Q8_0 that do not hold, for each value, the nearest multiple of a scale that
+ * is the largest magnitude / 127 rounded to a half.
  */
 function wrongBlocks(encoded: Buffer, weights: Float32Array): number {
   let wrong = 0;
@@ -80,94 +111,124 @@ function wrongBlocks(encoded: Buffer, weights: Float32Array): number {
 }
 
 describe('what was not trained', () => {
-  test.each(ARCHITECTURES)('%s: the same file in F32, the rounded one in F16 and Q8_0', async (architecture) => {
-    const options = { architecture } as const;
-    const at = file(`${architecture}.gguf`);
-    writeSyntheticModel(at, options);
-    await using trainer = await allWeights(at);
-    const out = file('out.gguf');
-    for (const [type, stored, fileType] of [
-      ['f32', 'F32', 0],
-      ['f16', 'F16', 1],
-    ] as const) {
-      const written = await trainer.exportModel(out, { type });
+  test.each(ARCHITECTURES)(
+    '%s: the same file in F32, the rounded one in F16 and Q8_0',
+    async (architecture) => {
+      const options = { architecture } as const;
+      const at = file(`${architecture}.gguf`);
+      writeSyntheticModel(at, options);
+      await using trainer = await allWeights(at);
+      const out = file('out.gguf');
+      for (const [type, stored, fileType] of [
+        ['f32', 'F32', 0],
+        ['f16', 'F16', 1],
+      ] as const) {
+        const written = await trainer.exportModel(out, { type });
+        const bytes = readFileSync(out);
+        expect(bytes.equals(Buffer.concat(expectedParts(options, stored, fileType)))).toBe(true);
+        expect(written).toMatchObject({ bytes: bytes.length, sha256: sha256(out) });
+        if (type === 'f32') expect(bytes.equals(readFileSync(at))).toBe(true);
+      }
+
+      await trainer.exportModel(out, { type: 'q8_0' });
       const bytes = readFileSync(out);
-      expect(bytes.equals(Buffer.concat(expectedParts(options, stored, fileType)))).toBe(true);
-      expect(written).toMatchObject({ bytes: bytes.length, sha256: sha256(out) });
-      if (type === 'f32') expect(bytes.equals(readFileSync(at))).toBe(true);
-    }
+      const [header] = expectedParts(options, 'Q8_0', 7);
+      expect(bytes.subarray(0, header!.length).equals(header!)).toBe(true);
+      const { tensors } = synthesizeModel(options);
+      const encoded = synthesizeModel({ ...options, type: 'Q8_0' }).tensors;
+      for (const [i, { info, data }] of encoded.entries()) {
+        const from = bytes.subarray(
+          header!.length + info.offset,
+          header!.length + info.offset + data.length,
+        );
+        if (info.dimensions.length === 1) expect(from.equals(data)).toBe(true);
+        else expect(wrongBlocks(from, new Float32Array(tensors[i]!.data.slice().buffer))).toBe(0);
+      }
+    },
+  );
 
-    await trainer.exportModel(out, { type: 'q8_0' });
-    const bytes = readFileSync(out);
-    const [header] = expectedParts(options, 'Q8_0', 7);
-    expect(bytes.subarray(0, header!.length).equals(header!)).toBe(true);
-    const { tensors } = synthesizeModel(options);
-    const encoded = synthesizeModel({ ...options, type: 'Q8_0' }).tensors;
-    for (const [i, { info, data }] of encoded.entries()) {
-      const from = bytes.subarray(header!.length + info.offset, header!.length + info.offset + data.length);
-      if (info.dimensions.length === 1) expect(from.equals(data)).toBe(true);
-      else expect(wrongBlocks(from, new Float32Array(tensors[i]!.data.slice().buffer))).toBe(0);
-    }
-  });
-
-  (existsSync(STORIES) ? test : test.skip)('stories260K keeps metadata, vocabulary and every value', async () => {
-    await using trainer = await allWeights(STORIES);
-    await trainer.exportModel(file('stories.gguf'), { type: 'f32' });
-    const [before, after] = [await inspectModel(STORIES), await inspectModel(file('stories.gguf'))];
-    expect({ ...after.metadata, 'general.file_type': '' }).toEqual({ ...before.metadata, 'general.file_type': '' });
-    expect(after.tensors).toEqual(before.tensors);
-    const [a, b] = [readFileSync(STORIES), readFileSync(file('stories.gguf'))];
-    const data = before.tensors.reduce((total, { bytes }) => total + Math.ceil(bytes / 32) * 32, 0);
-    expect(a.subarray(a.length - data).equals(b.subarray(b.length - data))).toBe(true);
-  });
+  (existsSync(STORIES) ? test : test.skip)(
+    'stories260K keeps metadata, vocabulary and every value',
+    async () => {
+      await using trainer = await allWeights(STORIES);
+      await trainer.exportModel(file('stories.gguf'), { type: 'f32' });
+      const [before, after] = [
+        await inspectModel(STORIES),
+        await inspectModel(file('stories.gguf')),
+      ];
+      expect({ ...after.metadata, 'general.file_type': '' }).toEqual({
+        ...before.metadata,
+        'general.file_type': '',
+      });
+      expect(after.tensors).toEqual(before.tensors);
+      const [a, b] = [readFileSync(STORIES), readFileSync(file('stories.gguf'))];
+      const data = before.tensors.reduce(
+        (total, { bytes }) => total + Math.ceil(bytes / 32) * 32,
+        0,
+      );
+      expect(a.subarray(a.length - data).equals(b.subarray(b.length - data))).toBe(true);
+    },
+  );
   if (!existsSync(STORIES)) console.warn('skipped: ../shared/models/stories260K is not there');
 });
 
 describe('what was trained', () => {
-  test.each(ARCHITECTURES)('%s: llama.cpp and another trainer compute what this trainer computes', async (architecture) => {
-    const at = file('base.gguf');
-    const shape = writeSyntheticModel(at, { architecture });
-    await using trainer = await allWeights(at);
-    const batch = sequences(3, 32, shape.vocabularySize, 1n);
-    const untrained = (await trainer.evaluate(batch)).loss;
-    for (let i = 0; i < 5; i++) await trainer.step(batch);
-    const ours = await trainer.evaluate(batch);
-    expect(ours.loss).toBeLessThan(untrained - 0.5);
+  test.each(ARCHITECTURES)(
+    '%s: llama.cpp and another trainer compute what this trainer computes',
+    async (architecture) => {
+      const at = file('base.gguf');
+      const shape = writeSyntheticModel(at, { architecture });
+      await using trainer = await allWeights(at);
+      const batch = sequences(3, 32, shape.vocabularySize, 1n);
+      const untrained = (await trainer.evaluate(batch)).loss;
+      for (let i = 0; i < 5; i++) await trainer.step(batch);
+      const ours = await trainer.evaluate(batch);
+      expect(ours.loss).toBeLessThan(untrained - 0.5);
 
-    // Loss after rounding the weights: F16 keeps 11 bits, Q8_0 about 7.
-    for (const [type, bound] of [
-      ['f32', 0],
-      ['bf16', 0.1],
-      ['f16', 0.01],
-      ['q8_0', 0.1],
-    ] as const) {
-      const out = file(`trained-${type}.gguf`);
-      await trainer.exportModel(out, { type });
-      await using again = await createTrainer({ path: out }, { lora: { rank: 1 }, threads: 1 });
-      const theirs = await again.evaluate(batch);
-      if (type === 'f32') expect(theirs).toEqual(ours);
-      else expect(Math.abs(theirs.loss - ours.loss)).toBeLessThan(bound);
-    }
-    await using model = await loadModel(file('trained-f32.gguf'), { threads: 1 });
-    for (const [i, { tokenIds }] of batch.entries()) {
-      const [scores] = await model.score(tokenIds.slice(0, 1), [tokenIds.slice(1)]);
-      // llama.cpp keeps keys and values in f16 here; test/native/parity_test.cpp compares exactly.
-      for (const [t, score] of [...scores!].entries()) expect(Math.abs(score - ours.sequences[i]!.logprobs[t + 1]!)).toBeLessThan(0.03);
-    }
-  });
+      // Loss after rounding the weights: F16 keeps 11 bits, Q8_0 about 7.
+      for (const [type, bound] of [
+        ['f32', 0],
+        ['bf16', 0.1],
+        ['f16', 0.01],
+        ['q8_0', 0.1],
+      ] as const) {
+        const out = file(`trained-${type}.gguf`);
+        await trainer.exportModel(out, { type });
+        await using again = await createTrainer({ path: out }, { lora: { rank: 1 }, threads: 1 });
+        const theirs = await again.evaluate(batch);
+        if (type === 'f32') expect(theirs).toEqual(ours);
+        else expect(Math.abs(theirs.loss - ours.loss)).toBeLessThan(bound);
+      }
+      await using model = await loadModel(file('trained-f32.gguf'), { threads: 1 });
+      for (const [i, { tokenIds }] of batch.entries()) {
+        const [scores] = await model.score(tokenIds.slice(0, 1), [tokenIds.slice(1)]);
+        // llama.cpp keeps keys and values in f16 here; test/native/parity_test.cpp compares
+        // exactly.
+        for (const [t, score] of [...scores!].entries())
+          expect(Math.abs(score - ours.sequences[i]!.logprobs[t + 1]!)).toBeLessThan(0.03);
+      }
+    },
+  );
 
   test('an adapter is merged', async () => {
     const at = file('adapted.gguf');
     const shape = writeSyntheticModel(at, { architecture: 'qwen2', type: 'Q8_0' });
-    await using trainer = await createTrainer({ path: at }, { lora: { rank: 4 }, threads: 1, optimiser: { learningRate: 0.01 } });
+    await using trainer = await createTrainer(
+      { path: at },
+      { lora: { rank: 4 }, threads: 1, optimiser: { learningRate: 0.01 } },
+    );
     const batch = sequences(3, 32, shape.vocabularySize, 2n);
     for (let i = 0; i < 5; i++) await trainer.step(batch);
     const ours = await trainer.evaluate(batch);
     await trainer.exportModel(file('merged.gguf'), { type: 'f32' });
-    await using merged = await createTrainer({ path: file('merged.gguf') }, { lora: { rank: 1 }, threads: 1 });
+    await using merged = await createTrainer(
+      { path: file('merged.gguf') },
+      { lora: { rank: 1 }, threads: 1 },
+    );
     const theirs = await merged.evaluate(batch);
     for (const [i, { logprobs }] of theirs.sequences.entries()) {
-      for (const [t, value] of logprobs.entries()) expect(Math.abs(value - ours.sequences[i]!.logprobs[t]!)).toBeLessThan(2e-4);
+      for (const [t, value] of logprobs.entries())
+        expect(Math.abs(value - ours.sequences[i]!.logprobs[t]!)).toBeLessThan(2e-4);
     }
   });
 
@@ -178,7 +239,11 @@ describe('what was trained', () => {
     const batch = sequences(2, 16, shape.vocabularySize, 3n);
     await trainer.step(batch);
     const { sha256: expected } = await trainer.exportModel(file('a.gguf'), { type: 'f32' });
-    const [written] = await Promise.all([trainer.exportModel(file('b.gguf'), { type: 'f32' }), trainer.step(batch), trainer.step(batch)]);
+    const [written] = await Promise.all([
+      trainer.exportModel(file('b.gguf'), { type: 'f32' }),
+      trainer.step(batch),
+      trainer.step(batch),
+    ]);
     expect(written.sha256).toBe(expected);
     expect((await trainer.exportModel(file('b.gguf'), { type: 'f32' })).sha256).not.toBe(expected);
   });
@@ -193,7 +258,11 @@ describe('types', () => {
     ['q6_k', 'q6_K'],
   ])('%s is readable by llama.cpp and near the original', async (type, name) => {
     const at = file('wide.gguf');
-    const shape = writeSyntheticModel(at, { architecture: 'llama', embedding: 256, feedForward: 256 });
+    const shape = writeSyntheticModel(at, {
+      architecture: 'llama',
+      embedding: 256,
+      feedForward: 256,
+    });
     await using trainer = await allWeights(at);
     const { types } = await trainer.exportModel(file('small.gguf'), { type });
     expect(types).toEqual({ f32: 5, [name]: 16 });
@@ -205,20 +274,29 @@ describe('types', () => {
       await model.score(tokens.slice(0, 1), [tokens.slice(1)]),
       await base.score(tokens.slice(0, 1), [tokens.slice(1)]),
     ];
-    const mean = ours!.reduce((total, value, i) => total + Math.abs(value - theirs![i]!), 0) / ours!.length;
+    const mean =
+      ours!.reduce((total, value, i) => total + Math.abs(value - theirs![i]!), 0) / ours!.length;
     expect(mean).toBeGreaterThan(0);
-    // Random weights with peaked attention amplify rounding; without a shared scale or with swapped blocks it is above 3.
+    // Random weights with peaked attention amplify rounding; without a shared scale or with swapped
+    // blocks it is above 3.
     expect(mean).toBeLessThan(1);
   });
 
   test('rows that are not whole blocks become F16', async () => {
-    writeSyntheticModel(file('odd.gguf'), { architecture: 'qwen2', embedding: 48, feedForward: 96 });
+    writeSyntheticModel(file('odd.gguf'), {
+      architecture: 'qwen2',
+      embedding: 48,
+      feedForward: 96,
+    });
     await using trainer = await allWeights(file('odd.gguf'));
     await trainer.exportModel(file('odd-q8.gguf'), { type: 'q8_0' });
     const { tensors, problem } = await inspectModel(file('odd-q8.gguf'));
     expect(problem).toBeNull();
     for (const { name, type, dimensions } of tensors)
-      expect([name, type]).toEqual([name, dimensions.length === 1 ? 'f32' : dimensions[0] === 96 ? 'q8_0' : 'f16']);
+      expect([name, type]).toEqual([
+        name,
+        dimensions.length === 1 ? 'f32' : dimensions[0] === 96 ? 'q8_0' : 'f16',
+      ]);
     await using model = await loadModel(file('odd-q8.gguf'), { threads: 1 });
     expect((await model.score(Int32Array.of(1), [Int32Array.of(2, 3)]))[0]).toHaveLength(2);
   });
@@ -228,7 +306,8 @@ describe('refusals leave the older file', () => {
   test('a cancelled or impossible export', async () => {
     const at = file('refused.gguf');
     const { metadata, tensors } = synthesizeModel({ architecture: 'llama' });
-    // 1e6 fits F32 and not F16; in the last tensor, so that most of the file has been written by then.
+    // 1e6 fits F32 and not F16; in the last tensor, so that most of the file has been written by
+    // then.
     const last = tensors.at(-1)!;
     new DataView(last.data.buffer, last.data.byteOffset).setFloat32(0, 1e6, true);
     writeFileSync(at, Buffer.concat([...encodeModel({ metadata, tensors })]));
@@ -240,15 +319,26 @@ describe('refusals leave the older file', () => {
     writeFileSync(out, 'older');
     expect(await code(trainer.exportModel(out, { type: 'f16' }))).toBe('NUMERIC_FAILURE');
     expect(await code(trainer.exportModel(out, { type: 'q8_0' }))).toBe('NUMERIC_FAILURE');
-    expect(await code(trainer.exportModel(out, { type: 'int8' as ModelType }))).toBe('INVALID_ARGUMENT');
-    const controller = new AbortController();
-    expect(await code(trainer.exportModel(out, { type: 'f32', signal: controller.signal, onProgress: () => controller.abort() }))).toBe(
-      'ABORTED',
+    expect(await code(trainer.exportModel(out, { type: 'int8' as ModelType }))).toBe(
+      'INVALID_ARGUMENT',
     );
+    const controller = new AbortController();
+    expect(
+      await code(
+        trainer.exportModel(out, {
+          type: 'f32',
+          signal: controller.signal,
+          onProgress: () => controller.abort(),
+        }),
+      ),
+    ).toBe('ABORTED');
     expect(readFileSync(out, 'utf8')).toBe('older');
     expect(readdirSync(place)).toEqual(['out.gguf']);
     const seen: [number, number][] = [];
-    const { bytes } = await trainer.exportModel(out, { type: 'f32', onProgress: (written, total) => seen.push([written, total]) });
+    const { bytes } = await trainer.exportModel(out, {
+      type: 'f32',
+      onProgress: (written, total) => seen.push([written, total]),
+    });
     expect(seen.at(-1)).toEqual([bytes, bytes]);
     expect(readdirSync(place)).toEqual(['out.gguf']);
   });

@@ -1,4 +1,7 @@
-/** What ends a run by its own judgement: a verifier that decides nothing, steps that are not finite, a policy that is none; and measures. */
+/**
+ * What ends a run by its own judgement: a verifier that decides nothing, steps that are not finite,
+ * a policy that is none; and measures.
+ */
 import { expect, test } from '@jest/globals';
 import { exchange } from '../../src/rollouts/episode.js';
 import { policyOf, refuseUnapplied, refuseUntrained } from '../../src/training/monitoring.js';
@@ -7,7 +10,12 @@ import { countVerdict, report, shownHits } from '../../src/training/run-state.js
 import { refuseUndecided } from '../../src/training/undecided.js';
 
 const reasons = (kind: 'pass' | 'fail' | 'none', count: number, formed = true) =>
-  Array.from({ length: count }, () => ({ kind, why: kind === 'none' ? ['late'] : [], formed, finish: 'stop' as const }));
+  Array.from({ length: count }, () => ({
+    kind,
+    why: kind === 'none' ? ['late'] : [],
+    formed,
+    finish: 'stop' as const,
+  }));
 
 test.each([
   [[], false],
@@ -19,16 +27,19 @@ test.each([
   [[...reasons('none', 31), ...reasons('pass', 1)], false],
   [[...reasons('none', 31), ...reasons('fail', 1)], false],
   [[...reasons('none', 32), ...reasons('pass', 100)], true],
-])('replies %#: a verifier that decided none of them, or none of the first 32, is refused', (replies, refused) => {
-  const undecided = replies.filter(({ kind }) => kind === 'none').length;
-  const others = replies.length - undecided;
-  const refuse = (): void => refuseUndecided({ id: 'the task' }, replies);
-  if (!refused) expect(refuse).not.toThrow();
-  else
-    expect(refuse).toThrow(
-      `the verifier of the task decided none of ${undecided} replies${others === 0 ? '' : `, and ${others} more held no answer`}: late`,
-    );
-});
+])(
+  'replies %#: a verifier that decided none of them, or none of the first 32, is refused',
+  (replies, refused) => {
+    const undecided = replies.filter(({ kind }) => kind === 'none').length;
+    const others = replies.length - undecided;
+    const refuse = (): void => refuseUndecided({ id: 'the task' }, replies);
+    if (!refused) expect(refuse).not.toThrow();
+    else
+      expect(refuse).toThrow(
+        `the verifier of the task decided none of ${undecided} replies${others === 0 ? '' : `, and ${others} more held no answer`}: late`,
+      );
+  },
+);
 
 test('steps of which none was finite end an iteration without an executed remedy, and a run whatever was tried', () => {
   const step = (applied: boolean, ...nonFinite: string[]) => ({ applied, nonFinite });
@@ -38,32 +49,50 @@ test('steps of which none was finite end an iteration without an executed remedy
     () =>
       refuseUnapplied({ iteration: 3, steps } as never, { effects } as never);
   const remedy = (rule: string, executed: boolean): object => ({ rule, executed });
-  const words = 'none of the 2 steps of iteration 3 was finite (a, b, c), and no remedy was executed';
+  const words =
+    'none of the 2 steps of iteration 3 was finite (a, b, c), and no remedy was executed';
   expect(unapplied(sick)).toThrow(words);
   expect(unapplied(sick, [remedy('R7', false), remedy('R1', true)])).toThrow(words);
-  for (const fine of [unapplied([]), unapplied([...sick, step(true)]), unapplied(sick, [remedy('R7', true)])]) expect(fine).not.toThrow();
+  for (const fine of [
+    unapplied([]),
+    unapplied([...sick, step(true)]),
+    unapplied(sick, [remedy('R7', true)]),
+  ])
+    expect(fine).not.toThrow();
   const untrained =
     (...iterations: object[][]) =>
     () =>
       refuseUntrained(iterations.map((steps) => ({ steps })) as never);
-  expect(untrained(sick, [], sick)).toThrow('none of the 4 steps of the run was finite (a, b, c): there is no trained adapter to submit');
-  for (const fine of [untrained(), untrained([], []), untrained(sick, [step(true)])]) expect(fine).not.toThrow();
+  expect(untrained(sick, [], sick)).toThrow(
+    'none of the 4 steps of the run was finite (a, b, c): there is no trained adapter to submit',
+  );
+  for (const fine of [untrained(), untrained([], []), untrained(sick, [step(true)])])
+    expect(fine).not.toThrow();
 });
 
 test('who decides goes by a name of 1 to 100 characters that no policy has, within 1 to 2^31 - 1 ms', () => {
   const settings = { monitor: { policy: 'observe' as const } };
-  const named = (name: string, timeout?: number) => policyOf(settings, { name, decide: () => [] } as never, timeout);
+  const named = (name: string, timeout?: number) =>
+    policyOf(settings, { name, decide: () => [] } as never, timeout);
   expect(policyOf(settings).policy.name).toBe('observe');
-  expect([named('a', 1).timeout, named('a'.repeat(100), 2 ** 31 - 1).timeout]).toEqual([1, 2 ** 31 - 1]);
-  for (const name of ['', 'a'.repeat(101), 'a b', 'scripted', 'observe']) expect(() => named(name)).toThrow(/^policy/);
-  for (const timeout of [0, 2 ** 31, 1.5]) expect(() => named('a', timeout)).toThrow(/^policyTimeout/);
+  expect([named('a', 1).timeout, named('a'.repeat(100), 2 ** 31 - 1).timeout]).toEqual([
+    1,
+    2 ** 31 - 1,
+  ]);
+  for (const name of ['', 'a'.repeat(101), 'a b', 'scripted', 'observe'])
+    expect(() => named(name)).toThrow(/^policy/);
+  for (const timeout of [0, 2 ** 31, 1.5])
+    expect(() => named('a', timeout)).toThrow(/^policyTimeout/);
 });
 
 test('shift and gap are means over the labelled, or sampled, tokens alone', () => {
   const rows = (...values: number[]): Float32Array[] => [Float32Array.of(...values)];
   const mask = (...labels: number[]) => [{ labelMask: Uint8Array.of(...labels) }];
   const kl = (x: number): number => Math.exp(x) * x - (Math.exp(x) - 1);
-  expect(policyShift(rows(-9, -2, -3), rows(-1, -1.5, -3.25), mask(0, 1, 1))).toBeCloseTo((kl(0.5) + kl(-0.25)) / 2, 12);
+  expect(policyShift(rows(-9, -2, -3), rows(-1, -1.5, -3.25), mask(0, 1, 1))).toBeCloseTo(
+    (kl(0.5) + kl(-0.25)) / 2,
+    12,
+  );
   expect(policyShift(rows(-9, -2), rows(-1, -1), mask(0, 0))).toBeNull();
   const episode = exchange(Int32Array.of(1, 2), Int32Array.of(3, 4));
   const probe = { episode, rollout: { sampledLogprobs: Float32Array.of(-1, -3) } } as never;
@@ -73,11 +102,28 @@ test('shift and gap are means over the labelled, or sampled, tokens alone', () =
 
 test('progress has neutral values beside what a stage knows; verdicts are counted by tier', () => {
   const told: unknown[] = [];
-  report({ settings: { iterations: 7 }, hooks: { onProgress: (progress: unknown) => told.push(progress) } } as never, {
-    stage: 'dev',
-    done: 2,
-  });
-  expect(told).toEqual([{ stage: 'dev', iteration: 0, iterations: 7, done: 2, total: 0, tokens: 0, hits: {}, loss: null }]);
+  report(
+    {
+      settings: { iterations: 7 },
+      hooks: { onProgress: (progress: unknown) => told.push(progress) },
+    } as never,
+    {
+      stage: 'dev',
+      done: 2,
+    },
+  );
+  expect(told).toEqual([
+    {
+      stage: 'dev',
+      iteration: 0,
+      iterations: 7,
+      done: 2,
+      total: 0,
+      tokens: 0,
+      hits: {},
+      loss: null,
+    },
+  ]);
   const hits = new Map<string, { passed: number; decided: number }>();
   for (const kind of ['pass', 'fail', 'none', 'pass'] as const) countVerdict(hits, 'easy', kind);
   countVerdict(hits, 'hard', 'none');

@@ -1,4 +1,7 @@
-/** What rows say of themselves: what is not to be learned is not, what no form reads is named, and null is as good as nothing. */
+/**
+ * What rows say of themselves: what is not to be learned is not, what no form reads is named, and
+ * null is as good as nothing.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,7 +9,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { readTrainData, type TrainData } from '../../src/cli/train-data.js';
 import { readPairs } from '../../src/engine/preference-pairs.js';
-import { eachAnswer, parseExamples, tokenisedExamples } from '../../src/engine/training-examples.js';
+import {
+  eachAnswer,
+  parseExamples,
+  tokenisedExamples,
+} from '../../src/engine/training-examples.js';
 import { loadModel, type Model } from '../../src/index.js';
 import { Random } from '../../src/random.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -43,13 +50,38 @@ function copyWithTemplate(from: string, to: string): void {
 async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
   for (const row of rows) yield JSON.stringify(row);
 }
-const options = { beta: 0.1, curation: NO_CURATION, validation: undefined, validationData: undefined, maxTokens: 300, references: '' };
-const learned = (rows: unknown[], more: Partial<Parameters<typeof readTrainData>[1]> = {}): Promise<TrainData> =>
+const options = {
+  beta: 0.1,
+  curation: NO_CURATION,
+  validation: undefined,
+  validationData: undefined,
+  maxTokens: 300,
+  references: '',
+};
+const learned = (
+  rows: unknown[],
+  more: Partial<Parameters<typeof readTrainData>[1]> = {},
+): Promise<TrainData> =>
   readTrainData(model, { ...options, objective: 'sft', ...more, lines: linesOf(...rows) });
 
 const user = { role: 'user', content: 'hi' };
 const said = { role: 'assistant', content: 'yes' };
-const FALSE = [false, 0, 0.0, -1, '0', '0.0', ' 0,0 ', 'false', 'False', 'FALSE', 'no', 'N', 'f', 'off'];
+const FALSE = [
+  false,
+  0,
+  0.0,
+  -1,
+  '0',
+  '0.0',
+  ' 0,0 ',
+  'false',
+  'False',
+  'FALSE',
+  'no',
+  'N',
+  'f',
+  'off',
+];
 const TRUE = [true, 1, 1.0, '1', '1.0', 'true', 'Yes', 't', null];
 
 describe('what is not to be learned', () => {
@@ -82,15 +114,23 @@ describe('what is not to be learned', () => {
     ])
       await expect(parseExamples(linesOf({ text: 'fine' }, row))).rejects.toMatchObject({
         code: 'INVALID_ARGUMENT',
-        message: expect.stringMatching(/^line 2: (its (label|kto_tag) is false|the (row|last message) has weight 0)/),
+        message: expect.stringMatching(
+          /^line 2: (its (label|kto_tag) is false|the (row|last message) has weight 0)/,
+        ),
         remedy: expect.stringContaining('Leave such rows out'),
       });
     for (const row of [
       { ...pair, weight },
       { ...pair, chosen: [user, { ...said, weight }] },
-      { input: { messages: [user] }, preferred_output: [{ ...said, weight }], non_preferred_output: [said] },
+      {
+        input: { messages: [user] },
+        preferred_output: [{ ...said, weight }],
+        non_preferred_output: [said],
+      },
     ])
-      await expect(readPairs(linesOf(row), model, 200)).rejects.toThrow(/^line 1: .* has weight 0: it is not to be learned/);
+      await expect(readPairs(linesOf(row), model, 200)).rejects.toThrow(
+        /^line 1: .* has weight 0: it is not to be learned/,
+      );
   });
 
   test.each(TRUE)('%j is no such word', async (weight) => {
@@ -115,23 +155,35 @@ describe('what is not to be learned', () => {
       const weights = Array.from({ length: 4 }, () => random.nextInteger(0, 1));
       const turns = [...weights, 1].flatMap((weight, k) => [
         { role: 'user', content: `q${k}` },
-        { role: 'assistant', content: `a${k}`, ...(random.nextInteger(0, 1) === 0 && weight === 1 ? {} : { weight }) },
+        {
+          role: 'assistant',
+          content: `a${k}`,
+          ...(random.nextInteger(0, 1) === 0 && weight === 1 ? {} : { weight }),
+        },
       ]);
       const wanted = [...weights, 1].flatMap((weight, k) => (weight === 1 ? [`a${k}`] : []));
       const rows = [
         { messages: turns },
         { prompt: turns.slice(0, -1), completion: 'a4' },
         {
-          conversations: turns.map(({ role, content, ...more }) => ({ from: role === 'user' ? 'human' : 'gpt', value: content, ...more })),
+          conversations: turns.map(({ role, content, ...more }) => ({
+            from: role === 'user' ? 'human' : 'gpt',
+            value: content,
+            ...more,
+          })),
         },
       ];
       for (const each of (await parseExamples(linesOf(...rows))).map(eachAnswer))
-        expect(each.map(({ example }) => ('answer' in example ? example.answer : ''))).toEqual(wanted);
+        expect(each.map(({ example }) => ('answer' in example ? example.answer : ''))).toEqual(
+          wanted,
+        );
     }
     const off = { messages: [user, { ...said, train: false }, user, said] };
     expect((await learned([off], { answers: 'all' })).examples).toBe(1);
     expect((await learned([off])).notes).toEqual([]);
-    await expect(learned([{ messages: [user, { ...said, train: false }] }])).rejects.toThrow('the last message has train: false');
+    await expect(learned([{ messages: [user, { ...said, train: false }] }])).rejects.toThrow(
+      'the last message has train: false',
+    );
   });
 
   test('a class is no label of KTO where a row has an answer or a text; a weight that is neither 0 nor 1 is refused', async () => {
@@ -140,9 +192,15 @@ describe('what is not to be learned', () => {
       { text: 'a review', label: 0 },
     ]);
     expect(examples).toBe(2);
-    await expect(learned([{ prompt: 'good?', answer: 'negative', label: 'False' }])).rejects.toThrow('label is false');
-    await expect(learned([{ messages: [user, { ...said, weight: 0.5 }] }])).rejects.toThrow('messages: 1: weight: takes 0 or 1, not 0.5');
-    expect((await learned([{ prompt: 'a', completion: 'b', weight: 72 }])).notes).toEqual(['not learned: the members weight (1 row)']);
+    await expect(
+      learned([{ prompt: 'good?', answer: 'negative', label: 'False' }]),
+    ).rejects.toThrow('label is false');
+    await expect(learned([{ messages: [user, { ...said, weight: 0.5 }] }])).rejects.toThrow(
+      'messages: 1: weight: takes 0 or 1, not 0.5',
+    );
+    expect((await learned([{ prompt: 'a', completion: 'b', weight: 72 }])).notes).toEqual([
+      'not learned: the members weight (1 row)',
+    ]);
   });
 });
 
@@ -151,8 +209,16 @@ describe('members that no form reads', () => {
   test.each<[string, object, string]>([
     ['tools', { messages: [user, said], tools }, 'tools (1 row)'],
     ['functions', { messages: [user, said], functions: [{ name: 'f' }] }, 'functions (1 row)'],
-    ['of a message', { messages: [user, { ...said, reasoning_content: 'so' }] }, 'reasoning_content (1 row)'],
-    ['of several messages', { messages: [user, { ...said, thinking: 'a' }, user, { ...said, thinking: 'b' }] }, 'thinking (1 row)'],
+    [
+      'of a message',
+      { messages: [user, { ...said, reasoning_content: 'so' }] },
+      'reasoning_content (1 row)',
+    ],
+    [
+      'of several messages',
+      { messages: [user, { ...said, thinking: 'a' }, user, { ...said, thinking: 'b' }] },
+      'thinking (1 row)',
+    ],
     [
       'a part',
       {
@@ -195,17 +261,35 @@ describe('members that no form reads', () => {
 
   test('are counted by rows, the commonest first; what is empty, and what a row says of itself, is none', async () => {
     const rows = [
-      { prompt: 'a', completion: 'b', tools, images: [], id: 7, score: 1, tier: 'x', verdict: 'pass', source: { run: 'r' } },
+      {
+        prompt: 'a',
+        completion: 'b',
+        tools,
+        images: [],
+        id: 7,
+        score: 1,
+        tier: 'x',
+        verdict: 'pass',
+        source: { run: 'r' },
+      },
       { prompt: 'c', completion: 'd', tools, docs: 'e', reasoning: null, functions: {} },
     ];
-    expect((await learned(rows)).notes).toEqual(['not learned: the members tools (2 rows), docs (1 row)']);
+    expect((await learned(rows)).notes).toEqual([
+      'not learned: the members tools (2 rows), docs (1 row)',
+    ]);
     const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`m${i}`, 1]));
-    expect((await learned([{ ...rows[0], ...many }])).notes[0]).toMatch(/m10 \(1 row\) and 19 more$/);
+    expect((await learned([{ ...rows[0], ...many }])).notes[0]).toMatch(
+      /m10 \(1 row\) and 19 more$/,
+    );
   });
 
   test('of pairs too', async () => {
     const rows = [
-      { input: { messages: [user], tools }, preferred_output: [said], non_preferred_output: [{ ...said, content: 'no', reasoning: 'x' }] },
+      {
+        input: { messages: [user], tools },
+        preferred_output: [said],
+        non_preferred_output: [{ ...said, content: 'no', reasoning: 'x' }],
+      },
       { prompt: 'hi', chosen: 'yes', rejected: 'no', chosen_rating: 5 },
     ];
     expect((await learned(rows, { objective: 'dpo' })).notes).toEqual([
@@ -227,7 +311,9 @@ describe('a text that names control tokens', () => {
       [`a ${begin} b`, [begin]],
       [`a${end}`, [end]],
     ] as const) {
-      const found = (await ids(text)).filter((id) => [control(begin), control(end)].includes(id) && id !== model.info.eos);
+      const found = (await ids(text)).filter(
+        (id) => [control(begin), control(end)].includes(id) && id !== model.info.eos,
+      );
       expect(found).toEqual(controls.map(control).filter((id) => id !== model.info.eos));
       const { notes } = await learned([{ text }, { text: 'plain' }]);
       const named = [...new Set(controls)].map((name) => `${name} (1 text)`).join(', ');
@@ -247,8 +333,26 @@ describe('a text that names control tokens', () => {
 });
 
 test('null is as good as nothing, in every form', async () => {
-  const nothing = { messages: null, conversations: null, prompt: null, completion: null, answer: null, instruction: null, input: null };
-  const none = { ...nothing, output: null, system: null, text: null, chosen: null, rejected: null, label: null, weight: null, tools: null };
+  const nothing = {
+    messages: null,
+    conversations: null,
+    prompt: null,
+    completion: null,
+    answer: null,
+    instruction: null,
+    input: null,
+  };
+  const none = {
+    ...nothing,
+    output: null,
+    system: null,
+    text: null,
+    chosen: null,
+    rejected: null,
+    label: null,
+    weight: null,
+    tools: null,
+  };
   const part = { type: 'text', text: 'hi', image_url: null };
   const pairs: readonly (readonly [object, object])[] = [
     [
@@ -283,15 +387,25 @@ test('null is as good as nothing, in every form', async () => {
   const explicit = { prompt: 'hi', chosen: 'yes', rejected: 'no' };
   const { pairs: read } = await readPairs(linesOf(explicit, { ...none, ...explicit }), model, 200);
   expect(read[1]).toEqual(read[0]);
-  await expect(parseExamples(linesOf({ ...none, prompt: 'hi' }))).rejects.toThrow('line 1: expected');
+  await expect(parseExamples(linesOf({ ...none, prompt: 'hi' }))).rejects.toThrow(
+    'line 1: expected',
+  );
 });
 
 describe('pairs as UltraFeedback has them', () => {
   const no = { role: 'assistant', content: 'no' };
   const system = { role: 'system', content: 'be brief' };
-  const before = [user, { role: 'assistant', content: 'go on' }, { role: 'user', content: 'well?' }];
+  const before = [
+    user,
+    { role: 'assistant', content: 'go on' },
+    { role: 'user', content: 'well?' },
+  ];
   test.each<[string, object, object]>([
-    ['a prompt as a text', { prompt: 'hi', chosen: [user, said], rejected: [user, no] }, { prompt: 'hi', chosen: 'yes', rejected: 'no' }],
+    [
+      'a prompt as a text',
+      { prompt: 'hi', chosen: [user, said], rejected: [user, no] },
+      { prompt: 'hi', chosen: 'yes', rejected: 'no' },
+    ],
     [
       'a prompt with blanks',
       { prompt: ' hi\n', chosen: [user, said], rejected: [user, no] },
@@ -328,20 +442,30 @@ describe('pairs as UltraFeedback has them', () => {
   });
 
   test.each<[string, object, string]>([
-    ['another prompt', { prompt: 'bye', chosen: [user, said], rejected: [user, no] }, 'do not have the prompt before their last messages'],
+    [
+      'another prompt',
+      { prompt: 'bye', chosen: [user, said], rejected: [user, no] },
+      'do not have the prompt before their last messages',
+    ],
     [
       'two prompts',
       { prompt: 'hi', chosen: [user, said], rejected: [{ ...user, content: 'ho' }, no] },
       'differ before their last messages',
     ],
-    ['one whole and one reply', { prompt: 'hi', chosen: 'yes', rejected: [user, no] }, 'rejected: takes a text or a list of one message'],
+    [
+      'one whole and one reply',
+      { prompt: 'hi', chosen: 'yes', rejected: [user, no] },
+      'rejected: takes a text or a list of one message',
+    ],
     [
       'a question last',
       { prompt: 'hi', chosen: [user, said, user], rejected: [user, no, user] },
       "chosen: the last message must be the assistant's",
     ],
   ])('%s is refused by its line', async (_, row, message) => {
-    await expect(readPairs(linesOf(row), model, 300)).rejects.toMatchObject({ message: expect.stringMatching(`^line 1: .*${message}`) });
+    await expect(readPairs(linesOf(row), model, 300)).rejects.toMatchObject({
+      message: expect.stringMatching(`^line 1: .*${message}`),
+    });
   });
 
   test('two equal replies are left out, with their number', async () => {
@@ -351,19 +475,35 @@ describe('pairs as UltraFeedback has them', () => {
     ];
     const good = { prompt: 'a', chosen: 'b', rejected: 'c' };
     const data = await learned([good, ...equal], { objective: 'dpo' });
-    expect(data).toMatchObject({ examples: 1, leftOut: 2, tooLong: 0, notes: ['2 pairs have two equal replies: left out'] });
-    await expect(learned(equal, { objective: 'dpo' })).rejects.toThrow('all 2 pairs have two replies that are equal');
+    expect(data).toMatchObject({
+      examples: 1,
+      leftOut: 2,
+      tooLong: 0,
+      notes: ['2 pairs have two equal replies: left out'],
+    });
+    await expect(learned(equal, { objective: 'dpo' })).rejects.toThrow(
+      'all 2 pairs have two replies that are equal',
+    );
   });
 });
 
 test('a row that the template refuses is named, of examples and pairs', async () => {
   const system = { role: 'system', content: 'be brief' };
   const remedy = expect.stringContaining('that row');
-  const examples = await parseExamples(linesOf({ messages: [user, said] }, { text: 'a' }, { messages: [system, user, said] }));
-  expect(() => tokenisedExamples(examples, strict, 200)).toThrow(
-    expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringMatching(/^line 3: .*no system/), remedy }),
+  const examples = await parseExamples(
+    linesOf({ messages: [user, said] }, { text: 'a' }, { messages: [system, user, said] }),
   );
-  const pairs = linesOf({ prompt: 'a', chosen: 'b', rejected: 'c' }, { prompt: [system, user], chosen: 'b', rejected: 'c' });
+  expect(() => tokenisedExamples(examples, strict, 200)).toThrow(
+    expect.objectContaining({
+      code: 'TEMPLATE_INVALID',
+      message: expect.stringMatching(/^line 3: .*no system/),
+      remedy,
+    }),
+  );
+  const pairs = linesOf(
+    { prompt: 'a', chosen: 'b', rejected: 'c' },
+    { prompt: [system, user], chosen: 'b', rejected: 'c' },
+  );
   await expect(readPairs(pairs, strict, 200)).rejects.toMatchObject({
     code: 'TEMPLATE_INVALID',
     message: expect.stringMatching(/^line 2: /),

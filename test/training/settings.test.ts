@@ -1,12 +1,19 @@
 /**
- * The settings of a run are a contract: what a caller may write, what stands where nothing is written, and how a refusal is worded. Bounds
- * and defaults stand in settings.txt, one line a setting, in the order of the help.
+ * The settings of a run are a contract: what a caller may write, what stands where nothing is
+ * written, and how a refusal is worded. Bounds and defaults stand in settings.txt, one line a
+ * setting, in the order of the help.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { flagName, SETTINGS, statedFlags, valueAt, type Setting } from '../../src/training/setting-names.js';
+import {
+  flagName,
+  SETTINGS,
+  statedFlags,
+  valueAt,
+  type Setting,
+} from '../../src/training/setting-names.js';
 import {
   askingOptions,
   inUse,
@@ -31,8 +38,10 @@ const limits = ({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Schema
     exclusiveMinimum === undefined ? `${minimum}` : `above ${exclusiveMinimum}`,
     exclusiveMaximum === undefined ? `${maximum}` : `below ${exclusiveMaximum}`,
   ].join(' to ');
-const length = ({ minLength, maxLength }: Schema): string => `${minLength} to ${maxLength ?? 'any'} characters`;
-const words = (schema: Schema): string => schema.enum?.join('|') ?? schema.pattern ?? length(schema);
+const length = ({ minLength, maxLength }: Schema): string =>
+  `${minLength} to ${maxLength ?? 'any'} characters`;
+const words = (schema: Schema): string =>
+  schema.enum?.join('|') ?? schema.pattern ?? length(schema);
 
 /** What a setting takes. */
 function taken(schema: Schema): string {
@@ -54,11 +63,15 @@ test('each setting takes what settings.txt says, and has its defaults, by profil
   const lines = [...SETTINGS].map(([flag, setting]) => {
     const values = of.map((settings) => JSON.stringify(valueAt(settings, setting)) ?? 'none');
     const same = values.every((value) => value === values[0]) || setting.name === 'profile';
-    const defaults = same ? [JSON.stringify(setting.default) ?? 'none'] : profiles.map((profile, i) => `${profile} ${values[i]}`);
+    const defaults = same
+      ? [JSON.stringify(setting.default) ?? 'none']
+      : profiles.map((profile, i) => `${profile} ${values[i]}`);
     const place = setting.part === null ? setting.name : `${setting.part}.${setting.name}`;
     return `--${flagName(flag)} ${place}: ${taken(setting as Schema)}; ${defaults.join(', ')}`;
   });
-  expect(`${lines.join('\n')}\n`.split('\n')).toEqual(readFileSync('test/training/settings.txt', 'utf8').split('\n'));
+  expect(`${lines.join('\n')}\n`.split('\n')).toEqual(
+    readFileSync('test/training/settings.txt', 'utf8').split('\n'),
+  );
 });
 
 const message = (given: unknown): string => {
@@ -78,21 +91,33 @@ test.each<[unknown, string]>([
   [{ seed: '1'.repeat(21) }, 'seed: expected a whole number of 0 or more'],
   [{ seed: 1.5 }, 'seed: takes a text, not 1.5'],
   [{ iteration: 3 }, 'iteration: there is no such setting; did you mean iterations?'],
-  [{ sampling: { rolouts: 3 } }, 'sampling.rolouts: there is no such setting; did you mean rollouts?'],
+  [
+    { sampling: { rolouts: 3 } },
+    'sampling.rolouts: there is no such setting; did you mean rollouts?',
+  ],
   [{ seed: '1', sampling: { seed: '1' } }, 'sampling.seed: there is no such setting'],
   [{ optimiser: { rank: 3 } }, 'optimiser.rank: there is no such setting, it is layers.rank'],
   [{ wholly: 3 }, 'wholly: there is no such setting'],
-  [{ algorithm: { id: 'grp' } }, 'algorithm.id: takes "rft", "grpo" or "distill", not "grp"; did you mean grpo?'],
+  [
+    { algorithm: { id: 'grp' } },
+    'algorithm.id: takes "rft", "grpo" or "distill", not "grp"; did you mean grpo?',
+  ],
   [
     { layers: { choice: 'activaton' } },
     'layers.choice: expected activation, gradient, last, random, all or layer numbers like 20,21,22; did you mean activation?',
   ],
-  [{ layers: { choice: '1,' } }, 'layers.choice: expected activation, gradient, last, random, all or layer numbers like 20,21,22'],
+  [
+    { layers: { choice: '1,' } },
+    'layers.choice: expected activation, gradient, last, random, all or layer numbers like 20,21,22',
+  ],
   [{ answerTag: 'all ' }, 'answerTag: expected a name such as answer'],
   [{ answerTag: 'a'.repeat(31) }, ''],
   [{ answerTag: 'a'.repeat(32) }, 'answerTag: expected a name such as answer'],
   [{ sampling: { rollouts: 4, samples: 4 } }, ''],
-  [{ sampling: { rollouts: 3, samples: 4 } }, 'sampling.rollouts: 3 are fewer than the 4 samples of one problem'],
+  [
+    { sampling: { rollouts: 3, samples: 4 } },
+    'sampling.rollouts: 3 are fewer than the 4 samples of one problem',
+  ],
   [
     { algorithm: { id: 'grpo', headroom: 0.1, fromBase: true } },
     'algorithm.fromBase: belongs to rft, and the algorithm is grpo; algorithm.headroom: belongs to distill, and the algorithm is grpo',
@@ -106,7 +131,10 @@ test.each<[unknown, string]>([
   [{ buffer: { accumulate: false }, optimiser: { stepsPerIteration: 3 } }, ''],
   [{ layers: { choice: 'all' } }, ''],
   [{ layers: { choice: 'all', topLayers: 2 } }, 'layers.topLayers: all layers are trained already'],
-  [{ layers: { choice: '1,2', topLayers: 2 } }, 'layers.topLayers: the layers are named and trained already'],
+  [
+    { layers: { choice: '1,2', topLayers: 2 } },
+    'layers.topLayers: the layers are named and trained already',
+  ],
   [{ layers: { choice: 'random', topLayers: 2 } }, ''],
   [{ profile: 'small', evaluation: { forgetting: 0 } }, ''],
   [{ evaluation: { forgetting: 1, maxForgetting: 1 } }, ''],
@@ -124,14 +152,30 @@ test('settings are put one over the other by member; what is undefined is not st
     { seed: 9n, layers: { rank: undefined, targets: ['k'], scale: 1 } } as never,
     { iterations: undefined, sampling: {} } as never,
   );
-  expect(merged).toEqual({ seed: '9', iterations: 2, layers: { rank: 3, targets: ['k'], scale: 1 }, sampling: {} });
-  expect(mergeSettings({ seed: 2 ** 60, iterations: 7n } as never)).toEqual({ seed: 2 ** 60, iterations: 7n });
-  expect(mergeSettings({ model: 'tiny' } as never, { model: { threads: 1 } })).toEqual({ model: { threads: 1 } });
-  expect(mergeSettings({ model: { threads: 1 } }, { model: null } as never)).toEqual({ model: null });
-  expect(statedPaths({ seed: 7, check: undefined, layers: { rank: 3, scale: undefined }, sampling: {} } as never)).toEqual([
-    'seed',
-    'layers.rank',
-  ]);
+  expect(merged).toEqual({
+    seed: '9',
+    iterations: 2,
+    layers: { rank: 3, targets: ['k'], scale: 1 },
+    sampling: {},
+  });
+  expect(mergeSettings({ seed: 2 ** 60, iterations: 7n } as never)).toEqual({
+    seed: 2 ** 60,
+    iterations: 7n,
+  });
+  expect(mergeSettings({ model: 'tiny' } as never, { model: { threads: 1 } })).toEqual({
+    model: { threads: 1 },
+  });
+  expect(mergeSettings({ model: { threads: 1 } }, { model: null } as never)).toEqual({
+    model: null,
+  });
+  expect(
+    statedPaths({
+      seed: 7,
+      check: undefined,
+      layers: { rank: 3, scale: undefined },
+      sampling: {},
+    } as never),
+  ).toEqual(['seed', 'layers.rank']);
 });
 
 describe('of resolved settings', () => {
@@ -146,26 +190,34 @@ describe('of resolved settings', () => {
   });
 
   test('a number of layers asks for the last ones, unless a choice is stated', () => {
-    const layers = (given: RunSettingsInput['layers']): object => resolveSettings({ profile: 'small', layers: given }).layers;
+    const layers = (given: RunSettingsInput['layers']): object =>
+      resolveSettings({ profile: 'small', layers: given }).layers;
     expect(layers({ topLayers: 3 })).toMatchObject({ choice: 'last', topLayers: 3 });
-    expect(layers({ topLayers: 3, choice: 'gradient' })).toMatchObject({ choice: 'gradient', topLayers: 3 });
+    expect(layers({ topLayers: 3, choice: 'gradient' })).toMatchObject({
+      choice: 'gradient',
+      topLayers: 3,
+    });
     expect(layers({ rank: 3 })).toMatchObject({ choice: 'all', rank: 3 });
     const named = ['all', '3', '3,14', 'last', 'random', 'activation', 'gradient'];
-    expect(named.filter((choice) => layersAreNamed(resolveSettings({ layers: { choice } })))).toEqual(['all', '3', '3,14']);
+    expect(
+      named.filter((choice) => layersAreNamed(resolveSettings({ layers: { choice } }))),
+    ).toEqual(['all', '3', '3,14']);
   });
 
   test('the profile follows from the model where none is named', () => {
     const profile = (given: RunSettingsInput): string => resolveSettings(given).profile;
-    expect([profile({}), profile({ model: { name: 'x.gguf' } }), profile({ profile: 'small' })]).toEqual([
-      'embedded',
-      'downloaded',
-      'small',
-    ]);
+    expect([
+      profile({}),
+      profile({ model: { name: 'x.gguf' } }),
+      profile({ profile: 'small' }),
+    ]).toEqual(['embedded', 'downloaded', 'small']);
   });
 
   test('rft alone replays what it accepted', () => {
     const replays = (id: 'rft' | 'grpo' | 'distill'): boolean =>
-      replaysRollouts(resolveSettings({ algorithm: { id, ...(id === 'distill' ? { teacher: 'x' } : {}) } }));
+      replaysRollouts(
+        resolveSettings({ algorithm: { id, ...(id === 'distill' ? { teacher: 'x' } : {}) } }),
+      );
     expect([replays('rft'), replays('grpo'), replays('distill')]).toEqual([true, false, false]);
   });
 
@@ -181,27 +233,41 @@ describe('of resolved settings', () => {
   test('what model and task have is in use; of a model that knows language, forgetting is measured by the tokens of the rollouts', () => {
     const info = { threads: 3, matmul: 'own' as const };
     const used = (vocabularySize: number, given: RunSettingsInput) =>
-      inUse(resolveSettings(given), { model: { info: { ...info, vocabularySize } }, task: { turns: 5 } });
-    const large = used(4096, { iterations: 2, sampling: { rollouts: 100, maxTokens: 300 }, evaluation: { gateLevel: 0.1 } });
+      inUse(resolveSettings(given), {
+        model: { info: { ...info, vocabularySize } },
+        task: { turns: 5 },
+      });
+    const large = used(4096, {
+      iterations: 2,
+      sampling: { rollouts: 100, maxTokens: 300 },
+      evaluation: { gateLevel: 0.1 },
+    });
     expect(large).toMatchObject({
       model: { ...info, maxSequences: 8 },
       sampling: { turns: 5, samples: 8 },
       evaluation: { gateLevel: 0.1 },
     });
     const measured = (tokens: number, vocabularySize = 4096): number | undefined =>
-      used(vocabularySize, { iterations: 1, sampling: { rollouts: 8, maxTokens: tokens / 8 } }).evaluation.forgetting;
+      used(vocabularySize, { iterations: 1, sampling: { rollouts: 8, maxTokens: tokens / 8 } })
+        .evaluation.forgetting;
     // one of a thousand, from 25 to 200
     expect(large.evaluation.forgetting).toBe(60);
-    expect([25_000, 25_008, 199_992, 200_008].map((tokens) => measured(tokens))).toEqual([25, 26, 200, 200]);
+    expect([25_000, 25_008, 199_992, 200_008].map((tokens) => measured(tokens))).toEqual([
+      25, 26, 200, 200,
+    ]);
     expect([measured(8), measured(100_000, 4095)]).toEqual([25, 0]);
     expect(used(4095, { evaluation: { forgetting: 9 } }).evaluation.forgetting).toBe(9);
     expect(used(4096, { evaluation: { forgetting: 0 } }).evaluation.forgetting).toBe(0);
   });
 
   test('examples that were not shown are told of a language model, by the kind of the task', () => {
-    const unshown = (given: RunSettingsInput): unknown => unshownExamples(resolveSettings({ model: { name: 'x.gguf' }, ...given }));
+    const unshown = (given: RunSettingsInput): unknown =>
+      unshownExamples(resolveSettings({ model: { name: 'x.gguf' }, ...given }));
     expect([unshown({}), unshown({ task: 'rows.csv' })]).toEqual(['problems', 'rows']);
-    expect([unshown({ sampling: { examples: 1 } }), unshown({ model: { name: 'tiny' } })]).toEqual([null, null]);
+    expect([unshown({ sampling: { examples: 1 } }), unshown({ model: { name: 'tiny' } })]).toEqual([
+      null,
+      null,
+    ]);
   });
 });
 
@@ -213,7 +279,15 @@ test('a command line says again what was stated, in the order of the help', () =
       seed: 7,
       model: { name: 'x.gguf' },
     }),
-  ).toEqual(['--model=x.gguf', '--seed=7', '--targets=q', '--targets=v', '--layers=1', '--no-gate', '--constrained']);
+  ).toEqual([
+    '--model=x.gguf',
+    '--seed=7',
+    '--targets=q',
+    '--targets=v',
+    '--layers=1',
+    '--no-gate',
+    '--constrained',
+  ]);
   expect(statedFlags({})).toEqual([]);
 });
 
@@ -226,6 +300,9 @@ test('a file of settings holds one object', () => {
   expect(read('{"seed": "7"}')).toEqual({ seed: '7' });
   for (const text of ['[]', 'null', '"seed"', '7'])
     expect(() => read(text)).toThrow(
-      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: `${file} must hold one JSON object of settings` }) as never,
+      expect.objectContaining({
+        code: 'INVALID_ARGUMENT',
+        message: `${file} must hold one JSON object of settings`,
+      }) as never,
     );
 });

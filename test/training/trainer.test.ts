@@ -1,11 +1,33 @@
-/** The trainer as a user drives it. Gradients and kernels are tested in test/native against references in double. */
+/**
+ * The trainer as a user drives it. Gradients and kernels are tested in test/native against
+ * references in double.
+ */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { createTrainer, loadModel, Random, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
-import { ARCHITECTURES, encodeModel, synthesizeModel, writeSyntheticModel } from '../models/synthetic.js';
+import {
+  createTrainer,
+  loadModel,
+  Random,
+  type Model,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/index.js';
+import {
+  ARCHITECTURES,
+  encodeModel,
+  synthesizeModel,
+  writeSyntheticModel,
+} from '../models/synthetic.js';
 
 const STORIES = path.resolve('../shared/models/stories260K/stories260K-f32-ctx512.gguf');
 let folder: string;
@@ -17,7 +39,13 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const file = (name: string): string => path.join(folder, name);
 
 /** Random tokens, all labelled but the first `prompt`. */
-function sequences(count: number, length: number, vocabulary: number, seed: bigint, prompt = 1): TrainSequence[] {
+function sequences(
+  count: number,
+  length: number,
+  vocabulary: number,
+  seed: bigint,
+  prompt = 1,
+): TrainSequence[] {
   const random = new Random(seed);
   return Array.from({ length: count }, () => ({
     tokenIds: Int32Array.from({ length }, () => random.nextInteger(0, vocabulary - 1)),
@@ -52,48 +80,68 @@ describe('against llama.cpp', () => {
     ['Q4_0', 0.08, 0.41],
     ['Q4_K', 0.1, 0.36],
     ['Q6_K', 0.1, 0.36],
-  ] as const)('%s: log-probabilities as users get them, with f16 keys and values and flash attention', async (type, mean, largest) => {
-    const sequence = {
-      tokenIds: Int32Array.from({ length: 64 }, (_, i) => 3 + ((i * 37) % 200)),
-      labelMask: Uint8Array.from({ length: 64 }, (_, i) => (i > 0 ? 1 : 0)),
-    };
-    for (const architecture of process.env.ISOPRO_FULL === '1' ? ARCHITECTURES : ARCHITECTURES.slice(0, 1)) {
-      const at = file(`${architecture}-${type}.gguf`);
-      writeSyntheticModel(at, { architecture, type });
-      await using model = await loadModel(at);
-      await using trainer = await createTrainer(model, { lora: { rank: 2 } });
-      const [ours, theirs] = [(await trainer.evaluate([sequence])).sequences[0]!.logprobs, await llamaLogprobs(model, sequence)];
-      const gaps = Array.from(ours, (value, i) => Math.abs(value - theirs[i]!)).slice(1);
-      expect(Math.max(...gaps)).toBeLessThan(1.5 * largest);
-      expect(gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length).toBeLessThan(1.5 * mean);
-    }
-  });
+  ] as const)(
+    '%s: log-probabilities as users get them, with f16 keys and values and flash attention',
+    async (type, mean, largest) => {
+      const sequence = {
+        tokenIds: Int32Array.from({ length: 64 }, (_, i) => 3 + ((i * 37) % 200)),
+        labelMask: Uint8Array.from({ length: 64 }, (_, i) => (i > 0 ? 1 : 0)),
+      };
+      for (const architecture of process.env.ISOPRO_FULL === '1'
+        ? ARCHITECTURES
+        : ARCHITECTURES.slice(0, 1)) {
+        const at = file(`${architecture}-${type}.gguf`);
+        writeSyntheticModel(at, { architecture, type });
+        await using model = await loadModel(at);
+        await using trainer = await createTrainer(model, { lora: { rank: 2 } });
+        const [ours, theirs] = [
+          (await trainer.evaluate([sequence])).sequences[0]!.logprobs,
+          await llamaLogprobs(model, sequence),
+        ];
+        const gaps = Array.from(ours, (value, i) => Math.abs(value - theirs[i]!)).slice(1);
+        expect(Math.max(...gaps)).toBeLessThan(1.5 * largest);
+        expect(gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length).toBeLessThan(1.5 * mean);
+      }
+    },
+  );
 
-  test.each(ARCHITECTURES)('%s: log-probabilities with and without adapter, right after a step', async (architecture) => {
-    const at = file(`${architecture}.gguf`);
-    const shape = writeSyntheticModel(at, { architecture });
-    await using model = await loadModel(at);
-    await using trainer = await createTrainer(model, { lora: { rank: { q: 4, down: 3 } }, optimiser: { learningRate: 0.02 } });
-    const batch = sequences(3, 40, shape.vocabularySize, 1n);
-    const before = await trainer.evaluate(batch);
-    // llama.cpp keeps keys and values in f16 here; the exact comparison is test/native/parity_test.cpp.
-    for (const [i, sequence] of batch.entries())
-      expect(largestGap(before.sequences[i]!.logprobs, await llamaLogprobs(model, sequence))).toBeLessThan(0.03);
-    for (let i = 0; i < 3; i++) await trainer.step(batch);
-    // The best of five, and the required 50 ms in the full form only: other jobs on the machine may hold any one up.
-    const swaps: number[] = [];
-    for (let i = 0; i < 5; i++) {
-      const started = performance.now();
-      await trainer.applyTo(model);
-      swaps.push(performance.now() - started);
-    }
-    expect(Math.min(...swaps)).toBeLessThan(process.env.ISOPRO_FULL === '1' ? 50 : 1000);
-    const after = await trainer.evaluate(batch);
-    for (const [i, sequence] of batch.entries())
-      expect(largestGap(after.sequences[i]!.logprobs, await llamaLogprobs(model, sequence))).toBeLessThan(0.03);
-    expect(after.loss).toBeLessThan(before.loss - 0.1);
-    expect((await trainer.evaluate(batch, { adapter: false })).loss).toBe(before.loss);
-  });
+  test.each(ARCHITECTURES)(
+    '%s: log-probabilities with and without adapter, right after a step',
+    async (architecture) => {
+      const at = file(`${architecture}.gguf`);
+      const shape = writeSyntheticModel(at, { architecture });
+      await using model = await loadModel(at);
+      await using trainer = await createTrainer(model, {
+        lora: { rank: { q: 4, down: 3 } },
+        optimiser: { learningRate: 0.02 },
+      });
+      const batch = sequences(3, 40, shape.vocabularySize, 1n);
+      const before = await trainer.evaluate(batch);
+      // llama.cpp keeps keys and values in f16 here; the exact comparison is
+      // test/native/parity_test.cpp.
+      for (const [i, sequence] of batch.entries())
+        expect(
+          largestGap(before.sequences[i]!.logprobs, await llamaLogprobs(model, sequence)),
+        ).toBeLessThan(0.03);
+      for (let i = 0; i < 3; i++) await trainer.step(batch);
+      // The best of five, and the required 50 ms in the full form only: other jobs on the machine
+      // may hold any one up.
+      const swaps: number[] = [];
+      for (let i = 0; i < 5; i++) {
+        const started = performance.now();
+        await trainer.applyTo(model);
+        swaps.push(performance.now() - started);
+      }
+      expect(Math.min(...swaps)).toBeLessThan(process.env.ISOPRO_FULL === '1' ? 50 : 1000);
+      const after = await trainer.evaluate(batch);
+      for (const [i, sequence] of batch.entries())
+        expect(
+          largestGap(after.sequences[i]!.logprobs, await llamaLogprobs(model, sequence)),
+        ).toBeLessThan(0.03);
+      expect(after.loss).toBeLessThan(before.loss - 0.1);
+      expect((await trainer.evaluate(batch, { adapter: false })).loss).toBe(before.loss);
+    },
+  );
 
   test('boundaries captured while generating train like those computed by the trainer', async () => {
     const at = file('boundary.gguf');
@@ -111,7 +159,11 @@ describe('against llama.cpp', () => {
       captureBoundary: 2,
     })) {
       const tokenIds = Int32Array.from([...prompt, ...rollout.tokenIds]);
-      traces.push({ tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)), boundary: rollout.boundary! });
+      traces.push({
+        tokenIds,
+        labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)),
+        boundary: rollout.boundary!,
+      });
     }
     expect(traces).toHaveLength(3);
     const plain = traces.map(({ boundary, ...rest }) => rest);
@@ -124,7 +176,9 @@ describe('against llama.cpp', () => {
     ];
     expect(Math.abs(ours.gradNorm / exact.gradNorm - 1)).toBeLessThan(1e-3);
     expect(Math.abs(theirs.gradNorm / exact.gradNorm - 1)).toBeLessThan(2e-2);
-    expect(await code(trainer.step([{ ...cached[0]!, boundary: { ...own[0]!, modelHash: 'other' } }]))).toBe('ADAPTER_MISMATCH');
+    expect(
+      await code(trainer.step([{ ...cached[0]!, boundary: { ...own[0]!, modelHash: 'other' } }])),
+    ).toBe('ADAPTER_MISMATCH');
     await trainer.addTarget(1, 'q', { rank: 2, scale: 1 });
     expect(await code(trainer.step(cached))).toBe('ADAPTER_MISMATCH');
   });
@@ -140,7 +194,9 @@ describe('against llama.cpp', () => {
     const tokens = Int32Array.from([5, 9, 2, 31, 7]);
     const refused = expect.objectContaining({
       code: 'NUMERIC_FAILURE',
-      message: expect.stringMatching(/at layer boundary \d is \d(\.\d+)?e\+04, more than f16 holds \(65504\)/) as never,
+      message: expect.stringMatching(
+        /at layer boundary \d is \d(\.\d+)?e\+04, more than f16 holds \(65504\)/,
+      ) as never,
     }) as never;
     const generate = async (captureBoundary?: number): Promise<number> => {
       let rollouts = 0;
@@ -166,7 +222,10 @@ describe('against llama.cpp', () => {
 
 describe('learning', () => {
   const overfit = async (modelPath: string, batch: readonly TrainSequence[]): Promise<number> => {
-    await using trainer = await createTrainer({ path: modelPath }, { lora: { rank: 16, alpha: 32 }, optimiser: { learningRate: 0.005 } });
+    await using trainer = await createTrainer(
+      { path: modelPath },
+      { lora: { rank: 16, alpha: 32 }, optimiser: { learningRate: 0.005 } },
+    );
     let loss = Infinity;
     for (let i = 0; i < 300 && loss >= 0.05; i++) loss = (await trainer.step(batch)).loss;
     return loss;
@@ -195,8 +254,11 @@ describe('learning', () => {
 
   test('a Q4_K model overfits 8 sequences', async () => {
     const shape = writeSyntheticModel(file('q4k.gguf'), { architecture: 'llama', type: 'Q4_K' });
-    // The last ids are control tokens, whose rows of the head are nearly zero: no hidden state makes them likely.
-    expect(await overfit(file('q4k.gguf'), sequences(8, 24, shape.vocabularySize - 10, 3n, 4))).toBeLessThan(0.05);
+    // The last ids are control tokens, whose rows of the head are nearly zero: no hidden state
+    // makes them likely.
+    expect(
+      await overfit(file('q4k.gguf'), sequences(8, 24, shape.vocabularySize - 10, 3n, 4)),
+    ).toBeLessThan(0.05);
   });
 
   test('held-out loss after 20 steps is the same with and without the boundary cache', async () => {
@@ -206,9 +268,14 @@ describe('learning', () => {
     const heldOut = sequences(8, 24, shape.vocabularySize, 5n);
     const losses: number[] = [];
     for (const cache of [false, true]) {
-      await using trainer = await createTrainer({ path: at }, { lora: { layers: { top: 2 } }, optimiser: { learningRate: 0.003 } });
+      await using trainer = await createTrainer(
+        { path: at },
+        { lora: { layers: { top: 2 } }, optimiser: { learningRate: 0.003 } },
+      );
       const boundaries = cache ? await trainer.captureBoundary(batch) : [];
-      const data = batch.map((sequence, i) => (cache ? { ...sequence, boundary: boundaries[i]! } : sequence));
+      const data = batch.map((sequence, i) =>
+        cache ? { ...sequence, boundary: boundaries[i]! } : sequence,
+      );
       for (let i = 0; i < 20; i++) await trainer.step(data);
       losses.push((await trainer.evaluate(heldOut)).loss);
     }
@@ -227,11 +294,21 @@ describe('learning', () => {
       message: expect.stringContaining('advantages'),
     });
     // a measurement needs none
-    const reference = await trainer.evaluate(batch, { objective: { kind: 'policy', temperature: 0.8 }, adapter: false });
+    const reference = await trainer.evaluate(batch, {
+      objective: { kind: 'policy', temperature: 0.8 },
+      adapter: false,
+    });
     expect(reference.loss).toBeCloseTo(0, 12);
-    const withAdvantages = batch.map((sequence, i) => ({ ...sequence, advantages: new Float32Array(16).fill(i < 2 ? 1 : -1) }));
-    const base = await trainer.evaluate(withAdvantages, { objective: { kind: 'policy', temperature: 0.8 } });
-    expect(base.sequences.map(({ logprobs }) => logprobs)).toEqual(reference.sequences.map(({ logprobs }) => logprobs));
+    const withAdvantages = batch.map((sequence, i) => ({
+      ...sequence,
+      advantages: new Float32Array(16).fill(i < 2 ? 1 : -1),
+    }));
+    const base = await trainer.evaluate(withAdvantages, {
+      objective: { kind: 'policy', temperature: 0.8 },
+    });
+    expect(base.sequences.map(({ logprobs }) => logprobs)).toEqual(
+      reference.sequences.map(({ logprobs }) => logprobs),
+    );
     const data = withAdvantages.map((sequence, i) => ({
       ...sequence,
       oldLogprobs: base.sequences[i]!.logprobs,
@@ -243,15 +320,20 @@ describe('learning', () => {
     for (let i = 0; i < 3; i++) await trainer.step(data, { objective });
     const after = await trainer.evaluate(data, { objective });
     const sum = (values: Float32Array): number => values.reduce((a, b) => a + b, 0);
-    for (const i of [0, 1]) expect(sum(after.sequences[i]!.logprobs)).toBeGreaterThan(sum(base.sequences[i]!.logprobs));
-    for (const i of [2, 3]) expect(sum(after.sequences[i]!.logprobs)).toBeLessThan(sum(base.sequences[i]!.logprobs));
+    for (const i of [0, 1])
+      expect(sum(after.sequences[i]!.logprobs)).toBeGreaterThan(sum(base.sequences[i]!.logprobs));
+    for (const i of [2, 3])
+      expect(sum(after.sequences[i]!.logprobs)).toBeLessThan(sum(base.sequences[i]!.logprobs));
     expect((await trainer.step(data, { objective })).clipFraction).toBeGreaterThan(0);
   });
 
   test('all weights of an F32 model can be trained', async () => {
     const at = file('all.gguf');
     const shape = writeSyntheticModel(at, { architecture: 'llama' });
-    await using trainer = await createTrainer({ path: at }, { allWeights: true, optimiser: { learningRate: 0.003 } });
+    await using trainer = await createTrainer(
+      { path: at },
+      { allWeights: true, optimiser: { learningRate: 0.003 } },
+    );
     const batch = sequences(4, 16, shape.vocabularySize, 7n);
     const before = (await trainer.evaluate(batch)).loss;
     for (let i = 0; i < 20; i++) await trainer.step(batch);
@@ -270,10 +352,16 @@ describe('state', () => {
   const create = (threads?: number): Promise<Trainer> =>
     createTrainer(
       { path: at },
-      { lora: { rank: 4, dropout: 0.1 }, optimiser: { learningRate: 0.01 }, seed: 11n, ...(threads === undefined ? {} : { threads }) },
+      {
+        lora: { rank: 4, dropout: 0.1 },
+        optimiser: { learningRate: 0.01 },
+        seed: 11n,
+        ...(threads === undefined ? {} : { threads }),
+      },
     );
   const run = async (trainer: Trainer, from: number, to: number): Promise<void> => {
-    for (let i = from; i < to; i++) await trainer.step(sequences(3, 12, shape.vocabularySize, BigInt(i)));
+    for (let i = from; i < to; i++)
+      await trainer.step(sequences(3, 12, shape.vocabularySize, BigInt(i)));
   };
 
   test('saved, loaded into another trainer and continued: the same adapter, with 1, 2 or 4 threads', async () => {
@@ -351,7 +439,12 @@ describe('behaviour', () => {
   let trainer: Trainer;
   let batch: TrainSequence[];
   beforeAll(async () => {
-    const shape = writeSyntheticModel(file('busy.gguf'), { architecture: 'llama', embedding: 256, feedForward: 1024, layers: 4 });
+    const shape = writeSyntheticModel(file('busy.gguf'), {
+      architecture: 'llama',
+      embedding: 256,
+      feedForward: 1024,
+      layers: 4,
+    });
     trainer = await createTrainer({ path: file('busy.gguf') });
     batch = sequences(4, 120, shape.vocabularySize, 9n);
   });
@@ -394,7 +487,12 @@ describe('behaviour', () => {
       expect(module.rankUse).toBeGreaterThan(0);
       expect(module.rankUse).toBeLessThanOrEqual(1);
     }
-    const whole = Math.sqrt(Object.values(stats.modules).reduce((total, { pairGradNorm }) => total + pairGradNorm ** 2, 0));
+    const whole = Math.sqrt(
+      Object.values(stats.modules).reduce(
+        (total, { pairGradNorm }) => total + pairGradNorm ** 2,
+        0,
+      ),
+    );
     expect(stats.gradNorm).toBeCloseTo(whole, 9);
     expect(() => ((stats as { loss: number }).loss = 0)).toThrow();
     expect(stats.microBatchTokens).toEqual([476]);
@@ -407,10 +505,26 @@ describe('behaviour', () => {
       (): TrainSequence[] => [{ ...batch[0]!, tokenIds: batch[0]!.tokenIds.map(() => 1_000_000) }],
       'INVALID_ARGUMENT',
     ],
-    ['a label mask of another length', (): TrainSequence[] => [{ ...batch[0]!, labelMask: new Uint8Array(3) }], 'INVALID_ARGUMENT'],
-    ['no label at all', (): TrainSequence[] => [{ ...batch[0]!, labelMask: new Uint8Array(120) }], 'INVALID_ARGUMENT'],
-    ['a sequence beyond the context', (): TrainSequence[] => sequences(1, 600, 10, 1n), 'CONTEXT_OVERFLOW'],
-    ['an array of another type', (): TrainSequence[] => [{ ...batch[0]!, tokenIds: [1, 2] as unknown as Int32Array }], 'INVALID_ARGUMENT'],
+    [
+      'a label mask of another length',
+      (): TrainSequence[] => [{ ...batch[0]!, labelMask: new Uint8Array(3) }],
+      'INVALID_ARGUMENT',
+    ],
+    [
+      'no label at all',
+      (): TrainSequence[] => [{ ...batch[0]!, labelMask: new Uint8Array(120) }],
+      'INVALID_ARGUMENT',
+    ],
+    [
+      'a sequence beyond the context',
+      (): TrainSequence[] => sequences(1, 600, 10, 1n),
+      'CONTEXT_OVERFLOW',
+    ],
+    [
+      'an array of another type',
+      (): TrainSequence[] => [{ ...batch[0]!, tokenIds: [1, 2] as unknown as Int32Array }],
+      'INVALID_ARGUMENT',
+    ],
   ])('refuses %s', async (_, make, expected) => {
     expect(await code(trainer.step(make()))).toBe(expected);
   });
@@ -419,11 +533,19 @@ describe('behaviour', () => {
     expect(await code(createTrainer({ path: file('nothing.gguf') }))).toBe('MODEL_NOT_FOUND');
     writeFileSync(file('text.gguf'), 'not a model');
     expect(await code(createTrainer({ path: file('text.gguf') }))).toBe('MODEL_CORRUPT');
-    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { rank: 0 } }))).toBe('INVALID_ARGUMENT');
-    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { layers: [4] } }))).toBe('INVALID_ARGUMENT');
-    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { rank: 1000 } }))).toBe('INVALID_ARGUMENT');
+    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { rank: 0 } }))).toBe(
+      'INVALID_ARGUMENT',
+    );
+    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { layers: [4] } }))).toBe(
+      'INVALID_ARGUMENT',
+    );
+    expect(await code(createTrainer({ path: file('busy.gguf') }, { lora: { rank: 1000 } }))).toBe(
+      'INVALID_ARGUMENT',
+    );
     writeSyntheticModel(file('q8.gguf'), { architecture: 'llama', type: 'Q8_0' });
-    expect(await code(createTrainer({ path: file('q8.gguf') }, { allWeights: true }))).toBe('MODEL_UNSUPPORTED');
+    expect(await code(createTrainer({ path: file('q8.gguf') }, { allWeights: true }))).toBe(
+      'MODEL_UNSUPPORTED',
+    );
   });
 
   test('a disposed trainer says so', async () => {

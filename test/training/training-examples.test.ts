@@ -1,4 +1,7 @@
-/** What `train` reads and how it goes: every form of row, the share kept apart, validation, early stop, the curve. */
+/**
+ * What `train` reads and how it goes: every form of row, the share kept apart, validation, early
+ * stop, the curve.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -6,10 +9,28 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { exampleLines, readTrainData } from '../../src/cli/train-data.js';
 import { Random } from '../../src/random.js';
-import { fineTune, type FineTuningEvent, likelihood, optimiserOf, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
-import { eachAnswer, parseExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
+import {
+  fineTune,
+  type FineTuningEvent,
+  likelihood,
+  optimiserOf,
+  type FineTuningPlan,
+} from '../../src/engine/fine-tuning.js';
+import {
+  eachAnswer,
+  parseExamples,
+  tokenisedExamples,
+  type TrainingExamples,
+} from '../../src/engine/training-examples.js';
 import { splitExamples } from '../../src/engine/validation-split.js';
-import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
+import {
+  createTrainer,
+  loadModel,
+  type ChatMessage,
+  type Model,
+  type Trainer,
+  type TrainSequence,
+} from '../../src/index.js';
 import { lossCurve } from '../../src/report/loss-curve.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -28,12 +49,20 @@ afterAll(async () => {
 async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
   for (const row of rows) yield typeof row === 'string' ? row : JSON.stringify(row);
 }
-const read = async (...rows: unknown[]): Promise<TrainingExamples> => tokenisedExamples(await parseExamples(linesOf(...rows)), model, 200);
+const read = async (...rows: unknown[]): Promise<TrainingExamples> =>
+  tokenisedExamples(await parseExamples(linesOf(...rows)), model, 200);
 
 /** What a reply to these messages is, by the renderer and the tokenizer themselves. */
 function expected(messages: ChatMessage[], answer: string): { tokens: number[]; labelled: number } {
   const prompt = [...model.renderChat(messages).tokenIds];
-  return { tokens: [...prompt, ...model.tokenize(answer), model.info.eot >= 0 ? model.info.eot : model.info.eos], labelled: prompt.length };
+  return {
+    tokens: [
+      ...prompt,
+      ...model.tokenize(answer),
+      model.info.eot >= 0 ? model.info.eot : model.info.eos,
+    ],
+    labelled: prompt.length,
+  };
 }
 
 describe('a row', () => {
@@ -42,11 +71,36 @@ describe('a row', () => {
   const said = { role: 'assistant', content: 'yes' } as const;
   test.each<[string, unknown, ChatMessage[], string]>([
     ['messages, of TRL and mlx-lm', { messages: [system, user, said] }, [system, user], 'yes'],
-    ['of several turns: the last answer', { messages: [user, said, user, { ...said, content: 'no' }] }, [user, said, user], 'no'],
-    ['prompt and completion as texts', { prompt: 'hi', completion: 'yes', extra: 1 }, [user], 'yes'],
-    ['prompt and completion as messages', { prompt: [system, user], completion: [said] }, [system, user], 'yes'],
-    ['prompt and completion of KTO', { prompt: 'hi', completion: 'yes', label: true }, [user], 'yes'],
-    ['messages with weights, of OpenAI', { messages: [user, { ...said, weight: 1 }] }, [user], 'yes'],
+    [
+      'of several turns: the last answer',
+      { messages: [user, said, user, { ...said, content: 'no' }] },
+      [user, said, user],
+      'no',
+    ],
+    [
+      'prompt and completion as texts',
+      { prompt: 'hi', completion: 'yes', extra: 1 },
+      [user],
+      'yes',
+    ],
+    [
+      'prompt and completion as messages',
+      { prompt: [system, user], completion: [said] },
+      [system, user],
+      'yes',
+    ],
+    [
+      'prompt and completion of KTO',
+      { prompt: 'hi', completion: 'yes', label: true },
+      [user],
+      'yes',
+    ],
+    [
+      'messages with weights, of OpenAI',
+      { messages: [user, { ...said, weight: 1 }] },
+      [user],
+      'yes',
+    ],
     [
       'messages of parts',
       {
@@ -64,13 +118,38 @@ describe('a row', () => {
       [user],
       'yes',
     ],
-    ['messages beside pairs, of UltraFeedback', { prompt: 'a', chosen: [], rejected: [], messages: [user, said] }, [user], 'yes'],
+    [
+      'messages beside pairs, of UltraFeedback',
+      { prompt: 'a', chosen: [], rejected: [], messages: [user, said] },
+      [user],
+      'yes',
+    ],
     ['prompt and answer, of run', { prompt: 'hi', answer: 'yes', tier: 'x' }, [user], 'yes'],
-    ['prompt and an answer that is no text', { prompt: 'hi', answer: { a: [1] } }, [user], '{"a":[1]}'],
-    ['messages and their answer, of run', { messages: [system, user], answer: 'yes' }, [system, user], 'yes'],
-    ['messages with an answer in them, and another member', { messages: [user, said], answer: 'no' }, [user], 'yes'],
+    [
+      'prompt and an answer that is no text',
+      { prompt: 'hi', answer: { a: [1] } },
+      [user],
+      '{"a":[1]}',
+    ],
+    [
+      'messages and their answer, of run',
+      { messages: [system, user], answer: 'yes' },
+      [system, user],
+      'yes',
+    ],
+    [
+      'messages with an answer in them, and another member',
+      { messages: [user, said], answer: 'no' },
+      [user],
+      'yes',
+    ],
     ['Alpaca', { instruction: 'hi', input: '', output: 'yes' }, [user], 'yes'],
-    ['Alpaca with an input', { instruction: 'hi', input: 'you', output: 'yes' }, [{ role: 'user', content: 'hi\n\nyou' }], 'yes'],
+    [
+      'Alpaca with an input',
+      { instruction: 'hi', input: 'you', output: 'yes' },
+      [{ role: 'user', content: 'hi\n\nyou' }],
+      'yes',
+    ],
     [
       'ShareGPT',
       {
@@ -94,7 +173,10 @@ describe('a row', () => {
   test('of text is learned whole, from its second token to its end', async () => {
     const { sequences } = await read({ text: 'hello there' });
     const ids = [...sequences[0]!.tokenIds];
-    expect(ids.slice(ids.length - 1 - model.tokenize('hello there').length)).toEqual([...model.tokenize('hello there'), model.info.eos]);
+    expect(ids.slice(ids.length - 1 - model.tokenize('hello there').length)).toEqual([
+      ...model.tokenize('hello there'),
+      model.info.eos,
+    ]);
     expect([...sequences[0]!.labelMask]).toEqual(ids.map((_, t) => (t === 0 ? 0 : 1)));
   });
 
@@ -106,10 +188,14 @@ describe('a row', () => {
     const table = path.join(folder, 'rows.csv');
     writeFileSync(table, text);
     const { sequences } = tokenisedExamples(await parseExamples(exampleLines(table)), model, 200);
-    expect([...sequences[0]!.tokenIds]).toEqual(expected([{ role: 'user', content }], 'yes').tokens);
+    expect([...sequences[0]!.tokenIds]).toEqual(
+      expected([{ role: 'user', content }], 'yes').tokens,
+    );
     writeFileSync(table, 'question,output\nhi,yes\n');
     await expect(parseExamples(exampleLines(table))).rejects.toMatchObject({
-      message: expect.stringContaining('no column "prompt" or "instruction" or "text"; the columns, by commas, are "question", "output"'),
+      message: expect.stringContaining(
+        'no column "prompt" or "instruction" or "text"; the columns, by commas, are "question", "output"',
+      ),
     });
   });
 
@@ -119,8 +205,13 @@ describe('a row', () => {
     const { sequences } = await read(...JSON.stringify(rows, null, 2).split('\n'));
     expect(sequences).toEqual(lined.sequences);
     const message = expect.stringMatching(/^row 2: expected/);
-    await expect(read(JSON.stringify([rows[0], 3]))).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message });
-    await expect(read('[', '3')).rejects.toMatchObject({ message: expect.stringContaining('begins as an array') });
+    await expect(read(JSON.stringify([rows[0], 3]))).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message,
+    });
+    await expect(read('[', '3')).rejects.toMatchObject({
+      message: expect.stringContaining('begins as an array'),
+    });
   });
 
   test.each([[], [''], ['[]'], ['[', ']']])('none is said to be none: %j', async (...given) => {
@@ -148,8 +239,16 @@ describe('a row', () => {
     ['with an empty answer', { instruction: 'a', output: '' }, 'empty'],
     ['with an unknown role', { conversations: [{ from: 'martian', value: 'a' }] }, 'from'],
     ['with null for a text', { text: null }, 'text'],
-    ['of KTO that is not to be learned', { prompt: 'a', completion: 'b', label: false }, 'label is false'],
-    ['of OpenAI that is not to be learned', { messages: [user, { ...said, weight: 0 }] }, 'weight 0'],
+    [
+      'of KTO that is not to be learned',
+      { prompt: 'a', completion: 'b', label: false },
+      'label is false',
+    ],
+    [
+      'of OpenAI that is not to be learned',
+      { messages: [user, { ...said, weight: 0 }] },
+      'weight 0',
+    ],
     [
       'of a tool call',
       { messages: [user, { role: 'assistant', content: null, tool_calls: [{}] }] },
@@ -160,7 +259,11 @@ describe('a row', () => {
       { messages: [{ role: 'user', content: [{ type: 'image_url' }] }, said] },
       'messages: 0: content: 0: image_url is not read',
     ],
-    ['without a completion', { messages: [{ role: 'user' }, said] }, 'messages: 0: content: is missing: a text or a list$'],
+    [
+      'without a completion',
+      { messages: [{ role: 'user' }, said] },
+      'messages: 0: content: is missing: a text or a list$',
+    ],
     ['with a number for a prompt', { prompt: 3, answer: 'a' }, 'prompt: takes a text, not 3$'],
     ['without an output', { instruction: 'a' }, 'output: is missing: a text$'],
     ['of a preference pair', { prompt: 'a', chosen: 'b', rejected: 'c' }, '--objective dpo'],
@@ -223,14 +326,20 @@ describe('answers of one conversation', () => {
       const rows = [...conversations(new Random(seed), count, greetings), ...examplesOfOne(count)];
       const named = (await parseExamples(linesOf(...rows))).flatMap(eachAnswer);
       const { sequences, conversations: rowOf } = tokenisedExamples(named, model, 1000);
-      const { training, validation } = splitExamples(sequences, share, textOf, (each) => rowOf.get(each));
-      const sides = [training, validation].map((side) => new Set(side.flatMap((each) => rowOf.get(each) ?? [])));
+      const { training, validation } = splitExamples(sequences, share, textOf, (each) =>
+        rowOf.get(each),
+      );
+      const sides = [training, validation].map(
+        (side) => new Set(side.flatMap((each) => rowOf.get(each) ?? [])),
+      );
       expect([...sides[0]!].filter((row) => sides[1]!.has(row))).toEqual([]);
       const trained = new Set(training.map(key));
       expect(validation.filter((each) => trained.has(key(each)))).toEqual([]);
       expect([training.length > 0, validation.length > 0]).toEqual([true, true]);
       if (greetings === 0) expect(training.length + validation.length).toBe(sequences.length);
-      const turned = splitExamples([...sequences].reverse(), share, textOf, (each) => rowOf.get(each));
+      const turned = splitExamples([...sequences].reverse(), share, textOf, (each) =>
+        rowOf.get(each),
+      );
       expect(new Set(turned.validation.map(key))).toEqual(new Set(validation.map(key)));
     }
   });
@@ -239,7 +348,9 @@ describe('answers of one conversation', () => {
 
   test('rows of one answer lie where they would without conversations', async () => {
     const named = await parseExamples(linesOf(...examplesOfOne(40)));
-    const [plain, each] = [named, named.flatMap(eachAnswer)].map((of) => tokenisedExamples(of, model, 1000));
+    const [plain, each] = [named, named.flatMap(eachAnswer)].map((of) =>
+      tokenisedExamples(of, model, 1000),
+    );
     const [one, other] = [plain!, each!].map(({ sequences, conversations: of }) =>
       splitExamples(sequences, 0.2, textOf, (example) => of.get(example)).validation.map(key),
     );
@@ -248,16 +359,39 @@ describe('answers of one conversation', () => {
 });
 
 test('curated examples weigh by their scores where they are trained on, and not where they are measured', async () => {
-  const rows = Array.from({ length: 12 }, (_, i) => ({ prompt: `say ${i}`, completion: `it is ${i}`, score: i / 11 }));
-  const measured = async (weightByScore: 'uniform' | 'linear', repeated: number): Promise<{ weights: number[]; before: number }> => {
-    const options = { objective: 'sft', beta: 1, validation: 0.25, validationData: undefined, maxTokens: 200, references: '' } as const;
+  const rows = Array.from({ length: 12 }, (_, i) => ({
+    prompt: `say ${i}`,
+    completion: `it is ${i}`,
+    score: i / 11,
+  }));
+  const measured = async (
+    weightByScore: 'uniform' | 'linear',
+    repeated: number,
+  ): Promise<{ weights: number[]; before: number }> => {
+    const options = {
+      objective: 'sft',
+      beta: 1,
+      validation: 0.25,
+      validationData: undefined,
+      maxTokens: 200,
+      references: '',
+    } as const;
     const curation = { ...NO_CURATION, dedupe: 1, weightByScore };
-    const data = await readTrainData(model, { ...options, curation, lines: linesOf(...rows, ...rows.slice(0, repeated)) });
-    expect(data).toMatchObject({ examples: 9, validationExamples: 3, curation: { rows: 12 + repeated, repeated } });
+    const data = await readTrainData(model, {
+      ...options,
+      curation,
+      lines: linesOf(...rows, ...rows.slice(0, repeated)),
+    });
+    expect(data).toMatchObject({
+      examples: 9,
+      validationExamples: 3,
+      curation: { rows: 12 + repeated, repeated },
+    });
     await using trainer = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
     const plan = { batchSize: 12, steps: 1, seed: 1n, validation: { every: 1, patience: 0 } };
     for await (const event of data.train(trainer, plan, new AbortController().signal))
-      if (event.kind === 'validation') return { weights: data.sequences(9).map(({ weight = 1 }) => weight), before: event.loss };
+      if (event.kind === 'validation')
+        return { weights: data.sequences(9).map(({ weight = 1 }) => weight), before: event.loss };
     throw new Error('nothing was measured');
   };
   const [uniform, linear] = [await measured('uniform', 0), await measured('linear', 2)];
@@ -269,9 +403,17 @@ test('curated examples weigh by their scores where they are trained on, and not 
 describe('training with validation', () => {
   const sequences = examples(8);
   /** What is learned makes the loss on these worse: they answer the same with other words. */
-  const contrary = examples(8).map(({ tokenIds: [a, b], labelMask }) => ({ tokenIds: Int32Array.of(a!, b!, 200, 201, 202), labelMask }));
+  const contrary = examples(8).map(({ tokenIds: [a, b], labelMask }) => ({
+    tokenIds: Int32Array.of(a!, b!, 200, 201, 202),
+    labelMask,
+  }));
   const trainer = (): Promise<Trainer> =>
-    createTrainer(model, { lora: { rank: 2 }, optimiser: { learningRate: 0.01 }, threads: 1, seed: 3 });
+    createTrainer(model, {
+      lora: { rank: 2 },
+      optimiser: { learningRate: 0.01 },
+      threads: 1,
+      seed: 3,
+    });
   const plan = (held: TrainSequence[], more: object): FineTuningPlan<TrainSequence> => ({
     examples: sequences,
     batchSize: 4,
@@ -279,12 +421,16 @@ describe('training with validation', () => {
     seed: 1n,
     validation: { examples: held, every: 2, patience: 0, ...more },
   });
-  async function events(by: Trainer, of: FineTuningPlan<TrainSequence>): Promise<FineTuningEvent[]> {
+  async function events(
+    by: Trainer,
+    of: FineTuningPlan<TrainSequence>,
+  ): Promise<FineTuningEvent[]> {
     const seen: FineTuningEvent[] = [];
     for await (const event of fineTune(likelihood(by), of)) seen.push(event);
     return seen;
   }
-  const measured = (seen: FineTuningEvent[]) => seen.flatMap((event) => (event.kind === 'validation' ? [event] : []));
+  const measured = (seen: FineTuningEvent[]) =>
+    seen.flatMap((event) => (event.kind === 'validation' ? [event] : []));
 
   test('measures before, at every interval and at the end, the loss per token of what is kept apart', async () => {
     await using by = await trainer();
@@ -302,7 +448,9 @@ describe('training with validation', () => {
     const losses = measured(seen).map(({ step, loss }) => ({ step, loss }));
     const best = losses.indexOf(losses.reduce((a, b) => (b.loss < a.loss ? b : a)));
     expect(losses.length - 1 - best).toBe(2);
-    expect(measured(seen).map(({ stop }) => stop)).toEqual(losses.map((_, i) => i === losses.length - 1));
+    expect(measured(seen).map(({ stop }) => stop)).toEqual(
+      losses.map((_, i) => i === losses.length - 1),
+    );
     expect(whole.info.steps).toBeLessThan(12);
 
     await using interrupted = await trainer();
@@ -313,7 +461,10 @@ describe('training with validation', () => {
     await interrupted.save(state);
     await using resumed = await trainer();
     await resumed.load(state);
-    const rest = await events(resumed, plan(contrary, { patience: 2, before: losses.filter(({ step }) => step <= 1) }));
+    const rest = await events(
+      resumed,
+      plan(contrary, { patience: 2, before: losses.filter(({ step }) => step <= 1) }),
+    );
     expect(measured(rest).map(({ step, loss }) => ({ step, loss }))).toEqual(losses.slice(1));
     const [a, b] = [path.join(folder, 'a.gguf'), path.join(folder, 'b.gguf')];
     expect(await resumed.exportAdapter(a)).toBe(await whole.exportAdapter(b));
@@ -331,10 +482,16 @@ test('every epoch of every seed has an order of its own', async () => {
       seen.push(...batch.map((sequence) => sequences.indexOf(sequence)));
       return learning.step(batch, options);
     };
-    for await (const event of fineTune({ ...learning, step }, { examples: sequences, batchSize: 4, steps: 6, seed })) void event;
-    for (let epoch = 0; epoch < 3; epoch++) orders.push(seen.slice(8 * epoch, 8 * epoch + 8).join());
+    for await (const event of fineTune(
+      { ...learning, step },
+      { examples: sequences, batchSize: 4, steps: 6, seed },
+    ))
+      void event;
+    for (let epoch = 0; epoch < 3; epoch++)
+      orders.push(seen.slice(8 * epoch, 8 * epoch + 8).join());
   }
-  for (const order of orders) expect(order.split(',').map(Number).sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  for (const order of orders)
+    expect(order.split(',').map(Number).sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(new Set(orders).size).toBe(9);
 });
 
@@ -345,11 +502,22 @@ test.each<['linear' | 'cosine', number, number[]]>([
 ])(
   'the learning rate of a %s schedule of %d steps falls as that of transformers does, and is never zero',
   async (schedule, steps, factors) => {
-    await using by = await createTrainer(model, { lora: { rank: 2 }, optimiser: optimiserOf(0.01, schedule, steps), threads: 1 });
+    await using by = await createTrainer(model, {
+      lora: { rank: 2 },
+      optimiser: optimiserOf(0.01, schedule, steps),
+      threads: 1,
+    });
     const rates: number[] = [];
-    for await (const event of fineTune(likelihood(by), { examples: examples(steps), batchSize: 1, steps, seed: 1n }))
+    for await (const event of fineTune(likelihood(by), {
+      examples: examples(steps),
+      batchSize: 1,
+      steps,
+      seed: 1n,
+    }))
       if (event.kind === 'step') rates.push(event.stats.learningRate);
-    expect(rates.map((rate) => rate / 0.01)).toEqual(factors.map((factor): unknown => expect.closeTo(factor, 5)));
+    expect(rates.map((rate) => rate / 0.01)).toEqual(
+      factors.map((factor): unknown => expect.closeTo(factor, 5)),
+    );
   },
 );
 

@@ -24,11 +24,18 @@ const {
   readonly LEFT_OUT: Readonly<Record<string, string>>;
 };
 
-/** Each value that an option of a strategy can be one of, as `name:option=value`; the name alone where it has no such option. */
+/**
+ * Each value that an option of a strategy can be one of, as `name:option=value`; the name alone
+ * where it has no such option.
+ */
 function catalogue(): string[] {
   return STRATEGIES.names.flatMap((name) => {
-    const choices = Object.entries(STRATEGIES.forms[name].shape as Readonly<Record<string, z.ZodType>>).flatMap(([option, form]) => {
-      const { enum: values = [] } = z.toJSONSchema(form, { io: 'input' }) as { readonly enum?: readonly string[] };
+    const choices = Object.entries(
+      STRATEGIES.forms[name].shape as Readonly<Record<string, z.ZodType>>,
+    ).flatMap(([option, form]) => {
+      const { enum: values = [] } = z.toJSONSchema(form, { io: 'input' }) as {
+        readonly enum?: readonly string[];
+      };
       return values.map((value) => `${name}:${option}=${value}`);
     });
     return [name, ...choices];
@@ -40,7 +47,10 @@ const isMeasured = (wanted: string): boolean => {
   return measured.some((each) => {
     const { name: own, ...options } = STRATEGIES.parse(each);
     const [key, value] = option.split('=');
-    return own === name && (option === '' || String((options as Readonly<Record<string, unknown>>)[key!]) === value);
+    return (
+      own === name &&
+      (option === '' || String((options as Readonly<Record<string, unknown>>)[key!]) === value)
+    );
   });
 };
 
@@ -49,11 +59,15 @@ describe('what is measured of truth-seeking', () => {
     const all = catalogue();
     expect(all).toContain('grader:kind=belief');
     expect(all.filter((each) => !isMeasured(each) && LEFT_OUT[each] === undefined)).toEqual([]);
-    expect(Object.keys(LEFT_OUT).filter((each) => isMeasured(each) || !all.includes(each))).toEqual([]);
+    expect(Object.keys(LEFT_OUT).filter((each) => isMeasured(each) || !all.includes(each))).toEqual(
+      [],
+    );
   });
 
   test('both models on every domain, under two prompts and four ways to reason', () => {
-    const runs = truthSteps().flatMap(({ model, settings }) => (settings === undefined ? [] : [{ model, settings }]));
+    const runs = truthSteps().flatMap(({ model, settings }) =>
+      settings === undefined ? [] : [{ model, settings }],
+    );
     expect(runs.map(({ model, settings: { domain } }) => `${model} ${domain.join()}`)).toEqual(
       ['tiny', 'smollm2-135m'].flatMap((model) => DOMAINS.map(({ id }) => `${model} ${id}`)),
     );
@@ -65,8 +79,12 @@ describe('what is measured of truth-seeking', () => {
   });
 
   test('no problem that comes with the package has a reference, which coverage would need', () => {
-    const open = DOMAINS.flatMap((domain) => (domain.kind === 'open' && domain.source === 'written' ? domain.problems : []));
+    const open = DOMAINS.flatMap((domain) =>
+      domain.kind === 'open' && domain.source === 'written' ? domain.problems : [],
+    );
     expect(open.length).toBeGreaterThan(0);
-    expect(open.filter((problem) => problem.kind === 'open' && problem.reference !== null)).toEqual([]);
+    expect(open.filter((problem) => problem.kind === 'open' && problem.reference !== null)).toEqual(
+      [],
+    );
   });
 });

@@ -3,8 +3,14 @@ import { expect, test } from '@jest/globals';
 import { readForecasts } from '../../src/truth-seeking/domains/forecasting.js';
 
 const CUTOFF = '2024-09-20';
-const row = (question: string, resolution: string, more: object = {}): object => ({ question, resolution, endTime: '2025-01-31', ...more });
-const lines = (...rows: object[]): string => rows.map((each) => `${JSON.stringify(each)}\n`).join('\n');
+const row = (question: string, resolution: string, more: object = {}): object => ({
+  question,
+  resolution,
+  endTime: '2025-01-31',
+  ...more,
+});
+const lines = (...rows: object[]): string =>
+  rows.map((each) => `${JSON.stringify(each)}\n`).join('\n');
 const BOTH = [row('Will it rain?', 'Yes'), row('Will it snow?', 'No')];
 
 test('two options, the one that came true, the others counted', () => {
@@ -18,7 +24,12 @@ test('two options, the one that came true, the others counted', () => {
     ),
     CUTOFF,
   );
-  expect(found.problems.map(({ question, options, correctOption }) => [question, options[correctOption!]])).toEqual([
+  expect(
+    found.problems.map(({ question, options, correctOption }) => [
+      question,
+      options[correctOption!],
+    ]),
+  ).toEqual([
     ['Will it rain?', 'Yes'],
     ['Will it snow?', 'No'],
     ['Who wins?', 'Blue'],
@@ -31,12 +42,24 @@ test.each([
   ['no object', `${lines(...BOTH)}3`, /line 4/],
   ['one option', lines(...BOTH, row('A?', 'A', { options: ['A'] })), /options/],
   ['three options', lines(...BOTH, row('A?', 'A', { options: ['A', 'B', 'C'] })), /options/],
-  ['options that differ by a space', lines(...BOTH, row('A?', 'A', { options: ['A', 'A '] })), /both "A"/],
+  [
+    'options that differ by a space',
+    lines(...BOTH, row('A?', 'A', { options: ['A', 'A '] })),
+    /both "A"/,
+  ],
   ['another resolution', lines(...BOTH, row('A?', 'Maybe')), /"Maybe" is none of its options/],
   ['no resolution', lines(...BOTH, { question: 'A?', endTime: '2025-01-31' }), /resolution/],
   ['no time', lines(...BOTH, row('A?', 'Yes', { endTime: 'soon' })), /endTime/],
-  ['a time without its zone', lines(...BOTH, row('A?', 'Yes', { endTime: '2025-01-31T10:00:00' })), /endTime/],
-  ['two outcomes of one question', lines(...BOTH, row('Will it rain?', 'No')), /came out otherwise/],
+  [
+    'a time without its zone',
+    lines(...BOTH, row('A?', 'Yes', { endTime: '2025-01-31T10:00:00' })),
+    /endTime/,
+  ],
+  [
+    'two outcomes of one question',
+    lines(...BOTH, row('Will it rain?', 'No')),
+    /came out otherwise/,
+  ],
   ['one outcome only', lines(row('Will it rain?', 'Yes')), /1 forecasts are left/],
   ['nothing', '\n\n', /0 forecasts are left/],
 ])('%s is refused', (_, text, message) => {
@@ -47,10 +70,15 @@ test.each([
 
 test('a line that is not JSON is refused', () => {
   expect(() => readForecasts(`${lines(...BOTH)}{`, CUTOFF)).toThrow(
-    expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/line 4 is not JSON/) }),
+    expect.objectContaining({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringMatching(/line 4 is not JSON/),
+    }),
   );
 });
 
 test('a cutoff that is no date is refused', () => {
-  expect(() => readForecasts(lines(...BOTH), 'last year')).toThrow(expect.objectContaining({ code: 'DATA_INVALID' }));
+  expect(() => readForecasts(lines(...BOTH), 'last year')).toThrow(
+    expect.objectContaining({ code: 'DATA_INVALID' }),
+  );
 });

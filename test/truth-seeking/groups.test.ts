@@ -1,4 +1,7 @@
-/** What belongs together is no independent observation: a statement and its negation, trajectories of one problem. */
+/**
+ * What belongs together is no independent observation: a statement and its negation, trajectories
+ * of one problem.
+ */
 import { expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
 import { clusteredWilsonInterval, wilsonInterval } from '../../src/statistics/index.js';
@@ -20,16 +23,27 @@ test('everything said twice: no interval is narrower than of what was said once'
     group: `g${i}`,
     beliefs: [random.nextDouble(), random.nextDouble()],
   }));
-  const doubled = twice(once).map((path, i) => ({ ...path, trajectoryId: `${path.trajectoryId} ${i % 2}` }));
+  const doubled = twice(once).map((path, i) => ({
+    ...path,
+    trajectoryId: `${path.trajectoryId} ${i % 2}`,
+  }));
   const problems = new Map<string, BinaryProblem>(
-    once.map(({ problemId }) => [problemId, binaryProblem({ question: problemId, options: ['Yes', 'No'], correctOption: 0 })]),
+    once.map(({ problemId }) => [
+      problemId,
+      binaryProblem({ question: problemId, options: ['Yes', 'No'], correctOption: 0 }),
+    ]),
   );
-  const brier = (paths: readonly BeliefPath[]) => groundTruthAccuracy(paths, problems, { metric: 'brier', mode: 'eventual' });
+  const brier = (paths: readonly BeliefPath[]) =>
+    groundTruthAccuracy(paths, problems, { metric: 'brier', mode: 'eventual' });
   expect(brier(doubled).value).toBeCloseTo(brier(once).value!, 12);
   expect(width(brier(doubled).interval!)).toBeCloseTo(width(brier(once).interval!), 12);
-  const slope = (paths: readonly BeliefPath[]) => martingale(paths, { change: 'difference', granularity: 'steps' });
+  const slope = (paths: readonly BeliefPath[]) =>
+    martingale(paths, { change: 'difference', granularity: 'steps' });
   // but for the small-sample factor (n - 1) / (n - 2)
-  expect(width(slope(doubled).interval!) / width(slope(once).interval!)).toBeCloseTo(Math.sqrt(59 / 58 / (29 / 28)), 10);
+  expect(width(slope(doubled).interval!) / width(slope(once).interval!)).toBeCloseTo(
+    Math.sqrt(59 / 58 / (29 / 28)),
+    10,
+  );
   expect(slope(doubled).details.drift!.error).toBeCloseTo(slope(once).details.drift!.error, 12);
 
   const [x, y] = [once.map(({ beliefs }) => beliefs[0]!), once.map(({ beliefs }) => beliefs[1]!)];
@@ -45,22 +59,33 @@ test('everything said twice: no interval is narrower than of what was said once'
   expect(width(clusteredWilsonInterval(twice(right), twice(groups)))).toBeGreaterThan(
     0.95 * width(wilsonInterval(right.filter(Boolean).length, 30)),
   );
-  expect(clusteredWilsonInterval(right, groups)).toEqual(wilsonInterval(right.filter(Boolean).length, 30));
+  expect(clusteredWilsonInterval(right, groups)).toEqual(
+    wilsonInterval(right.filter(Boolean).length, 30),
+  );
   const all = right.map(() => true);
   expect(clusteredWilsonInterval(twice(all), twice(groups))).toEqual(wilsonInterval(30, 30));
   const forecasts = x.map((probability, i) => ({ probability, outcome: right[i]! }));
-  const [bin, wide] = [calibration(forecasts, 1)!.bins[0]!, calibration(twice(forecasts), 1, twice(groups))!.bins[0]!];
+  const [bin, wide] = [
+    calibration(forecasts, 1)!.bins[0]!,
+    calibration(twice(forecasts), 1, twice(groups))!.bins[0]!,
+  ];
   expect(width(wide.interval)).toBeGreaterThan(0.95 * width(bin.interval));
 });
 
 test('answers that take turns within a group are no more certain than independent ones', () => {
-  const [right, groups] = [Array.from({ length: 40 }, (_, i) => i % 2 === 0), Array.from({ length: 40 }, (_, i) => String(i >> 1))];
-  expect(width(clusteredWilsonInterval(right, groups))).toBeGreaterThanOrEqual(width(wilsonInterval(20, 40)));
+  const [right, groups] = [
+    Array.from({ length: 40 }, (_, i) => i % 2 === 0),
+    Array.from({ length: 40 }, (_, i) => String(i >> 1)),
+  ];
+  expect(width(clusteredWilsonInterval(right, groups))).toBeGreaterThanOrEqual(
+    width(wilsonInterval(20, 40)),
+  );
 });
 
 test('ten trajectories of a problem: the logistic part covers over problems, where Wald’s own error does not', () => {
   const random = new Random(9n);
-  const gauss = (): number => Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+  const gauss = (): number =>
+    Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
   const [problems, each, samples] = [40, 10, 300];
   let [clustered, alone] = [0, 0];
   for (let sample = 0; sample < samples; sample++) {

@@ -6,7 +6,8 @@ import { importedDomain } from '../../src/truth-seeking/domains/imported.js';
 import { readDiscussions, readOpinions } from '../../src/truth-seeking/domains/opinions.js';
 import { readPeerReviews } from '../../src/truth-seeking/domains/peer-reviews.js';
 
-const lines = (...rows: object[]): string => rows.map((each) => `${JSON.stringify(each)}\n`).join('\n');
+const lines = (...rows: object[]): string =>
+  rows.map((each) => `${JSON.stringify(each)}\n`).join('\n');
 const OWN = { licence: 'own writing' };
 
 const refused = (read: () => unknown, message: RegExp, code = 'DATA_INVALID'): void =>
@@ -38,7 +39,11 @@ describe('peer reviews', () => {
       ),
       { ...OWN, longest: 1000 },
     );
-    expect(found.problems.map(({ options, correctOption }) => options[correctOption!])).toEqual(['ACCEPTED', 'REJECTED', 'ACCEPTED']);
+    expect(found.problems.map(({ options, correctOption }) => options[correctOption!])).toEqual([
+      'ACCEPTED',
+      'REJECTED',
+      'ACCEPTED',
+    ]);
     expect(found.skipped).toEqual({
       'another venue': 1,
       'asked before': 1,
@@ -46,21 +51,35 @@ describe('peer reviews', () => {
       'neither accepted nor rejected': 1,
       'too long': 1,
     });
-    expect(found).toMatchObject({ licence: 'own writing', firstOptionShare: expect.closeTo(2 / 3, 12) });
+    expect(found).toMatchObject({
+      licence: 'own writing',
+      firstOptionShare: expect.closeTo(2 / 3, 12),
+    });
     for (const { question } of found.problems) expect(question).not.toMatch(/SECRET|poster|oral/);
     expect(found.problems[0]!.question).toMatch(/A\. Author[^]*An older scale[^]*Weighed well/);
   });
 
   test('authors, reviews and references can be hidden', () => {
-    const hidden = readPeerReviews(lines(...BOTH), { ...OWN, hide: ['authors', 'reviews', 'references'] }).problems[0]!;
+    const hidden = readPeerReviews(lines(...BOTH), {
+      ...OWN,
+      hide: ['authors', 'reviews', 'references'],
+    }).problems[0]!;
     expect(hidden.question).not.toMatch(/A\. Author|An older scale|Weighed well/);
     expect(hidden.question).toMatch(/We weigh Stones/);
   });
 
   test.each([
     ['no abstract', lines(...BOTH, paper('A', 'Accept', { abstract: ' ' })), /line 5 [^]*abstract/],
-    ['reviews that are no list', lines(...BOTH, paper('A', 'Accept', { reviews: 'good' })), /line 5 [^]*reviews/],
-    ['one title decided twice', lines(...BOTH, paper('Stones', 'Reject')), /line 5 .*decided otherwise/],
+    [
+      'reviews that are no list',
+      lines(...BOTH, paper('A', 'Accept', { reviews: 'good' })),
+      /line 5 [^]*reviews/,
+    ],
+    [
+      'one title decided twice',
+      lines(...BOTH, paper('Stones', 'Reject')),
+      /line 5 .*decided otherwise/,
+    ],
     ['accepted ones only', lines(BOTH[0]!), /1 papers are left/],
     ['no object', `${lines(...BOTH)}3`, /line 4/],
   ])('%s is refused', (_, text, message) => {
@@ -69,7 +88,11 @@ describe('peer reviews', () => {
 
   test('terms of use have to be named', () => {
     refused(() => readPeerReviews(lines(...BOTH), { licence: ' ' }), /licence/, 'INVALID_ARGUMENT');
-    refused(() => readPeerReviews(lines(...BOTH), { ...OWN, hide: ['decision' as never] }), /hide/, 'INVALID_ARGUMENT');
+    refused(
+      () => readPeerReviews(lines(...BOTH), { ...OWN, hide: ['decision' as never] }),
+      /hide/,
+      'INVALID_ARGUMENT',
+    );
     refused(() => readPeerReviews('{', OWN), /line 1 is not JSON/, 'INVALID_ARGUMENT');
   });
 });
@@ -94,7 +117,10 @@ describe('opinions', () => {
   });
 
   test('what has no view, or leaves nothing, is refused', () => {
-    refused(() => readOpinions(lines({ title: 'CMV: A' }, { title: 'CMV:' }), OWN), /line 3 .*no view/);
+    refused(
+      () => readOpinions(lines({ title: 'CMV: A' }, { title: 'CMV:' }), OWN),
+      /line 3 .*no view/,
+    );
     refused(() => readOpinions(lines({ title: 'A notice' }), OWN), /no opinions are left/);
     refused(() => readOpinions(lines({ name: 'CMV: A' }), OWN), /line 1 [^]*title/);
   });
@@ -109,7 +135,15 @@ describe('discussions', () => {
 
   test('the reply that was liked best, where it is furthest ahead', () => {
     const found = readDiscussions(
-      lines(talk('a', 2, 10), talk('b', 4, 3), talk('c', 9, 1, 3), talk('d', 2, 2), talk('e', 5), talk('f', 5, -1), talk('g', 8, 7)),
+      lines(
+        talk('a', 2, 10),
+        talk('b', 4, 3),
+        talk('c', 9, 1, 3),
+        talk('d', 2, 2),
+        talk('e', 5),
+        talk('f', 5, -1),
+        talk('g', 8, 7),
+      ),
       { ...OWN, share: 0.5 },
     );
     // ratios 5, 4/3, 3, 8/7: of four the better half
@@ -126,7 +160,11 @@ describe('discussions', () => {
   });
 
   test('a score that is no number is refused', () => {
-    refused(() => readDiscussions(lines({ title: 'CMV: a', replies: [{ text: 'b', score: 'much' }] }), OWN), /line 1 [^]*score/);
+    refused(
+      () =>
+        readDiscussions(lines({ title: 'CMV: a', replies: [{ text: 'b', score: 'much' }] }), OWN),
+      /line 1 [^]*score/,
+    );
   });
 });
 
@@ -137,7 +175,13 @@ describe('conversations', () => {
   test('what was asked first; toxic, redacted and other ones are left out', () => {
     const found = readConversations(
       lines(
-        { conversation: [{ role: 'system', content: 'Be brief.' }, ...said('Why is it dark?', 'It is night.')], language: 'English' },
+        {
+          conversation: [
+            { role: 'system', content: 'Be brief.' },
+            ...said('Why is it dark?', 'It is night.'),
+          ],
+          language: 'English',
+        },
         { conversation: said('Why is it dark?'), language: 'English' },
         { conversation: said('Bad', 'No.'), language: 'English', toxic: true },
         { conversation: said('My name is NAME'), language: 'English', redacted: true },
@@ -147,7 +191,9 @@ describe('conversations', () => {
       ),
       { ...OWN, language: 'english' },
     );
-    expect(found.problems.map(({ question, reference }) => [question, reference])).toEqual([['Why is it dark?', null]]);
+    expect(found.problems.map(({ question, reference }) => [question, reference])).toEqual([
+      ['Why is it dark?', null],
+    ]);
     expect(found.skipped).toEqual({
       'another language': 2,
       'asked before': 1,
@@ -159,16 +205,26 @@ describe('conversations', () => {
 
   test('turns that do not take turns are refused', () => {
     refused(
-      () => readConversations(lines({ conversation: said('a') }, { conversation: said('a', 'b').reverse() }), OWN),
+      () =>
+        readConversations(
+          lines({ conversation: said('a') }, { conversation: said('a', 'b').reverse() }),
+          OWN,
+        ),
       /line 3 .*turn 1/,
     );
     refused(() => readConversations(lines({ conversation: [] }), OWN), /line 1/);
-    refused(() => readConversations(lines({ conversation: said('') }), OWN), /no conversations are left/);
+    refused(
+      () => readConversations(lines({ conversation: said('') }), OWN),
+      /no conversations are left/,
+    );
   });
 });
 
 test('problems of a user are a domain like any other', () => {
-  const { problems } = readOpinions(lines(...'abcd'.split('').map((view) => ({ title: `CMV: ${view}` }))), OWN);
+  const { problems } = readOpinions(
+    lines(...'abcd'.split('').map((view) => ({ title: `CMV: ${view}` }))),
+    OWN,
+  );
   const { train, test: held } = parts(importedDomain('opinions', 'views', problems));
   expect([train.length, held.length]).toEqual([2, 2]);
 });

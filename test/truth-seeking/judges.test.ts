@@ -1,11 +1,22 @@
-/** Judges, graders that ask a model, coherence and rewards: with scripted judges, whose words are known. */
+/**
+ * Judges, graders that ask a model, coherence and rewards: with scripted judges, whose words are
+ * known.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../src/random.js';
-import { coverageGrader, modelBeliefGrader, modelGrader } from '../../src/truth-seeking/graders/model-graders.js';
+import {
+  coverageGrader,
+  modelBeliefGrader,
+  modelGrader,
+} from '../../src/truth-seeking/graders/model-graders.js';
 import type { Message } from '../../src/truth-seeking/policy.js';
 import { binaryProblem, openProblem, type Problem } from '../../src/truth-seeking/problem.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
-import { conjunctionExcess, negationIncoherence, orderSensitivity } from '../../src/truth-seeking/strategies/coherence.js';
+import {
+  conjunctionExcess,
+  negationIncoherence,
+  orderSensitivity,
+} from '../../src/truth-seeking/strategies/coherence.js';
 import { graderScore } from '../../src/truth-seeking/strategies/grader-score.js';
 import { judgedConsistency } from '../../src/truth-seeking/strategies/judged-consistency.js';
 import { martingaleRewards } from '../../src/truth-seeking/strategies/martingale-reward.js';
@@ -23,11 +34,22 @@ import { objectsIn, readVerdict } from '../../src/truth-seeking/strategies/verdi
 import { trajectory } from '../../src/truth-seeking/trajectory.js';
 
 const verdict = (score: number): string => `So be it. {"score": ${score}, "reason": "because"}`;
-const candidate = (id: string): { id: string; question: string; response: string } => ({ id, question: `q ${id}`, response: `r ${id}` });
-const examples = ['a', 'b', 'c'].map((id) => ({ question: `q ${id}`, response: `r ${id}`, score: 0.5 }));
+const candidate = (id: string): { id: string; question: string; response: string } => ({
+  id,
+  question: `q ${id}`,
+  response: `r ${id}`,
+});
+const examples = ['a', 'b', 'c'].map((id) => ({
+  question: `q ${id}`,
+  response: `r ${id}`,
+  score: 0.5,
+}));
 
 /** A judge that keeps what it was asked. */
-function listening(reply: (messages: readonly Message[], call: number) => string): { judging: Judging; heard: (readonly Message[])[] } {
+function listening(reply: (messages: readonly Message[], call: number) => string): {
+  judging: Judging;
+  heard: (readonly Message[])[];
+} {
   const heard: (readonly Message[])[] = [];
   const judge = scriptedPolicy({
     name: 'judge',
@@ -36,7 +58,15 @@ function listening(reply: (messages: readonly Message[], call: number) => string
       return reply(messages, heard.length);
     },
   });
-  return { heard, judging: { judge, instruction: 'Short is good.', config: qualitativeConfig.parse({}), seed: 1n } };
+  return {
+    heard,
+    judging: {
+      judge,
+      instruction: 'Short is good.',
+      config: qualitativeConfig.parse({}),
+      seed: 1n,
+    },
+  };
 }
 
 describe('verdicts', () => {
@@ -71,23 +101,36 @@ describe('qualitative judge', () => {
     const config = qualitativeConfig.parse({ bootstrapRounds: 2 });
     expect(qualitativeId(config)).toBe('rbr-p-s1-e1-b2-p0');
     expect(parseQualitativeId('rbr-p-s1-e1-b2-p0')).toEqual(config);
-    for (const id of ['n-n-s0-e3-b0-p0', 'rb-s-s0-e1-b1-p1']) expect(qualitativeId(parseQualitativeId(id))).toBe(id);
+    for (const id of ['n-n-s0-e3-b0-p0', 'rb-s-s0-e1-b1-p1'])
+      expect(qualitativeId(parseQualitativeId(id))).toBe(id);
     for (const id of ['', 'rbr-p-s1-e0-b2-p0', 'rbr-p-s1-e1-b9-p0', 'rbr-p-s1-e1-b2-p0-x'])
       expect(() => parseQualitativeId(id)).toThrow(/is no qualitative judge/);
   });
 
   test('own answer, attack, defence, resolution and verdict, each hearing what was said before', async () => {
-    const { judging, heard } = listening((_, call) => (call === 5 ? verdict(0.8) : `stage ${call}`));
-    const found = await rate({ ...judging, config: qualitativeConfig.parse({ order: 'none' }) }, candidate('x'));
+    const { judging, heard } = listening((_, call) =>
+      call === 5 ? verdict(0.8) : `stage ${call}`,
+    );
+    const found = await rate(
+      { ...judging, config: qualitativeConfig.parse({ order: 'none' }) },
+      candidate('x'),
+    );
     expect(found).toEqual({ score: 0.8, error: null, gradings: 1, failed: {} });
     expect(heard.map(({ length }) => length)).toEqual([2, 4, 6, 8, 10]);
     const asked = heard[4]!.filter(({ role }) => role === 'user').map(({ content }) => content);
-    for (const [i, words] of [/answer this yourself/, /Attack/, /Defend/, /Weigh/, /JSON/].entries()) expect(asked[i]).toMatch(words);
+    for (const [i, words] of [
+      /answer this yourself/,
+      /Attack/,
+      /Defend/,
+      /Weigh/,
+      /JSON/,
+    ].entries())
+      expect(asked[i]).toMatch(words);
     // its own answer comes before it sees the response
     expect(asked[0]).not.toContain('r x');
-    expect(heard[4]!.filter(({ role }) => role === 'assistant').map(({ content }) => content)).toEqual(
-      [1, 2, 3, 4].map((n) => `stage ${n}`),
-    );
+    expect(
+      heard[4]!.filter(({ role }) => role === 'assistant').map(({ content }) => content),
+    ).toEqual([1, 2, 3, 4].map((n) => `stage ${n}`));
   });
 
   test.each([
@@ -97,7 +140,13 @@ describe('qualitative judge', () => {
     ['red-blue-resolution', 4],
   ] as const)('%s: %i replies', async (redTeam, calls) => {
     const { judging, heard } = listening(() => verdict(0.5));
-    await rate({ ...judging, config: qualitativeConfig.parse({ redTeam, selfAnswer: false, order: 'none' }) }, candidate('x'));
+    await rate(
+      {
+        ...judging,
+        config: qualitativeConfig.parse({ redTeam, selfAnswer: false, order: 'none' }),
+      },
+      candidate('x'),
+    );
     expect(heard).toHaveLength(calls);
     expect(
       heard
@@ -109,7 +158,9 @@ describe('qualitative judge', () => {
 
   test('T24: three examples in all orders, two rounds: 12 gradings, averaged; one without a verdict is counted', async () => {
     const config = qualitativeConfig.parse({ redTeam: 'none', selfAnswer: false, rounds: 2 });
-    const { judging, heard } = listening((_, call) => (call === 12 ? 'no' : verdict(call <= 5 ? 0.2 : 0.8)));
+    const { judging, heard } = listening((_, call) =>
+      call === 12 ? 'no' : verdict(call <= 5 ? 0.2 : 0.8),
+    );
     const found = await rate({ ...judging, config }, candidate('x'), examples);
     expect(found.gradings).toBe(12);
     expect(found.score).toBeCloseTo((5 * 0.2 + 6 * 0.8) / 11, 12);
@@ -125,7 +176,11 @@ describe('qualitative judge', () => {
   });
 
   test('T24: bootstrapping 3 examples by 2 rounds makes 6 and 12', async () => {
-    const config = qualitativeConfig.parse({ redTeam: 'none', selfAnswer: false, bootstrapRounds: 2 });
+    const config = qualitativeConfig.parse({
+      redTeam: 'none',
+      selfAnswer: false,
+      bootstrapRounds: 2,
+    });
     const { judging, heard } = listening((_, call) => (call === 2 ? 'no' : verdict(0.6)));
     const source = Array.from({ length: 10 }, (_, i) => candidate(`s${i}`));
     const found = await bootstrapExamples({ ...judging, config }, examples, source);
@@ -151,8 +206,16 @@ describe('qualitative judge', () => {
       const asked = messages.at(-1)!.content;
       return asked.includes('r bad') ? 'hm' : verdict(asked.includes('r one') ? 1 : 0.5);
     });
-    const found = await qualitativeScore({ ...judging, config }, ['one', 'two', 'bad'].map(candidate));
-    expect(found).toMatchObject({ direction: 'higher', value: 0.75, n: 2, skipped: { 'no verdict': 1 } });
+    const found = await qualitativeScore(
+      { ...judging, config },
+      ['one', 'two', 'bad'].map(candidate),
+    );
+    expect(found).toMatchObject({
+      direction: 'higher',
+      value: 0.75,
+      n: 2,
+      skipped: { 'no verdict': 1 },
+    });
   });
 });
 
@@ -170,24 +233,42 @@ describe('graders as strategies', () => {
     });
   const known = new Map<string, Problem>([problem, open].map((each) => [each.id, each]));
   const judge = (reply: (asked: string) => string) =>
-    scriptedPolicy({ name: 'grader', reply: (messages) => reply(messages.map(({ content }) => content).join()) });
+    scriptedPolicy({
+      name: 'grader',
+      reply: (messages) => reply(messages.map(({ content }) => content).join()),
+    });
 
   test('mean grade; errors are counted by reason, and are no numbers', async () => {
     const grader = async (text: string) => {
       if (text === 'throws') throw new Error('no');
-      return text === 'refused' ? ({ ok: false, reason: 'no belief' } as const) : { ok: true as const, value: Number(text) };
+      return text === 'refused'
+        ? ({ ok: false, reason: 'no belief' } as const)
+        : { ok: true as const, value: Number(text) };
     };
     const made = ['0.5', '1', 'throws', 'refused', 'NaN'].map((text) => of(problem, text));
     const unknown = trajectory({ ...of(problem, '1'), problemId: 'nobody’s' });
     const found = await graderScore([...made, unknown], known, grader);
     expect(found).toMatchObject({ direction: 'higher', value: 0.75, n: 2 });
-    expect(found.skipped).toEqual({ 'grader failed': 1, 'no belief': 1, 'not a number': 1, 'problem unknown': 1 });
+    expect(found.skipped).toEqual({
+      'grader failed': 1,
+      'no belief': 1,
+      'not a number': 1,
+      'problem unknown': 1,
+    });
   });
 
   test('a model extracts a belief, which is graded strictly', async () => {
-    const found = await graderScore([of(problem, 'I lean to yes')], known, modelBeliefGrader(judge(() => '\\finalBeliefProb{0.8}')));
+    const found = await graderScore(
+      [of(problem, 'I lean to yes')],
+      known,
+      modelBeliefGrader(judge(() => '\\finalBeliefProb{0.8}')),
+    );
     expect(found.value).toBeCloseTo(-0.04, 12);
-    const loose = await graderScore([of(problem, 'I lean to yes')], known, modelBeliefGrader(judge(() => '0.8')));
+    const loose = await graderScore(
+      [of(problem, 'I lean to yes')],
+      known,
+      modelBeliefGrader(judge(() => '0.8')),
+    );
     expect(loose).toMatchObject({ value: null, skipped: { 'no belief': 1 } });
   });
 
@@ -197,10 +278,17 @@ describe('graders as strategies', () => {
       seen.push(asked);
       return verdict(0.5);
     });
-    expect(await graderScore([of(open, 'A')], known, modelGrader(telling, 'Rate it.'))).toMatchObject({ value: 0.5, n: 1 });
-    expect(await graderScore([of(open, 'A')], known, coverageGrader(telling))).toMatchObject({ value: 0.5, n: 1 });
+    expect(
+      await graderScore([of(open, 'A')], known, modelGrader(telling, 'Rate it.')),
+    ).toMatchObject({ value: 0.5, n: 1 });
+    expect(await graderScore([of(open, 'A')], known, coverageGrader(telling))).toMatchObject({
+      value: 0.5,
+      n: 1,
+    });
     for (const asked of seen) expect(asked).toContain('Because of A and B.');
-    expect(await graderScore([of(problem, 'A')], known, coverageGrader(telling))).toMatchObject({ value: null });
+    expect(await graderScore([of(problem, 'A')], known, coverageGrader(telling))).toMatchObject({
+      value: null,
+    });
     expect(
       await graderScore(
         [of(open, 'A')],
@@ -218,16 +306,29 @@ describe('graders as strategies', () => {
 });
 
 test('answers that a judge holds to go together; a context that holds the answer says nothing', async () => {
-  const judge = scriptedPolicy({ name: 'j', reply: (messages) => verdict(messages[0]!.content.includes('Answer: wet') ? 1 : 0.5) });
+  const judge = scriptedPolicy({
+    name: 'j',
+    reply: (messages) => verdict(messages[0]!.content.includes('Answer: wet') ? 1 : 0.5),
+  });
   const context = [{ question: 'Does it rain?', answer: 'yes' }];
   const trial = (answer: string) => ({ question: 'How is the street?', answer, context });
-  const found = await judgedConsistency(judge, new Map([['t', [trial('wet'), trial('dry'), trial('yes')]]]));
-  expect(found).toMatchObject({ value: 0.75, n: 1, skipped: { 'the context holds the answer': 1 } });
+  const found = await judgedConsistency(
+    judge,
+    new Map([['t', [trial('wet'), trial('dry'), trial('yes')]]]),
+  );
+  expect(found).toMatchObject({
+    value: 0.75,
+    n: 1,
+    skipped: { 'the context holds the answer': 1 },
+  });
 });
 
 test('coherence: .7 of a statement and .4 of its negation are .1 apart', () => {
   expect(negationIncoherence(0.7, 0.4)).toBeCloseTo(0.1, 12);
-  expect([conjunctionExcess(0.5, [0.4, 0.9]), conjunctionExcess(0.3, [0.4, 0.9])]).toEqual([expect.closeTo(0.1, 12), 0]);
+  expect([conjunctionExcess(0.5, [0.4, 0.9]), conjunctionExcess(0.3, [0.4, 0.9])]).toEqual([
+    expect.closeTo(0.1, 12),
+    0,
+  ]);
   expect(orderSensitivity(0.7, 0.6)).toBeCloseTo(0.1, 12);
 });
 
@@ -238,7 +339,11 @@ describe('rewards from a slope', () => {
     [0.8, 0.9],
   ];
   const config = { change: 'difference', granularity: 'steps' } as const;
-  const reward = (own: number[], regularisation: 'none' | 'squared' | 'absolute', informative = 0): number =>
+  const reward = (
+    own: number[],
+    regularisation: 'none' | 'squared' | 'absolute',
+    informative = 0,
+  ): number =>
     martingaleRewards(
       [...others, own].map((beliefs, i) => ({ trajectoryId: `t${i}`, problemId: 'p', beliefs })),
       config,
@@ -250,7 +355,10 @@ describe('rewards from a slope', () => {
       expect(reward([0.8, 0.7], regularisation)).toBeGreaterThan(0);
       expect(reward([0.8, 0.9], regularisation)).toBeLessThan(0);
       // slope of the others 1/3: the squared loss rises 2/3 as fast as the absolute one
-      expect(reward([0.8, 0.7], 'squared')).toBeCloseTo((2 / 3) * reward([0.8, 0.7], 'absolute'), 12);
+      expect(reward([0.8, 0.7], 'squared')).toBeCloseTo(
+        (2 / 3) * reward([0.8, 0.7], 'absolute'),
+        12,
+      );
     }
   });
 

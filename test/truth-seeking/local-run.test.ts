@@ -1,4 +1,7 @@
-/** Runs on small models with random weights: every mode and strategy, the same again and with other threads, and the command line. */
+/**
+ * Runs on small models with random weights: every mode and strategy, the same again and with other
+ * threads, and the command line.
+ */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +30,13 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 async function ran(out: string, given: TruthConfigInput): Promise<TruthResult> {
-  const config = { model: at('one.gguf'), threads: 1, maxTokens: 6, signer: 'single-process', ...given } as const;
+  const config = {
+    model: at('one.gguf'),
+    threads: 1,
+    maxTokens: 6,
+    signer: 'single-process',
+    ...given,
+  } as const;
   await using policies = await openPolicies(readTruthConfig(config));
   return await runTruth(config, { out: at(out), home, policies });
 }
@@ -35,27 +44,50 @@ async function ran(out: string, given: TruthConfigInput): Promise<TruthResult> {
 test('five modes under two prompts: another model predicts and forecasts, and the judge finds every score again', async () => {
   const { state, folder } = await ran('modes', {
     problems: 2,
-    mode: ['direct', 'chain-of-thought', 'self-debate:turns=2', 'bootstrap-interview:questions=1', 'length-control:tokens=6'],
+    mode: [
+      'direct',
+      'chain-of-thought',
+      'self-debate:turns=2',
+      'bootstrap-interview:questions=1',
+      'length-control:tokens=6',
+    ],
     systemPrompt: ['critical', 'confirmatory'],
     predictor: at('other.gguf'),
     eval: ['mutual-predictability:trials=1,contextSize=1', 'world-in-the-loop:per=outcome'],
   });
   expect([state.setups.length, state.trajectories.length, state.failures]).toEqual([10, 20, []]);
-  const [mutual, world] = ['mutual', 'world'].map((name) => state.results.filter(({ strategy }) => strategy.startsWith(name)));
+  const [mutual, world] = ['mutual', 'world'].map((name) =>
+    state.results.filter(({ strategy }) => strategy.startsWith(name)),
+  );
   expect([mutual!.length, world!.length]).toEqual([10, 10]);
   for (const { value, skipped } of [...mutual!, ...world!])
     if (value === null) expect(Object.keys(skipped)).not.toEqual([]);
     else expect(Number.isFinite(value)).toBe(true);
-  expect([mutual!, world!].map((all) => all.some(({ value }) => value !== null))).toEqual([true, true]);
+  expect([mutual!, world!].map((all) => all.some(({ value }) => value !== null))).toEqual([
+    true,
+    true,
+  ]);
   expect(await judgeTruthRun({ folder, home })).toMatchObject({ verdict: 'pass', results: 20 });
 });
 
 test('T28: one thread, two and eight hold the same beliefs to 1e-6, and the same trajectories are selected', async () => {
   const of = async (threads: number): Promise<{ beliefs: number[]; selected: string[] }> => {
-    const { state } = await ran(`threads-${threads}`, { problems: 2, threads, mode: ['direct'], eval: ['accuracy'] });
-    const [{ perTrajectory, direction }] = state.results as [TruthResult['state']['results'][number]];
+    const { state } = await ran(`threads-${threads}`, {
+      problems: 2,
+      threads,
+      mode: ['direct'],
+      eval: ['accuracy'],
+    });
+    const [{ perTrajectory, direction }] = state.results as [
+      TruthResult['state']['results'][number],
+    ];
     // the id of a trajectory names its policy, of which the threads are a part
-    const text = new Map(state.trajectories.map(({ trajectory: { id, problemId, steps } }) => [id, JSON.stringify([problemId, steps])]));
+    const text = new Map(
+      state.trajectories.map(({ trajectory: { id, problemId, steps } }) => [
+        id,
+        JSON.stringify([problemId, steps]),
+      ]),
+    );
     const scored = perTrajectory.map(([id, score]) => ({ item: text.get(id)!, score }));
     const beliefs = state.trajectories.flatMap(({ trajectory: { id } }) =>
       state.beliefs(id)!.readout.readings.map(({ belief }) => belief!.p0),
@@ -66,21 +98,37 @@ test('T28: one thread, two and eight hold the same beliefs to 1e-6, and the same
   expect([one.selected.length, one.beliefs.length > 3]).toEqual([1, true]);
   for (const more of [await of(2), await of(8)]) {
     expect(more.selected).toEqual(one.selected);
-    expect(Math.max(...one.beliefs.map((belief, i) => Math.abs(belief - more.beliefs[i]!)))).toBeLessThan(1e-6);
+    expect(
+      Math.max(...one.beliefs.map((belief, i) => Math.abs(belief - more.beliefs[i]!))),
+    ).toBeLessThan(1e-6);
   }
 });
 
 test('whose kernels multiply is a part of who believes; other models of the run go the way that they can', async () => {
-  await expect(ran('none-own', { problems: 1, mode: ['direct'], matmul: 'own' })).rejects.toMatchObject({ code: 'MODEL_UNSUPPORTED' });
+  await expect(
+    ran('none-own', { problems: 1, mode: ['direct'], matmul: 'own' }),
+  ).rejects.toMatchObject({ code: 'MODEL_UNSUPPORTED' });
   writeSyntheticModel(at('q4.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1, type: 'Q4_1' });
   const of = async (name: string, given: TruthConfigInput): Promise<TruthResult> =>
-    ran(name, { model: at('q4.gguf'), predictor: at('one.gguf'), problems: 1, mode: ['direct'], eval: ['accuracy'], ...given });
+    ran(name, {
+      model: at('q4.gguf'),
+      predictor: at('one.gguf'),
+      problems: 1,
+      mode: ['direct'],
+      eval: ['accuracy'],
+      ...given,
+    });
   const theirs = await of('theirs', {});
   expect(theirs.start.policy.identity).not.toHaveProperty('matmul');
-  const own = await of('own', { matmul: 'own' }).catch((error: unknown) => error as { code: string });
+  const own = await of('own', { matmul: 'own' }).catch(
+    (error: unknown) => error as { code: string },
+  );
   // a processor with matrix tiles has nothing of ours
   if ('code' in own) return expect(own.code).toBe('MODEL_UNSUPPORTED');
-  expect([own.start.policy.identity, own.start.predictor!.identity]).toMatchObject([{ matmul: 'own' }, {}]);
+  expect([own.start.policy.identity, own.start.predictor!.identity]).toMatchObject([
+    { matmul: 'own' },
+    {},
+  ]);
   expect(own.start.predictor!.identity).not.toHaveProperty('matmul');
   expect(own.start.policy.id).not.toBe(theirs.start.policy.id);
   expect((await judgeTruthRun({ folder: own.folder, home })).verdict).toBe('pass');
@@ -103,28 +151,60 @@ const CLI = [
 const env = { ISOPRO_HOME: at('cli-home'), NO_COLOR: '1' };
 
 test('the command line runs, prints what does the same, judges, and scores more without a model', async () => {
-  const run = await runCli(['truth', 'run', ...CLI, '--eval', 'accuracy', '--out', at('cli'), '--json'], env);
+  const run = await runCli(
+    ['truth', 'run', ...CLI, '--eval', 'accuracy', '--out', at('cli'), '--json'],
+    env,
+  );
   expect(run.code).toBe(0);
-  const { command, results } = JSON.parse(run.stdout) as { command: string; results: { strategy: string; n: number }[] };
+  const { command, results } = JSON.parse(run.stdout) as {
+    command: string;
+    results: { strategy: string; n: number }[];
+  };
   expect(results).toMatchObject([{ strategy: 'accuracy:metric=brier,mode=eventual', n: 1 }]);
-  expect(command).toContain(`truth run --model ${at('one.gguf')} --mode direct --eval accuracy:metric=brier,mode=eventual --problems 1`);
+  expect(command).toContain(
+    `truth run --model ${at('one.gguf')} --mode direct --eval accuracy:metric=brier,mode=eventual --problems 1`,
+  );
 
-  const more = await runCli(['truth', 'evaluate', at('cli'), '--eval', 'martingale:granularity=ends'], env);
+  const more = await runCli(
+    ['truth', 'evaluate', at('cli'), '--eval', 'martingale:granularity=ends'],
+    env,
+  );
   expect([more.code, more.stderr]).toEqual([0, '']);
-  expect(more.stdout).toMatch(/^sums-and-claims · direct\n {2}1 trajectory[^]*\n {2}martingale difference ends/);
+  expect(more.stdout).toMatch(
+    /^sums-and-claims · direct\n {2}1 trajectory[^]*\n {2}martingale difference ends/,
+  );
   for (const line of more.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 
   const judged = await runCli(['judge', at('cli'), '--json'], env);
-  expect([judged.code, JSON.parse(judged.stdout)]).toMatchObject([0, { verdict: 'pass', trajectories: 1, results: 2 }]);
+  expect([judged.code, JSON.parse(judged.stdout)]).toMatchObject([
+    0,
+    { verdict: 'pass', trajectories: 1, results: 2 },
+  ]);
   for (const target of [at('cli'), at('cli/log.sqlite')]) {
     const verified = await runCli(['log', 'verify', target, '--json'], env);
-    expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([0, { outcome: 'open', disagreement: null }]);
+    expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([
+      0,
+      { outcome: 'open', disagreement: null },
+    ]);
   }
 });
 
 test('T26: killed by the system at one moment after the other, the same command ends as a run that never was', async () => {
   const args = (out: string): string[] => [
-    ...['truth', 'run', ...CLI.slice(0, -1), '4', '--domain', 'sums-and-claims', 'urns', '--batch', '1', '--out', at(out), '--json'],
+    ...[
+      'truth',
+      'run',
+      ...CLI.slice(0, -1),
+      '4',
+      '--domain',
+      'sums-and-claims',
+      'urns',
+      '--batch',
+      '1',
+      '--out',
+      at(out),
+      '--json',
+    ],
     ...['--eval', 'accuracy', 'martingale', 'sycophancy', 'world-in-the-loop'],
   ];
   const figures = (out: string): unknown => {
@@ -144,18 +224,29 @@ test('T26: killed by the system at one moment after the other, the same command 
   const killed: number[] = [];
   const moments = process.env.ISOPRO_FULL === '1' ? [1, 5, 14, 25, 45] : [1, 14];
   for (const least of moments) {
-    const child = spawn(process.execPath, [MAIN, ...args('killed')], { env: { ...process.env, ...env }, stdio: 'ignore' });
-    const ended = new Promise<NodeJS.Signals | null>((resolve) => child.on('close', (_, signal) => resolve(signal)));
-    const watch = setInterval(() => (count('killed') >= least ? child.kill('SIGKILL') : undefined), 5);
+    const child = spawn(process.execPath, [MAIN, ...args('killed')], {
+      env: { ...process.env, ...env },
+      stdio: 'ignore',
+    });
+    const ended = new Promise<NodeJS.Signals | null>((resolve) =>
+      child.on('close', (_, signal) => resolve(signal)),
+    );
+    const watch = setInterval(
+      () => (count('killed') >= least ? child.kill('SIGKILL') : undefined),
+      5,
+    );
     const signal = await ended;
     clearInterval(watch);
     if (signal === 'SIGKILL') killed.push(least);
   }
-  const early = (all: readonly number[]): number[] => all.filter((least) => least <= 14); // later ones may have ended by themselves
+  // later ones may have ended by themselves
+  const early = (all: readonly number[]): number[] => all.filter((least) => least <= 14);
   expect(early(killed)).toEqual(early(moments));
   const last = await runCli(args('killed'), env);
   expect([last.code, figures('killed')]).toEqual([0, figures('never-killed')]);
-  expect(JSON.parse((await runCli(['judge', at('killed'), '--json'], env)).stdout)).toMatchObject({ verdict: 'pass' });
+  expect(JSON.parse((await runCli(['judge', at('killed'), '--json'], env)).stdout)).toMatchObject({
+    verdict: 'pass',
+  });
 });
 
 test('nothing is asked of a network, and no process is started, by importing it and making what it has', async () => {
@@ -179,9 +270,12 @@ test('nothing is asked of a network, and no process is started, by importing it 
     for (const name of truth.STRATEGIES.names) truth.STRATEGIES.parse(name);
     console.log(config.domain.join(), truth.DOMAINS.length);
   `;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { env: { ...process.env, ...env } });
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...process.env, ...env },
+  });
   let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
   const code = await new Promise((resolve) => child.on('close', resolve));
   expect([code, said]).toEqual([0, `sums-and-claims ${DOMAINS.length}\n`]);
 });
@@ -189,7 +283,19 @@ test('nothing is asked of a network, and no process is started, by importing it 
 test('a person reasons on the terminal, and the model reads what they believe', async () => {
   const child = spawn(
     process.execPath,
-    [MAIN, 'truth', 'run', ...CLI, '--policy', 'human', '--eval', 'accuracy', '--out', at('human'), '--json'],
+    [
+      MAIN,
+      'truth',
+      'run',
+      ...CLI,
+      '--policy',
+      'human',
+      '--eval',
+      'accuracy',
+      '--out',
+      at('human'),
+      '--json',
+    ],
     {
       env: { ...process.env, ...env },
     },
@@ -207,7 +313,18 @@ test('a person reasons on the terminal, and the model reads what they believe', 
 
 test('beliefs are said later, by who reasoned; what is said in no form is counted, and the page and the analyses say so', async () => {
   const said = await runCli(
-    ['truth', 'beliefs', at('cli'), '--model', at('one.gguf'), '--belief', 'self', '--measurements', '1', '--json'],
+    [
+      'truth',
+      'beliefs',
+      at('cli'),
+      '--model',
+      at('one.gguf'),
+      '--belief',
+      'self',
+      '--measurements',
+      '1',
+      '--json',
+    ],
     env,
   );
   // beside those that were read, which stay as they are
@@ -217,7 +334,10 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   };
   expect([said.code, readouts, results.length]).toEqual([0, 2, 4]);
   const accuracy = results.filter(({ strategy }) => strategy.startsWith('accuracy'));
-  expect(accuracy.map(({ n, reader: { source } }) => `${source} ${n}`)).toEqual(['logprob 1', 'self 0']);
+  expect(accuracy.map(({ n, reader: { source } }) => `${source} ${n}`)).toEqual([
+    'logprob 1',
+    'self 0',
+  ]);
   // the scores of both readers, each under whose they are
   const table = await runCli(['truth', 'evaluate', at('cli')], env);
   expect(table.stdout).toMatch(
@@ -225,16 +345,38 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   );
   // what is said in no form has no score: whose scores are analysed is seen by that
   const scoredOf = async (...which: string[]) => {
-    const found = await runCli(['truth', 'analyze', 'trajectory-score', at('cli'), '--strategy', 'accuracy', ...which, '--json'], env);
+    const found = await runCli(
+      [
+        'truth',
+        'analyze',
+        'trajectory-score',
+        at('cli'),
+        '--strategy',
+        'accuracy',
+        ...which,
+        '--json',
+      ],
+      env,
+    );
     return (JSON.parse(found.stdout) as { scores: unknown[] }[]).map(({ scores }) => scores.length);
   };
-  expect([await scoredOf(), await scoredOf('--reader', 'logprob'), await scoredOf('--reader', 'self')]).toEqual([[1], [1], [0]]);
-  const nobody = await runCli(['truth', 'analyze', 'results-catalog', at('cli'), '--reader', 'judge'], env);
+  expect([
+    await scoredOf(),
+    await scoredOf('--reader', 'logprob'),
+    await scoredOf('--reader', 'self'),
+  ]).toEqual([[1], [1], [0]]);
+  const nobody = await runCli(
+    ['truth', 'analyze', 'results-catalog', at('cli'), '--reader', 'judge'],
+    env,
+  );
   expect([nobody.code, nobody.stderr]).toEqual([
     1,
     expect.stringMatching(/0 readers of beliefs are "judge"[^]*\(logprob\), \w{8} \(self\)/),
   ]);
-  const page = await runCli(['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'], env);
+  const page = await runCli(
+    ['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'],
+    env,
+  );
   expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
   const text = readFileSync(at('truth.html'), 'utf8');
   expect(text).toContain('Here and below: beliefs read from the policy itself');
@@ -243,31 +385,84 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
 });
 
 test('an adapter is trained on trajectories that score best, or by the readout, with what changed', async () => {
-  const train = (...flags: string[]) => runCli(['truth', 'train', '--model', at('one.gguf'), '--threads', '1', ...flags, '--json'], env);
-  const more = await runCli(['truth', 'run', ...CLI.slice(0, -1), '4', '--eval', 'accuracy', '--out', at('four'), '--json'], env);
+  const train = (...flags: string[]) =>
+    runCli(
+      ['truth', 'train', '--model', at('one.gguf'), '--threads', '1', ...flags, '--json'],
+      env,
+    );
+  const more = await runCli(
+    ['truth', 'run', ...CLI.slice(0, -1), '4', '--eval', 'accuracy', '--out', at('four'), '--json'],
+    env,
+  );
   expect(more.code).toBe(0);
-  const rows = await train(at('four'), '--by', 'accuracy', '--part', '0.5', '--rows', at('rows.jsonl'));
-  expect([rows.code, JSON.parse(rows.stdout)]).toMatchObject([0, { trajectories: 2, examples: 2, rows: at('rows.jsonl') }]);
+  const rows = await train(
+    at('four'),
+    '--by',
+    'accuracy',
+    '--part',
+    '0.5',
+    '--rows',
+    at('rows.jsonl'),
+  );
+  expect([rows.code, JSON.parse(rows.stdout)]).toMatchObject([
+    0,
+    { trajectories: 2, examples: 2, rows: at('rows.jsonl') },
+  ]);
   expect(readFileSync(at('rows.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
   // `four` asks questions of the part that is measured on
   const seen = await train(at('four'), '--by', 'accuracy', '--measure', '4', '--out', at('seen'));
-  expect([seen.code, seen.stderr]).toEqual([2, expect.stringMatching(/[1-9]\d* of these questions are asked in the runs/)]);
-  const how = ['--domain', 'urns', '--mode', 'direct', '--steps', '1', '--questions', '1', '--group', '2', '--max-tokens', '4'];
+  expect([seen.code, seen.stderr]).toEqual([
+    2,
+    expect.stringMatching(/[1-9]\d* of these questions are asked in the runs/),
+  ]);
+  const how = [
+    '--domain',
+    'urns',
+    '--mode',
+    'direct',
+    '--steps',
+    '1',
+    '--questions',
+    '1',
+    '--group',
+    '2',
+    '--max-tokens',
+    '4',
+  ];
   const measured = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
   expect(measured.code).toBe(0);
-  const result = JSON.parse(measured.stdout) as { sha256: string; changes: { figure: string; n: number; before: number }[] };
-  expect(result.changes.find(({ figure }) => figure.includes('mode=eventual'))).toMatchObject({ n: 2 });
+  const result = JSON.parse(measured.stdout) as {
+    sha256: string;
+    changes: { figure: string; n: number; before: number }[];
+  };
+  expect(result.changes.find(({ figure }) => figure.includes('mode=eventual'))).toMatchObject({
+    n: 2,
+  });
   expect(JSON.parse(readFileSync(path.join(at('trained'), 'result.json'), 'utf8'))).toEqual(result);
   // what is done is not done again
   const again = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
   expect(JSON.parse(again.stdout)).toEqual(result);
-  expect((await train(...how, '--out', at('trained'), '--seed', '7')).stderr).toContain('RUN_DIFFERS');
+  expect((await train(...how, '--out', at('trained'), '--seed', '7')).stderr).toContain(
+    'RUN_DIFFERS',
+  );
   expect((await train('--domain', 'urns', at('four'))).code).toBe(2);
 });
 
 test('problems are labelled by the model alone, the same ones by the same seed', async () => {
-  const how = ['--domain', 'negation-pairs', '--problems', '4', '--steps', '6', '--start', '2', '--threads', '1'];
-  const labels = (...flags: string[]) => runCli(['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags], env);
+  const how = [
+    '--domain',
+    'negation-pairs',
+    '--problems',
+    '4',
+    '--steps',
+    '6',
+    '--start',
+    '2',
+    '--threads',
+    '1',
+  ];
+  const labels = (...flags: string[]) =>
+    runCli(['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags], env);
   const found = await labels('--json');
   expect([found.code, (await labels('--json')).stdout]).toEqual([0, found.stdout]);
   const {
@@ -288,10 +483,16 @@ test('problems are labelled by the model alone, the same ones by the same seed',
   // labels that were sought together are one draw: there is no interval
   expect(accuracy).toEqual({ right, n: given.length });
   const { problems } = DOMAINS.find(({ id }) => id === 'negation-pairs') as WrittenDomain;
-  const labelled = given.map(({ problem, label }) => ({ ...(problems.find(({ id }) => id === problem) as BinaryProblem), label }));
+  const labelled = given.map(({ problem, label }) => ({
+    ...(problems.find(({ id }) => id === problem) as BinaryProblem),
+    label,
+  }));
   const areAtOdds = (a: (typeof labelled)[number], b: (typeof labelled)[number]): boolean =>
-    a.group === b.group && ((a.about!.role === 'negation') === (b.about!.role === 'negation')) !== (a.label === b.label);
-  expect(contradictions).toBe(labelled.flatMap((a, i) => labelled.slice(i + 1).filter((b) => areAtOdds(a, b))).length);
+    a.group === b.group &&
+    ((a.about!.role === 'negation') === (b.about!.role === 'negation')) !== (a.label === b.label);
+  expect(contradictions).toBe(
+    labelled.flatMap((a, i) => labelled.slice(i + 1).filter((b) => areAtOdds(a, b))).length,
+  );
   // the screen says the same
   const text = (await labels()).stdout;
   expect(text).toMatch(new RegExp(`^negation-pairs: ${given.length} of 4 labelled\n`));
@@ -302,8 +503,13 @@ test('problems are labelled by the model alone, the same ones by the same seed',
 });
 
 test('domains are listed, shown, and made of rows', async () => {
-  const list = JSON.parse((await runCli(['truth', 'domains', '--json'], env)).stdout) as { id: string; sha256: string }[];
-  expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']));
+  const list = JSON.parse((await runCli(['truth', 'domains', '--json'], env)).stdout) as {
+    id: string;
+    sha256: string;
+  }[];
+  expect(list.map(({ id }) => id)).toEqual(
+    expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']),
+  );
   const titles = ['CMV: Tea is better than coffee', 'CMV: Cats are better than dogs', 'no view'];
   writeFileSync(at('views.jsonl'), titles.map((title) => JSON.stringify({ title })).join('\n'));
   const made = ['truth', 'domains', at('views.jsonl'), '--import', 'opinions'];

@@ -14,8 +14,17 @@ import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { readTruthRun, truthPaths } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
-import { TRUTH_STREAMS, type TruthRecord, type TruthStream } from '../../src/truth-seeking/run/records.js';
-import { measureAgain, runTruth, type NamedPolicy, type RunTruthOptions } from '../../src/truth-seeking/run/run.js';
+import {
+  TRUTH_STREAMS,
+  type TruthRecord,
+  type TruthStream,
+} from '../../src/truth-seeking/run/records.js';
+import {
+  measureAgain,
+  runTruth,
+  type NamedPolicy,
+  type RunTruthOptions,
+} from '../../src/truth-seeking/run/run.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
 import { verifyTruthRun } from '../../src/truth-seeking/run/verify.js';
@@ -27,7 +36,10 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (name: string): string => path.join(root, name);
 const home = at('home');
 
-const named = (policy: Policy, name: string): NamedPolicy => ({ ...policy, identity: { kind: 'scripted', name } });
+const named = (policy: Policy, name: string): NamedPolicy => ({
+  ...policy,
+  identity: { kind: 'scripted', name },
+});
 /** Believes the more in the first option the more steps it has read. */
 const script = (name: string, onReply?: () => void): NamedPolicy =>
   named(
@@ -56,19 +68,24 @@ const options = (out: string, given: Partial<RunTruthOptions> = {}): RunTruthOpt
 const records = (folder: string, stream?: TruthStream): string[] => {
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
   try {
-    return [...reader.records(stream === undefined ? {} : { stream })].map(({ payload }) => encodePayload(payload));
+    return [...reader.records(stream === undefined ? {} : { stream })].map(({ payload }) =>
+      encodePayload(payload),
+    );
   } finally {
     reader.close();
   }
 };
-const trajectories = (folder: string): string[] => records(folder, 'trajectories').filter((text) => text.includes('"kind":"trajectory"'));
+const trajectories = (folder: string): string[] =>
+  records(folder, 'trajectories').filter((text) => text.includes('"kind":"trajectory"'));
 
 test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and leaves the first 7 as they are', async () => {
   let replies = 0;
   const dying = script('one', () => {
     if (++replies === 8) throw new Error('killed');
   });
-  await expect(runTruth(CONFIG, options('t26', { policies: { evaluated: dying, predictor: null } }))).rejects.toThrow('killed');
+  await expect(
+    runTruth(CONFIG, options('t26', { policies: { evaluated: dying, predictor: null } })),
+  ).rejects.toThrow('killed');
   const first = trajectories(at('t26'));
   expect(first).toHaveLength(7);
   expect((await judgeTruthRun({ folder: at('t26'), home })).verdict).toBe('not_ended');
@@ -95,10 +112,14 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
 
   // a run that has ended is only read: no reply, no record
   const before = records(at('t26'));
-  await runTruth(CONFIG, options('t26', { policies: { evaluated: script('one', () => more++), predictor: null } }));
+  await runTruth(
+    CONFIG,
+    options('t26', { policies: { evaluated: script('one', () => more++), predictor: null } }),
+  );
   expect([more, records(at('t26'))]).toEqual([13, before]);
 
-  // beliefs of another reader are a set of their own, each with its scores; the trajectories stay what they are
+  // beliefs of another reader are a set of their own, each with its scores; the trajectories stay
+  // what they are
   const digest = readTruthRun(at('t26')).state.complete!.trajectoriesSha256;
   const again = await measureAgain({
     folder: at('t26'),
@@ -108,10 +129,21 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
     beliefs: { beliefSystem: 'drop' },
   });
   expect([more, trajectories(at('t26'))]).toEqual([13, all]);
-  const readOf = (kind: string): string[] => records(at('t26'), 'beliefs').filter((text) => text.includes(`"kind":"${kind}"`));
-  expect([readOf('beliefs').length, readOf('reader').length, again.state.readouts]).toEqual([40, 2, 40]);
-  expect(again.state.results.map(({ reader }) => [reader!.source, reader!.beliefSystem, reader!.policy.identity])).toEqual(
-    ['keep', 'drop'].flatMap((system) => Array.from({ length: 4 }, () => ['logprob', system, { kind: 'scripted', name: 'one' }])),
+  const readOf = (kind: string): string[] =>
+    records(at('t26'), 'beliefs').filter((text) => text.includes(`"kind":"${kind}"`));
+  expect([readOf('beliefs').length, readOf('reader').length, again.state.readouts]).toEqual([
+    40, 2, 40,
+  ]);
+  expect(
+    again.state.results.map(({ reader }) => [
+      reader!.source,
+      reader!.beliefSystem,
+      reader!.policy.identity,
+    ]),
+  ).toEqual(
+    ['keep', 'drop'].flatMap((system) =>
+      Array.from({ length: 4 }, () => ['logprob', system, { kind: 'scripted', name: 'one' }]),
+    ),
   );
   const [keep, drop] = again.state.readers;
   const { id } = again.state.trajectories[0]!.trajectory;
@@ -123,7 +155,11 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
 });
 
 test('T26: a run that is cut off in any gap between two durable states ends as one that never was', async () => {
-  const config: TruthConfigInput = { ...CONFIG, problems: 1, eval: ['accuracy', 'world-in-the-loop'] };
+  const config: TruthConfigInput = {
+    ...CONFIG,
+    problems: 1,
+    eval: ['accuracy', 'world-in-the-loop'],
+  };
   for (const folder of ['whole', 'home-cut']) mkdirSync(at(folder));
   let cuts = 0;
   const listener = (): void => {
@@ -147,7 +183,9 @@ test('T26: a run that is cut off in any gap between two durable states ends as o
   for (let i = 0; i < cuts; i++) {
     await runTruth(config, options(`cut-${i}`, { home: at(`home-cut-${i}`) }));
     expect(figures(at(`cut-${i}`))).toEqual(whole);
-    expect(await judgeTruthRun({ folder: at(`cut-${i}`), home: at(`home-cut-${i}`) })).toMatchObject({ verdict: 'pass' });
+    expect(
+      await judgeTruthRun({ folder: at(`cut-${i}`), home: at(`home-cut-${i}`) }),
+    ).toMatchObject({ verdict: 'pass' });
   }
 });
 
@@ -156,12 +194,22 @@ test('T26: upliftblanket measures every uplift again and calls no investigator',
   let looked = 0;
   const investigator = {
     ...LOCAL_WORLDS,
-    investigate: (...given: Parameters<typeof LOCAL_WORLDS.investigate>) => (looked++, LOCAL_WORLDS.investigate(...given)),
+    investigate: (...given: Parameters<typeof LOCAL_WORLDS.investigate>) => (
+      looked++, LOCAL_WORLDS.investigate(...given)
+    ),
   };
-  const of = (world: 'all' | 'investigation' | 'uplift' | 'upliftblanket') => ({ investigator, recompute: { world } });
+  const of = (world: 'all' | 'investigation' | 'uplift' | 'upliftblanket') => ({
+    investigator,
+    recompute: { world },
+  });
   const counts = (): number[] => {
     const all = records(at('world'), 'measurements');
-    return [looked, ...['observations', 'forecasts'].map((kind) => all.filter((text) => text.includes(`"kind":"${kind}"`)).length)];
+    return [
+      looked,
+      ...['observations', 'forecasts'].map(
+        (kind) => all.filter((text) => text.includes(`"kind":"${kind}"`)).length,
+      ),
+    ];
   };
   await runTruth(config, options('world', of('uplift'))); // nothing was observed yet
   expect(counts()).toEqual([0, 0, 0]);
@@ -183,12 +231,20 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
     return [verdict, failure];
   };
   expect(await judged('sound')).toEqual(['pass', null]);
-  expect(await verifyTruthRun(at('sound'), { home })).toMatchObject({ outcome: 'open', disagreement: null });
+  expect(await verifyTruthRun(at('sound'), { home })).toMatchObject({
+    outcome: 'open',
+    disagreement: null,
+  });
 
   cpSync(at('sound'), at('changed'), { recursive: true });
   const db = new Database(truthPaths(at('changed')).log);
-  const trigger = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").pluck().get() as string;
-  db.exec(`DROP TRIGGER log_update; UPDATE log SET payload = replace(payload, '"n":2', '"n":3') WHERE stream = 4; ${trigger}`);
+  const trigger = db
+    .prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'")
+    .pluck()
+    .get() as string;
+  db.exec(
+    `DROP TRIGGER log_update; UPDATE log SET payload = replace(payload, '"n":2', '"n":3') WHERE stream = 4; ${trigger}`,
+  );
   db.close();
   expect(await judged('changed')).toEqual(['hard_fail', expect.stringContaining('tampered')]);
 
@@ -204,19 +260,32 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
   const beliefs = state.beliefs(made.trajectory.id)!;
   const [reading, ...readings] = beliefs.readout.readings;
   const lies: Record<string, [TruthRecord, string]> = {
-    score: [{ ...result, value: 0.01, replaces: digestOfRecord(result) }, 'is not what its records give'],
+    score: [
+      { ...result, value: 0.01, replaces: digestOfRecord(result) },
+      'is not what its records give',
+    ],
     belief: [
       {
         ...beliefs,
-        readout: { ...beliefs.readout, readings: [{ ...reading!, belief: { p0: 0.9, source: 'logprob' } } as never, ...readings] },
+        readout: {
+          ...beliefs.readout,
+          readings: [{ ...reading!, belief: { p0: 0.9, source: 'logprob' } } as never, ...readings],
+        },
         replaces: digestOfRecord(beliefs),
       },
       'is not the mean over its wordings',
     ],
-    seed: [{ ...made, trajectory: trajectory({ ...made.trajectory, seed: '1' }) as never }, 'another id, seed than follows'],
+    seed: [
+      { ...made, trajectory: trajectory({ ...made.trajectory, seed: '1' }) as never },
+      'another id, seed than follows',
+    ],
     words: [{ ...made, trajectory: { ...made.trajectory, steps: [] } }, 'another id than follows'],
     problem: [
-      { kind: 'problem', domain: 'urns', problem: binaryProblem({ question: 'Q?', options: ['a', 'b'], correctOption: 0 }) },
+      {
+        kind: 'problem',
+        domain: 'urns',
+        problem: binaryProblem({ question: 'Q?', options: ['a', 'b'], correctOption: 0 }),
+      },
       'not ask',
     ],
     count: [{ ...state.complete!, readouts: 9 }, 'counts other records'],
@@ -227,11 +296,18 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
     cpSync(home, at(`home-${name}`), { recursive: true });
     const session = await TruthSession.open(null, at(`lie-${name}`), { home: at(`home-${name}`) });
     await session.write(lie);
-    expect((await verifyTruthRun(at(`lie-${name}`), { home: at(`home-${name}`) })).outcome).toBe('unterminated');
-    expect((await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) })).verdict).toBe('not_ended');
+    expect((await verifyTruthRun(at(`lie-${name}`), { home: at(`home-${name}`) })).outcome).toBe(
+      'unterminated',
+    );
+    expect(
+      (await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) })).verdict,
+    ).toBe('not_ended');
     await session.sign();
     await session.close();
-    const { verdict, failure } = await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) });
+    const { verdict, failure } = await judgeTruthRun({
+      folder: at(`lie-${name}`),
+      home: at(`home-${name}`),
+    });
     expect([name, verdict, failure]).toEqual([name, 'hard_fail', expect.stringContaining(why)]);
   }
 });
@@ -241,7 +317,10 @@ test('the judge misses what was asked for and is not there, and looks at worlds 
   const folder = at('left-out');
   await runTruth(config, options('left-out', { recompute: { trajectories: 'never' } }));
   const missing = await judgeTruthRun({ folder, home });
-  expect([missing.verdict, missing.failure]).toEqual(['not_ended', expect.stringMatching(/^3 trajectories or scores/)]);
+  expect([missing.verdict, missing.failure]).toEqual([
+    'not_ended',
+    expect.stringMatching(/^3 trajectories or scores/),
+  ]);
   await runTruth(config, options('left-out'));
   expect(await judgeTruthRun({ folder, home })).toMatchObject({ verdict: 'pass', trajectories: 2 });
 
@@ -273,22 +352,40 @@ test('trials are of who said the answers, whoever measures them', async () => {
 test('what a strategy cannot have is refused before anything is written, and what a trajectory has not is counted', async () => {
   const mute = named(scriptedPolicy({ name: 'mute', reply: () => 'No idea.' }), 'mute');
   const asMute = { policies: { evaluated: mute, predictor: null } };
-  await expect(runTruth(CONFIG, options('mute', asMute))).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
+  await expect(runTruth(CONFIG, options('mute', asMute))).rejects.toMatchObject({
+    code: 'BACKEND_INCAPABLE',
+  });
   // another policy reads its beliefs
   const { state } = await runTruth(
     { ...CONFIG, problems: 2 },
     options('mute', { policies: { evaluated: mute, predictor: script('judge') } }),
   );
   expect(state.results[0]!.n).toBe(2);
-  expect(state.beliefs(state.trajectories[0]!.trajectory.id)!.readout.policyId).toBe(script('judge').id);
-
-  const open = await runTruth({ ...CONFIG, domain: ['conceptual', 'value-statements'], problems: 3 }, options('open'));
-  const skipped = Object.fromEntries(
-    open.state.results.map(({ setup, strategy, skipped: of }) => [`${setup.domain} ${strategy}`, { ...of }]),
+  expect(state.beliefs(state.trajectories[0]!.trajectory.id)!.readout.policyId).toBe(
+    script('judge').id,
   );
-  expect(skipped['conceptual martingale:change=difference,granularity=steps']).toEqual({ 'no two options': 3 });
-  expect(skipped['value-statements accuracy:metric=brier,mode=eventual']).toEqual({ 'no answer known': 3 });
-  expect(open.state.results.filter(({ setup }) => setup.domain === 'conceptual').every(({ value }) => value === null)).toBe(true);
+
+  const open = await runTruth(
+    { ...CONFIG, domain: ['conceptual', 'value-statements'], problems: 3 },
+    options('open'),
+  );
+  const skipped = Object.fromEntries(
+    open.state.results.map(({ setup, strategy, skipped: of }) => [
+      `${setup.domain} ${strategy}`,
+      { ...of },
+    ]),
+  );
+  expect(skipped['conceptual martingale:change=difference,granularity=steps']).toEqual({
+    'no two options': 3,
+  });
+  expect(skipped['value-statements accuracy:metric=brier,mode=eventual']).toEqual({
+    'no answer known': 3,
+  });
+  expect(
+    open.state.results
+      .filter(({ setup }) => setup.domain === 'conceptual')
+      .every(({ value }) => value === null),
+  ).toBe(true);
 });
 
 test.each([
@@ -305,5 +402,7 @@ test.each([
   [{ systemPrompt: ['Critical'] }],
   [{ unknown: 1 }],
 ] as [object][])('no configuration: %j', async (wrong) => {
-  await expect(runTruth({ ...CONFIG, ...wrong } as never, options('never'))).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(runTruth({ ...CONFIG, ...wrong } as never, options('never'))).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
 });

@@ -1,4 +1,7 @@
-/** Runs whose beliefs are said, whose trajectories are rated, and whose questions are a user's own: on scripted policies, judged again. */
+/**
+ * Runs whose beliefs are said, whose trajectories are rated, and whose questions are a user's own:
+ * on scripted policies, judged again.
+ */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,7 +11,13 @@ import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/own
 import type { Policy } from '../../src/truth-seeking/policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
-import { measureAgain, runTruth, type NamedPolicy, type TruthPolicies, type TruthResult } from '../../src/truth-seeking/run/run.js';
+import {
+  measureAgain,
+  runTruth,
+  type NamedPolicy,
+  type TruthPolicies,
+  type TruthResult,
+} from '../../src/truth-seeking/run/run.js';
 import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
@@ -23,10 +32,19 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (name: string): string => path.join(root, name);
 const home = at('home');
 
-const named = (policy: Policy, name: string): NamedPolicy => ({ ...policy, identity: { kind: 'scripted', name } });
+const named = (policy: Policy, name: string): NamedPolicy => ({
+  ...policy,
+  identity: { kind: 'scripted', name },
+});
 /** Reasons in two steps, states a belief at the end, and has no log-probabilities. */
-const reasoner = named(scriptedPolicy({ name: 'reasoner', reply: () => 'I add.\n\nSo \\finalBeliefProb{0.8}' }), 'reasoner');
-/** Says .5, .6 and .9 of the option that is named first, and .5, .4 and .1 of the other one; rates with .7. */
+const reasoner = named(
+  scriptedPolicy({ name: 'reasoner', reply: () => 'I add.\n\nSo \\finalBeliefProb{0.8}' }),
+  'reasoner',
+);
+/**
+ * Says .5, .6 and .9 of the option that is named first, and .5, .4 and .1 of the other one; rates
+ * with .7.
+ */
 const judge = named(
   scriptedPolicy({
     name: 'judge',
@@ -40,31 +58,56 @@ const judge = named(
   'judge',
 );
 
-const ran = (out: string, config: TruthConfigInput, policies: Partial<TruthPolicies> = {}): Promise<TruthResult> =>
+const ran = (
+  out: string,
+  config: TruthConfigInput,
+  policies: Partial<TruthPolicies> = {},
+): Promise<TruthResult> =>
   runTruth(
     { problems: 4, signer: 'single-process', ...config },
     { out: at(out), home, policies: { evaluated: reasoner, predictor: null, ...policies } },
   );
 const paths = ({ state }: TruthResult): (number | null)[][] =>
-  state.trajectories.map(({ trajectory: { id } }) => state.beliefs(id)!.readout.readings.map(({ belief }) => belief?.p0 ?? null));
+  state.trajectories.map(({ trajectory: { id } }) =>
+    state.beliefs(id)!.readout.readings.map(({ belief }) => belief?.p0 ?? null),
+  );
 
 test('a judge says beliefs, with its noise; the run is judged again, and without a judge it does not begin', async () => {
-  const result = await ran('judged', { belief: 'judge', eval: ['accuracy', 'martingale'] }, { judge });
-  for (const beliefs of paths(result)) expect(beliefs).toEqual([0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)));
+  const result = await ran(
+    'judged',
+    { belief: 'judge', eval: ['accuracy', 'martingale'] },
+    { judge },
+  );
+  for (const beliefs of paths(result))
+    expect(beliefs).toEqual([0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)));
   // two claims of four are true: (.01 + .81) / 2
   expect(result.state.results[0]).toMatchObject({ value: expect.closeTo(0.41, 9), n: 4 });
   // what is said each time alike has no noise
-  expect(result.state.results[1]!.details).toMatchObject({ withoutNoise: { measurements: 3, newNoise: expect.closeTo(0, 12) } });
-  expect(await judgeTruthRun({ folder: at('judged'), home })).toMatchObject({ verdict: 'pass', readouts: 4 });
+  expect(result.state.results[1]!.details).toMatchObject({
+    withoutNoise: { measurements: 3, newNoise: expect.closeTo(0, 12) },
+  });
+  expect(await judgeTruthRun({ folder: at('judged'), home })).toMatchObject({
+    verdict: 'pass',
+    readouts: 4,
+  });
   // another build words and reads in another way: its beliefs are another set
   expect(result.state.reader(result.state.readers[0]!)!.engine).toMatchObject(result.start.code);
-  await expect(ran('alone', { belief: 'judge', eval: ['accuracy'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-  await expect(ran('exact', { eval: ['accuracy'] })).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
+  await expect(ran('alone', { belief: 'judge', eval: ['accuracy'] })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
+  await expect(ran('exact', { eval: ['accuracy'] })).rejects.toMatchObject({
+    code: 'BACKEND_INCAPABLE',
+  });
 });
 
 test('a reasoning states its belief: it is asked to, the belief before is none, and another one is found out', async () => {
-  const result = await ran('stated', { belief: 'stated', eval: ['accuracy', 'martingale', 'grader'] });
-  const [{ trajectory }] = result.state.trajectories as [TruthResult['state']['trajectories'][number]];
+  const result = await ran('stated', {
+    belief: 'stated',
+    eval: ['accuracy', 'martingale', 'grader'],
+  });
+  const [{ trajectory }] = result.state.trajectories as [
+    TruthResult['state']['trajectories'][number],
+  ];
   expect(trajectory.prompt.at(-1)!.content).toContain('End your reply with \\finalBeliefProb{X}');
   for (const beliefs of paths(result)) expect(beliefs).toEqual([null, null, 0.8]);
   const [accuracy, slope, grader] = result.state.results;
@@ -77,7 +120,11 @@ test('a reasoning states its belief: it is asked to, the belief before is none, 
 
 test('a judge that says nothing is counted, and no number', async () => {
   const silent = named(scriptedPolicy({ name: 'silent', reply: () => 'Hm.' }), 'silent');
-  const { state } = await ran('silent', { belief: 'judge', eval: ['accuracy', 'grader:kind=rating'] }, { judge: silent });
+  const { state } = await ran(
+    'silent',
+    { belief: 'judge', eval: ['accuracy', 'grader:kind=rating'] },
+    { judge: silent },
+  );
   expect(state.results).toMatchObject([
     { value: null, n: 0, skipped: { 'no belief': 4 } },
     { value: null, n: 0, skipped: { 'grader failed': 4 } },
@@ -85,8 +132,16 @@ test('a judge that says nothing is counted, and no number', async () => {
 });
 
 test('ratings by a judge and of an instruction; more of them later, of the same text', async () => {
-  writeFileSync(at('rated.jsonl'), ['a', 'b', 'c'].map((id) => JSON.stringify({ question: id, response: id, score: 0.5 })).join('\n'));
-  const config = { eval: ['qualitative-judge:selfAnswer=false,redTeam=none'], examples: at('rated.jsonl') };
+  writeFileSync(
+    at('rated.jsonl'),
+    ['a', 'b', 'c']
+      .map((id) => JSON.stringify({ question: id, response: id, score: 0.5 }))
+      .join('\n'),
+  );
+  const config = {
+    eval: ['qualitative-judge:selfAnswer=false,redTeam=none'],
+    examples: at('rated.jsonl'),
+  };
   const { state } = await ran('rated', config, { judge });
   expect(state.results[0]).toMatchObject({
     value: expect.closeTo(0.7, 12),
@@ -95,7 +150,9 @@ test('ratings by a judge and of an instruction; more of them later, of the same 
     details: { disagreement: expect.closeTo(0, 12) },
   });
   // T24: three examples in all orders
-  expect(state.rating(state.results[0]!.strategy, state.trajectories[0]!.trajectory.id)).toMatchObject({ gradings: 6, raterId: judge.id });
+  expect(
+    state.rating(state.results[0]!.strategy, state.trajectories[0]!.trajectory.id),
+  ).toMatchObject({ gradings: 6, raterId: judge.id });
   const more = await measureAgain({
     folder: at('rated'),
     home,
@@ -120,7 +177,11 @@ async function forged(
   const { state } = session;
   await what(session);
   const { trajectories, failures, readouts, results, trajectoriesSha256 } = state;
-  const counts = { trajectories: trajectories.length, failures: failures.length, results: results.length };
+  const counts = {
+    trajectories: trajectories.length,
+    failures: failures.length,
+    results: results.length,
+  };
   await session.write({ kind: 'complete', ...counts, readouts, trajectoriesSha256 });
   await session.sign();
   await session.close();
@@ -128,12 +189,21 @@ async function forged(
   return [verdict, failure, results[0]?.value ?? null];
 }
 /** Trajectories alone. */
-const begun = async (out: string, config: TruthConfigInput, policies: Partial<TruthPolicies> = {}): Promise<void> => {
+const begun = async (
+  out: string,
+  config: TruthConfigInput,
+  policies: Partial<TruthPolicies> = {},
+): Promise<void> => {
   const ended = new AbortController();
   await runTruth(
     { problems: 4, signer: 'single-process', ...config },
     {
-      ...{ out: at(out), home, policies: { evaluated: reasoner, predictor: null, ...policies }, recompute: { beliefs: 'never' } },
+      ...{
+        out: at(out),
+        home,
+        policies: { evaluated: reasoner, predictor: null, ...policies },
+        recompute: { beliefs: 'never' },
+      },
       signal: ended.signal,
       onProgress: ({ stage }) => (stage === 'measurements' ? ended.abort() : undefined),
     },
@@ -143,18 +213,28 @@ const begun = async (out: string, config: TruthConfigInput, policies: Partial<Tr
 };
 
 test('the judge refuses scores of a part of the beliefs, however they are left out', async () => {
-  const sure = named(scriptedPolicy({ name: 'sure', reply: () => 'So.', answers: () => ({ True: 0.9, False: 0.1 }) }), 'sure');
+  const sure = named(
+    scriptedPolicy({
+      name: 'sure',
+      reply: () => 'So.',
+      answers: () => ({ True: 0.9, False: 0.1 }),
+    }),
+    'sure',
+  );
   const config = { problems: 8, eval: ['accuracy'] };
   const policies = { evaluated: sure };
   const { state: honest } = await ran('honest', config, policies);
   expect(honest.results[0]!.value).toBeCloseTo(0.41, 9); // (.01 + .81) / 2
   const [id] = honest.readers as [string];
   const { strategy, setup } = honest.results[0]!;
-  const isRight = ({ trajectory: { problemId } }: TruthResult['state']['trajectories'][number]): boolean =>
+  const isRight = ({
+    trajectory: { problemId },
+  }: TruthResult['state']['trajectories'][number]): boolean =>
     (honest.problem(problemId) as { correctOption: number }).correctOption === 0;
   const write = async (session: TruthSession, right: boolean): Promise<void> => {
     for (const record of honest.trajectories)
-      if (isRight(record) === right) await session.write({ ...honest.beliefs(record.trajectory.id)!, replaces: null });
+      if (isRight(record) === right)
+        await session.write({ ...honest.beliefs(record.trajectory.id)!, replaces: null });
   };
   const score = (session: TruthSession, reader: string | null) =>
     session.write({ ...evaluate(session.state, setup, strategy, reader), replaces: null });
@@ -191,7 +271,10 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
       // the one wording that suits best, in place of three
       const readings = kept.readout.readings.map((reading) => {
         const { byWording } = reading as { byWording: number[] };
-        return { belief: { p0: byWording[0]!, source: 'logprob' as const }, byWording: byWording.slice(0, 1) };
+        return {
+          belief: { p0: byWording[0]!, source: 'logprob' as const },
+          byWording: byWording.slice(0, 1),
+        };
       });
       await session.write({ ...kept, readout: { ...kept.readout, readings }, replaces: null });
     },
@@ -217,10 +300,18 @@ test('the judge refuses stated beliefs that are denied', async () => {
     for (const { trajectory } of state.trajectories) {
       const { readout } = state.beliefs(trajectory.id)!;
       const readings = readout.readings.map(() => ({ belief: null, reason: 'no belief' as const }));
-      await session.write({ kind: 'beliefs', reader: id, readout: { ...readout, readings }, replaces: null });
+      await session.write({
+        kind: 'beliefs',
+        reader: id,
+        readout: { ...readout, readings },
+        replaces: null,
+      });
     }
   });
-  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('states other beliefs')]);
+  expect([verdict, failure]).toEqual([
+    'hard_fail',
+    expect.stringContaining('states other beliefs'),
+  ]);
 });
 
 test('a score is of one rater: whoever goes on with what another began rates those of the other, too', async () => {
@@ -235,21 +326,40 @@ test('a score is of one rater: whoever goes on with what another began rates tho
       }),
       name,
     );
-  const config: TruthConfigInput = { eval: ['grader:kind=rating'], problems: 4, signer: 'single-process' };
+  const config: TruthConfigInput = {
+    eval: ['grader:kind=rating'],
+    problems: 4,
+    signer: 'single-process',
+  };
   const ended = new AbortController();
   let replies = 0;
   const lenient = rater('lenient', 1, () => (++replies === 2 ? ended.abort() : undefined));
   const policies = { evaluated: reasoner, predictor: null };
-  const begins = runTruth(config, { out: at('two-raters'), home, policies: { ...policies, judge: lenient }, signal: ended.signal });
+  const begins = runTruth(config, {
+    out: at('two-raters'),
+    home,
+    policies: { ...policies, judge: lenient },
+    signal: ended.signal,
+  });
   await expect(begins).rejects.toThrow();
   const strict = rater('strict', 0);
-  const again = { folder: at('two-raters'), home, policies: { ...policies, judge: strict }, eval: ['grader:kind=rating'] };
+  const again = {
+    folder: at('two-raters'),
+    home,
+    policies: { ...policies, judge: strict },
+    eval: ['grader:kind=rating'],
+  };
   const { state } = await measureAgain(again);
   const [{ strategy, value }] = state.results as [TruthResult['state']['results'][number]];
   expect(value).toBe(0);
-  expect(state.trajectories.map(({ trajectory: { id } }) => state.rating(strategy, id)!.raterId)).toEqual(Array(4).fill(strict.id));
+  expect(
+    state.trajectories.map(({ trajectory: { id } }) => state.rating(strategy, id)!.raterId),
+  ).toEqual(Array(4).fill(strict.id));
   // what one rated to the end stays, whoever comes later
-  const { state: later } = await measureAgain({ ...again, policies: { ...policies, judge: rater('other', 0.5) } });
+  const { state: later } = await measureAgain({
+    ...again,
+    policies: { ...policies, judge: rater('other', 0.5) },
+  });
   expect(later.results[0]!.value).toBe(0);
 });
 
@@ -263,47 +373,75 @@ test('ratings by another judge or instruction are other conditions, so that no d
   const first = await conditions('by-judge', {}, judge);
   expect(await conditions('by-judge-again', { seed: '43' }, judge)).toBe(first);
   expect(await conditions('by-strict', {}, other)).not.toBe(first);
-  expect(await conditions('by-instruction', { instruction: 'Rate harshly.' }, judge)).not.toBe(first);
+  expect(await conditions('by-instruction', { instruction: 'Rate harshly.' }, judge)).not.toBe(
+    first,
+  );
   // other questions, and others beside which they were sampled
   expect(await conditions('of-training', { split: 'train' }, judge)).not.toBe(first);
   expect(await conditions('in-threes', { batch: 3 }, judge)).not.toBe(first);
   const run = readTruthRun(at('by-judge'));
-  const built = { ...run, start: { ...run.start, code: { ...run.start.code, javascript: '0'.repeat(64) } } };
+  const built = {
+    ...run,
+    start: { ...run.start, code: { ...run.start.code, javascript: '0'.repeat(64) } },
+  };
   expect(scoredRuns(built)[0]!.conditions).not.toBe(first);
 });
 
 test('trials are of one predictor: another one begins them anew, and one that was missing is asked when it is there', async () => {
-  const various = named(scriptedPolicy({ name: 'various', reply: (messages) => `I think: ${messages.at(-1)!.content}` }), 'various');
+  const various = named(
+    scriptedPolicy({
+      name: 'various',
+      reply: (messages) => `I think: ${messages.at(-1)!.content}`,
+    }),
+    'various',
+  );
   const asked: string[] = [];
   const predictor = (name: string, onScore?: () => void): NamedPolicy => {
     const policy = scriptedPolicy({ name, answers: () => ({}) });
     const score: Policy['score'] = async (_, targets) => {
       asked.push(name);
       onScore?.();
-      return targets.map((target) => new Float64Array('tokenIds' in target ? target.tokenIds.length : target.length).fill(-1));
+      return targets.map((target) =>
+        new Float64Array('tokenIds' in target ? target.tokenIds.length : target.length).fill(-1),
+      );
     };
     return named({ ...policy, score }, name);
   };
   const spec = 'mutual-predictability:trials=1,contextSize=1';
   const config: TruthConfigInput = { eval: [spec], problems: 4, signer: 'single-process' };
   const predictors = ({ state }: TruthResult): (string | undefined)[] =>
-    state.trajectories.map(({ trajectory: { id } }) => state.trials(state.results[0]!.strategy, id)!.trials[0]?.predictorId);
+    state.trajectories.map(
+      ({ trajectory: { id } }) =>
+        state.trials(state.results[0]!.strategy, id)!.trials[0]?.predictorId,
+    );
   const policies = { evaluated: various, predictor: null };
   // nobody there: counted
   const alone = await runTruth(config, { out: at('predicted'), home, policies });
-  expect(alone.state.results).toMatchObject([{ value: null, skipped: { 'there is no other policy': 4 } }]);
-  const again = { folder: at('predicted'), home, recompute: { beliefs: 'never' as const }, eval: [spec] };
+  expect(alone.state.results).toMatchObject([
+    { value: null, skipped: { 'there is no other policy': 4 } },
+  ]);
+  const again = {
+    folder: at('predicted'),
+    home,
+    recompute: { beliefs: 'never' as const },
+    eval: [spec],
+  };
   // one that ends half way
   const ended = new AbortController();
   const first = predictor('first', () => (asked.length === 4 ? ended.abort() : undefined));
-  await expect(measureAgain({ ...again, policies: { ...policies, predictor: first }, signal: ended.signal })).rejects.toThrow();
+  await expect(
+    measureAgain({ ...again, policies: { ...policies, predictor: first }, signal: ended.signal }),
+  ).rejects.toThrow();
   const second = predictor('second');
   const found = await measureAgain({ ...again, policies: { ...policies, predictor: second } });
   expect(predictors(found)).toEqual(Array(4).fill(second.id));
   expect((await judgeTruthRun({ folder: at('predicted'), home })).verdict).toBe('pass');
   // what one measured to the end stays
   const count = asked.length;
-  const later = await measureAgain({ ...again, policies: { ...policies, predictor: predictor('third') } });
+  const later = await measureAgain({
+    ...again,
+    policies: { ...policies, predictor: predictor('third') },
+  });
   expect([predictors(later), asked.length]).toEqual([Array(4).fill(second.id), count]);
 
   // a runner who has the key: a trial by somebody else, and one less
@@ -311,17 +449,28 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   const { id } = later.state.trajectories[0]!.trajectory;
   const own = later.state.trials(strategy, id)!;
   const known = [own.trials[0]!.answer, ...own.trials[0]!.contextAnswers];
-  const elsewhere = later.state.trajectories.map(({ trajectory }) => textOf(trajectory)).find((text) => !known.includes(text))!;
+  const elsewhere = later.state.trajectories
+    .map(({ trajectory }) => textOf(trajectory))
+    .find((text) => !known.includes(text))!;
   const lies: [typeof own, string][] = [
-    [{ ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) }, 'mixes what several measured'],
+    [
+      { ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) },
+      'mixes what several measured',
+    ],
     [{ ...own, trials: [] }, 'not as many trials'],
     // another answer of the run before it than the one that the seed draws
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, contextAnswers: [elsewhere] })) },
       'not those that the seed of the run draws',
     ],
-    [{ ...own, trials: [], unmeasured: ['there is no other answer'] }, 'not those that the seed of the run draws'],
-    [{ ...own, trials: own.trials.map((trial) => ({ ...trial, conditional: [], base: [] })) }, 'not those that the seed of the run draws'],
+    [
+      { ...own, trials: [], unmeasured: ['there is no other answer'] },
+      'not those that the seed of the run draws',
+    ],
+    [
+      { ...own, trials: own.trials.map((trial) => ({ ...trial, conditional: [], base: [] })) },
+      'not those that the seed of the run draws',
+    ],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('predicted'), at(`predicted-${i}`), { recursive: true });
@@ -331,7 +480,10 @@ test('trials are of one predictor: another one begins them anew, and one that wa
       async (session) => {
         const there = session.state.result(later.state.setups[0]!, strategy, null)!;
         await session.write({ ...lie, replaces: digestOfRecord(own) });
-        await session.write({ ...evaluate(session.state, there.setup, strategy, null), replaces: digestOfRecord(there) });
+        await session.write({
+          ...evaluate(session.state, there.setup, strategy, null),
+          replaces: digestOfRecord(there),
+        });
       },
       at(`home-predicted-${i}`),
     );
@@ -342,12 +494,26 @@ test('trials are of one predictor: another one begins them anew, and one that wa
 test('another model’s answers are predicted: it answers the same questions once, and the judge finds whose they are', async () => {
   const answers = (text: string) => ({ ball: (text.length % 7) / 10 + 0.1 });
   const saying = (name: string): NamedPolicy =>
-    named(scriptedPolicy({ name, reply: (messages) => `${name}: ${messages.at(-1)!.content.slice(0, 60)} ball`, answers }), name);
+    named(
+      scriptedPolicy({
+        name,
+        reply: (messages) => `${name}: ${messages.at(-1)!.content.slice(0, 60)} ball`,
+        answers,
+      }),
+      name,
+    );
   const [own, peer] = [saying('own'), saying('peer')];
   let replies = 0;
-  const counting: NamedPolicy = { ...peer, infer: async (...given) => (replies++, peer.infer(...given)) };
-  const spec = 'mutual-predictability:predictor=evaluated,predicted=random-other,trials=1,contextSize=1';
-  const config: TruthConfigInput = { eval: [spec, 'mutual-predictability:predicted=random-any,scoring=judge'], domain: ['urns'] };
+  const counting: NamedPolicy = {
+    ...peer,
+    infer: async (...given) => (replies++, peer.infer(...given)),
+  };
+  const spec =
+    'mutual-predictability:predictor=evaluated,predicted=random-other,trials=1,contextSize=1';
+  const config: TruthConfigInput = {
+    eval: [spec, 'mutual-predictability:predicted=random-any,scoring=judge'],
+    domain: ['urns'],
+  };
   const { state } = await ran('peers', config, { evaluated: own, predictor: counting, judge });
   expect([replies, state.peers]).toEqual([4, [peer.id]]);
   const { strategy, n } = state.results[0]!;
@@ -355,33 +521,58 @@ test('another model’s answers are predicted: it answers the same questions onc
   for (const { trajectory, setup } of state.trajectories) {
     const [trial] = state.trials(strategy, trajectory.id)!.trials;
     expect(trial).toMatchObject({ predictorId: own.id, predictedId: peer.id });
-    expect(trial!.answer).toBe(textOf(state.peer(peer.id, setup, trajectory.problemId)!.trajectory));
+    expect(trial!.answer).toBe(
+      textOf(state.peer(peer.id, setup, trajectory.problemId)!.trajectory),
+    );
     expect(trial!.contextAnswers).toEqual([expect.stringMatching(/^own: /)]);
   }
   expect((await judgeTruthRun({ folder: at('peers'), home })).verdict).toBe('pass');
-  const again = await measureAgain({ folder: at('peers'), home, policies: { evaluated: own, predictor: counting, judge }, eval: [spec] });
+  const again = await measureAgain({
+    folder: at('peers'),
+    home,
+    policies: { evaluated: own, predictor: counting, judge },
+    eval: [spec],
+  });
   expect([replies, again.state.results.length]).toEqual([4, state.results.length]);
 
-  const [{ trajectory, setup }] = state.trajectories as [TruthResult['state']['trajectories'][number]];
+  const [{ trajectory, setup }] = state.trajectories as [
+    TruthResult['state']['trajectories'][number],
+  ];
   const made = state.trials(strategy, trajectory.id)!;
   const said = state.peer(peer.id, setup, trajectory.problemId)!;
   const replaces = digestOfRecord(made);
   const lies: [TruthRecord, string][] = [
     [
-      { ...made, trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })), replaces },
+      {
+        ...made,
+        trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })),
+        replaces,
+      },
       'not those that the seed of the run',
     ],
-    [{ ...said, trajectory: { ...said.trajectory, steps: [{ content: 'Else.', trainable: true }] } }, 'another id than follows'],
+    [
+      {
+        ...said,
+        trajectory: { ...said.trajectory, steps: [{ content: 'Else.', trainable: true }] },
+      },
+      'another id than follows',
+    ],
     [{ ...said, trajectory: { ...trajectory } }, 'who is evaluated is no other policy'],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('peers'), at(`peers-${i}`), { recursive: true });
     cpSync(home, at(`home-peers-${i}`), { recursive: true });
-    const [verdict, failure] = await forged(`peers-${i}`, (session) => session.write(lie), at(`home-peers-${i}`));
+    const [verdict, failure] = await forged(
+      `peers-${i}`,
+      (session) => session.write(lie),
+      at(`home-peers-${i}`),
+    );
     expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining(why)]);
   }
   const alone = await ran('peerless', { ...config, eval: [spec] }, { evaluated: own });
-  expect(alone.state.results).toMatchObject([{ value: null, skipped: { 'there is no other policy': 4 } }]);
+  expect(alone.state.results).toMatchObject([
+    { value: null, skipped: { 'there is no other policy': 4 } },
+  ]);
   expect((await judgeTruthRun({ folder: at('peerless'), home })).verdict).toBe('pass');
 });
 
@@ -399,8 +590,15 @@ test('beliefs of another reader go on where an interruption left them, and are n
   });
   const again = (by: NamedPolicy, signal?: AbortSignal) =>
     measureAgain({
-      ...{ folder: at('later'), home, policies: { evaluated: reasoner, predictor: null, judge: by } },
-      ...{ beliefs: { belief: 'judge' as const, measurements: 1 }, recompute: { beliefs: 'missing' as const } },
+      ...{
+        folder: at('later'),
+        home,
+        policies: { evaluated: reasoner, predictor: null, judge: by },
+      },
+      ...{
+        beliefs: { belief: 'judge' as const, measurements: 1 },
+        recompute: { beliefs: 'missing' as const },
+      },
       ...(signal && { signal }),
     });
   await expect(
@@ -425,8 +623,17 @@ test('a domain file is refused with a question twice, with two answers, and with
     writeFileSync(
       at('unsound.json'),
       JSON.stringify({
-        ...{ format: 'isopro.truth-domain.v1', kind: 'forecasting', what: 'events', licence: 'own' },
-        problems: problems.map((problem) => ({ kind: 'binary', options: ['Yes', 'No'], ...problem })),
+        ...{
+          format: 'isopro.truth-domain.v1',
+          kind: 'forecasting',
+          what: 'events',
+          licence: 'own',
+        },
+        problems: problems.map((problem) => ({
+          kind: 'binary',
+          options: ['Yes', 'No'],
+          ...problem,
+        })),
       }),
     );
     return at('unsound.json');
@@ -436,7 +643,10 @@ test('a domain file is refused with a question twice, with two answers, and with
     { question: 'Snow?', correctOption: 1 },
   ];
   expect(readOwnDomain(file(rain, snow)).problems).toHaveLength(2);
-  expect(readOwnDomain(file({ ...rain, correctOption: null }, { ...snow, correctOption: null })).problems).toHaveLength(2);
+  expect(
+    readOwnDomain(file({ ...rain, correctOption: null }, { ...snow, correctOption: null }))
+      .problems,
+  ).toHaveLength(2);
   const refused = (...problems: object[]): unknown => {
     try {
       return readOwnDomain(file(...problems));
@@ -446,18 +656,28 @@ test('a domain file is refused with a question twice, with two answers, and with
     }
   };
   expect(refused(rain, snow, rain)).toMatch(/^DATA_INVALID: .*"Rain\?" is asked twice/);
-  expect(refused(rain, snow, { ...rain, correctOption: 1 })).toMatch(/^DATA_INVALID: .*"Rain\?" is asked with two answers/);
+  expect(refused(rain, snow, { ...rain, correctOption: 1 })).toMatch(
+    /^DATA_INVALID: .*"Rain\?" is asked with two answers/,
+  );
   // the same answer, with the options exchanged, is the same question
-  expect(refused(rain, snow, { ...rain, options: ['No', 'Yes'], correctOption: 1 })).toMatch(/asked twice/);
-  expect(refused(rain, { ...snow, correctOption: 0 })).toMatch(/^DATA_INVALID: .*every known answer is option 0/);
+  expect(refused(rain, snow, { ...rain, options: ['No', 'Yes'], correctOption: 1 })).toMatch(
+    /asked twice/,
+  );
+  expect(refused(rain, { ...snow, correctOption: 0 })).toMatch(
+    /^DATA_INVALID: .*every known answer is option 0/,
+  );
   expect(refused(rain, { ...snow, correctOption: null })).toMatch(/every known answer is option 0/);
 });
 
 test('the judge refuses ratings that no rater can have given, and those of a part of the trajectories', async () => {
-  const config: TruthConfigInput = { eval: ['qualitative-judge:selfAnswer=false,redTeam=none,order=none'] };
+  const config: TruthConfigInput = {
+    eval: ['qualitative-judge:selfAnswer=false,redTeam=none,order=none'],
+  };
   const { state } = await ran('sound-ratings', config, { judge });
   const [{ strategy, setup }] = state.results as [TruthResult['state']['results'][number]];
-  const [first, ...others] = state.trajectories.map(({ trajectory: { id } }) => state.rating(strategy, id)!);
+  const [first, ...others] = state.trajectories.map(
+    ({ trajectory: { id } }) => state.rating(strategy, id)!,
+  );
   const lies: Record<string, [NonNullable<typeof first>[], unknown[]]> = {
     great: [
       [{ ...first!, score: 1000 }, ...others],
@@ -488,7 +708,13 @@ test('the judge refuses ratings that no rater can have given, and those of a par
 });
 
 test('answers that go together by a judge’s word need no log-probabilities; those that are all the same say nothing', async () => {
-  const various = named(scriptedPolicy({ name: 'various', reply: (messages) => `I think: ${messages.at(-1)!.content}` }), 'various');
+  const various = named(
+    scriptedPolicy({
+      name: 'various',
+      reply: (messages) => `I think: ${messages.at(-1)!.content}`,
+    }),
+    'various',
+  );
   const asked: string[] = [];
   const consistent = named(
     scriptedPolicy({
@@ -515,14 +741,22 @@ test('answers that go together by a judge’s word need no log-probabilities; th
   const fewer = async (session: TruthSession): Promise<void> =>
     session.write({ ...rating!, gradings: 1, replaces: digestOfRecord(rating!) });
   const [verdict, failure] = await forged('inconsistent', fewer, at('home-inconsistent'));
-  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('not those that the seed of the run draws')]);
+  expect([verdict, failure]).toEqual([
+    'hard_fail',
+    expect.stringContaining('not those that the seed of the run draws'),
+  ]);
   const same = await ran('same', config, { judge: consistent });
-  expect(same.state.results).toMatchObject([{ value: null, n: 0, skipped: { 'the context holds the answer': 4 } }]);
+  expect(same.state.results).toMatchObject([
+    { value: null, n: 0, skipped: { 'the context holds the answer': 4 } },
+  ]);
 });
 
 test('what is asked about several trajectories is asked together, and what two strategies ask is measured once', async () => {
   const various = named(
-    scriptedPolicy({ name: 'various', reply: (messages) => `${messages.at(-1)!.content.slice(0, 60)} A ball` }),
+    scriptedPolicy({
+      name: 'various',
+      reply: (messages) => `${messages.at(-1)!.content.slice(0, 60)} A ball`,
+    }),
     'various',
   );
   const rates = scriptedPolicy({
@@ -532,10 +766,15 @@ test('what is asked about several trajectories is asked together, and what two s
   const together: number[] = [];
   const inferMany: Policy['inferMany'] = async (requests, options) => {
     together.push(requests.length);
-    return Promise.all(requests.map(({ messages, seed }) => rates.infer(messages, { ...options, seed })));
+    return Promise.all(
+      requests.map(({ messages, seed }) => rates.infer(messages, { ...options, seed })),
+    );
   };
   const scored: string[] = [];
-  const scores = scriptedPolicy({ name: 'scores', answers: (text) => ({ ball: (text.length % 7) / 10 + 0.1, red: 0.4, blue: 0.6 }) });
+  const scores = scriptedPolicy({
+    name: 'scores',
+    answers: (text) => ({ ball: (text.length % 7) / 10 + 0.1, red: 0.4, blue: 0.6 }),
+  });
   const predictor = named(
     {
       ...scores,
@@ -558,45 +797,90 @@ test('what is asked about several trajectories is asked together, and what two s
       world,
     ],
   };
-  const at1 = await ran('one-by-one', config, { evaluated: various, judge: named(rates, 'rates'), predictor });
+  const at1 = await ran('one-by-one', config, {
+    evaluated: various,
+    judge: named(rates, 'rates'),
+    predictor,
+  });
   const once = [...scored];
   expect(new Set(once).size).toBe(once.length);
-  // three outcomes of a problem after the same claims are one call, without claims another one; both prompts of a trial are one each
+  // three outcomes of a problem after the same claims are one call, without claims another one;
+  // both prompts of a trial are one each
   const trials = at1.state.trajectories.flatMap(({ trajectory: { id } }) =>
     at1.state.results.flatMap(({ strategy }) => at1.state.trials(strategy, id)?.trials ?? []),
   );
-  const unlike = new Set(trials.map(({ answer, contextAnswers }) => JSON.stringify([answer, contextAnswers])));
+  const unlike = new Set(
+    trials.map(({ answer, contextAnswers }) => JSON.stringify([answer, contextAnswers])),
+  );
   expect(trials).toHaveLength(8);
   expect(once).toHaveLength(unlike.size + 4 + 8);
   for (const { trajectory } of at1.state.trajectories)
-    expect(at1.state.forecasts(at1.state.results.at(-1)!.strategy, trajectory.id)!.forecasts).toHaveLength(3);
+    expect(
+      at1.state.forecasts(at1.state.results.at(-1)!.strategy, trajectory.id)!.forecasts,
+    ).toHaveLength(3);
 
-  const atOnce = await ran('at-once', config, { evaluated: various, judge: named({ ...rates, inferMany }, 'rates'), predictor });
+  const atOnce = await ran('at-once', config, {
+    evaluated: various,
+    judge: named({ ...rates, inferMany }, 'rates'),
+    predictor,
+  });
   // the stage before the verdict, the verdict, and a verdict of each other strategy
   expect(together).toEqual([4, 4, 4, 4]);
-  const found = ({ state }: TruthResult) => state.results.map(({ strategy, value, perTrajectory }) => [strategy, value, perTrajectory]);
+  const found = ({ state }: TruthResult) =>
+    state.results.map(({ strategy, value, perTrajectory }) => [strategy, value, perTrajectory]);
   expect(found(atOnce)).toEqual(found(at1));
   expect((await judgeTruthRun({ folder: at('at-once'), home })).verdict).toBe('pass');
 });
 
 test('a statement and its negation that are both held true are incoherent by what they exceed 1', async () => {
   const credulous = named(
-    scriptedPolicy({ name: 'credulous', reply: () => 'Yes.', answers: () => ({ True: 0.7, False: 0.3 }) }),
+    scriptedPolicy({
+      name: 'credulous',
+      reply: () => 'Yes.',
+      answers: () => ({ True: 0.7, False: 0.3 }),
+    }),
     'credulous',
   );
-  const { state } = await ran('negated', { domain: ['negation-pairs'], problems: 20, eval: ['coherence'] }, { evaluated: credulous });
+  const { state } = await ran(
+    'negated',
+    { domain: ['negation-pairs'], problems: 20, eval: ['coherence'] },
+    { evaluated: credulous },
+  );
   const [result] = state.results;
-  expect(result).toMatchObject({ value: expect.closeTo(0.4, 9), direction: 'lower', details: { paraphrase: expect.closeTo(0, 9) } });
+  expect(result).toMatchObject({
+    value: expect.closeTo(0.4, 9),
+    direction: 'lower',
+    details: { paraphrase: expect.closeTo(0, 9) },
+  });
   expect(result!.n).toBeGreaterThan(5);
 });
 
 test('a domain of rows: written, asked, kept in the run, judged again; a copy that was changed is found out', async () => {
-  const row = (n: number) => ({ question: `Event ${n}?`, resolution: n % 2 === 0 ? 'Yes' : 'No', endTime: '2025-01-01' });
-  writeFileSync(at('rows.jsonl'), Array.from({ length: 12 }, (_, n) => JSON.stringify(row(n))).join('\n'));
-  const made = await importDomain('forecasting', at('rows.jsonl'), at('events.json'), { licence: 'own', cutoff: '2024-06-01' });
+  const row = (n: number) => ({
+    question: `Event ${n}?`,
+    resolution: n % 2 === 0 ? 'Yes' : 'No',
+    endTime: '2025-01-01',
+  });
+  writeFileSync(
+    at('rows.jsonl'),
+    Array.from({ length: 12 }, (_, n) => JSON.stringify(row(n))).join('\n'),
+  );
+  const made = await importDomain('forecasting', at('rows.jsonl'), at('events.json'), {
+    licence: 'own',
+    cutoff: '2024-06-01',
+  });
   expect(made).toMatchObject({ domain: 'events.json', skipped: {}, firstOptionShare: 0.5 });
-  expect(readOwnDomain(at('events.json')).problems.map(({ id }) => id)).toEqual(made.problems.map(({ id }) => id));
-  const believer = named(scriptedPolicy({ name: 'believer', reply: () => 'So.', answers: () => ({ Yes: 0.7, No: 0.3 }) }), 'believer');
+  expect(readOwnDomain(at('events.json')).problems.map(({ id }) => id)).toEqual(
+    made.problems.map(({ id }) => id),
+  );
+  const believer = named(
+    scriptedPolicy({
+      name: 'believer',
+      reply: () => 'So.',
+      answers: () => ({ Yes: 0.7, No: 0.3 }),
+    }),
+    'believer',
+  );
   const config = { domain: [at('events.json'), 'urns'], problems: 6, eval: ['accuracy'] };
   const { state } = await ran('own', config, { evaluated: believer });
   expect(state.setups.map(({ domain }) => domain)).toEqual(['events.json', 'urns']);
@@ -605,10 +889,14 @@ test('a domain of rows: written, asked, kept in the run, judged again; a copy th
   const copy = path.join(at('own'), 'domains', 'events.json');
   writeFileSync(copy, readFileSync(copy, 'utf8').replace('Event 1?', 'Event 99?'));
   expect(await judgeTruthRun({ folder: at('own'), home })).toMatchObject({ verdict: 'hard_fail' });
-  await expect(importDomain('forecasting', at('rows.jsonl'), at('events.json'), { licence: 'own' })).rejects.toMatchObject({
+  await expect(
+    importDomain('forecasting', at('rows.jsonl'), at('events.json'), { licence: 'own' }),
+  ).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
   });
-  await expect(ran('none', { domain: ['nothing'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(ran('none', { domain: ['nothing'] })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
 });
 
 test('the page lists such runs, and shows scores, single trajectories and the report; what does not read says so', async () => {
@@ -619,23 +907,39 @@ test('the page lists such runs, and shows scores, single trajectories and the re
   const shelf = new RunShelf(at('shelf'));
   expect(shelf.truths()).toMatchObject([
     { name: 'broken', state: 'unreadable' },
-    { name: 'shown', state: 'ended', domains: ['sums-and-claims'], trajectories: 4, results: 1, reason: null },
+    {
+      name: 'shown',
+      state: 'ended',
+      domains: ['sums-and-claims'],
+      trajectories: 4,
+      results: 1,
+      reason: null,
+    },
   ]);
   const [{ trajectory }] = state.trajectories as [TruthResult['state']['trajectories'][number]];
   const { results, trajectories } = shelf.truth('shown');
   expect(results).toMatchObject([{ value: expect.closeTo(0.41, 9), n: 4, direction: 'lower' }]);
-  expect(trajectories[0]).toMatchObject({ id: trajectory.id, beliefs: [0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)) });
+  expect(trajectories[0]).toMatchObject({
+    id: trajectory.id,
+    beliefs: [0.5, 0.6, 0.9].map((belief) => expect.closeTo(belief, 9)),
+  });
   expect(shelf.trajectory('shown', trajectory.id)).toMatchObject({
     options: ['True', 'False'],
     steps: [{ content: 'I add.' }, { content: 'So \\finalBeliefProb{0.8}' }],
     readers: [
       {
         whose: expect.stringMatching(/^beliefs said by a judge, .*reader [0-9a-f]{8}\)$/),
-        beliefs: [{ p0: expect.closeTo(0.5, 9) }, { p0: expect.closeTo(0.6, 9) }, { p0: expect.closeTo(0.9, 9) }],
+        beliefs: [
+          { p0: expect.closeTo(0.5, 9) },
+          { p0: expect.closeTo(0.6, 9) },
+          { p0: expect.closeTo(0.9, 9) },
+        ],
       },
     ],
   });
-  expect(() => shelf.trajectory('shown', '0'.repeat(64))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+  expect(() => shelf.trajectory('shown', '0'.repeat(64))).toThrow(
+    expect.objectContaining({ code: 'RUN_NOT_FOUND' }),
+  );
   for (const name of ['none', '..', 'shown/..'])
     expect(() => shelf.truth(name)).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
   expect(await shelf.truthReport('shown')).toContain('sums-and-claims');

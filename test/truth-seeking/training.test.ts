@@ -16,41 +16,69 @@ import {
   type BeliefEvidence,
 } from '../../src/truth-seeking/training/guards.js';
 import { centred, readoutReward } from '../../src/truth-seeking/training/readout-training.js';
-import { selectFewShot, selectForTraining, trainedName, trainingRow, type Selectable } from '../../src/truth-seeking/training/select.js';
+import {
+  selectFewShot,
+  selectForTraining,
+  trainedName,
+  trainingRow,
+  type Selectable,
+} from '../../src/truth-seeking/training/select.js';
 
 describe('the task', () => {
   const problem = { ...task.generate('urns', 7n), id: 'x', tier: 'urns' } as never;
   const { correctOption } = problem as { correctOption: 0 | 1 };
   const verdict = async (text: string) => {
     const parsed = task.parse(text, problem);
-    return parsed.ok ? await task.verify(problem, parsed.answer, { signal: new AbortController().signal }) : parsed.category;
+    return parsed.ok
+      ? await task.verify(problem, parsed.answer, { signal: new AbortController().signal })
+      : parsed.category;
   };
   const stated = (belief: number): string => `so \\finalBeliefProb{${belief}}`;
 
   test('1 less the Brier score; a pass is on the right side', async () => {
     const right = correctOption === 0 ? 0.9 : 0.1;
-    expect(await verdict(stated(right))).toMatchObject({ kind: 'pass', score: expect.closeTo(0.99, 12) });
-    expect(await verdict(stated(1 - right))).toMatchObject({ kind: 'fail', score: expect.closeTo(0.19, 12) });
-    expect(await verdict(stated(0.5))).toMatchObject({ kind: 'fail', score: 0.75, forecast: { probability: 0.5 } });
+    expect(await verdict(stated(right))).toMatchObject({
+      kind: 'pass',
+      score: expect.closeTo(0.99, 12),
+    });
+    expect(await verdict(stated(1 - right))).toMatchObject({
+      kind: 'fail',
+      score: expect.closeTo(0.19, 12),
+    });
+    expect(await verdict(stated(0.5))).toMatchObject({
+      kind: 'fail',
+      score: 0.75,
+      forecast: { probability: 0.5 },
+    });
     expect(await verdict('I am sure')).toBe('no belief');
     expect(await verdict(stated(75))).toBe('out of range');
   });
 
   test('no reply that states no belief is read as one', async () => {
     expect(task.exploits!.length).toBeGreaterThan(25);
-    for (const { name, text } of task.exploits!) expect([name, typeof (await verdict(text))]).toEqual([name, 'string']);
-    expect(EXPLOITS.filter(({ expected }) => typeof expected === 'string').length).toBeLessThan(task.exploits!.length + 4);
+    for (const { name, text } of task.exploits!)
+      expect([name, typeof (await verdict(text))]).toEqual([name, 'string']);
+    expect(EXPLOITS.filter(({ expected }) => typeof expected === 'string').length).toBeLessThan(
+      task.exploits!.length + 4,
+    );
   });
 
   test('the same problem for the same seed; tiers that are not trained on', () => {
     for (const { id } of task.tiers) expect(task.generate(id, 5n)).toEqual(task.generate(id, 5n));
     expect(task.generate('urns', 5n)).not.toEqual(task.generate('urns', 6n));
-    expect(task.tiers.filter(({ trains }) => trains === false).map(({ id }) => id)).toEqual(['sums-and-claims-wrong-user', 'small-world']);
+    expect(task.tiers.filter(({ trains }) => trains === false).map(({ id }) => id)).toEqual([
+      'sums-and-claims-wrong-user',
+      'small-world',
+    ]);
     expect(task.prompt(problem, 'cot')[0]!.content).toMatch(/finalBeliefProb[^]*step by step/);
   });
 });
 
-const file = (name: string, scores: readonly number[], direction: ScoredRun['direction'] = 'lower'): TrajectoryScores =>
+const file = (
+  name: string,
+  scores: readonly number[],
+  direction: ScoredRun['direction'] = 'lower',
+): TrajectoryScores =>
   trajectoryScores({
     runId: name,
     policyId: 'p',
@@ -63,7 +91,12 @@ const file = (name: string, scores: readonly number[], direction: ScoredRun['dir
     n: 0,
     skipped: {},
     aggregate: 'mean',
-    scores: scores.map((score, i) => ({ trajectoryId: `${name}${i}`, problemId: `p${i}`, score, features: {} })),
+    scores: scores.map((score, i) => ({
+      trajectoryId: `${name}${i}`,
+      problemId: `p${i}`,
+      score,
+      features: {},
+    })),
   });
 
 describe('selection', () => {
@@ -92,15 +125,24 @@ describe('selection', () => {
   });
 
   test('T14, T16: validation by lot, whole trajectories, after the ones that end on the wrong side', () => {
-    const { training, validation } = selectForTraining([many], all(), { part: 1, validation: 'train' });
+    const { training, validation } = selectForTraining([many], all(), {
+      part: 1,
+      validation: 'train',
+    });
     expect([training.length, validation.length]).toEqual([2 * 32, 2 * 5]); // v(37) = 5
     const texts = new Set(training.map(({ output }) => output.split(' ')[1]));
     for (const { output } of validation) expect(texts.has(output.split(' ')[1])).toBe(false);
     const again = selectForTraining([many], all(), { part: 1, validation: 'train' });
     expect(again.validation).toEqual(validation);
-    expect(selectForTraining([many], all(), { part: 1, validation: 'train', seed: 1n }).validation).not.toEqual(validation);
+    expect(
+      selectForTraining([many], all(), { part: 1, validation: 'train', seed: 1n }).validation,
+    ).not.toEqual(validation);
     // correct is option 0: .51 stays, .5 goes
-    const side = (id: string): Selectable => ({ samples: samples(id), eventual: id === 'a0' ? 0.5 : 0.51, correctOption: 0 });
+    const side = (id: string): Selectable => ({
+      samples: samples(id),
+      eventual: id === 'a0' ? 0.5 : 0.51,
+      correctOption: 0,
+    });
     const right = selectForTraining([many], side, { part: 1, validation: 'gt' });
     expect(right.notRight).toBe(1);
     expect(right.selected).toHaveLength(36);
@@ -117,25 +159,41 @@ describe('selection', () => {
     const turns = selectFewShot(files, all());
     expect(turns).toHaveLength(200);
     expect(turns.filter(({ content }) => content.startsWith('ask a'))).toHaveLength(30);
-    expect(turns.map(({ role }) => role)).toEqual(Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? 'user' : 'assistant')));
+    expect(turns.map(({ role }) => role)).toEqual(
+      Array.from({ length: 200 }, (_, i) => (i % 2 === 0 ? 'user' : 'assistant')),
+    );
     expect(new Set(turns.map(({ content }) => content)).size).toBe(200);
     expect(selectFewShot(files, all())).toEqual(turns);
   });
 
   test('rows that are trained on, and a name for what came of them', () => {
     const [sample] = samples('x');
-    expect(trainingRow(sample!).messages.map(({ role }) => role)).toEqual(['system', 'user', 'assistant']);
-    expect(trainedName('[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]', 'runs/my run*', 12)).toBe('runs_my_run_-N=12');
+    expect(trainingRow(sample!).messages.map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+      'assistant',
+    ]);
+    expect(trainedName('[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]', 'runs/my run*', 12)).toBe(
+      'runs_my_run_-N=12',
+    );
   });
 });
 
 describe('rewards by the readout', () => {
   test('1 less the Brier score of what was read; an error is no number', () => {
     const read = (p0: number) => ({ belief: { p0, source: 'logprob' as const }, byWording: [p0] });
-    expect(readoutReward(read(0.8), { correctOption: 0 })).toEqual({ ok: true, value: expect.closeTo(0.96, 12) });
-    expect(readoutReward(read(0.8), { correctOption: 1 })).toEqual({ ok: true, value: expect.closeTo(0.36, 12) });
+    expect(readoutReward(read(0.8), { correctOption: 0 })).toEqual({
+      ok: true,
+      value: expect.closeTo(0.96, 12),
+    });
+    expect(readoutReward(read(0.8), { correctOption: 1 })).toEqual({
+      ok: true,
+      value: expect.closeTo(0.36, 12),
+    });
     expect(readoutReward(read(0.8), { correctOption: null })).toMatchObject({ ok: false });
-    expect(readoutReward({ belief: null, reason: 'context overflow' }, { correctOption: 0 })).toEqual({
+    expect(
+      readoutReward({ belief: null, reason: 'context overflow' }, { correctOption: 0 }),
+    ).toEqual({
       ok: false,
       reason: 'context overflow',
     });
@@ -152,11 +210,20 @@ describe('rewards by the readout', () => {
 describe('guards', () => {
   const margins = { brier: 0.05, slope: 0.2, 'opinion-shift': 0.1, 'quality-change': 0.1 };
   /** By two wordings that agree, or each with errors of its own. */
-  const measured = (i: number, beliefs: readonly number[], errors: readonly (readonly number[])[] = beliefs.map(() => [0, 0])) => {
+  const measured = (
+    i: number,
+    beliefs: readonly number[],
+    errors: readonly (readonly number[])[] = beliefs.map(() => [0, 0]),
+  ) => {
     const own = beliefs.map((belief, at) => errors[at]!.map((error) => belief + error));
     return {
       problemId: `p${i}`,
-      path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs: own.map((values) => mean(values)), measured: own },
+      path: {
+        trajectoryId: `t${i}`,
+        problemId: `p${i}`,
+        beliefs: own.map((values) => mean(values)),
+        measured: own,
+      },
       target: (i % 2) as 0 | 1,
     };
   };
@@ -184,9 +251,17 @@ describe('guards', () => {
       problem: `q${i}`,
       score,
     });
-    const trials = Array.from({ length: 60 }, (_, i) => [trial('new', i, 1), trial('base', i, 0)]).flat();
-    const guards = Object.fromEntries(Object.entries(one).map(([name, own]) => [name, [...own, ...other[name as 'brier']]]));
-    const policy = { kind: 'e-process' as const, guards: beliefGuards(beliefMargins.parse(margins), 400) };
+    const trials = Array.from({ length: 60 }, (_, i) => [
+      trial('new', i, 1),
+      trial('base', i, 0),
+    ]).flat();
+    const guards = Object.fromEntries(
+      Object.entries(one).map(([name, own]) => [name, [...own, ...other[name as 'brier']]]),
+    );
+    const policy = {
+      kind: 'e-process' as const,
+      guards: beliefGuards(beliefMargins.parse(margins), 400),
+    };
     return decide({ id: 'new' }, { id: 'base' }, { attempt: 1, trials, guards }, policy);
   };
   const stateOf = (found: ReturnType<typeof decided>, name: string): string | undefined =>
@@ -195,12 +270,15 @@ describe('guards', () => {
   test('margins are explicit, and policies take them', () => {
     expect(() => beliefMargins.parse({ brier: 0.1 })).toThrow();
     expect(() => beliefMargins.parse({ ...margins, brier: 1 })).toThrow();
-    expect(gatePolicy.parse({ kind: 'e-process', guards: beliefGuards(margins) }).guards).toHaveLength(4);
+    expect(
+      gatePolicy.parse({ kind: 'e-process', guards: beliefGuards(margins) }).guards,
+    ).toHaveLength(4);
   });
 
   test('an adapter whose beliefs are as they were holds the guards on questions', () => {
     const found = decided(evidence('new'));
-    for (const name of ['brier', 'opinion-shift']) expect([name, stateOf(found, name)]).toEqual([name, 'shown']);
+    for (const name of ['brier', 'opinion-shift'])
+      expect([name, stateOf(found, name)]).toEqual([name, 'shown']);
     expect(found.decision).not.toBe('rejected');
   });
 
@@ -209,11 +287,19 @@ describe('guards', () => {
     const of = (right: number, follows: number): BeliefEvidence => {
       const paths = evidence('new').paths.map(({ problemId, path }, i) => {
         const target = (i % 2) as 0 | 1;
-        return { problemId, path: { ...path!, beliefs: [0.5, target === 1 ? right : 1 - right] }, target };
+        return {
+          problemId,
+          path: { ...path!, beliefs: [0.5, target === 1 ? right : 1 - right] },
+          target,
+        };
       });
       const asked = evidence('new').asked.map(({ problemId }, i) => {
         const [target, alone] = [(i % 2) as 0 | 1, i % 2 === 1 ? 0.8 : 0.2];
-        return { problemId, thrice: { alone, userFor0: alone + follows, userFor1: alone - follows }, target };
+        return {
+          problemId,
+          thrice: { alone, userFor0: alone + follows, userFor1: alone - follows },
+          target,
+        };
       });
       return evidence('new', { paths, asked });
     };
@@ -223,7 +309,11 @@ describe('guards', () => {
       const { brier, 'opinion-shift': shift, 'quality-change': quality } = beliefTrials(each);
       return [meanOf(brier), meanOf(shift), meanOf(quality)] as const;
     };
-    const [good, ignorant, follower] = [costs(of(0.9, 0.01)), costs(of(0.4, 0.01)), costs(of(0.9, 0.15))];
+    const [good, ignorant, follower] = [
+      costs(of(0.9, 0.01)),
+      costs(of(0.4, 0.01)),
+      costs(of(0.9, 0.15)),
+    ];
     expect(good[0]).toBeCloseTo(0.01, 12);
     expect(ignorant[0]).toBeCloseTo(0.36, 12);
     expect(follower[1]! - good[1]!).toBeGreaterThan(0.1);
@@ -233,7 +323,10 @@ describe('guards', () => {
   });
 
   test('one that follows its users is held back by its guard alone', () => {
-    const asked = evidence('new').asked.map((each) => ({ ...each, thrice: { alone: 0.6, userFor0: 0.95, userFor1: 0.05 } }));
+    const asked = evidence('new').asked.map((each) => ({
+      ...each,
+      thrice: { alone: 0.6, userFor0: 0.95, userFor1: 0.05 },
+    }));
     const found = decided(evidence('new', { asked }));
     expect(stateOf(found, 'opinion-shift')).toBe('refuted');
     expect(stateOf(found, 'brier')).toBe('shown');
@@ -250,12 +343,21 @@ describe('guards', () => {
       };
     };
     const [one, other] = onSameQuestions([lost('new', 3, 5), lost('base', 5)]);
-    expect([one.paths.length, other.paths.length, one.asked.length, other.asked.length]).toEqual([399, 399, 199, 199]);
+    expect([one.paths.length, other.paths.length, one.asked.length, other.asked.length]).toEqual([
+      399, 399, 199, 199,
+    ]);
     const [of, beside] = [beliefTrials(one), beliefTrials(other)];
-    const at = (trials: readonly { problem: string }[], problem: string) => trials.find((each) => each.problem === problem);
-    for (const [name, cost] of Object.entries({ brier: 1, 'opinion-shift': 1, 'quality-change': 2 })) {
+    const at = (trials: readonly { problem: string }[], problem: string) =>
+      trials.find((each) => each.problem === problem);
+    for (const [name, cost] of Object.entries({
+      brier: 1,
+      'opinion-shift': 1,
+      'quality-change': 2,
+    })) {
       expect(at(of[name as 'brier'], 'p3')).toMatchObject({ score: cost });
-      expect((at(beside[name as 'brier'], 'p3') as unknown as { score: number }).score).toBeLessThan(cost);
+      expect(
+        (at(beside[name as 'brier'], 'p3') as unknown as { score: number }).score,
+      ).toBeLessThan(cost);
       expect(at(of[name as 'brier'], 'p5')).toBeUndefined();
     }
     expect(of.slope[0]).toMatchObject({ problem: expect.stringMatching(/^block 1 of /), score: 1 });
@@ -264,17 +366,27 @@ describe('guards', () => {
   });
 
   test('slopes are those of blocks, without the noise of the readout; a block without one is an error, not a 0', () => {
-    const moved = evidence('new').paths.map(({ path }) => [path!.beliefs[0]!, path!.beliefs[0]! + 0.3 * (path!.beliefs[0]! - 0.5)]);
-    const slopesOf = (paths: BeliefEvidence['paths']) => beliefTrials(evidence('new', { paths })).slope;
+    const moved = evidence('new').paths.map(({ path }) => [
+      path!.beliefs[0]!,
+      path!.beliefs[0]! + 0.3 * (path!.beliefs[0]! - 0.5),
+    ]);
+    const slopesOf = (paths: BeliefEvidence['paths']) =>
+      beliefTrials(evidence('new', { paths })).slope;
     const exact = slopesOf(moved.map((beliefs, i) => measured(i, beliefs)));
     expect(exact).toHaveLength(20);
-    for (const { score, signed } of exact) expect([score, signed]).toEqual([expect.closeTo(0.3, 10), true]);
-    const turned = slopesOf(moved.map(([prior, last], i) => measured(i, [prior!, 2 * prior! - last!])));
-    for (const { score, signed } of turned) expect([score, signed]).toEqual([expect.closeTo(-0.3, 10), true]);
+    for (const { score, signed } of exact)
+      expect([score, signed]).toEqual([expect.closeTo(0.3, 10), true]);
+    const turned = slopesOf(
+      moved.map(([prior, last], i) => measured(i, [prior!, 2 * prior! - last!])),
+    );
+    for (const { score, signed } of turned)
+      expect([score, signed]).toEqual([expect.closeTo(-0.3, 10), true]);
     const paths = moved.map(([prior, last], i) => measured(i, [prior!, 2 * prior! - last!]));
-    for (const { score, signed } of beliefTrials(evidence('new', { paths }), { slopes: 'absolute' }).slope)
+    for (const { score, signed } of beliefTrials(evidence('new', { paths }), { slopes: 'absolute' })
+      .slope)
       expect([score, signed]).toEqual([expect.closeTo(0.3, 10), undefined]);
-    // two wordings whose errors are independent of each other and of the beliefs within each block: plain least squares says .04
+    // two wordings whose errors are independent of each other and of the beliefs within each block:
+    // plain least squares says .04
     const noisy = moved.map((_, i) => {
       const prior = 0.3 + 0.1 * (Math.floor(i / 4) % 5);
       return measured(
@@ -298,7 +410,9 @@ describe('guards', () => {
       target: null,
     }));
     expect(slopesOf(once)[0]).toMatchObject({ error: expect.stringContaining('at least twice') });
-    expect(slopesOf(moved.map((_, i) => measured(i, [0.5, 0.6])))[0]).toMatchObject({ error: 'the beliefs before do not vary' });
+    expect(slopesOf(moved.map((_, i) => measured(i, [0.5, 0.6])))[0]).toMatchObject({
+      error: 'the beliefs before do not vary',
+    });
     const [alone] = slopesOf(
       moved.map((_, i) =>
         measured(

@@ -1,14 +1,24 @@
 /**
- * What the belief readout and the martingale say of reasoners whose beliefs are known. Every sequence of draws comes as often as it is
- * probable, so that expectations are means and no luck is left.
+ * What the belief readout and the martingale say of reasoners whose beliefs are known. Every
+ * sequence of draws comes as often as it is probable, so that expectations are means and no luck is
+ * left.
  */
 import { describe, expect, test } from '@jest/globals';
 import { runCli } from '../cli/run-cli.js';
 import { Random } from '../../src/random.js';
 import { beliefPath, readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
-import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
-import { posteriors, probabilityOf, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
+import {
+  drawsAsSteps,
+  urnQuestion,
+  urnReasoner,
+} from '../../src/truth-seeking/domains/urn-reasoners.js';
+import {
+  posteriors,
+  probabilityOf,
+  type Colour,
+  type Urns,
+} from '../../src/truth-seeking/domains/urns.js';
 import {
   NO_NOISE,
   sampledPaths,
@@ -17,7 +27,14 @@ import {
   type OracleFinding,
   type OracleStudy,
 } from '../../src/truth-seeking/domains/urn-oracle.js';
-import { changesOf, crossFitted, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
+import {
+  changesOf,
+  crossFitted,
+  martingale,
+  movementOf,
+  withNoise,
+  withoutNoise,
+} from '../../src/truth-seeking/strategies/martingale.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 const STEPS = { change: 'difference', granularity: 'steps' } as const;
@@ -26,7 +43,10 @@ const SIGNS: Readonly<Record<string, number>> = { bayesian: 0, stubborn: 1, 'ove
 const COLOURS: readonly Colour[] = ['red', 'blue'];
 const SEQUENCES = COLOURS.flatMap((first) => COLOURS.map((second) => [first, second]));
 
-/** The beliefs of a reasoner, read from its log-probabilities: `count` trajectories, each sequence of draws as often as it is probable. */
+/**
+ * The beliefs of a reasoner, read from its log-probabilities: `count` trajectories, each sequence
+ * of draws as often as it is probable.
+ */
 async function pathsOf(weight: number, count = 100): Promise<BeliefPath[]> {
   const policy = urnReasoner(URNS, weight);
   const read = SEQUENCES.map(async (draws) => {
@@ -34,7 +54,11 @@ async function pathsOf(weight: number, count = 100): Promise<BeliefPath[]> {
     const path = beliefPath(readout) as BeliefPath;
     const times = Math.round(count * probabilityOf(URNS, draws));
     // each drew for itself: one question, but no group
-    return Array.from({ length: times }, (_, i) => ({ ...path, trajectoryId: `${path.trajectoryId} ${i}`, group: `${draws.join()} ${i}` }));
+    return Array.from({ length: times }, (_, i) => ({
+      ...path,
+      trajectoryId: `${path.trajectoryId} ${i}`,
+      group: `${draws.join()} ${i}`,
+    }));
   });
   return (await Promise.all(read)).flat();
 }
@@ -66,12 +90,14 @@ test('a Bayesian: slope 0, movement equal to the reduction of uncertainty', asyn
 });
 
 test('a stubborn reasoner and one who over-corrects are told apart, by the sign of the slope and by movement', async () => {
-  // A hundred trajectories of two draws are too few to tell the stubborn one from a Bayesian; a thousand are enough.
+  // A hundred trajectories of two draws are too few to tell the stubborn one from a Bayesian; a
+  // thousand are enough.
   expect(martingale(await pathsOf(0.3), STEPS).interval!.low).toBeLessThan(0);
   const [stubborn, over] = [await pathsOf(0.3, 1000), await pathsOf(3, 1000)];
   expect(martingale(stubborn, STEPS).interval!.low).toBeGreaterThan(0);
   expect(martingale(over, STEPS).interval!.high).toBeLessThan(0);
-  const excess = (paths: readonly BeliefPath[]): number => movementOf(paths)!.movement - movementOf(paths)!.uncertaintyReduction;
+  const excess = (paths: readonly BeliefPath[]): number =>
+    movementOf(paths)!.movement - movementOf(paths)!.uncertaintyReduction;
   expect(excess(over)).toBeGreaterThan(0.05);
   // Less than Bayes would move with as much to learn: its own uncertainty stays.
   expect(movementOf(stubborn)!.movement).toBeLessThan(movementOf(await pathsOf(1))!.movement);
@@ -101,9 +127,20 @@ test('a judge with noise makes an over-correcting one of a Bayesian, as much as 
 
 test('the command says of every reasoner and noise how its slope does, the same for the same seed', async () => {
   const oracle = async (...flags: string[]) => {
-    const { code, stdout } = await runCli(['truth', 'oracle', '--samples', '20', '--trajectories', '60', ...flags, '--json']);
+    const { code, stdout } = await runCli([
+      'truth',
+      'oracle',
+      '--samples',
+      '20',
+      '--trajectories',
+      '60',
+      ...flags,
+      '--json',
+    ]);
     expect(code).toBe(0);
-    return JSON.parse(stdout) as { studies: (OracleFinding & { reasoner: string; noise: string; trajectories: number })[] };
+    return JSON.parse(stdout) as {
+      studies: (OracleFinding & { reasoner: string; noise: string; trajectories: number })[];
+    };
   };
   const { studies } = await oracle();
   expect(studies.map(({ reasoner, noise }) => `${reasoner} ${noise}`)).toEqual(
@@ -111,7 +148,8 @@ test('the command says of every reasoner and noise how its slope does, the same 
       ['none', 'offset', 'lasting', 'fresh', 'all'].map((kind) => `${who} ${kind}`),
     ),
   );
-  for (const { reasoner, slope } of studies) expect(Math.abs(slope) < 1e-12 ? 0 : Math.sign(slope)).toBe(SIGNS[reasoner]);
+  for (const { reasoner, slope } of studies)
+    expect(Math.abs(slope) < 1e-12 ? 0 : Math.sign(slope)).toBe(SIGNS[reasoner]);
   expect((await oracle('--reasoner', 'stubborn')).studies[4]).toEqual(studies[9]);
   const { studies: once } = await oracle('--reasoner', 'bayesian', '--wordings', '1');
   expect(once.map(({ corrected }) => corrected)).toEqual(Array.from({ length: 5 }, () => null));
@@ -125,29 +163,47 @@ describe('through three wordings of a probe', () => {
     'what is new at each place': { ...NO_NOISE, fresh: 0.1 },
     'all three': { offset: 0.1, lasting: 0.1, fresh: 0.1 },
   };
-  const study = (weight: number, noise: OracleStudy['noise'], trajectories: number): OracleStudy => ({
+  const study = (
+    weight: number,
+    noise: OracleStudy['noise'],
+    trajectories: number,
+  ): OracleStudy => ({
     ...{ urns: URNS, weight, draws: 3, trajectories, wordings: 3, noise },
     ...{ samples: 200, seed: 1n },
   });
 
-  test.each(Object.entries(NOISES))('the corrected slope of a Bayesian is 0 and its interval covers: %s', async (_, noise) => {
-    const { slope, plain, corrected, excess } = await urnOracle(study(1, noise, 100));
-    expect(slope).toBeCloseTo(0, 12);
-    // least squares itself is off by the inverse of the number of trajectories, with or without noise
-    expect(Math.abs(corrected!.mean)).toBeLessThan(0.5 / 100 + 3 * corrected!.error);
-    // 200 samples: 95 % within three standard errors of a share
-    expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(3 * Math.sqrt((0.95 * 0.05) / 200));
-    expect(Math.abs(excess!.mean)).toBeLessThan(3 * excess!.error);
-    if (noise.fresh > 0) expect(plain.coverage).toBeLessThan(0.8);
-  });
+  test.each(Object.entries(NOISES))(
+    'the corrected slope of a Bayesian is 0 and its interval covers: %s',
+    async (_, noise) => {
+      const { slope, plain, corrected, excess } = await urnOracle(study(1, noise, 100));
+      expect(slope).toBeCloseTo(0, 12);
+      // least squares itself is off by the inverse of the number of trajectories, with or without
+      // noise
+      expect(Math.abs(corrected!.mean)).toBeLessThan(0.5 / 100 + 3 * corrected!.error);
+      // 200 samples: 95 % within three standard errors of a share
+      expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(
+        3 * Math.sqrt((0.95 * 0.05) / 200),
+      );
+      expect(Math.abs(excess!.mean)).toBeLessThan(3 * excess!.error);
+      if (noise.fresh > 0) expect(plain.coverage).toBeLessThan(0.8);
+    },
+  );
 
   test('a measurement that failed costs its own trajectory alone', async () => {
     const noise = NOISES['what is new at each place'];
     const sequences = await sequencesOf(URNS, 1, 3);
-    const paths = sampledPaths(sequences, { trajectories: 200, wordings: 3, noise }, new Random(4n));
+    const paths = sampledPaths(
+      sequences,
+      { trajectories: 200, wordings: 3, noise },
+      new Random(4n),
+    );
     const found = (of: readonly BeliefPath[]) => martingale(of, STEPS).details.withoutNoise!;
     const less = (count: number, i: number): BeliefPath[] =>
-      paths.map((path, k) => (k === i ? { ...path, measured: path.measured!.map((values) => values.slice(0, count)) } : path));
+      paths.map((path, k) =>
+        k === i
+          ? { ...path, measured: path.measured!.map((values) => values.slice(0, count)) }
+          : path,
+      );
     const whole = found(paths);
     expect([whole.measurements, whole.leftOut]).toEqual([3, undefined]);
     const twice = found(less(2, 7));
@@ -156,7 +212,10 @@ describe('through three wordings of a probe', () => {
     // measured once it says nothing, and the others what they say without it
     expect(found(less(1, 7))).toEqual({ ...found(paths.filter((_, k) => k !== 7)), leftOut: 1 });
     // in twos throughout: what a run of two measurements gives
-    const two = paths.map((path) => ({ ...path, measured: path.measured!.map((values) => values.slice(0, 2)) }));
+    const two = paths.map((path) => ({
+      ...path,
+      measured: path.measured!.map((values) => values.slice(0, 2)),
+    }));
     expect(found(two).measurements).toBe(2);
     expect(martingale(less(1, 7).slice(7, 8), STEPS).details.withoutNoise).toBeNull();
   });
@@ -166,13 +225,23 @@ describe('through three wordings of a probe', () => {
     const sequences = await sequencesOf(URNS, 1, 3);
     const sums = (of: (paths: BeliefPath[]) => BeliefPath[]): { mean: number; error: number } => {
       const each = Array.from({ length: 400 }, () => {
-        const paths = of(sampledPaths(sequences, { trajectories: 24, wordings: 3, noise: NOISES['what is new at each place'] }, random));
+        const paths = of(
+          sampledPaths(
+            sequences,
+            { trajectories: 24, wordings: 3, noise: NOISES['what is new at each place'] },
+            random,
+          ),
+        );
         return [...crossFitted(paths, STEPS).values()].reduce((sum, { credit }) => sum + credit, 0);
       });
       const centre = each.reduce((sum, value) => sum + value, 0) / each.length;
       return {
         mean: centre,
-        error: Math.sqrt(each.reduce((sum, value) => sum + (value - centre) ** 2, 0) / each.length / (each.length - 1)),
+        error: Math.sqrt(
+          each.reduce((sum, value) => sum + (value - centre) ** 2, 0) /
+            each.length /
+            (each.length - 1),
+        ),
       };
     };
     const without = sums((paths) => paths);
@@ -184,13 +253,18 @@ describe('through three wordings of a probe', () => {
   });
 
   test('the stubborn and the over-correcting one keep their slopes, which noise had turned or made steeper', async () => {
-    const [stubborn, over] = [await urnOracle(study(0.3, NOISES['all three'], 200)), await urnOracle(study(3, NOISES['all three'], 200))];
+    const [stubborn, over] = [
+      await urnOracle(study(0.3, NOISES['all three'], 200)),
+      await urnOracle(study(3, NOISES['all three'], 200)),
+    ];
     expect(stubborn.slope).toBeGreaterThan(0.1);
     expect(stubborn.plain.mean).toBeLessThan(-0.2);
     expect(over.slope).toBeLessThan(-0.1);
     for (const { slope, corrected } of [stubborn, over]) {
       expect(Math.abs(corrected!.mean - slope)).toBeLessThan(0.01 + 3 * corrected!.error);
-      expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(3 * Math.sqrt((0.95 * 0.05) / 200));
+      expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(
+        3 * Math.sqrt((0.95 * 0.05) / 200),
+      );
     }
     expect(over.corrected!.detected).toBeGreaterThan(0.8);
   });

@@ -2,19 +2,65 @@
 import { describe, expect, test } from '@jest/globals';
 import { advantages } from '../../src/algorithms/grpo.js';
 import { Random } from '../../src/random.js';
-import { brierScore, logScore, mean, sampleStandardDeviation, type Forecast } from '../../src/statistics/index.js';
-import { orderAveraged, overWordings, readBelief, type BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
-import { posteriors, probabilityOf, urnProblem, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
+import {
+  brierScore,
+  logScore,
+  mean,
+  sampleStandardDeviation,
+  type Forecast,
+} from '../../src/statistics/index.js';
+import {
+  orderAveraged,
+  overWordings,
+  readBelief,
+  type BeliefPath,
+} from '../../src/truth-seeking/beliefs/belief.js';
+import {
+  posteriors,
+  probabilityOf,
+  urnProblem,
+  type Colour,
+  type Urns,
+} from '../../src/truth-seeking/domains/urns.js';
 import { gradeBelief, gradeSafely } from '../../src/truth-seeking/graders/belief-grader.js';
-import { binaryProblem, swapped, type BinaryProblem, type Option } from '../../src/truth-seeking/problem.js';
+import {
+  binaryProblem,
+  swapped,
+  type BinaryProblem,
+  type Option,
+} from '../../src/truth-seeking/problem.js';
 import { Sampler, split } from '../../src/truth-seeking/sampler.js';
-import { calibration, groundTruthAccuracy, type AccuracyConfig } from '../../src/truth-seeking/strategies/accuracy.js';
+import {
+  calibration,
+  groundTruthAccuracy,
+  type AccuracyConfig,
+} from '../../src/truth-seeking/strategies/accuracy.js';
 import { bootstrapSizes, gradings } from '../../src/truth-seeking/strategies/judging.js';
-import { acceptance, searchLabels, temperatureAt, utility } from '../../src/truth-seeking/strategies/label-search.js';
-import { crossFitted, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
-import { mutualPredictability, uplift, type MutualTrial } from '../../src/truth-seeking/strategies/mutual-predictability.js';
+import {
+  acceptance,
+  searchLabels,
+  temperatureAt,
+  utility,
+} from '../../src/truth-seeking/strategies/label-search.js';
+import {
+  crossFitted,
+  martingale,
+  movementOf,
+  withNoise,
+  withoutNoise,
+} from '../../src/truth-seeking/strategies/martingale.js';
+import {
+  mutualPredictability,
+  uplift,
+  type MutualTrial,
+} from '../../src/truth-seeking/strategies/mutual-predictability.js';
 import { sycophancy } from '../../src/truth-seeking/strategies/sycophancy.js';
-import { endsRight, fewShotCounts, selectTop, validationSize } from '../../src/truth-seeking/training/selection.js';
+import {
+  endsRight,
+  fewShotCounts,
+  selectTop,
+  validationSize,
+} from '../../src/truth-seeking/training/selection.js';
 
 const problem = (question: string, correctOption: Option | null): BinaryProblem =>
   binaryProblem({ question, options: ['Yes', 'No'], correctOption });
@@ -28,18 +74,22 @@ const STEPS = { change: 'difference', granularity: 'steps' } as const;
 describe('T1 to T4: accuracy', () => {
   const beliefs = [0.9, 0.2, 0.5, 0.7];
   const correct = [0, 1, 0, 1] as const;
-  const forecasts = beliefs.map((probability, i): Forecast => ({ probability, outcome: correct[i] === 0 }));
+  const forecasts = beliefs.map(
+    (probability, i): Forecast => ({ probability, outcome: correct[i] === 0 }),
+  );
 
   test('T1: Brier scores', () => {
     const scores = forecasts.map(brierScore);
-    for (const [i, expected] of [0.01, 0.04, 0.25, 0.49].entries()) expect(scores[i]).toBeCloseTo(expected, 12);
+    for (const [i, expected] of [0.01, 0.04, 0.25, 0.49].entries())
+      expect(scores[i]).toBeCloseTo(expected, 12);
     expect(mean(scores)).toBeCloseTo(0.1975, 12);
     expect(sampleStandardDeviation(scores)).toBeCloseTo(0.222317, 6);
   });
 
   test('T2: cross-entropy', () => {
     const scores = forecasts.map(logScore);
-    for (const [i, expected] of [0.105361, 0.223144, 0.693147, 1.203973].entries()) expect(scores[i]).toBeCloseTo(expected, 6);
+    for (const [i, expected] of [0.105361, 0.223144, 0.693147, 1.203973].entries())
+      expect(scores[i]).toBeCloseTo(expected, 6);
     expect(mean(scores)).toBeCloseTo(0.556406, 6);
     expect(logScore({ probability: 0, outcome: true })).toBeCloseTo(41.446532, 6);
   });
@@ -54,38 +104,62 @@ describe('T1 to T4: accuracy', () => {
       [0.5, 0.9],
       [0.6, 0.3],
       [0.5, 0.5],
-    ].map((each, i): BeliefPath => ({ trajectoryId: `t${i}`, problemId: problems[i]!.id, beliefs: each }));
-    const value = (mode: AccuracyConfig['mode']): number => groundTruthAccuracy(asked, known, { metric: 'brier', mode }).value!;
+    ].map(
+      (each, i): BeliefPath => ({
+        trajectoryId: `t${i}`,
+        problemId: problems[i]!.id,
+        beliefs: each,
+      }),
+    );
+    const value = (mode: AccuracyConfig['mode']): number =>
+      groundTruthAccuracy(asked, known, { metric: 'brier', mode }).value!;
     expect(value('initial')).toBeCloseTo(0.286667, 6);
     expect(value('eventual')).toBeCloseTo(0.116667, 6);
-    // Student's interval of 0.25, 0.36 and 0.25 lies within what a Brier score can be; that of 0.01, 0.09 and 0.25 would begin below 0
-    expect(groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'initial' }).interval!.low).toBeCloseTo(0.128903, 6);
+    // Student's interval of 0.25, 0.36 and 0.25 lies within what a Brier score can be; that of
+    // 0.01, 0.09 and 0.25 would begin below 0
+    expect(
+      groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'initial' }).interval!.low,
+    ).toBeCloseTo(0.128903, 6);
     const { interval } = groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'eventual' });
     expect(interval!.low).toBe(0);
     expect(interval!.high).toBeCloseTo(0.420233, 6);
     // losses that are all alike have no interval without a width
     const alike = asked.map((each) => ({ ...each, beliefs: [0.5] }));
-    expect(groundTruthAccuracy(alike, known, { metric: 'brier', mode: 'initial' })).toMatchObject({ value: 0.25, interval: null, n: 3 });
+    expect(groundTruthAccuracy(alike, known, { metric: 'brier', mode: 'initial' })).toMatchObject({
+      value: 0.25,
+      interval: null,
+      n: 3,
+    });
     const difference = groundTruthAccuracy(asked, known, { metric: 'brier', mode: 'difference' });
     expect(difference.value).toBeCloseTo(-0.17, 12);
-    for (const part of difference.perTrajectory.values()) for (const wrong of [0.36, 0.09, 1]) expect(part).not.toBeCloseTo(wrong, 6);
+    for (const part of difference.perTrajectory.values())
+      for (const wrong of [0.36, 0.09, 1]) expect(part).not.toBeCloseTo(wrong, 6);
   });
 
   test('what cannot be measured is counted, and is no number', () => {
     const [labelled, open] = [problem('labelled', 0), problem('open', null)];
     const known = new Map([labelled, open].map((each) => [each.id, each]));
-    const of = (problemId: string, beliefs: number[]): BeliefPath => ({ trajectoryId: problemId, problemId, beliefs });
-    const score = groundTruthAccuracy([of(open.id, [0.5]), of(labelled.id, []), of('nobody’s', [1])], known, {
-      metric: 'brier',
-      mode: 'initial',
+    const of = (problemId: string, beliefs: number[]): BeliefPath => ({
+      trajectoryId: problemId,
+      problemId,
+      beliefs,
     });
+    const score = groundTruthAccuracy(
+      [of(open.id, [0.5]), of(labelled.id, []), of('nobody’s', [1])],
+      known,
+      {
+        metric: 'brier',
+        mode: 'initial',
+      },
+    );
     expect(score).toMatchObject({ value: null, interval: null, n: 0 });
     expect(score.skipped).toEqual({ 'no answer known': 1, 'no belief': 1, 'problem unknown': 1 });
   });
 });
 
 describe('T5 to T11: martingale', () => {
-  const of = (prior: number[], posterior: number[]) => martingale(paths(...prior.map((p, i) => [p, posterior[i]!])), STEPS);
+  const of = (prior: number[], posterior: number[]) =>
+    martingale(paths(...prior.map((p, i) => [p, posterior[i]!])), STEPS);
 
   test('T5: slope, intercept, error, t, p, and what each trajectory adds', () => {
     const { value, details, perTrajectory } = of([0.2, 0.4, 0.6, 0.8], [0.1, 0.35, 0.65, 0.9]);
@@ -96,7 +170,8 @@ describe('T5 to T11: martingale', () => {
     expect(tested!.slope.t).toBeCloseTo(9.899495, 6);
     expect(tested!.slope.p).toBeCloseTo(0.0100505, 7);
     expect(sse).toBeCloseTo(0.0005, 12);
-    for (const [i, part] of [0.15, 0.025, 0.025, 0.15].entries()) expect(perTrajectory.get(`t${i}`)).toBeCloseTo(part, 12);
+    for (const [i, part] of [0.15, 0.025, 0.025, 0.15].entries())
+      expect(perTrajectory.get(`t${i}`)).toBeCloseTo(part, 12);
   });
 
   test('T6 and T7', () => {
@@ -123,13 +198,28 @@ describe('T5 to T11: martingale', () => {
     expect(drifting.details.drift!.value).toBeCloseTo(0.05, 12);
     expect(drifting.details.drift!.p).toBe(0);
     const constant = of([0.5, 0.5, 0.5], [0.1, 0.6, 0.9]);
-    expect(constant).toMatchObject({ value: null, n: 0, skipped: { 'the belief before does not vary': 3 } });
-    // nor do beliefs that are as near as two readings of one: a slope would be of their rounding, and as large as it is small
+    expect(constant).toMatchObject({
+      value: null,
+      n: 0,
+      skipped: { 'the belief before does not vary': 3 },
+    });
+    // nor do beliefs that are as near as two readings of one: a slope would be of their rounding,
+    // and as large as it is small
     const saturated = martingale(
-      [0, 3e-13, 8e-13].map((off, i): BeliefPath => ({ trajectoryId: `s${i}`, problemId: `s${i}`, beliefs: [1 - off, i === 1 ? 0 : 1] })),
+      [0, 3e-13, 8e-13].map(
+        (off, i): BeliefPath => ({
+          trajectoryId: `s${i}`,
+          problemId: `s${i}`,
+          beliefs: [1 - off, i === 1 ? 0 : 1],
+        }),
+      ),
       { change: 'sign', granularity: 'steps' },
     );
-    expect(saturated).toMatchObject({ value: null, n: 0, skipped: { 'the belief before does not vary': 3 } });
+    expect(saturated).toMatchObject({
+      value: null,
+      n: 0,
+      skipped: { 'the belief before does not vary': 3 },
+    });
     expect(of([0.2, 0.8], [0.3, 0.7]).details.regression!.tested).toBeNull();
   });
 
@@ -155,7 +245,9 @@ describe('T5 to T11: martingale', () => {
     expect(withoutNoise(0.1, 0, 0.01)).toBeNull();
     // simulated: beliefs that do not change at all, measured twice with noise
     const random = new Random(3n);
-    const gauss = (): number => Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+    const gauss = (): number =>
+      Math.sqrt(-2 * Math.log(1 - random.nextDouble())) *
+      Math.cos(2 * Math.PI * random.nextDouble());
     const measured = Array.from({ length: 20_000 }, () => {
       const belief = 0.1 + 0.8 * random.nextDouble(); // variance 0.0533
       return [belief + 0.1 * gauss(), belief + 0.1 * gauss()];
@@ -171,9 +263,13 @@ describe('T5 to T11: martingale', () => {
       [0.5, 0.55],
       [0.8, 0.9],
     ];
-    const credit = (own: number[]): number => crossFitted(paths(...others, own), STEPS).get('t3')!.credit;
+    const credit = (own: number[]): number =>
+      crossFitted(paths(...others, own), STEPS).get('t3')!.credit;
     // linear in its own change alone
-    expect(credit([0.7, 0.8]) - credit([0.7, 0.75])).toBeCloseTo(credit([0.7, 0.75]) - credit([0.7, 0.7]), 12);
+    expect(credit([0.7, 0.8]) - credit([0.7, 0.75])).toBeCloseTo(
+      credit([0.7, 0.75]) - credit([0.7, 0.7]),
+      12,
+    );
     expect(crossFitted(paths([0.2, 0.3]), STEPS).size).toBe(0);
   });
 });
@@ -217,17 +313,44 @@ describe('T13: the grader', () => {
     expect(gradeBelief(text, right)).toEqual({ ok: false, reason });
   });
   test('a number of a million digits is none', () => {
-    expect(gradeBelief(`\\finalBeliefProb{0.${'9'.repeat(1e6)}}`, right)).toEqual({ ok: false, reason: 'not a number' });
+    expect(gradeBelief(`\\finalBeliefProb{0.${'9'.repeat(1e6)}}`, right)).toEqual({
+      ok: false,
+      reason: 'not a number',
+    });
   });
   test('without an answer there is no reward, and an exception is none', async () => {
-    expect(gradeBelief('\\finalBeliefProb{0.75}', problem('open', null))).toEqual({ ok: false, reason: 'no answer known' });
-    expect(await gradeSafely(() => Promise.reject(new Error('no')))).toEqual({ ok: false, reason: 'grader failed' });
-    expect(await gradeSafely(() => ({ ok: true, value: NaN, belief: 0, marks: 1 }))).toEqual({ ok: false, reason: 'not a number' });
+    expect(gradeBelief('\\finalBeliefProb{0.75}', problem('open', null))).toEqual({
+      ok: false,
+      reason: 'no answer known',
+    });
+    expect(await gradeSafely(() => Promise.reject(new Error('no')))).toEqual({
+      ok: false,
+      reason: 'grader failed',
+    });
+    expect(await gradeSafely(() => ({ ok: true, value: NaN, belief: 0, marks: 1 }))).toEqual({
+      ok: false,
+      reason: 'not a number',
+    });
   });
 });
 
 test('T14: validation sizes', () => {
-  const sizes = { 10: 0, 11: 3, 14: 4, 15: 5, 50: 5, 51: 12, 79: 19, 80: 20, 200: 20, 201: 40, 499: 99, 500: 100, 1000: 100, 1001: 100 };
+  const sizes = {
+    10: 0,
+    11: 3,
+    14: 4,
+    15: 5,
+    50: 5,
+    51: 12,
+    79: 19,
+    80: 20,
+    200: 20,
+    201: 40,
+    499: 99,
+    500: 100,
+    1000: 100,
+    1001: 100,
+  };
   for (const [n, size] of Object.entries({ ...sizes, 1999: 199, 2000: 200, 5000: 200 }))
     expect([n, validationSize(Number(n))]).toEqual([n, size]);
 });
@@ -249,7 +372,9 @@ test('T15: selection', () => {
 });
 
 test('T16: trajectories that end on the right side', () => {
-  expect([endsRight(0.51, 0), endsRight(0.5, 0), endsRight(0.49, 1), endsRight(0.9, null)]).toEqual([true, false, true, false]);
+  expect([endsRight(0.51, 0), endsRight(0.5, 0), endsRight(0.49, 1), endsRight(0.9, null)]).toEqual(
+    [true, false, true, false],
+  );
 });
 
 describe('T17: mutual predictability', () => {
@@ -267,14 +392,30 @@ describe('T17: mutual predictability', () => {
     expect(uplift(trial().conditional, trial().base)).toEqual({ total: 1.5, perToken: 0.5 });
     const trials = [3, 1.5, -0.6].map((total) => trial({ conditional: [total - 1], base: [-1] }));
     expect(mutualPredictability(new Map([['t', trials]]), 'uplift').value).toBeCloseTo(1.3, 12);
-    const own = mutualPredictability(new Map([['t', [trial({ predictorId: 'a' }), trial({ contextAnswers: ['yes'] })]]]), 'uplift');
+    const own = mutualPredictability(
+      new Map([['t', [trial({ predictorId: 'a' }), trial({ contextAnswers: ['yes'] })]]]),
+      'uplift',
+    );
     expect(own.value).toBeNull();
-    expect(own.skipped).toEqual({ 'no trial counts': 1, 'the context holds the answer': 1, 'the predictor is the predicted policy': 1 });
-    expect(mutualPredictability(new Map([['t', [trial()]]]), 'conditional').value).toBeCloseTo(-1.75, 12);
+    expect(own.skipped).toEqual({
+      'no trial counts': 1,
+      'the context holds the answer': 1,
+      'the predictor is the predicted policy': 1,
+    });
+    expect(mutualPredictability(new Map([['t', [trial()]]]), 'conditional').value).toBeCloseTo(
+      -1.75,
+      12,
+    );
     expect(() => uplift([-1], [-1, -2])).toThrow(RangeError);
     // what is never said, with and without, is no number
-    const never = mutualPredictability(new Map([['t', [trial({ conditional: [-Infinity], base: [-Infinity] })]]]), 'uplift');
-    expect(never).toMatchObject({ value: null, skipped: { 'the predictor never says the answer': 1 } });
+    const never = mutualPredictability(
+      new Map([['t', [trial({ conditional: [-Infinity], base: [-Infinity] })]]]),
+      'uplift',
+    );
+    expect(never).toMatchObject({
+      value: null,
+      skipped: { 'the predictor never says the answer': 1 },
+    });
   });
 });
 
@@ -289,7 +430,8 @@ describe('T18: label search', () => {
       [1000, 1.275725],
     ] as const)
       expect(temperatureAt(n)).toBeCloseTo(expected, 6);
-    expect(acceptance(-5, temperatureAt(10))).toBeCloseTo(0.194023, 6); // the reference's .194013 does not follow from its own T(10)
+    // the reference's .194013 does not follow from its own T(10)
+    expect(acceptance(-5, temperatureAt(10))).toBeCloseTo(0.194023, 6);
     expect(acceptance(0.1, 1)).toBe(1);
   });
 
@@ -304,7 +446,9 @@ describe('T18: label search', () => {
         steps: 60,
         random: new Random(seed),
         logprob: async (index, label, others) => {
-          const agreeing = [...others].filter(([other, given]) => (truth(other) === given) === (truth(index) === label)).length;
+          const agreeing = [...others].filter(
+            ([other, given]) => (truth(other) === given) === (truth(index) === label),
+          ).length;
           return Math.log((agreeing + 1) / (others.size + 2));
         },
         contradictions: (labels) =>
@@ -333,15 +477,23 @@ test('T19: sycophancy', () => {
     capitulation: null,
   });
   // only what was right before a user spoke can be given up
-  const givesUp = (alone: number, target: 0 | 1) => sycophancy({ alone, userFor0: 0.9, userFor1: 0.1 }, target);
-  expect([0.9, 0.6, 0.1, 0.5].map((alone) => givesUp(alone, 1)).map((of) => [of.rightAlone, of.capitulation])).toEqual([
+  const givesUp = (alone: number, target: 0 | 1) =>
+    sycophancy({ alone, userFor0: 0.9, userFor1: 0.1 }, target);
+  expect(
+    [0.9, 0.6, 0.1, 0.5]
+      .map((alone) => givesUp(alone, 1))
+      .map((of) => [of.rightAlone, of.capitulation]),
+  ).toEqual([
     [true, true],
     [true, true],
     [false, null],
     [false, null],
   ]);
   expect([givesUp(0.2, 0).capitulation, givesUp(0.7, 0).capitulation]).toEqual([true, null]);
-  expect(sycophancy({ alone: 0.9, userFor0: 0.95, userFor1: 0.7 }, 1)).toMatchObject({ rightAlone: true, capitulation: false });
+  expect(sycophancy({ alone: 0.9, userFor0: 0.95, userFor1: 0.7 }, 1)).toMatchObject({
+    rightAlone: true,
+    capitulation: false,
+  });
 });
 
 test('T20: what a claim does for an observation', () => {
@@ -352,17 +504,22 @@ test('T20: what a claim does for an observation', () => {
 test('T21: an error leaves the group, and is no reward', () => {
   const rewards = [-0.04, -0.25, -1, -0.09];
   expect(mean(rewards)).toBeCloseTo(-0.345, 12);
-  for (const [i, expected] of [0.7901, 0.2461, -1.6967, 0.6606].entries()) expect(advantages(rewards, true)[i]).toBeCloseTo(expected, 3);
+  for (const [i, expected] of [0.7901, 0.2461, -1.6967, 0.6606].entries())
+    expect(advantages(rewards, true)[i]).toBeCloseTo(expected, 3);
   expect(sampleStandardDeviation(rewards)).toBeCloseTo(0.445758, 6);
-  const bySample = rewards.map((reward) => (reward - mean(rewards)) / sampleStandardDeviation(rewards));
-  for (const [i, expected] of [0.6842, 0.2131, -1.4694, 0.5721].entries()) expect(bySample[i]).toBeCloseTo(expected, 4);
+  const bySample = rewards.map(
+    (reward) => (reward - mean(rewards)) / sampleStandardDeviation(rewards),
+  );
+  for (const [i, expected] of [0.6842, 0.2131, -1.4694, 0.5721].entries())
+    expect(bySample[i]).toBeCloseTo(expected, 4);
   const [, , lost, ...rest] = advantages([-0.04, -0.25, null, -0.09], false);
   expect(lost).toBeNull();
   expect(rest[0]).toBeCloseTo(-0.09 + 0.38 / 3, 12);
 });
 
 test('T22: Murphy’s decomposition', () => {
-  const of = (probability: number, outcomes: number[]): Forecast[] => outcomes.map((each) => ({ probability, outcome: each === 1 }));
+  const of = (probability: number, outcomes: number[]): Forecast[] =>
+    outcomes.map((each) => ({ probability, outcome: each === 1 }));
   const found = calibration([...of(0.9, [1, 1, 1, 0]), ...of(0.2, [0, 0, 0, 1, 0])])!;
   expect(found.brier).toBeCloseTo(0.182222, 6);
   expect(found.reliability).toBeCloseTo(0.01, 12);
@@ -401,12 +558,19 @@ describe('T25: drawing problems', () => {
 const SPLIT = ['question 1', 'question 0', 'question 4'];
 
 test('options that are exchanged turn everything that points to them', () => {
-  const asked = binaryProblem({ question: 'q', options: ['tea', 'coffee'], correctOption: 1, userOption: 0 });
+  const asked = binaryProblem({
+    question: 'q',
+    options: ['tea', 'coffee'],
+    correctOption: 1,
+    userOption: 0,
+  });
   const turned = swapped(asked);
   expect(turned).toMatchObject({ options: ['coffee', 'tea'], correctOption: 0, userOption: 1 });
   expect(turned.id).not.toBe(asked.id);
   expect(swapped(turned)).toEqual(asked);
-  expect(() => binaryProblem({ question: 'q', options: ['tea', ' tea'], correctOption: 0 })).toThrow(/two different options/);
+  expect(() =>
+    binaryProblem({ question: 'q', options: ['tea', ' tea'], correctOption: 0 }),
+  ).toThrow(/two different options/);
 });
 
 describe('T27: urns', () => {
@@ -415,33 +579,48 @@ describe('T27: urns', () => {
   test('posteriors', () => {
     const [before, ...after] = posteriors(urns, ['red', 'red', 'blue']);
     expect(before).toBe(0.5);
-    for (const [i, expected] of [0.7, 49 / 58, 0.7].entries()) expect(after[i]).toBeCloseTo(expected, 12);
+    for (const [i, expected] of [0.7, 49 / 58, 0.7].entries())
+      expect(after[i]).toBeCloseTo(expected, 12);
   });
 
   test('whoever updates by Bayes’ rule is a martingale: over all sequences, at each belief of each step', () => {
-    const sequences = Array.from({ length: 8 }, (_, bits) => [0, 1, 2].map((i): Colour => (((bits >> i) & 1) === 1 ? 'red' : 'blue')));
-    const all = sequences.map((draws) => ({ weight: probabilityOf(urns, draws), beliefs: posteriors(urns, draws) }));
+    const sequences = Array.from({ length: 8 }, (_, bits) =>
+      [0, 1, 2].map((i): Colour => (((bits >> i) & 1) === 1 ? 'red' : 'blue')),
+    );
+    const all = sequences.map((draws) => ({
+      weight: probabilityOf(urns, draws),
+      beliefs: posteriors(urns, draws),
+    }));
     expect(all.reduce((sum, { weight }) => sum + weight, 0)).toBeCloseTo(1, 12);
     for (const step of [0, 1, 2]) {
       const byBelief = new Map<string, { weight: number; change: number }>();
       for (const { weight, beliefs } of all) {
         const key = beliefs[step]!.toFixed(9);
         const so = byBelief.get(key) ?? { weight: 0, change: 0 };
-        byBelief.set(key, { weight: so.weight + weight, change: so.change + weight * (beliefs[step + 1]! - beliefs[step]!) });
+        byBelief.set(key, {
+          weight: so.weight + weight,
+          change: so.change + weight * (beliefs[step + 1]! - beliefs[step]!),
+        });
       }
       for (const { change } of byBelief.values()) expect(change).toBeCloseTo(0, 12);
     }
     const moved = all.map(({ weight, beliefs }) => ({ weight, ...movementOf([{ beliefs }])! }));
-    const expected = (of: (each: (typeof moved)[number]) => number): number => moved.reduce((sum, each) => sum + each.weight * of(each), 0);
+    const expected = (of: (each: (typeof moved)[number]) => number): number =>
+      moved.reduce((sum, each) => sum + each.weight * of(each), 0);
     expect(expected(({ movement }) => movement)).toBeCloseTo(2143 / 23125, 10);
-    expect(expected(({ uncertaintyReduction }) => uncertaintyReduction)).toBeCloseTo(2143 / 23125, 10);
+    expect(expected(({ uncertaintyReduction }) => uncertaintyReduction)).toBeCloseTo(
+      2143 / 23125,
+      10,
+    );
   });
 
   test('an exact reasoner, a stubborn one and one that over-corrects are told apart', () => {
     const made = Array.from({ length: 400 }, (_, seed) => urnProblem(BigInt(seed), 6));
     const exact = made.map(({ urns: each, draws }) => posteriors(each, draws));
     const played = (weight: number): number[][] =>
-      exact.map((beliefs) => beliefs.map((belief) => 1 / (1 + Math.exp(-weight * Math.log(belief / (1 - belief))))));
+      exact.map((beliefs) =>
+        beliefs.map((belief) => 1 / (1 + Math.exp(-weight * Math.log(belief / (1 - belief))))),
+      );
     const bounds = (beliefs: number[][]) => martingale(paths(...beliefs), STEPS).interval!;
     expect(bounds(exact).low).toBeLessThan(0);
     expect(bounds(exact).high).toBeGreaterThan(0);

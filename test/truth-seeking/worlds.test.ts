@@ -7,7 +7,11 @@ import { urnProblem } from '../../src/truth-seeking/domains/urns.js';
 import { VALUE_STATEMENTS } from '../../src/truth-seeking/domains/value-statements.js';
 import type { Problem } from '../../src/truth-seeking/problem.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
-import { forecastMessages, forecastOutcomes, worldInTheLoop } from '../../src/truth-seeking/strategies/world-in-the-loop.js';
+import {
+  forecastMessages,
+  forecastOutcomes,
+  worldInTheLoop,
+} from '../../src/truth-seeking/strategies/world-in-the-loop.js';
 import { observed, worldOfFile } from '../../src/truth-seeking/strategies/worlds.js';
 import { FORECAST_TEMPLATES } from '../../src/truth-seeking/strategies/strategy.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
@@ -28,8 +32,13 @@ describe('worlds', () => {
     for (const problem of generate(SMALL_WORLD, 'train', 10, 2n)) {
       const { world, observations } = observed(problem)!;
       expect(world.id).toBe('held-out-rows');
-      const { shown } = problem.about as unknown as { shown: { altitude: number; wells: number }[] };
-      const [a, b] = shown as [{ altitude: number; wells: number }, { altitude: number; wells: number }];
+      const { shown } = problem.about as unknown as {
+        shown: { altitude: number; wells: number }[];
+      };
+      const [a, b] = shown as [
+        { altitude: number; wells: number },
+        { altitude: number; wells: number },
+      ];
       const rise = (b.wells - a.wells) / (b.altitude - a.altitude);
       for (const { question, outcome } of observations) {
         const altitude = Number(/at (\d+) metres/.exec(question)![1]);
@@ -55,16 +64,23 @@ describe('worlds', () => {
   test('sums: a program and a test say what holds; of what nobody knows nothing is observed', () => {
     const { observations } = observed(claim!)!;
     const { a, b, c } = claim!.about as unknown as { a: number; b: number; c: number };
-    expect(observations.map(({ outcome }) => outcome)).toEqual([String(a + b), a + b === c ? 'passed' : 'failed']);
+    expect(observations.map(({ outcome }) => outcome)).toEqual([
+      String(a + b),
+      a + b === c ? 'passed' : 'failed',
+    ]);
     expect(observed(VALUE_STATEMENTS.problems[0]!)).toBeNull();
   });
 
   test('what a user observed', () => {
     const line = (row: object): string => `${JSON.stringify(row)}\n`;
     const row = { problemId: claim!.id, question: 'What is it?', outcome: '7' };
-    expect(worldOfFile(`\n${line(row)}`).observe(claim!)).toEqual([{ question: 'What is it?', outcome: '7' }]);
+    expect(worldOfFile(`\n${line(row)}`).observe(claim!)).toEqual([
+      { question: 'What is it?', outcome: '7' },
+    ]);
     const refused = (text: string, message: RegExp, code = 'DATA_INVALID'): void =>
-      expect(() => worldOfFile(text)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) }));
+      expect(() => worldOfFile(text)).toThrow(
+        expect.objectContaining({ code, message: expect.stringMatching(message) }),
+      );
     refused(line(row) + line(row), /line 2 .* stands in a line before/);
     refused(line({ ...row, outcome: ' ' }), /line 1 [^]*outcome/);
     refused(line({ ...row, more: 1 }), /line 1/);
@@ -74,34 +90,56 @@ describe('worlds', () => {
 
 describe('forecasts', () => {
   const observation = { question: 'What is it?', outcome: 'wet' };
-  const forecaster = scriptedPolicy({ name: 'forecaster', answers: (text) => ({ wet: text.includes('it rains') ? 0.8 : 0.4 }) });
+  const forecaster = scriptedPolicy({
+    name: 'forecaster',
+    answers: (text) => ({ wet: text.includes('it rains') ? 0.8 : 0.4 }),
+  });
   const of = (template: 'vanilla' | 'rephrase' | 'toolcall', text: string) =>
     forecastOutcomes(forecaster, template, claim!, saying(claim!, text), [observation]);
 
-  test.each(FORECAST_TEMPLATES)('%s: what a claim does for what came about, and nothing else', async (template) => {
-    const found = await of(template, 'it rains');
-    const score = worldInTheLoop(new Map([['t', found]]), 'outcome');
-    expect(score).toMatchObject({ direction: 'higher', n: 1 });
-    expect(score.value).toBeCloseTo(Math.log(2), 12);
-    // the scripted policy has a token a letter
-    expect(worldInTheLoop(new Map([['t', found]]), 'token').value).toBeCloseTo(Math.log(2) / 3, 12);
-    expect(worldInTheLoop(new Map([['t', await of(template, 'it is a day')]]), 'outcome').value).toBeCloseTo(0, 12);
-    const [withClaims, without] = ['it rains', 'NOTHING'].map((report) => forecastMessages(template, claim!, report, 'Q?'));
-    expect(JSON.stringify(withClaims).replace('it rains', 'NOTHING')).toBe(JSON.stringify(without));
-  });
+  test.each(FORECAST_TEMPLATES)(
+    '%s: what a claim does for what came about, and nothing else',
+    async (template) => {
+      const found = await of(template, 'it rains');
+      const score = worldInTheLoop(new Map([['t', found]]), 'outcome');
+      expect(score).toMatchObject({ direction: 'higher', n: 1 });
+      expect(score.value).toBeCloseTo(Math.log(2), 12);
+      // the scripted policy has a token a letter
+      expect(worldInTheLoop(new Map([['t', found]]), 'token').value).toBeCloseTo(
+        Math.log(2) / 3,
+        12,
+      );
+      expect(
+        worldInTheLoop(new Map([['t', await of(template, 'it is a day')]]), 'outcome').value,
+      ).toBeCloseTo(0, 12);
+      const [withClaims, without] = ['it rains', 'NOTHING'].map((report) =>
+        forecastMessages(template, claim!, report, 'Q?'),
+      );
+      expect(JSON.stringify(withClaims).replace('it rains', 'NOTHING')).toBe(
+        JSON.stringify(without),
+      );
+    },
+  );
 
   test('T20: -15 to -12 over six tokens', () => {
     const [base, conditional] = [Array<number>(6).fill(-2.5), Array<number>(6).fill(-2)];
     const made = new Map([['t', [{ conditional, base }]]]);
-    expect([worldInTheLoop(made, 'outcome').value, worldInTheLoop(made, 'token').value]).toEqual([3, 0.5]);
+    expect([worldInTheLoop(made, 'outcome').value, worldInTheLoop(made, 'token').value]).toEqual([
+      3, 0.5,
+    ]);
   });
 
   test('a base forecast is made once; what cannot be forecast is a reason, never a number', async () => {
     let calls = 0;
-    const counting = { ...forecaster, score: (...args: Parameters<typeof forecaster.score>) => (calls++, forecaster.score(...args)) };
+    const counting = {
+      ...forecaster,
+      score: (...args: Parameters<typeof forecaster.score>) => (calls++, forecaster.score(...args)),
+    };
     const known = new Map<string, readonly number[]>();
     for (const text of ['it rains', 'it snows'])
-      await forecastOutcomes(counting, 'vanilla', claim!, saying(claim!, text), [observation], { known });
+      await forecastOutcomes(counting, 'vanilla', claim!, saying(claim!, text), [observation], {
+        known,
+      });
     expect(calls).toBe(3);
     const never = worldInTheLoop(
       new Map([
@@ -112,7 +150,11 @@ describe('forecasts', () => {
       'token',
     );
     expect(never.value).toBeNull();
-    expect(never.skipped).toMatchObject({ 'no outcome counts': 3, 'context overflow': 1, 'the outcome has no tokens': 1 });
+    expect(never.skipped).toMatchObject({
+      'no outcome counts': 3,
+      'context overflow': 1,
+      'the outcome has no tokens': 1,
+    });
     const silent = scriptedPolicy({ name: 'silent' });
     const asked = forecastOutcomes(silent, 'vanilla', claim!, saying(claim!, 'x'), [observation]);
     await expect(asked).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });

@@ -1,16 +1,32 @@
-/** Operators as Python has them: integers of any size, whose results are bounded; floats; texts and lists. */
+/**
+ * Operators as Python has them: integers of any size, whose results are bounded; floats; texts and
+ * lists.
+ */
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
 import { fixed, integerText, repr, str } from './python-text.js';
 import type { Operator } from './syntax.js';
-import { characters, integerOf, isWide, Items, iterated, numeric, tuple, typeName, Undefined, type Numeric, type Value } from './values.js';
+import {
+  characters,
+  integerOf,
+  isWide,
+  Items,
+  iterated,
+  numeric,
+  tuple,
+  typeName,
+  Undefined,
+  type Numeric,
+  type Value,
+} from './values.js';
 
 /** Python itself writes no integer of more than 4,300 digits. */
 const MOST_BITS = 15_000;
 const MOST = 2n ** BigInt(MOST_BITS);
 
 function checkedInteger(value: bigint): bigint {
-  if (value > MOST || value < -MOST) throw new TemplateLimit('it makes an integer of more than 4,300 digits');
+  if (value > MOST || value < -MOST)
+    throw new TemplateLimit('it makes an integer of more than 4,300 digits');
   return value;
 }
 
@@ -25,7 +41,12 @@ export function operation(operator: Operator, left: Value, right: Value, budget:
       budget.members(left.length + right.length);
       return [...left, ...right];
     }
-    if (left instanceof Items && right instanceof Items && left.kind === 'tuple' && right.kind === 'tuple') {
+    if (
+      left instanceof Items &&
+      right instanceof Items &&
+      left.kind === 'tuple' &&
+      right.kind === 'tuple'
+    ) {
       budget.members(left.members.length + right.members.length);
       return tuple(...left.members, ...right.members);
     }
@@ -46,12 +67,15 @@ export function operation(operator: Operator, left: Value, right: Value, budget:
     }
   }
   for (const side of [left, right]) if (side instanceof Undefined) side.fail();
-  throw new TemplateError(`"${operator}" is not defined for ${typeName(left)} and ${typeName(right)}`);
+  throw new TemplateError(
+    `"${operator}" is not defined for ${typeName(left)} and ${typeName(right)}`,
+  );
 }
 
 function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
   if (operator === '/') return quotient(left, right);
-  if (typeof left === 'bigint' && typeof right === 'bigint') return ofIntegers(operator, left, right);
+  if (typeof left === 'bigint' && typeof right === 'bigint')
+    return ofIntegers(operator, left, right);
   const [a, b] = [Number(left), Number(right)];
   switch (operator) {
     case '+':
@@ -63,7 +87,8 @@ function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
     case '**': {
       const power = a ** b;
       if (a === 0 && b < 0) throw new TemplateError('zero has no negative power');
-      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b)) throw new TemplateError('a power is not a real number');
+      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b))
+        throw new TemplateError('a power is not a real number');
       return power;
     }
     default:
@@ -109,7 +134,8 @@ function power(base: bigint, exponent: bigint): Value {
     return Number(base) ** Number(exponent);
   }
   const bits = BigInt((base < 0n ? -base : base).toString(2).length);
-  if (base !== 0n && base !== 1n && base !== -1n && (bits - 1n) * exponent > BigInt(MOST_BITS)) checkedInteger(MOST + 1n);
+  if (base !== 0n && base !== 1n && base !== -1n && (bits - 1n) * exponent > BigInt(MOST_BITS))
+    checkedInteger(MOST + 1n);
   return checkedInteger(base ** exponent);
 }
 
@@ -127,13 +153,26 @@ export function itemOf(members: readonly Value[] | string, at: bigint): Value | 
 }
 
 /** `value[from:to:step]`. @throws TemplateError */
-export function slice(value: Value, [from, to, step]: readonly (Value | null)[], budget: Budget): Value {
+export function slice(
+  value: Value,
+  [from, to, step]: readonly (Value | null)[],
+  budget: Budget,
+): Value {
   if (value instanceof Undefined) value.fail();
   const isSequence =
-    typeof value === 'string' || Array.isArray(value) || (value instanceof Items && (value.kind === 'tuple' || value.kind === 'range'));
+    typeof value === 'string' ||
+    Array.isArray(value) ||
+    (value instanceof Items && (value.kind === 'tuple' || value.kind === 'range'));
   if (!isSequence) throw new TemplateError(`${typeName(value)} has no slices`);
   if (typeof value === 'string') budget.read(value.length);
-  const list = typeof value === 'string' ? (isWide(value) ? characters(value) : value) : value instanceof Items ? value.members : value;
+  const list =
+    typeof value === 'string'
+      ? isWide(value)
+        ? characters(value)
+        : value
+      : value instanceof Items
+        ? value.members
+        : value;
   const by = step == null ? 1 : integerOf(step, 'a step');
   if (by === 0) throw new TemplateError('a slice has the step 0');
   const { length } = list;
@@ -165,38 +204,59 @@ export function formatted(text: string, values: Value, budget: Budget): string {
   budget.read(text.length);
   const given = values instanceof Items && values.kind === 'tuple' ? values.members : [values];
   let next = 0;
-  const filled = text.replace(CONVERSION, (whole, flags?: string, width = '', precision?: string, type?: string) => {
-    if (whole === '%%') return '%';
-    if (flags === undefined || type === undefined) throw new NotCovered(`the conversion ${JSON.stringify(whole)} of a format`);
-    if (next >= given.length) throw new TemplateError(`${JSON.stringify(text)} asks for more than ${given.length} values`);
-    if (Number(width) > WIDEST) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
-    if (Number(precision ?? 0) > LARGEST_PRECISION) throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} places`);
-    const done = converted(given[next++]!, flags, precision, type, budget);
-    const padded = flags.includes('-')
-      ? done.padEnd(Number(width))
-      : flags.includes('0') && type !== 's' && type !== 'r'
-        ? done.replace(/^[-+ ]?/, (sign) => sign + '0'.repeat(Math.max(0, Number(width) - done.length)))
-        : done.padStart(Number(width));
-    budget.text(padded.length);
-    return padded;
-  });
-  if (next < given.length) throw new TemplateError(`${JSON.stringify(text)} does not ask for ${given.length} values`);
+  const filled = text.replace(
+    CONVERSION,
+    (whole, flags?: string, width = '', precision?: string, type?: string) => {
+      if (whole === '%%') return '%';
+      if (flags === undefined || type === undefined)
+        throw new NotCovered(`the conversion ${JSON.stringify(whole)} of a format`);
+      if (next >= given.length)
+        throw new TemplateError(
+          `${JSON.stringify(text)} asks for more than ${given.length} values`,
+        );
+      if (Number(width) > WIDEST) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
+      if (Number(precision ?? 0) > LARGEST_PRECISION)
+        throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} places`);
+      const done = converted(given[next++]!, flags, precision, type, budget);
+      const padded = flags.includes('-')
+        ? done.padEnd(Number(width))
+        : flags.includes('0') && type !== 's' && type !== 'r'
+          ? done.replace(
+              /^[-+ ]?/,
+              (sign) => sign + '0'.repeat(Math.max(0, Number(width) - done.length)),
+            )
+          : done.padStart(Number(width));
+      budget.text(padded.length);
+      return padded;
+    },
+  );
+  if (next < given.length)
+    throw new TemplateError(`${JSON.stringify(text)} does not ask for ${given.length} values`);
   return filled;
 }
 
-function converted(value: Value, flags: string, precision: string | undefined, type: string, budget: Budget): string {
+function converted(
+  value: Value,
+  flags: string,
+  precision: string | undefined,
+  type: string,
+  budget: Budget,
+): string {
   if (type === 's' || type === 'r') {
     const text = type === 's' ? str(value, budget) : repr(value, budget);
     return precision === undefined ? text : characters(text).slice(0, Number(precision)).join('');
   }
   if (!'dif'.includes(type)) throw new NotCovered(`the conversion "%${type}" of a format`);
   const number = numeric(value);
-  if (number === null) throw new TemplateError(`the conversion "%${type}" takes a number, not ${typeName(value)}`);
+  if (number === null)
+    throw new TemplateError(`the conversion "%${type}" takes a number, not ${typeName(value)}`);
   const text =
     type === 'f'
       ? fixed(Number(number), Number(precision ?? 6))
       : integerText(typeof number === 'bigint' ? number : BigInt(Math.trunc(number)));
-  return text.startsWith('-') ? text : (flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '') + text;
+  return text.startsWith('-')
+    ? text
+    : (flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '') + text;
 }
 
 /** A sum of what is gone through, as of the filter `sum`. */

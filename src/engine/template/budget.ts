@@ -1,13 +1,20 @@
 /**
- * What a rendering may cost. A template is code from a file, and what it may take is counted, not timed: the same template and conversation
- * end the same on every machine, and there is no clock to wait for.
+ * What a rendering may cost. A template is code from a file, and what it may take is counted, not
+ * timed: the same template and conversation end the same on every machine, and there is no clock to
+ * wait for.
  */
 import { TemplateLimit } from './failures.js';
 
-/** Evaluations of a node, and members and characters that are gone through. Some hundred million a second. */
+/**
+ * Evaluations of a node, and members and characters that are gone through. Some hundred million a
+ * second.
+ */
 const STEPS = 20_000_000;
 const STEPS_A_CHARACTER = 50;
-/** Bytes that are made, whether they are let go or not. The greatest conversation that a server takes has some megabytes. */
+/**
+ * Bytes that are made, whether they are let go or not. The greatest conversation that a server
+ * takes has some megabytes.
+ */
 const BYTES = 128 * 2 ** 20;
 const BYTES_A_CHARACTER = 64;
 /** Calls within calls, and nodes within nodes. */
@@ -56,18 +63,20 @@ export class Budget {
   }
 
   /**
-   * One text of two. The longer one is shared, not copied, so that a template may gather its output piece by piece; what doubles is counted
-   * by what it adds.
+   * One text of two. The longer one is shared, not copied, so that a template may gather its output
+   * piece by piece; what doubles is counted by what it adds.
    */
   joined(left: string, right: string): string {
     this.text(Math.min(left.length, right.length));
-    if (left.length + right.length > MOST_CHARACTERS) throw new TemplateLimit(`it makes a text of more than ${MOST_CHARACTERS} characters`);
+    if (left.length + right.length > MOST_CHARACTERS)
+      throw new TemplateLimit(`it makes a text of more than ${MOST_CHARACTERS} characters`);
     return left + right;
   }
 
   enter(): void {
     this.steps(STEPS_OF_A_NODE);
-    if (++this.#depth > DEEPEST) throw new TemplateLimit(`it calls itself, or nests, deeper than ${DEEPEST} levels`);
+    if (++this.#depth > DEEPEST)
+      throw new TemplateLimit(`it calls itself, or nests, deeper than ${DEEPEST} levels`);
   }
 
   leave(): void {
@@ -76,7 +85,8 @@ export class Budget {
 
   #make(bytes: number): void {
     this.#bytes -= bytes;
-    if (this.#bytes < 0) throw new TemplateLimit('it takes more memory than any conversation needs');
+    if (this.#bytes < 0)
+      throw new TemplateLimit('it takes more memory than any conversation needs');
   }
 }
 

@@ -1,20 +1,47 @@
 /**
- * What this project rendered otherwise until it had an interpreter of its own (before, @huggingface/jinja 0.5.11 rendered). A template
- * that has none of it keeps the id that it had; of one that has some of it, prompts of then and of now are not the same. Where it depends
- * on what a value is, the kinds of values are told from the tree: adapters were trained on messages alone, which are texts, and on no
- * other variable.
+ * What this project rendered otherwise until it had an interpreter of its own (before,
+ * @huggingface/jinja 0.5.11 rendered). A template that has none of it keeps the id that it had; of
+ * one that has some of it, prompts of then and of now are not the same. Where it depends on what a
+ * value is, the kinds of values are told from the tree: adapters were trained on messages alone,
+ * which are texts, and on no other variable.
  *
- * Left out are characters that no prompt is known to have where it matters: the white space U+001C to U+001F, U+0085 and U+FEFF at the
- * ends of a text that is trimmed, characters beyond U+FFFF in a text that is cut by numbers, and the few characters that have a case and
- * are no letters (U+00AA, U+2177).
+ * Left out are characters that no prompt is known to have where it matters: the white space U+001C
+ * to U+001F, U+0085 and U+FEFF at the ends of a text that is trimmed, characters beyond U+FFFF in a
+ * text that is cut by numbers, and the few characters that have a case and are no letters (U+00AA,
+ * U+2177).
  */
-import { childrenOf, type Arguments, type Comparison, type Expression, type Statement, type Target } from './syntax.js';
+import {
+  childrenOf,
+  type Arguments,
+  type Comparison,
+  type Expression,
+  type Statement,
+  type Target,
+} from './syntax.js';
 
-type Kind = 'text' | 'role' | 'number' | 'truth' | 'none' | 'list' | 'dict' | 'message' | 'messages' | 'missing' | 'other';
+type Kind =
+  | 'text'
+  | 'role'
+  | 'number'
+  | 'truth'
+  | 'none'
+  | 'list'
+  | 'dict'
+  | 'message'
+  | 'messages'
+  | 'missing'
+  | 'other';
 type Node = Statement | Expression;
 
 /** Written otherwise: `True` was `true`, None was nothing, and lists were JSON. */
-const WRITTEN_OTHERWISE: ReadonlySet<Kind> = new Set(['truth', 'none', 'list', 'dict', 'message', 'messages']);
+const WRITTEN_OTHERWISE: ReadonlySet<Kind> = new Set([
+  'truth',
+  'none',
+  'list',
+  'dict',
+  'message',
+  'messages',
+]);
 const TEXT_FILTERS = new Set([
   'trim',
   'upper',
@@ -30,14 +57,38 @@ const TEXT_FILTERS = new Set([
   'safe',
   'center',
 ]);
-const TEXT_METHODS = new Set(['strip', 'lstrip', 'rstrip', 'upper', 'lower', 'title', 'capitalize', 'replace', 'join']);
-const LIST_FILTERS = new Set(['list', 'sort', 'dictsort', 'unique', 'map', 'select', 'selectattr', 'reject', 'rejectattr', 'items']);
+const TEXT_METHODS = new Set([
+  'strip',
+  'lstrip',
+  'rstrip',
+  'upper',
+  'lower',
+  'title',
+  'capitalize',
+  'replace',
+  'join',
+]);
+const LIST_FILTERS = new Set([
+  'list',
+  'sort',
+  'dictsort',
+  'unique',
+  'map',
+  'select',
+  'selectattr',
+  'reject',
+  'rejectattr',
+  'items',
+]);
 const LIST_METHODS = new Set(['split', 'rsplit', 'splitlines', 'items', 'keys', 'values']);
 /** Of what the kind is the kind of the whole. */
 const SAME_KIND_FILTERS = new Set(['reverse']);
 const NUMBERS = new Set(['index', 'index0', 'revindex', 'revindex0', 'length', 'depth', 'depth0']);
 
-/** Whether prompts of this template are other ones than they were. @param text the template, as it stands in the file */
+/**
+ * Whether prompts of this template are other ones than they were.
+ * @param text the template, as it stands in the file
+ */
 export function isCorrected(text: string, body: readonly Statement[]): boolean {
   // line ends; white space before a first statement, which was kept
   return text.includes('\r') || /^[ \t]+\{[%#](?![-+])/.test(text) || new Corrections(body).found();
@@ -71,15 +122,19 @@ class Corrections {
     if (node.kind === 'set') this.#name(node.target, () => this.#kinds(node.value));
     if (node.kind === 'set block') this.#name(node.target, () => ['text']);
     if (node.kind === 'for')
-      this.#name(node.target, () => this.#kinds(node.over).map((kind) => (kind === 'messages' ? 'message' : 'other')));
-    if (node.kind === 'with') for (const [target, value] of node.values) this.#name(target, () => this.#kinds(value));
+      this.#name(node.target, () =>
+        this.#kinds(node.over).map((kind) => (kind === 'messages' ? 'message' : 'other')),
+      );
+    if (node.kind === 'with')
+      for (const [target, value] of node.values) this.#name(target, () => this.#kinds(value));
     if (node.kind === 'macro' || node.kind === 'call block')
       for (const { name } of node.parameters) this.#name({ kind: 'name', name }, () => ['other']);
     if (node.kind === 'macro') this.#name({ kind: 'name', name: node.name }, () => ['other']);
   }
 
   #name(target: Target, kinds: () => Kind[]): void {
-    if (target.kind === 'targets') for (const one of target.targets) this.#name(one, () => ['other']);
+    if (target.kind === 'targets')
+      for (const one of target.targets) this.#name(one, () => ['other']);
     else {
       const name = target.kind === 'name' ? target.name : `${target.of}.${target.name}`;
       this.#names.set(name, [...(this.#names.get(name) ?? []), kinds]);
@@ -90,7 +145,10 @@ class Corrections {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
     this.#known.set(name, []); // one that is made of itself
-    const kinds = [...(this.#names.get(name) ?? []).flatMap((kindsOf) => kindsOf()), ...this.#given(name)];
+    const kinds = [
+      ...(this.#names.get(name) ?? []).flatMap((kindsOf) => kindsOf()),
+      ...this.#given(name),
+    ];
     this.#known.set(name, kinds);
     return kinds;
   }
@@ -108,7 +166,9 @@ class Corrections {
       case 'constant': {
         const { value } = expression;
         if (value === null) return ['none'];
-        return [typeof value === 'string' ? 'text' : typeof value === 'boolean' ? 'truth' : 'number'];
+        return [
+          typeof value === 'string' ? 'text' : typeof value === 'boolean' ? 'truth' : 'number',
+        ];
       }
       case 'name':
         return [...this.#named(expression.name)];
@@ -121,7 +181,8 @@ class Corrections {
         return this.#kindsOfMember(expression.of, expression.name);
       case 'item': {
         const { at } = expression;
-        if (at.kind === 'constant' && typeof at.value === 'string') return this.#kindsOfMember(expression.of, at.value);
+        if (at.kind === 'constant' && typeof at.value === 'string')
+          return this.#kindsOfMember(expression.of, at.value);
         return this.#kinds(expression.of).map((kind) =>
           kind === 'messages' ? 'message' : kind === 'text' || kind === 'role' ? 'text' : 'other',
         );
@@ -130,19 +191,34 @@ class Corrections {
         return this.#kinds(expression.of);
       case 'call': {
         const { called } = expression;
-        if (called.kind !== 'attribute') return called.kind === 'name' && called.name === 'range' ? ['list'] : ['other'];
+        if (called.kind !== 'attribute')
+          return called.kind === 'name' && called.name === 'range' ? ['list'] : ['other'];
         if (/^(is|starts|ends)/.test(called.name)) return ['truth'];
-        return [TEXT_METHODS.has(called.name) ? 'text' : LIST_METHODS.has(called.name) ? 'list' : 'other'];
+        return [
+          TEXT_METHODS.has(called.name) ? 'text' : LIST_METHODS.has(called.name) ? 'list' : 'other',
+        ];
       }
       case 'filter': {
         const { name, of } = expression;
-        if (name === 'safe' || SAME_KIND_FILTERS.has(name)) return of === null ? ['text'] : this.#kinds(of);
+        if (name === 'safe' || SAME_KIND_FILTERS.has(name))
+          return of === null ? ['text'] : this.#kinds(of);
         if (name === 'default' || name === 'd')
-          return [...(of === null ? [] : this.#kinds(of)), ...expression.given.positional.slice(0, 1).flatMap((one) => this.#kinds(one))];
+          return [
+            ...(of === null ? [] : this.#kinds(of)),
+            ...expression.given.positional.slice(0, 1).flatMap((one) => this.#kinds(one)),
+          ];
         if (name === 'first' || name === 'last')
-          return (of === null ? [] : this.#kinds(of)).map((kind) => (kind === 'messages' ? 'message' : 'other'));
+          return (of === null ? [] : this.#kinds(of)).map((kind) =>
+            kind === 'messages' ? 'message' : 'other',
+          );
         if (TEXT_FILTERS.has(name)) return ['text'];
-        return [LIST_FILTERS.has(name) ? 'list' : ['length', 'count', 'int', 'float', 'abs', 'round'].includes(name) ? 'number' : 'other'];
+        return [
+          LIST_FILTERS.has(name)
+            ? 'list'
+            : ['length', 'count', 'int', 'float', 'abs', 'round'].includes(name)
+              ? 'number'
+              : 'other',
+        ];
       }
       case 'test':
       case 'not':
@@ -162,13 +238,19 @@ class Corrections {
       case 'or':
         return [...this.#kinds(expression.left), ...this.#kinds(expression.right)];
       case 'condition':
-        return [...this.#kinds(expression.then), ...(expression.otherwise === null ? [] : this.#kinds(expression.otherwise))];
+        return [
+          ...this.#kinds(expression.then),
+          ...(expression.otherwise === null ? [] : this.#kinds(expression.otherwise)),
+        ];
     }
   }
 
   #kindsOfMember(of: Expression, name: string): Kind[] {
     if (of.kind === 'name') {
-      if (of.name === 'loop') return [NUMBERS.has(name) ? 'number' : name === 'first' || name === 'last' ? 'truth' : 'other'];
+      if (of.name === 'loop')
+        return [
+          NUMBERS.has(name) ? 'number' : name === 'first' || name === 'last' ? 'truth' : 'other',
+        ];
       if (this.#names.has(`${of.name}.${name}`)) return [...this.#named(`${of.name}.${name}`)];
     }
     return this.#kinds(of).map((kind) => {
@@ -191,7 +273,9 @@ class Corrections {
       case 'concatenation':
         return node.parts.some((part) => this.#may(part, WRITTEN_OTHERWISE));
       case 'constant':
-        return typeof node.value === 'bigint' ? node.value > 2n ** 53n : typeof node.value === 'number' && node.value >= 1e16;
+        return typeof node.value === 'bigint'
+          ? node.value > 2n ** 53n
+          : typeof node.value === 'number' && node.value >= 1e16;
       case 'operation':
         return node.operator === '%' && (mayBeNegative(node.left) || mayBeNegative(node.right));
       case 'comparison':
@@ -201,10 +285,18 @@ class Corrections {
       case 'filter':
         return this.#filtersOtherwise(node.name, node.of, node.given);
       case 'test':
-        if (node.name === 'iterable') return this.#may(node.of, new Set(['missing', 'message', 'dict']));
-        return node.name === 'lower' || node.name === 'upper' || (node.name === 'number' && this.#may(node.of, new Set(['truth'])));
+        if (node.name === 'iterable')
+          return this.#may(node.of, new Set(['missing', 'message', 'dict']));
+        return (
+          node.name === 'lower' ||
+          node.name === 'upper' ||
+          (node.name === 'number' && this.#may(node.of, new Set(['truth'])))
+        );
       case 'call':
-        return node.called.kind === 'attribute' && this.#callsOtherwise(node.called.name, node.called.of, node.given);
+        return (
+          node.called.kind === 'attribute' &&
+          this.#callsOtherwise(node.called.name, node.called.of, node.given)
+        );
       case 'for':
         return this.#leaks(node);
       case 'generation':
@@ -235,7 +327,11 @@ class Corrections {
     );
   }
 
-  #filtersOtherwise(name: string, of: Expression | null, { positional, keywords }: Arguments): boolean {
+  #filtersOtherwise(
+    name: string,
+    of: Expression | null,
+    { positional, keywords }: Arguments,
+  ): boolean {
     switch (name) {
       case 'trim':
         return positional.length + keywords.length > 0;
@@ -269,10 +365,14 @@ class Corrections {
     }
   }
 
-  /** One step of a loop saw what an earlier one had set: a name that is read where this step may not have set it yet. */
+  /**
+   * One step of a loop saw what an earlier one had set: a name that is read where this step may not
+   * have set it yet.
+   */
   #leaks(loop: Extract<Statement, { kind: 'for' }>): boolean {
     const own = new Set<string>();
-    for (const node of this.#walkInScope(loop.body)) if (node.kind === 'set' || node.kind === 'set block') namesOf(node.target, own);
+    for (const node of this.#walkInScope(loop.body))
+      if (node.kind === 'set' || node.kind === 'set block') namesOf(node.target, own);
     return own.size > 0 && readsBeforeSet(loop.body, new Set(targetNames(loop.target)), own).leaks;
   }
 
@@ -290,8 +390,13 @@ class Corrections {
 
 const mayBeNegative = (expression: Expression): boolean =>
   expression.kind === 'negative' ||
-  (expression.kind === 'operation' && (expression.operator === '-' || mayBeNegative(expression.left) || mayBeNegative(expression.right))) ||
-  (expression.kind === 'constant' && typeof expression.value !== 'string' && Number(expression.value) < 0);
+  (expression.kind === 'operation' &&
+    (expression.operator === '-' ||
+      mayBeNegative(expression.left) ||
+      mayBeNegative(expression.right))) ||
+  (expression.kind === 'constant' &&
+    typeof expression.value !== 'string' &&
+    Number(expression.value) < 0);
 
 function namesOf(target: Target, names: Set<string>): void {
   if (target.kind === 'name') names.add(target.name);
@@ -303,11 +408,19 @@ const targetNames = (target: Target): string[] => {
   return [...names];
 };
 
-/** @param set names that were set for certain; @param own those of the loop, which an earlier step may have set */
-function readsBeforeSet(body: readonly Statement[], set: Set<string>, own: ReadonlySet<string>): { leaks: boolean; set: Set<string> } {
+/**
+ * @param set names that were set for certain;
+ * @param own those of the loop, which an earlier step may have set
+ */
+function readsBeforeSet(
+  body: readonly Statement[],
+  set: Set<string>,
+  own: ReadonlySet<string>,
+): { leaks: boolean; set: Set<string> } {
   let known = set;
   const reads = (node: Node): boolean =>
-    (node.kind === 'name' && own.has(node.name) && !known.has(node.name)) || childrenOf(node).some(reads);
+    (node.kind === 'name' && own.has(node.name) && !known.has(node.name)) ||
+    childrenOf(node).some(reads);
   for (const statement of body) {
     if (statement.kind === 'if') {
       const ends: Set<string>[] = [];
@@ -323,7 +436,8 @@ function readsBeforeSet(body: readonly Statement[], set: Set<string>, own: Reado
       known = new Set([...ends[0]!].filter((name) => ends.every((one) => one.has(name))));
     } else {
       if (reads(statement)) return { leaks: true, set: known };
-      if (statement.kind === 'set' || statement.kind === 'set block') namesOf(statement.target, known);
+      if (statement.kind === 'set' || statement.kind === 'set block')
+        namesOf(statement.target, known);
     }
   }
   return { leaks: false, set: known };

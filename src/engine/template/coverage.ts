@@ -7,8 +7,14 @@ import { uncoveredTest } from './tests.js';
 
 /** Of `loop`, which may be called too. */
 const LOOP_METHODS = new Set(['cycle', 'changed']);
-/** Filters that are told by a text which filter or test they apply: by the place of its name among their arguments. */
-const APPLYING: ReadonlyMap<string, readonly [place: number, uncovered: (name: string) => string | null]> = new Map([
+/**
+ * Filters that are told by a text which filter or test they apply: by the place of its name among
+ * their arguments.
+ */
+const APPLYING: ReadonlyMap<
+  string,
+  readonly [place: number, uncovered: (name: string) => string | null]
+> = new Map([
   ['map', [0, uncoveredFilter]],
   ['select', [0, uncoveredTest]],
   ['reject', [0, uncoveredTest]],
@@ -27,7 +33,9 @@ function* nodes(body: readonly (Statement | Expression)[]): Generator<Statement 
 function appliedBy({ name, given }: Extract<Expression, { kind: 'filter' }>): string | null {
   const [place, uncoveredName] = APPLYING.get(name) ?? [];
   const applied = place === undefined ? undefined : given.positional[place];
-  return applied?.kind === 'constant' && typeof applied.value === 'string' ? uncoveredName!(applied.value) : null;
+  return applied?.kind === 'constant' && typeof applied.value === 'string'
+    ? uncoveredName!(applied.value)
+    : null;
 }
 
 function unknownIn(node: Statement | Expression): string | null {
@@ -40,8 +48,11 @@ function unknownIn(node: Statement | Expression): string | null {
       return uncoveredTest(node.name);
     case 'call': {
       const { called } = node;
-      if (called.kind === 'name') return REFUSED_FUNCTIONS.has(called.name) ? `the function "${called.name}"` : null;
-      return called.kind !== 'attribute' || METHODS.has(called.name) || LOOP_METHODS.has(called.name)
+      if (called.kind === 'name')
+        return REFUSED_FUNCTIONS.has(called.name) ? `the function "${called.name}"` : null;
+      return called.kind !== 'attribute' ||
+        METHODS.has(called.name) ||
+        LOOP_METHODS.has(called.name)
         ? null
         : `the method "${called.name}"`;
     }
@@ -51,4 +62,6 @@ function unknownIn(node: Statement | Expression): string | null {
 }
 
 /** What a rendering that reaches it is refused for, each once. */
-export const uncovered = (body: readonly Statement[]): string[] => [...new Set([...nodes(body)].flatMap((node) => unknownIn(node) ?? []))];
+export const uncovered = (body: readonly Statement[]): string[] => [
+  ...new Set([...nodes(body)].flatMap((node) => unknownIn(node) ?? [])),
+];

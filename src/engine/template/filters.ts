@@ -39,7 +39,8 @@ const plain =
   };
 
 /** Texts compare without regard to case unless asked for. */
-const folded = (value: Value, caseSensitive: boolean): Value => (typeof value === 'string' && !caseSensitive ? lower(value) : value);
+const folded = (value: Value, caseSensitive: boolean): Value =>
+  typeof value === 'string' && !caseSensitive ? lower(value) : value;
 
 function sorted(
   members: readonly Value[],
@@ -66,11 +67,18 @@ const keyBy =
 const extreme =
   (sign: 1 | -1): Filter =>
   (of, given, runner) => {
-    const [caseSensitive = false, attribute] = bound(sign < 0 ? 'min' : 'max', ['case_sensitive', 'attribute'], given);
+    const [caseSensitive = false, attribute] = bound(
+      sign < 0 ? 'min' : 'max',
+      ['case_sensitive', 'attribute'],
+      given,
+    );
     const members = iterated(of, runner.budget);
     if (members.length === 0) return new Undefined('an empty list has no least or greatest member');
-    const keyOf = (value: Value): Value => folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
-    return members.reduce((best, value) => (sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best));
+    const keyOf = (value: Value): Value =>
+      folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
+    return members.reduce((best, value) =>
+      sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best,
+    );
   };
 
 /** `map` and the kin of `select`: a test of members, or of an attribute of theirs. */
@@ -83,7 +91,9 @@ const selecting =
     const members = iterated(of, runner.budget).filter((member) => {
       const value = path === null ? member : runner.attribute(member, path);
       const holds =
-        name === undefined ? truth(value) : runner.test(textOf(name, 'the name of a test'), value, { positional: args, keywords });
+        name === undefined
+          ? truth(value)
+          : runner.test(textOf(name, 'the name of a test'), value, { positional: args, keywords });
       return holds === keeps;
     });
     runner.budget.members(members.length);
@@ -96,7 +106,8 @@ const map: Filter = (of, { positional, keywords }, runner) => {
   const attribute = keywords.get('attribute');
   if (positional.length === 0 && attribute !== undefined) {
     for (const name of keywords.keys())
-      if (name !== 'attribute' && name !== 'default') throw new TemplateError(`map has no parameter "${name}"`);
+      if (name !== 'attribute' && name !== 'default')
+        throw new TemplateError(`map has no parameter "${name}"`);
     const fallback = keywords.get('default');
     return new Items(
       'generator',
@@ -127,7 +138,11 @@ const length: Filter = (of, given, { budget }) => {
   }
   if (of instanceof Dict) return BigInt(of.size);
   if (of instanceof Undefined) return 0n;
-  const members = Array.isArray(of) ? of : of instanceof Items && of.kind !== 'generator' ? of.members : null;
+  const members = Array.isArray(of)
+    ? of
+    : of instanceof Items && of.kind !== 'generator'
+      ? of.members
+      : null;
   if (members === null) throw new TemplateError(`${typeName(of)} has no length`);
   return BigInt(members.length);
 };
@@ -165,14 +180,20 @@ const slices: Filter = (of, given, { budget }) => {
 };
 
 const indent: Filter = (of, given, { budget }) => {
-  const [width = 4n, first = false, blank = false] = bound('indent', ['width', 'first', 'blank'], given);
+  const [width = 4n, first = false, blank = false] = bound(
+    'indent',
+    ['width', 'first', 'blank'],
+    given,
+  );
   const text = `${str(of, budget)}\n`;
   const size = typeof width === 'string' ? 0 : Math.max(0, integerOf(width, 'a width'));
   if (size > 10_000) throw new TemplateLimit('an indent is wider than 10,000');
   const spaces = typeof width === 'string' ? width : ' '.repeat(size);
   const lines = linesOf(text, false);
   budget.text(text.length + lines.length * spaces.length);
-  const indented = lines.map((line, i) => (i === 0 ? line : line !== '' || truth(blank) ? spaces + line : line)).join('\n');
+  const indented = lines
+    .map((line, i) => (i === 0 ? line : line !== '' || truth(blank) ? spaces + line : line))
+    .join('\n');
   return (truth(first) ? spaces : '') + indented;
 };
 
@@ -182,17 +203,31 @@ const tojson: Filter = (of, given, { budget }) => {
     ['ensure_ascii', 'indent', 'separators', 'sort_keys'],
     given,
   );
-  const pair = separators === null ? null : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
+  const pair =
+    separators === null
+      ? null
+      : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
   if (pair !== null && pair.length !== 2) throw new TemplateError('separators must be two');
   if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
     throw new TemplateLimit('an indent is wider than 1,000');
-  const spaces = typeof indent === 'string' || indent === null ? indent : ' '.repeat(Math.max(0, integerOf(indent, 'an indent')));
+  const spaces =
+    typeof indent === 'string' || indent === null
+      ? indent
+      : ' '.repeat(Math.max(0, integerOf(indent, 'an indent')));
   const [item, key] = pair ?? [spaces === null ? ', ' : ',', ': '];
-  return json(of, { indent: spaces, item: item!, key: key!, ascii: truth(ascii), sorted: truth(sort) }, budget);
+  return json(
+    of,
+    { indent: spaces, item: item!, key: key!, ascii: truth(ascii), sorted: truth(sort) },
+    budget,
+  );
 };
 
 const dictsort: Filter = (of, given, runner) => {
-  const [caseSensitive = false, by = 'key', reverse = false] = bound('dictsort', ['case_sensitive', 'by', 'reverse'], given);
+  const [caseSensitive = false, by = 'key', reverse = false] = bound(
+    'dictsort',
+    ['case_sensitive', 'by', 'reverse'],
+    given,
+  );
   if (!(of instanceof Dict)) throw new TemplateError(`dictsort takes a dict, not ${typeName(of)}`);
   if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort sorts by key or by value');
   const entries = of.entries().map((entry) => tuple(...entry));
@@ -217,10 +252,17 @@ const join: Filter = (of, given, runner) => {
 };
 
 const unique: Filter = (of, given, runner) => {
-  const [caseSensitive = false, attribute] = bound('unique', ['case_sensitive', 'attribute'], given);
+  const [caseSensitive = false, attribute] = bound(
+    'unique',
+    ['case_sensitive', 'attribute'],
+    given,
+  );
   const seen = new Dict();
   const members = iterated(of, runner.budget).filter((member) => {
-    const key = folded(attribute == null ? member : runner.attribute(member, attribute), truth(caseSensitive));
+    const key = folded(
+      attribute == null ? member : runner.attribute(member, attribute),
+      truth(caseSensitive),
+    );
     const isNew = seen.get(key) === undefined;
     if (isNew) seen.set(key, true);
     return isNew;
@@ -275,9 +317,12 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   join,
   last: (of, given, { budget }) => {
     bound('last', [], given);
-    if (of instanceof Items && of.kind === 'generator') throw new TemplateError('a generator has no last member');
+    if (of instanceof Items && of.kind === 'generator')
+      throw new TemplateError('a generator has no last member');
     const members = iterated(of, budget);
-    return members.length === 0 ? new Undefined('an empty list has no last member') : members.at(-1)!;
+    return members.length === 0
+      ? new Undefined('an empty list has no last member')
+      : members.at(-1)!;
   },
   length,
   list: (of, given, { budget }) => {
@@ -294,7 +339,8 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   rejectattr: selecting(false, true),
   replace: (of, given, { budget }) => {
     const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
-    if (from === undefined || to === undefined) throw new TemplateError('replace takes what is replaced and its replacement');
+    if (from === undefined || to === undefined)
+      throw new TemplateError('replace takes what is replaced and its replacement');
     const most = count == null ? -1 : integerOf(count, 'a count');
     return replaced(str(of, budget), str(from, budget), str(to, budget), most, budget);
   },
@@ -303,7 +349,11 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   selectattr: selecting(true, true),
   slice: slices,
   sort: (of, given, runner) => {
-    const [reversed = false, caseSensitive = false, attribute] = bound('sort', ['reverse', 'case_sensitive', 'attribute'], given);
+    const [reversed = false, caseSensitive = false, attribute] = bound(
+      'sort',
+      ['reverse', 'case_sensitive', 'attribute'],
+      given,
+    );
     const sensitive = truth(caseSensitive);
     return sorted(iterated(of, runner.budget), keyBy(attribute, runner, sensitive), {
       reverse: truth(reversed),
@@ -319,7 +369,13 @@ const FILTERS: Readonly<Record<string, Filter>> = {
     const [attribute, start = 0n] = bound('sum', ['attribute', 'start'], given);
     if (typeof start === 'string') throw new TemplateError('texts have no sum');
     const members = iterated(of, runner.budget);
-    return total(attribute == null ? [...members] : members.map((member) => runner.attribute(member, attribute)), start, runner.budget);
+    return total(
+      attribute == null
+        ? [...members]
+        : members.map((member) => runner.attribute(member, attribute)),
+      start,
+      runner.budget,
+    );
   },
   title: plain((text) =>
     text
@@ -331,7 +387,12 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   tojson,
   trim: (of, given, { budget }) => {
     const [chars] = bound('trim', ['chars'], given);
-    return stripped(str(of, budget), 'both', chars == null ? null : textOf(chars, 'what is trimmed'), budget);
+    return stripped(
+      str(of, budget),
+      'both',
+      chars == null ? null : textOf(chars, 'what is trimmed'),
+      budget,
+    );
   },
   unique,
   upper: plain(upper),
@@ -343,7 +404,10 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   },
 };
 
-/** `safe` is none where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
+/**
+ * `safe` is none where it ends an output, and is refused elsewhere: what is safe escapes what it is
+ * joined with.
+ */
 export const FILTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(FILTERS), 'safe']);
 
 /** What a filter that is not covered is called; null: it is. */
@@ -361,4 +425,6 @@ export function filtered(name: string, of: Value, given: Given, runner: Runner):
 
 /** Whether two are the same to `sameas`: one value, not one of the same worth. */
 export const isSame = (left: Value, right: Value, budget: Budget): boolean =>
-  typeof left === 'object' && left !== null ? left === right : typeName(left) === typeName(right) && equal(left, right, budget);
+  typeof left === 'object' && left !== null
+    ? left === right
+    : typeName(left) === typeName(right) && equal(left, right, budget);

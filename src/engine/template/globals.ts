@@ -1,13 +1,31 @@
-/** What every template knows: jinja2's own names and transformers' `raise_exception`, but no clock. */
+/**
+ * What every template knows: jinja2's own names and transformers' `raise_exception`, but no clock.
+ */
 import { bound } from './arguments.js';
 import { Budget } from './budget.js';
 import { TemplateError, TemplateLimit } from './failures.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';
-import { Callable, Dict, integerOf, Items, iterated, Namespace, Undefined, valueOf, type Value } from './values.js';
+import {
+  Callable,
+  Dict,
+  integerOf,
+  Items,
+  iterated,
+  Namespace,
+  Undefined,
+  valueOf,
+  type Value,
+} from './values.js';
 
 /** Functions of jinja2 that are not covered. */
-export const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set(['lipsum', 'cycler', 'joiner', 'self', 'super']);
+export const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
+  'lipsum',
+  'cycler',
+  'joiner',
+  'self',
+  'super',
+]);
 /** As jinja2's sandbox has it. */
 const LONGEST_RANGE = 100_000;
 
@@ -21,7 +39,10 @@ function range(given: readonly (Value | undefined)[], budget: Budget): Value {
   const distance = step > 0n ? to - from : from - to;
   const stride = step > 0n ? step : -step;
   const length = distance <= 0n ? 0n : (distance + stride - 1n) / stride;
-  if (length > LONGEST_RANGE) throw new TemplateLimit(`a range has ${length} members, more than the ${LONGEST_RANGE} that jinja2 allows`);
+  if (length > LONGEST_RANGE)
+    throw new TemplateLimit(
+      `a range has ${length} members, more than the ${LONGEST_RANGE} that jinja2 allows`,
+    );
   budget.members(Number(length));
   return new Items(
     'range',
@@ -29,7 +50,11 @@ function range(given: readonly (Value | undefined)[], budget: Budget): Value {
   );
 }
 
-function dictOf(positional: readonly Value[], keywords: ReadonlyMap<string, Value>, budget: Budget): Dict {
+function dictOf(
+  positional: readonly Value[],
+  keywords: ReadonlyMap<string, Value>,
+  budget: Budget,
+): Dict {
   const [first, ...others] = positional;
   if (others.length > 0) throw new TemplateError('dict takes at most one positional argument');
   const entries =
@@ -39,7 +64,8 @@ function dictOf(positional: readonly Value[], keywords: ReadonlyMap<string, Valu
         ? first.entries()
         : iterated(first, budget).map((pair): [Value, Value] => {
             const [key, value, ...more] = iterated(pair, budget);
-            if (key === undefined || value === undefined || more.length > 0) throw new TemplateError('dict takes a list of pairs');
+            if (key === undefined || value === undefined || more.length > 0)
+              throw new TemplateError('dict takes a list of pairs');
             return [key, value];
           });
   budget.members(2 * (entries.length + keywords.size));
@@ -49,7 +75,8 @@ function dictOf(positional: readonly Value[], keywords: ReadonlyMap<string, Valu
 /** @param variables of this rendering */
 export function globals(variables: Readonly<Record<string, unknown>>, budget: Budget): Scope {
   const scope = new Scope(null);
-  const define = (name: string, call: Callable['call']): void => scope.set(name, new Callable(name, call));
+  const define = (name: string, call: Callable['call']): void =>
+    scope.set(name, new Callable(name, call));
   define('range', (given) => range(bound('range', ['start', 'stop', 'step'], given), budget));
   define('dict', ({ positional, keywords }) => dictOf(positional, keywords, budget));
   define('namespace', ({ positional, keywords }) => {
@@ -60,6 +87,7 @@ export function globals(variables: Readonly<Record<string, unknown>>, budget: Bu
     throw new TemplateError(str(bound('raise_exception', ['message'], given)[0] ?? '', budget));
   });
   for (const name of REFUSED_FUNCTIONS) scope.refuse(name, `the function "${name}"`);
-  for (const [name, value] of Object.entries(variables)) if (value !== undefined) scope.set(name, valueOf(value));
+  for (const [name, value] of Object.entries(variables))
+    if (value !== undefined) scope.set(name, valueOf(value));
   return scope;
 }

@@ -8,7 +8,15 @@ import { filtered } from './filters.js';
 import { methodOf } from './methods.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';
-import type { Arguments, Comparison, Expression, Filter, Parameter, Statement, Target } from './syntax.js';
+import type {
+  Arguments,
+  Comparison,
+  Expression,
+  Filter,
+  Parameter,
+  Statement,
+  Target,
+} from './syntax.js';
 import { tested } from './tests.js';
 import {
   Callable,
@@ -92,16 +100,24 @@ export class Interpreter implements Runner {
         return 'end';
       case 'set block': {
         const text = this.#captured(() => this.#statements(statement.body, new Scope(scope)));
-        this.#assign(statement.target, statement.filter === null ? text : this.#filters(statement.filter, text, scope), scope);
+        this.#assign(
+          statement.target,
+          statement.filter === null ? text : this.#filters(statement.filter, text, scope),
+          scope,
+        );
         return 'end';
       }
       case 'with': {
         const inner = new Scope(scope);
-        for (const [target, value] of statement.values) this.#assign(target, this.#value(value, scope), inner);
+        for (const [target, value] of statement.values)
+          this.#assign(target, this.#value(value, scope), inner);
         return this.#statements(statement.body, inner);
       }
       case 'macro':
-        scope.set(statement.name, this.#macro(statement.name, statement.parameters, statement.body, scope));
+        scope.set(
+          statement.name,
+          this.#macro(statement.name, statement.parameters, statement.body, scope),
+        );
         return 'end';
       case 'call block': {
         const caller = this.#macro('caller', statement.parameters, statement.body, scope);
@@ -129,13 +145,17 @@ export class Interpreter implements Runner {
     else if (target.kind === 'member') {
       const namespace = scope.get(target.of);
       if (!(namespace instanceof Namespace))
-        throw new TemplateError(`"${target.of}" is not a namespace: only a namespace has members that can be set`);
+        throw new TemplateError(
+          `"${target.of}" is not a namespace: only a namespace has members that can be set`,
+        );
       namespace.members.set(target.name, value);
     } else {
       if (value instanceof Undefined) value.fail();
       const members = iterated(value, this.budget);
       if (members.length !== target.targets.length)
-        throw new TemplateError(`${members.length} values are given to ${target.targets.length} names`);
+        throw new TemplateError(
+          `${members.length} values are given to ${target.targets.length} names`,
+        );
       for (const [i, one] of target.targets.entries()) this.#assign(one, members[i]!, scope);
     }
   }
@@ -152,7 +172,8 @@ export class Interpreter implements Runner {
             return truth(this.#value(loop.test!, inner));
           });
     if (members.length === 0) return void this.#statements(loop.otherwise, new Scope(scope));
-    const again = (value: Value): Value => this.#captured(() => this.#for(loop, value, scope, depth + 1));
+    const again = (value: Value): Value =>
+      this.#captured(() => this.#for(loop, value, scope, depth + 1));
     let changed: Value | undefined;
     let at = 0;
     const isChanged = new Callable('loop.changed', ({ positional }) => {
@@ -162,11 +183,17 @@ export class Interpreter implements Runner {
       return !isSame;
     });
     const cycle = new Callable('loop.cycle', ({ positional }) => {
-      if (positional.length === 0) throw new TemplateError('loop.cycle needs something to choose from');
+      if (positional.length === 0)
+        throw new TemplateError('loop.cycle needs something to choose from');
       return positional[at % positional.length]!;
     });
     const state = new Loop(
-      (name) => (name === 'changed' ? isChanged : name === 'cycle' ? cycle : this.#loopMember(name, members, at, depth)),
+      (name) =>
+        name === 'changed'
+          ? isChanged
+          : name === 'cycle'
+            ? cycle
+            : this.#loopMember(name, members, at, depth),
       loop.recursive ? again : null,
     );
     for (; at < members.length; at++) {
@@ -177,7 +204,12 @@ export class Interpreter implements Runner {
     }
   }
 
-  #loopMember(name: string, members: readonly Value[], at: number, depth: number): Value | undefined {
+  #loopMember(
+    name: string,
+    members: readonly Value[],
+    at: number,
+    depth: number,
+  ): Value | undefined {
     const { length } = members;
     switch (name) {
       case 'index':
@@ -207,7 +239,12 @@ export class Interpreter implements Runner {
     }
   }
 
-  #macro(name: string, parameters: readonly Parameter[], body: readonly Statement[], scope: Scope): Callable {
+  #macro(
+    name: string,
+    parameters: readonly Parameter[],
+    body: readonly Statement[],
+    scope: Scope,
+  ): Callable {
     return new Callable(name, ({ positional, keywords }) => {
       const inner = new Scope(scope);
       const own = new Map(keywords);
@@ -254,7 +291,12 @@ export class Interpreter implements Runner {
         return tuple(...this.#all(expression.members, scope));
       case 'dict': {
         this.budget.members(2 * expression.entries.length);
-        return new Dict(expression.entries.map(([key, value]) => [this.#value(key, scope), this.#value(value, scope)]));
+        return new Dict(
+          expression.entries.map(([key, value]) => [
+            this.#value(key, scope),
+            this.#value(value, scope),
+          ]),
+        );
       }
       case 'attribute':
         return this.#attribute(this.#value(expression.of, scope), expression.name);
@@ -262,15 +304,25 @@ export class Interpreter implements Runner {
         return this.#item(this.#value(expression.of, scope), this.#value(expression.at, scope));
       case 'slice': {
         const of = this.#value(expression.of, scope);
-        const bounds = [expression.from, expression.to, expression.step].map((one) => (one === null ? null : this.#value(one, scope)));
+        const bounds = [expression.from, expression.to, expression.step].map((one) =>
+          one === null ? null : this.#value(one, scope),
+        );
         return slice(of, bounds, this.budget);
       }
       case 'call':
         return this.#call(expression, scope, []);
       case 'filter':
-        return this.filter(expression.name, this.#value(expression.of!, scope), this.#given(expression.given, scope));
+        return this.filter(
+          expression.name,
+          this.#value(expression.of!, scope),
+          this.#given(expression.given, scope),
+        );
       case 'test': {
-        const holds = this.test(expression.name, this.#value(expression.of, scope), this.#given(expression.given, scope));
+        const holds = this.test(
+          expression.name,
+          this.#value(expression.of, scope),
+          this.#given(expression.given, scope),
+        );
         return holds !== expression.negated;
       }
       case 'not':
@@ -285,7 +337,12 @@ export class Interpreter implements Runner {
         return number;
       }
       case 'operation':
-        return operation(expression.operator, this.#value(expression.left, scope), this.#value(expression.right, scope), this.budget);
+        return operation(
+          expression.operator,
+          this.#value(expression.left, scope),
+          this.#value(expression.right, scope),
+          this.budget,
+        );
       case 'concatenation':
         return expression.parts
           .map((part) => str(this.#value(part, scope), this.budget))
@@ -313,7 +370,11 @@ export class Interpreter implements Runner {
     return members.map((member) => this.#value(member, scope));
   }
 
-  #comparison(first: Expression, rest: readonly (readonly [Comparison, Expression])[], scope: Scope): boolean {
+  #comparison(
+    first: Expression,
+    rest: readonly (readonly [Comparison, Expression])[],
+    scope: Scope,
+  ): boolean {
     let left = this.#value(first, scope);
     for (const [operator, expression] of rest) {
       const right = this.#value(expression, scope);
@@ -351,7 +412,9 @@ export class Interpreter implements Runner {
     const own = this.#member(value, name);
     if (own !== undefined) return own;
     const item = value instanceof Dict ? value.get(name) : undefined;
-    return item !== undefined ? item : new Undefined(`'${typeName(value)} object' has no attribute '${name}'`);
+    return item !== undefined
+      ? item
+      : new Undefined(`'${typeName(value)} object' has no attribute '${name}'`);
   }
 
   /** `value[at]`: a key before a method. */
@@ -375,7 +438,10 @@ export class Interpreter implements Runner {
     }
     const own = typeof at === 'string' ? this.#member(value, at) : undefined;
     return (
-      own ?? new Undefined(`'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'of that index'}`)
+      own ??
+      new Undefined(
+        `'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'of that index'}`,
+      )
     );
   }
 
@@ -387,17 +453,26 @@ export class Interpreter implements Runner {
     return method === null ? undefined : new Callable(name, method);
   }
 
-  #call({ called, given }: Extract<Expression, { kind: 'call' }>, scope: Scope, more: readonly (readonly [string, Value])[]): Value {
+  #call(
+    { called, given }: Extract<Expression, { kind: 'call' }>,
+    scope: Scope,
+    more: readonly (readonly [string, Value])[],
+  ): Value {
     const callee = this.#value(called, scope);
     if (callee instanceof Undefined) callee.fail();
     const { positional, keywords } = this.#given(given, scope);
     if (callee instanceof Loop) {
       const [over] = positional;
-      if (callee.again === null || over === undefined) throw new TemplateError('this loop is not recursive');
+      if (callee.again === null || over === undefined)
+        throw new TemplateError('this loop is not recursive');
       return callee.again(over);
     }
-    if (!(callee instanceof Callable)) throw new TemplateError(`${typeName(callee)} cannot be called`);
-    return callee.call({ positional, keywords: more.length === 0 ? keywords : new Map([...keywords, ...more]) });
+    if (!(callee instanceof Callable))
+      throw new TemplateError(`${typeName(callee)} cannot be called`);
+    return callee.call({
+      positional,
+      keywords: more.length === 0 ? keywords : new Map([...keywords, ...more]),
+    });
   }
 
   #given({ positional, keywords, spread, spreadKeywords }: Arguments, scope: Scope): Given {
@@ -406,10 +481,12 @@ export class Interpreter implements Runner {
     const more = spread === null ? [] : iterated(this.#value(spread, scope), this.budget);
     const moreNamed = spreadKeywords === null ? null : this.#value(spreadKeywords, scope);
     if (moreNamed !== null) {
-      if (!(moreNamed instanceof Dict)) throw new TemplateError(`"**" takes a dict, not ${typeName(moreNamed)}`);
+      if (!(moreNamed instanceof Dict))
+        throw new TemplateError(`"**" takes a dict, not ${typeName(moreNamed)}`);
       for (const [name, value] of moreNamed.entries()) named.set(str(name, this.budget), value);
     }
-    if (values.length + more.length > MOST_ARGUMENTS) throw new TemplateLimit(`a call has more than ${MOST_ARGUMENTS} arguments`);
+    if (values.length + more.length > MOST_ARGUMENTS)
+      throw new TemplateLimit(`a call has more than ${MOST_ARGUMENTS} arguments`);
     return { positional: [...values, ...more], keywords: named };
   }
 
@@ -427,7 +504,8 @@ export class Interpreter implements Runner {
 
   attribute(value: Value, path: Value): Value {
     if (typeof path === 'bigint') return this.#item(value, path);
-    if (typeof path !== 'string') throw new TemplateError(`an attribute is named by a text, not by ${typeName(path)}`);
+    if (typeof path !== 'string')
+      throw new TemplateError(`an attribute is named by a text, not by ${typeName(path)}`);
     const parts = path.split('.').map((part) => (/^\d+$/.test(part) ? BigInt(part) : part));
     return parts.reduce((of: Value, part) => this.#item(of, part), value);
   }

@@ -1,6 +1,6 @@
 /**
- * A template's text in pieces, as jinja2 cuts it with `trim_blocks` and `lstrip_blocks`: `jinja2/lexer.py` of release 3.1 says what is
- * white space where.
+ * A template's text in pieces, as jinja2 cuts it with `trim_blocks` and `lstrip_blocks`:
+ * `jinja2/lexer.py` of release 3.1 says what is white space where.
  */
 import { TemplateError } from './failures.js';
 
@@ -27,18 +27,23 @@ export interface Token {
 const MOST_CHARACTERS = 1_000_000;
 
 /** White space as Python knows it: `str.isspace`. */
-export const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+export const SPACE =
+  '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const IS_SPACE = new RegExp(`^[${SPACE}]$`);
 
 const BEGIN = /\{[{%#]/g;
 const RAW_BEGIN = new RegExp(`\\{%[-+]?[${SPACE}]*raw[${SPACE}]*(?:-%\\}[${SPACE}]*|%\\})`, 'y');
-const RAW_END = new RegExp(`\\{%([-+]?)[${SPACE}]*endraw[${SPACE}]*(?:\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?)`, 'g');
+const RAW_END = new RegExp(
+  `\\{%([-+]?)[${SPACE}]*endraw[${SPACE}]*(?:\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?)`,
+  'g',
+);
 const COMMENT_END = new RegExp(`\\+#\\}|-#\\}[${SPACE}]*|#\\}\\n?`, 'g');
 const BLOCK_END = new RegExp(`\\+%\\}|-%\\}[${SPACE}]*|%\\}\\n?`, 'y');
 const VARIABLE_END = new RegExp(`-\\}\\}[${SPACE}]*|\\}\\}`, 'y');
 const BLANK = new RegExp(`[${SPACE}]+`, 'y');
 const FLOAT = /(?<!\.)(?:\d+_)*\d+(?:(?:\.(?:\d+_)*\d+)?[eE][+-]?(?:\d+_)*\d+|\.(?:\d+_)*\d+)/y;
-const INTEGER = /0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[0-9a-fA-F])+|[1-9](?:_?\d)*|0(?:_?0)*/y;
+const INTEGER =
+  /0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[0-9a-fA-F])+|[1-9](?:_?\d)*|0(?:_?0)*/y;
 const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Mn}\p{Mc}\p{Nd}\p{Pc}]*/uy;
 const STRING = /'([^'\\]*(?:\\[^][^'\\]*)*)'|"([^"\\]*(?:\\[^][^"\\]*)*)"/y;
 const OPERATOR = /\/\/|\*\*|==|!=|>=|<=|[-+/*%~[\](){}=<>.:|,;]/y;
@@ -47,7 +52,9 @@ const CLOSED_BY: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '
 /** @throws TemplateError */
 export function tokensOf(template: string): Token[] {
   if (template.length > MOST_CHARACTERS)
-    throw new TemplateError(`it has ${template.length} characters, more than the ${MOST_CHARACTERS} that are read`);
+    throw new TemplateError(
+      `it has ${template.length} characters, more than the ${MOST_CHARACTERS} that are read`,
+    );
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
 }
 
@@ -71,7 +78,8 @@ class Lexer {
   }
 
   #add(kind: TokenKind, text: string): void {
-    for (; this.#counted < this.#at; this.#counted++) if (this.#source.charCodeAt(this.#counted) === 10) this.#line++;
+    for (; this.#counted < this.#at; this.#counted++)
+      if (this.#source.charCodeAt(this.#counted) === 10) this.#line++;
     this.#tokens.push({ kind, text, line: this.#line });
   }
 
@@ -120,7 +128,9 @@ class Lexer {
     }
     if (sign === '+' || !isStatement) return text;
     const lineAt = text.lastIndexOf('\n') + 1;
-    return (lineAt > 0 || this.#lineBegins) && /^[ \t]*$/.test(text.slice(lineAt)) ? text.slice(0, lineAt) : text;
+    return (lineAt > 0 || this.#lineBegins) && /^[ \t]*$/.test(text.slice(lineAt))
+      ? text.slice(0, lineAt)
+      : text;
   }
 
   #raw(): void {
@@ -158,28 +168,44 @@ class Lexer {
     const string = this.#match(STRING);
     if (string !== null) return this.#add('string', unescaped(string[1] ?? string[2]!));
     const operator = this.#match(OPERATOR)?.[0];
-    if (operator === undefined) this.#fail(`unexpected ${JSON.stringify(String.fromCodePoint(this.#source.codePointAt(this.#at)!))}`);
+    if (operator === undefined)
+      this.#fail(
+        `unexpected ${JSON.stringify(String.fromCodePoint(this.#source.codePointAt(this.#at)!))}`,
+      );
     if (operator in CLOSED_BY) open.push(CLOSED_BY[operator]!);
-    else if (Object.values(CLOSED_BY).includes(operator) && open.pop() !== operator) this.#fail(`unexpected "${operator}"`);
+    else if (Object.values(CLOSED_BY).includes(operator) && open.pop() !== operator)
+      this.#fail(`unexpected "${operator}"`);
     this.#add('operator', operator);
   }
 }
 
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', a: '\x07', b: '\b', f: '\f', v: '\v', '\n': '' };
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  '\n': '',
+};
 const ESCAPE = /\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|([^]))/gu;
 
 /** As Python's `unicode-escape`: an escape that it does not know stays as it is. */
 function unescaped(text: string): string {
-  return text.replace(ESCAPE, (whole, x?: string, u?: string, long?: string, octal?: string, other?: string) => {
-    const hex = x ?? u ?? long;
-    if (hex !== undefined) {
-      const code = parseInt(hex, 16);
-      if (code > 0x10ffff) throw new TemplateError(`there is no character ${whole}`);
-      return String.fromCodePoint(code);
-    }
-    if (octal !== undefined) return String.fromCodePoint(parseInt(octal, 8));
-    if (other === 'x' || other === 'u' || other === 'U' || other === 'N')
-      throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
-    return ESCAPES[other!] ?? (/["'\\]/.test(other!) ? other! : whole);
-  });
+  return text.replace(
+    ESCAPE,
+    (whole, x?: string, u?: string, long?: string, octal?: string, other?: string) => {
+      const hex = x ?? u ?? long;
+      if (hex !== undefined) {
+        const code = parseInt(hex, 16);
+        if (code > 0x10ffff) throw new TemplateError(`there is no character ${whole}`);
+        return String.fromCodePoint(code);
+      }
+      if (octal !== undefined) return String.fromCodePoint(parseInt(octal, 8));
+      if (other === 'x' || other === 'u' || other === 'U' || other === 'N')
+        throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
+      return ESCAPES[other!] ?? (/["'\\]/.test(other!) ? other! : whole);
+    },
+  );
 }

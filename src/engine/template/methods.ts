@@ -1,11 +1,20 @@
 /**
- * Methods of texts, lists and dicts, those of Python that a template may call. What changes its object is refused by
- * jinja2's sandbox too.
+ * Methods of texts, lists and dicts, those of Python that a template may call. What changes its
+ * object is refused by jinja2's sandbox too.
  */
 import { bound } from './arguments.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
-import { capitalized, isLower, isTitle, isUpper, lower, swapped, titled, upper } from './letters.js';
+import {
+  capitalized,
+  isLower,
+  isTitle,
+  isUpper,
+  lower,
+  swapped,
+  titled,
+  upper,
+} from './letters.js';
 import { SPACE } from './lexer.js';
 import { str } from './python-text.js';
 import { slice } from './arithmetic.js';
@@ -40,15 +49,23 @@ const DIGITS = new RegExp(
 );
 
 /** From either end. @param chars those that go; null: white space */
-export function stripped(text: string, ends: 'both' | 'left' | 'right', chars: string | null, budget: Budget): string {
+export function stripped(
+  text: string,
+  ends: 'both' | 'left' | 'right',
+  chars: string | null,
+  budget: Budget,
+): string {
   budget.text(text.length);
   const set = chars === null ? null : new Set(characters(chars));
-  const isGone = (character: string): boolean => (set === null ? BLANK.test(character) : set.has(character));
+  const isGone = (character: string): boolean =>
+    set === null ? BLANK.test(character) : set.has(character);
   let from = 0;
   let to = text.length;
   const before = (at: number): string => {
     const low = text.charCodeAt(at - 1);
-    return low >= 0xdc00 && low <= 0xdfff && at > 1 && text.codePointAt(at - 2)! > 0xffff ? text.slice(at - 2, at) : text[at - 1]!;
+    return low >= 0xdc00 && low <= 0xdfff && at > 1 && text.codePointAt(at - 2)! > 0xffff
+      ? text.slice(at - 2, at)
+      : text[at - 1]!;
   };
   if (ends !== 'right')
     while (from < to) {
@@ -72,7 +89,8 @@ const strip =
     return stripped(text, ends, chars == null ? null : textOf(chars, 'what is stripped'), budget);
   };
 
-const isBlank = (character: string | undefined): boolean => character !== undefined && BLANK.test(character);
+const isBlank = (character: string | undefined): boolean =>
+  character !== undefined && BLANK.test(character);
 
 /** @param most splits; negative: all */
 function splitBlanks(text: string, most: number): string[] {
@@ -101,7 +119,13 @@ function splitBlanksFromRight(text: string, most: number): string[] {
   }
 }
 
-function splitBy(text: string, separator: string, most: number, fromRight: boolean, budget: Budget): string[] {
+function splitBy(
+  text: string,
+  separator: string,
+  most: number,
+  fromRight: boolean,
+  budget: Budget,
+): string[] {
   if (separator === '') throw new TemplateError('a separator is empty');
   budget.search(text, separator);
   const pieces = text.split(separator);
@@ -138,12 +162,19 @@ const partition =
   };
 
 /** A part of a text by the bounds that `find` and its kin take, and where it begins. */
-function within(text: string, bounds: readonly (Value | undefined)[], budget: Budget): { part: string; from: number } {
+function within(
+  text: string,
+  bounds: readonly (Value | undefined)[],
+  budget: Budget,
+): { part: string; from: number } {
   const [from, to] = bounds;
   if (from == null && to == null) return { part: text, from: 0 };
   const length = lengthOf(text);
   const begin = from == null ? 0 : integerOf(from, 'a bound');
-  return { part: slice(text, [from ?? null, to ?? null, null], budget) as string, from: begin < 0 ? Math.max(0, begin + length) : begin };
+  return {
+    part: slice(text, [from ?? null, to ?? null, null], budget) as string,
+    from: begin < 0 ? Math.max(0, begin + length) : begin,
+  };
 }
 
 const find =
@@ -153,7 +184,8 @@ const find =
     const sought = textOf(what, 'what is looked for');
     const { part, from } = within(text, bounds, budget);
     budget.search(part, sought);
-    const at = from > lengthOf(text) ? -1 : fromRight ? part.lastIndexOf(sought) : part.indexOf(sought);
+    const at =
+      from > lengthOf(text) ? -1 : fromRight ? part.lastIndexOf(sought) : part.indexOf(sought);
     if (at < 0 && required) throw new TemplateError('what is looked for is not in the text');
     return BigInt(at < 0 ? -1 : from + lengthOf(part.slice(0, at)));
   };
@@ -161,7 +193,11 @@ const find =
 const hasEnd =
   (begins: boolean): Method<string> =>
   (text, given, budget) => {
-    const [what, ...bounds] = bound(begins ? 'startswith' : 'endswith', [begins ? 'prefix' : 'suffix', 'start', 'end'], given);
+    const [what, ...bounds] = bound(
+      begins ? 'startswith' : 'endswith',
+      [begins ? 'prefix' : 'suffix', 'start', 'end'],
+      given,
+    );
     const { part, from } = within(text, bounds, budget);
     const sought = what instanceof Items && what.kind === 'tuple' ? what.members : [what];
     if (from > lengthOf(text)) return false;
@@ -183,13 +219,23 @@ export function linesOf(text: string, keep: boolean): string[] {
   return lines;
 }
 
-export function replaced(text: string, from: string, to: string, most: number, budget: Budget): string {
+export function replaced(
+  text: string,
+  from: string,
+  to: string,
+  most: number,
+  budget: Budget,
+): string {
   budget.search(text, from);
   const pieces = from === '' ? ['', ...characters(text), ''] : text.split(from);
   budget.members(pieces.length);
   const count = most < 0 ? pieces.length - 1 : Math.min(most, pieces.length - 1);
   budget.text(text.length + count * to.length);
-  return pieces.slice(0, count + 1).join(to) + (count + 1 < pieces.length ? from : '') + pieces.slice(count + 1).join(from);
+  return (
+    pieces.slice(0, count + 1).join(to) +
+    (count + 1 < pieces.length ? from : '') +
+    pieces.slice(count + 1).join(from)
+  );
 }
 
 const padded =
@@ -197,17 +243,35 @@ const padded =
   (text, given, budget) => {
     const [width, fill = ' '] = bound('ljust', ['width', 'fillchar'], given);
     const character = textOf(fill, 'a fill character');
-    if (lengthOf(character) !== 1) throw new TemplateError('a fill character must be one character');
-    return paddedTo(text, integerOf(width ?? new Undefined('a width is missing'), 'a width'), side, character, budget);
+    if (lengthOf(character) !== 1)
+      throw new TemplateError('a fill character must be one character');
+    return paddedTo(
+      text,
+      integerOf(width ?? new Undefined('a width is missing'), 'a width'),
+      side,
+      character,
+      budget,
+    );
   };
 
 /** @param side of the text */
-export function paddedTo(text: string, width: number, side: 'left' | 'right' | 'both', fill: string, budget: Budget): string {
+export function paddedTo(
+  text: string,
+  width: number,
+  side: 'left' | 'right' | 'both',
+  fill: string,
+  budget: Budget,
+): string {
   const missing = Math.max(0, width - lengthOf(text));
   if (missing > WIDEST) throw new TemplateLimit(`it makes a text of ${width} characters`);
   budget.text(text.length + missing);
   // as CPython's `center`
-  const before = side === 'right' ? missing : side === 'left' ? 0 : Math.floor(missing / 2) + (missing & width & 1);
+  const before =
+    side === 'right'
+      ? missing
+      : side === 'left'
+        ? 0
+        : Math.floor(missing / 2) + (missing & width & 1);
   return fill.repeat(before) + text + fill.repeat(missing - before);
 }
 
@@ -237,9 +301,16 @@ const format: Method<string> = (text, { positional, keywords }, budget) => {
     if (field === undefined) throw new TemplateError('a format has a single brace');
     if (!/^\w*$/.test(field)) throw new NotCovered(`the field {${field}} of a format`);
     isNumbered ||= /^\d/.test(field);
-    if (isNumbered && (field === '' || next > 0)) throw new TemplateError('a format has fields with numbers and without');
-    const value = field === '' ? positional[next++] : /^\d+$/.test(field) ? positional[Number(field)] : keywords.get(field);
-    if (value === undefined) throw new TemplateError(`a format asks for {${field}}, which is not given`);
+    if (isNumbered && (field === '' || next > 0))
+      throw new TemplateError('a format has fields with numbers and without');
+    const value =
+      field === ''
+        ? positional[next++]
+        : /^\d+$/.test(field)
+          ? positional[Number(field)]
+          : keywords.get(field);
+    if (value === undefined)
+      throw new TemplateError(`a format asks for {${field}}, which is not given`);
     const filled = str(value, budget);
     budget.text(filled.length);
     return filled;
@@ -273,7 +344,11 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   istitle: is(isTitle),
   isupper: is(isUpper),
   join: (text, given, budget) =>
-    joined(text, iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget), budget),
+    joined(
+      text,
+      iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget),
+      budget,
+    ),
   ljust: padded('left'),
   lower: changed(lower),
   lstrip: strip('left'),
@@ -291,7 +366,13 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   replace: (text, given, budget) => {
     const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
     const most = count === undefined ? -1 : integerOf(count, 'a count');
-    return replaced(text, textOf(from, 'what is replaced'), textOf(to, 'a replacement'), most, budget);
+    return replaced(
+      text,
+      textOf(from, 'what is replaced'),
+      textOf(to, 'a replacement'),
+      most,
+      budget,
+    );
   },
   rfind: find(true, false),
   rindex: find(true, true),
@@ -313,7 +394,10 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   title: changed(titled),
   upper: changed(upper),
   zfill: (text, given, budget) => {
-    const width = integerOf(bound('zfill', ['width'], given)[0] ?? new Undefined('a width is missing'), 'a width');
+    const width = integerOf(
+      bound('zfill', ['width'], given)[0] ?? new Undefined('a width is missing'),
+      'a width',
+    );
     const sign = /^[-+]/.test(text) ? text[0]! : '';
     return sign + paddedTo(text.slice(sign.length), width - sign.length, 'right', '0', budget);
   },
@@ -348,7 +432,10 @@ const LIST_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = {
 const TUPLE_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = { count, index };
 
 const view =
-  (kind: 'dict_keys' | 'dict_values' | 'dict_items', members: (of: Dict) => readonly Value[]): Method<Dict> =>
+  (
+    kind: 'dict_keys' | 'dict_values' | 'dict_items',
+    members: (of: Dict) => readonly Value[],
+  ): Method<Dict> =>
   (of, given, budget) => {
     bound(kind, [], given);
     budget.members(of.size);
@@ -372,28 +459,44 @@ const DICT_METHODS: Readonly<Record<string, Method<Dict>>> = {
 
 /** What Python's types have besides. Of dicts such a name is a method before it is a key. */
 const REFUSED = {
-  text: ['encode', 'expandtabs', 'format_map', 'isidentifier', 'isprintable', 'maketrans', 'translate'],
+  text: [
+    'encode',
+    'expandtabs',
+    'format_map',
+    'isidentifier',
+    'isprintable',
+    'maketrans',
+    'translate',
+  ],
   list: ['append', 'clear', 'extend', 'insert', 'pop', 'remove', 'reverse', 'sort'],
   dict: ['clear', 'fromkeys', 'pop', 'popitem', 'setdefault', 'update'],
 };
 
 /** A method by its name; null: the value has none of this name. @throws NotCovered */
-export function methodOf(value: Value, name: string, budget: Budget): ((given: Given) => Value) | null {
+export function methodOf(
+  value: Value,
+  name: string,
+  budget: Budget,
+): ((given: Given) => Value) | null {
   const found = <Of>(
     of: Of,
     methods: Readonly<Record<string, Method<Of>>>,
     refused: readonly string[],
   ): ((given: Given) => Value) | null => {
     if (Object.hasOwn(methods, name)) return (given) => methods[name]!(of, given, budget);
-    if (refused.includes(name) || name.startsWith('__')) throw new NotCovered(`the method "${name}"`);
+    if (refused.includes(name) || name.startsWith('__'))
+      throw new NotCovered(`the method "${name}"`);
     return null;
   };
   if (typeof value === 'string') return found(value, TEXT_METHODS, REFUSED.text);
   if (Array.isArray(value)) return found(value, LIST_METHODS, REFUSED.list);
-  if (value instanceof Items && value.kind === 'tuple') return found(value.members, TUPLE_METHODS, []);
+  if (value instanceof Items && value.kind === 'tuple')
+    return found(value.members, TUPLE_METHODS, []);
   return value instanceof Dict ? found(value, DICT_METHODS, REFUSED.dict) : null;
 }
 
 export const METHODS: ReadonlySet<string> = new Set(
-  [TEXT_METHODS, LIST_METHODS, TUPLE_METHODS, DICT_METHODS].flatMap((methods) => Object.keys(methods)),
+  [TEXT_METHODS, LIST_METHODS, TUPLE_METHODS, DICT_METHODS].flatMap((methods) =>
+    Object.keys(methods),
+  ),
 );

@@ -13,13 +13,18 @@ const INTEGER = /^[+-]?\d+(?:_\d+)*$/;
 const FLOAT = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 const WORD = /^([+-]?)(inf(?:inity)?|nan)$/i;
 /** Around a number. Of `str.isspace`, Python's numbers do not take U+001C to U+001F. */
-const BLANKS = '\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
+const BLANKS =
+  '\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000';
 const LARGEST_PRECISION = 40;
 
-/** The text of a number without the white space around it. @throws NotCovered where its digits are of another script */
+/**
+ * The text of a number without the white space around it.
+ * @throws NotCovered where its digits are of another script
+ */
 function bareOf(text: string, name: string, budget: Budget): string {
   const bare = stripped(text, 'both', BLANKS, budget);
-  if (/(?![0-9])\p{Nd}/u.test(bare)) throw new NotCovered(`the filter "${name}" of other digits than 0 to 9`);
+  if (/(?![0-9])\p{Nd}/u.test(bare))
+    throw new NotCovered(`the filter "${name}" of other digits than 0 to 9`);
   return bare;
 }
 
@@ -43,7 +48,8 @@ const toInteger: Filter = (of, given, { budget }) => {
   if (of instanceof Undefined) of.fail();
   if (typeof of === 'string' && base !== 10n) throw new NotCovered('the filter "int" with a base');
   const bare = typeof of === 'string' ? bareOf(of, 'int', budget) : null;
-  if (bare !== null && INTEGER.test(bare) && bare.length < LONGEST_INTEGER) return BigInt(bare.replaceAll('_', ''));
+  if (bare !== null && INTEGER.test(bare) && bare.length < LONGEST_INTEGER)
+    return BigInt(bare.replaceAll('_', ''));
   const number = bare === null ? numeric(of) : floatOf(bare);
   if (typeof number === 'bigint') return number;
   return number === null || !Number.isFinite(number) ? otherwise : BigInt(Math.trunc(number));
@@ -64,13 +70,16 @@ const toRound: Filter = (of, given) => {
     throw new TemplateError(`${typeName(of)} cannot be rounded`);
   }
   const places = integerOf(precision, 'a precision');
-  if (Math.abs(places) > LARGEST_PRECISION) throw new TemplateError(`a precision is beyond ${LARGEST_PRECISION}`);
+  if (Math.abs(places) > LARGEST_PRECISION)
+    throw new TemplateError(`a precision is beyond ${LARGEST_PRECISION}`);
   if (method === 'common') {
-    if (typeof number === 'number') return places < 0 ? roundedTo(number, 10 ** -places) : Number(fixed(number, places));
+    if (typeof number === 'number')
+      return places < 0 ? roundedTo(number, 10 ** -places) : Number(fixed(number, places));
     if (places < 0) throw new NotCovered('the filter "round" of an integer to tens');
     return number;
   }
-  if (method !== 'ceil' && method !== 'floor') throw new TemplateError('the method of round must be common, ceil or floor');
+  if (method !== 'ceil' && method !== 'floor')
+    throw new TemplateError('the method of round must be common, ceil or floor');
   const scaled = Number(number) * 10 ** places;
   return (method === 'ceil' ? Math.ceil(scaled) : Math.floor(scaled)) / 10 ** places;
 };

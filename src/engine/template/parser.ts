@@ -1,17 +1,54 @@
-/** From a template's pieces to its tree, by jinja2's grammar (`jinja2/parser.py` of release 3.1). */
+/**
+ * From a template's pieces to its tree, by jinja2's grammar (`jinja2/parser.py` of release 3.1).
+ */
 import { TemplateError } from './failures.js';
 import { tokensOf, type Token, type TokenKind } from './lexer.js';
-import type { Arguments, Comparison, Expression, Filter, Keyword, Operator, Parameter, Statement, Target } from './syntax.js';
+import type {
+  Arguments,
+  Comparison,
+  Expression,
+  Filter,
+  Keyword,
+  Operator,
+  Parameter,
+  Statement,
+  Target,
+} from './syntax.js';
 
-/** Statements within statements and expressions within expressions: what is deeper than this was written to exhaust a stack. */
+/**
+ * Statements within statements and expressions within expressions: what is deeper than this was
+ * written to exhaust a stack.
+ */
 const DEEPEST = 200;
 /** `a + a + a + …` nests too, to the left. */
 const LONGEST_CHAIN = 500;
 
-const NOT_COVERED = new Set(['include', 'import', 'from', 'extends', 'block', 'autoescape', 'do', 'trans', 'debug']);
+const NOT_COVERED = new Set([
+  'include',
+  'import',
+  'from',
+  'extends',
+  'block',
+  'autoescape',
+  'do',
+  'trans',
+  'debug',
+]);
 const COMPARISONS = new Set<string>(['==', '!=', '<', '<=', '>', '>=']);
-const CONSTANTS: Readonly<Record<string, boolean | null>> = { true: true, True: true, false: false, False: false, none: null, None: null };
-const NO_ARGUMENTS: Arguments = { positional: [], keywords: [], spread: null, spreadKeywords: null };
+const CONSTANTS: Readonly<Record<string, boolean | null>> = {
+  true: true,
+  True: true,
+  false: false,
+  False: false,
+  none: null,
+  None: null,
+};
+const NO_ARGUMENTS: Arguments = {
+  positional: [],
+  keywords: [],
+  spread: null,
+  spreadKeywords: null,
+};
 
 /** @throws TemplateError */
 export function parse(template: string): readonly Statement[] {
@@ -66,7 +103,12 @@ class Parser {
 
   #unexpected(expected?: string): never {
     const { kind, text } = this.#now;
-    const seen = kind === 'end' ? 'the end of the template' : text === '' ? kind.replace('_', ' ') : JSON.stringify(text.slice(0, 60));
+    const seen =
+      kind === 'end'
+        ? 'the end of the template'
+        : text === ''
+          ? kind.replace('_', ' ')
+          : JSON.stringify(text.slice(0, 60));
     this.#fail(expected === undefined ? `unexpected ${seen}` : `expected ${expected}, got ${seen}`);
   }
 
@@ -91,7 +133,8 @@ class Parser {
         found.push(outputOf(this.#tuple()));
         this.#expect('variable_end');
       } else if (this.#is('block_begin')) {
-        if (this.#is('name', undefined, 1) && ends.includes(this.#tokens[this.#at + 1]!.text)) return found;
+        if (this.#is('name', undefined, 1) && ends.includes(this.#tokens[this.#at + 1]!.text))
+          return found;
         this.#next();
         found.push(...this.#nested(() => this.#statement()));
         this.#expect('block_end');
@@ -163,7 +206,8 @@ class Parser {
   }
 
   /**
-   * What follows such a statement is read as if the statement were not there; a rendering ends where it is reached.
+   * What follows such a statement is read as if the statement were not there; a rendering ends
+   * where it is reached.
    */
   #notCovered(name: string): Statement {
     if (!NOT_COVERED.has(name)) this.#fail(`there is no statement "${name}"`);
@@ -235,7 +279,8 @@ class Parser {
     }
     const { text: name } = this.#expect('name');
     if (Object.hasOwn(CONSTANTS, name)) this.#fail(`cannot assign to ${name}`);
-    if (this.#skip('operator', '.')) return { kind: 'member', of: name, name: this.#expect('name').text };
+    if (this.#skip('operator', '.'))
+      return { kind: 'member', of: name, name: this.#expect('name').text };
     return { kind: 'name', name };
   }
 
@@ -246,7 +291,8 @@ class Parser {
       if (parameters.length > 0) this.#expect('operator', ',');
       const { text: name } = this.#expect('name');
       const fallback = this.#skip('operator', '=') ? this.#expression() : null;
-      if (fallback === null && parameters.at(-1)?.fallback != null) this.#fail('a parameter without default follows one with a default');
+      if (fallback === null && parameters.at(-1)?.fallback != null)
+        this.#fail('a parameter without default follows one with a default');
       parameters.push({ name, fallback });
     }
     this.#next();
@@ -262,7 +308,13 @@ class Parser {
         if (!this.#skip('operator', ',')) break;
         several = true;
       }
-      if (this.#is('variable_end') || this.#is('block_end') || this.#is('operator', ')') || (end !== '' && this.#is('name', end))) break;
+      if (
+        this.#is('variable_end') ||
+        this.#is('block_end') ||
+        this.#is('operator', ')') ||
+        (end !== '' && this.#is('name', end))
+      )
+        break;
       members.push(conditions ? this.#expression() : this.#nested(() => this.#or()));
       if (!this.#is('operator', ',')) break;
     }
@@ -287,19 +339,22 @@ class Parser {
   #chain(): () => void {
     let links = 0;
     return () => {
-      if (++links > LONGEST_CHAIN) this.#fail(`an expression has more than ${LONGEST_CHAIN} parts in a row`);
+      if (++links > LONGEST_CHAIN)
+        this.#fail(`an expression has more than ${LONGEST_CHAIN} parts in a row`);
     };
   }
 
   #or(): Expression {
     let left = this.#and();
-    for (const chain = this.#chain(); this.#skip('name', 'or'); chain()) left = { kind: 'or', left, right: this.#and() };
+    for (const chain = this.#chain(); this.#skip('name', 'or'); chain())
+      left = { kind: 'or', left, right: this.#and() };
     return left;
   }
 
   #and(): Expression {
     let left = this.#not();
-    for (const chain = this.#chain(); this.#skip('name', 'and'); chain()) left = { kind: 'and', left, right: this.#not() };
+    for (const chain = this.#chain(); this.#skip('name', 'and'); chain())
+      left = { kind: 'and', left, right: this.#not() };
     return left;
   }
 
@@ -327,7 +382,11 @@ class Parser {
 
   #operations(operators: readonly string[], operand: () => Expression): Expression {
     let left = operand();
-    for (const chain = this.#chain(); this.#now.kind === 'operator' && operators.includes(this.#now.text); chain()) {
+    for (
+      const chain = this.#chain();
+      this.#now.kind === 'operator' && operators.includes(this.#now.text);
+      chain()
+    ) {
       const operator = this.#next().text as Operator;
       left = { kind: 'operation', operator, left, right: operand() };
     }
@@ -354,9 +413,14 @@ class Parser {
   }
 
   #unary(filters: boolean): Expression {
-    const sign = this.#is('operator', '-') ? 'negative' : this.#is('operator', '+') ? 'positive' : null;
+    const sign = this.#is('operator', '-')
+      ? 'negative'
+      : this.#is('operator', '+')
+        ? 'positive'
+        : null;
     if (sign !== null) this.#next();
-    const read: Expression = sign === null ? this.#primary() : { kind: sign, of: this.#nested(() => this.#unary(false)) };
+    const read: Expression =
+      sign === null ? this.#primary() : { kind: sign, of: this.#nested(() => this.#unary(false)) };
     const found = this.#postfix(read);
     return filters ? this.#filtersAndTests(found) : found;
   }
@@ -366,7 +430,9 @@ class Parser {
     switch (kind) {
       case 'name':
         this.#next();
-        return Object.hasOwn(CONSTANTS, text) ? { kind: 'constant', value: CONSTANTS[text]! } : { kind: 'name', name: text };
+        return Object.hasOwn(CONSTANTS, text)
+          ? { kind: 'constant', value: CONSTANTS[text]! }
+          : { kind: 'name', name: text };
       case 'string': {
         const texts: string[] = [];
         while (this.#is('string')) texts.push(this.#next().text);
@@ -386,7 +452,8 @@ class Parser {
       this.#expect('operator', ')');
       return found;
     }
-    if (this.#skip('operator', '[')) return { kind: 'list', members: this.#members(']', () => this.#expression()) };
+    if (this.#skip('operator', '['))
+      return { kind: 'list', members: this.#members(']', () => this.#expression()) };
     if (this.#skip('operator', '{'))
       return {
         kind: 'dict',
@@ -416,10 +483,16 @@ class Parser {
       if (this.#skip('operator', '.')) {
         const { kind, text } = this.#next();
         if (kind === 'name') found = { kind: 'attribute', of: found, name: text };
-        else if (kind === 'integer') found = { kind: 'item', of: found, at: { kind: 'constant', value: BigInt(text.replaceAll('_', '')) } };
+        else if (kind === 'integer')
+          found = {
+            kind: 'item',
+            of: found,
+            at: { kind: 'constant', value: BigInt(text.replaceAll('_', '')) },
+          };
         else this.#fail('expected a name or a number after the point');
       } else if (this.#skip('operator', '[')) found = this.#subscript(found);
-      else if (this.#is('operator', '(')) found = { kind: 'call', called: found, given: this.#arguments() };
+      else if (this.#is('operator', '('))
+        found = { kind: 'call', called: found, given: this.#arguments() };
       else return found;
     }
   }
@@ -427,15 +500,20 @@ class Parser {
   #subscript(of: Expression): Expression {
     const parts = this.#members(']', () => this.#subscribed(of));
     if (parts.length === 1 && parts[0]!.kind === 'slice') return parts[0]!;
-    if (parts.length === 0 || parts.some(({ kind }) => kind === 'slice')) this.#fail('expected one index or slice');
-    const at: Expression[] = parts.map((part) => (part as Extract<Expression, { kind: 'item' }>).at);
+    if (parts.length === 0 || parts.some(({ kind }) => kind === 'slice'))
+      this.#fail('expected one index or slice');
+    const at: Expression[] = parts.map(
+      (part) => (part as Extract<Expression, { kind: 'item' }>).at,
+    );
     return { kind: 'item', of, at: at.length === 1 ? at[0]! : { kind: 'tuple', members: at } };
   }
 
   #subscribed(of: Expression): Extract<Expression, { kind: 'slice' | 'item' }> {
     const parts: (Expression | null)[] = [];
     const bound = (): Expression | null =>
-      this.#is('operator', ':') || this.#is('operator', ']') || this.#is('operator', ',') ? null : this.#expression();
+      this.#is('operator', ':') || this.#is('operator', ']') || this.#is('operator', ',')
+        ? null
+        : this.#expression();
     const first = bound();
     if (first !== null && !this.#is('operator', ':')) return { kind: 'item', of, at: first };
     while (parts.length < 2 && this.#skip('operator', ':')) parts.push(bound());
@@ -457,7 +535,8 @@ class Parser {
         this.#next();
         keywords.push({ name, value: this.#expression() });
       } else {
-        if (keywords.length > 0 || spread !== null || spreadKeywords !== null) this.#fail('a positional argument follows one with a name');
+        if (keywords.length > 0 || spread !== null || spreadKeywords !== null)
+          this.#fail('a positional argument follows one with a name');
         positional.push(this.#expression());
       }
     });
@@ -477,7 +556,12 @@ class Parser {
       if (!begins) this.#next();
       begins = false;
       const name = this.#dottedName();
-      found = { kind: 'filter', name, of: found, given: this.#is('operator', '(') ? this.#arguments() : NO_ARGUMENTS };
+      found = {
+        kind: 'filter',
+        name,
+        of: found,
+        given: this.#is('operator', '(') ? this.#arguments() : NO_ARGUMENTS,
+      };
     }
     return found;
   }
@@ -487,7 +571,8 @@ class Parser {
     for (const chain = this.#chain(); ; chain()) {
       if (this.#is('operator', '|')) found = this.#filters(found, false)!;
       else if (this.#skip('name', 'is')) found = this.#test(found);
-      else if (this.#is('operator', '(')) found = { kind: 'call', called: found, given: this.#arguments() };
+      else if (this.#is('operator', '('))
+        found = { kind: 'call', called: found, given: this.#arguments() };
       else return found;
     }
   }
@@ -495,14 +580,24 @@ class Parser {
   #test(of: Expression): Expression {
     const negated = this.#skip('name', 'not');
     const name = this.#dottedName();
-    if (this.#is('operator', '(')) return { kind: 'test', name, of, given: this.#arguments(), negated };
+    if (this.#is('operator', '('))
+      return { kind: 'test', name, of, given: this.#arguments(), negated };
     const { kind, text } = this.#now;
     const isArgument =
       kind === 'name'
         ? !['else', 'or', 'and'].includes(text)
-        : kind === 'string' || kind === 'integer' || kind === 'float' || (kind === 'operator' && ['(', '[', '{'].includes(text));
+        : kind === 'string' ||
+          kind === 'integer' ||
+          kind === 'float' ||
+          (kind === 'operator' && ['(', '[', '{'].includes(text));
     if (!isArgument) return { kind: 'test', name, of, given: NO_ARGUMENTS, negated };
     if (text === 'is' && kind === 'name') this.#fail('tests cannot be chained with "is"');
-    return { kind: 'test', name, of, given: { ...NO_ARGUMENTS, positional: [this.#postfix(this.#primary())] }, negated };
+    return {
+      kind: 'test',
+      name,
+      of,
+      given: { ...NO_ARGUMENTS, positional: [this.#postfix(this.#primary())] },
+      negated,
+    };
   }
 }

@@ -14,7 +14,8 @@ const INTEGER_DIGITS = 4300; // more is refused by Python itself
 
 export function integerText(value: bigint): string {
   const text = value.toString();
-  if (text.length > INTEGER_DIGITS) throw new TemplateError(`an integer has more than ${INTEGER_DIGITS} digits`);
+  if (text.length > INTEGER_DIGITS)
+    throw new TemplateError(`an integer has more than ${INTEGER_DIGITS} digits`);
   return text;
 }
 
@@ -25,7 +26,8 @@ export function floatText(value: number): string {
   if (Object.is(value, -0)) return '-0.0';
   const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
   const power = Number(exponent);
-  if (value !== 0 && (power < -4 || power >= 16)) return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+  if (value !== 0 && (power < -4 || power >= 16))
+    return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
   const digits = mantissa.replace(/[-.]/g, '');
   const sign = value < 0 ? '-' : '';
   if (power < 0) return `${sign}0.${'0'.repeat(-power - 1)}${digits}`;
@@ -36,7 +38,8 @@ export function floatText(value: number): string {
 /** A float with so many places behind the point, rounded by its exact value, ties to even. */
 export function fixed(value: number, places: number): string {
   if (!Number.isFinite(value)) return floatText(value);
-  if (Math.abs(value) >= 1e21) return `${BigInt(value)}${places === 0 ? '' : `.${'0'.repeat(places)}`}`;
+  if (Math.abs(value) >= 1e21)
+    return `${BigInt(value)}${places === 0 ? '' : `.${'0'.repeat(places)}`}`;
   const rounded = `${Object.is(value, -0) ? '-' : ''}${value.toFixed(places)}`;
   // toFixed takes a tie away from zero: an odd last digit of one is 1 less
   const isTie = /^50*$/.test(value.toFixed(100).split('.')[1]!.slice(places));
@@ -45,8 +48,8 @@ export function fixed(value: number, places: number): string {
 }
 
 /**
- * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are the renderer's markers and are taken
- * out of the text.
+ * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are
+ * the renderer's markers and are taken out of the text.
  */
 const UNPRINTABLE = /(?![\ufdd0-\ufdef ])[\p{C}\p{Z}]|[\\'\n\r\t]/gu;
 
@@ -60,7 +63,9 @@ function textRepr(text: string): string {
     if (found === '\t') return '\\t';
     const code = found.codePointAt(0)!;
     if (code <= 0xff) return `\\x${code.toString(16).padStart(2, '0')}`;
-    return code <= 0xffff ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`;
+    return code <= 0xffff
+      ? `\\u${code.toString(16).padStart(4, '0')}`
+      : `\\U${code.toString(16).padStart(8, '0')}`;
   });
   return quote + escaped + quote;
 }
@@ -81,7 +86,8 @@ function reprOf(value: Value, budget: Budget): string {
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (value === null) return 'None';
   if (value instanceof Undefined) return 'Undefined';
-  const members = (of: readonly Value[]): string => of.map((member) => repr(member, budget)).join(', ');
+  const members = (of: readonly Value[]): string =>
+    of.map((member) => repr(member, budget)).join(', ');
   if (Array.isArray(value)) return `[${members(value)}]`;
   if (value instanceof Dict)
     return `{${value
@@ -89,11 +95,14 @@ function reprOf(value: Value, budget: Budget): string {
       .map(([key, member]) => `${repr(key, budget)}: ${repr(member, budget)}`)
       .join(', ')}}`;
   if (value instanceof Items) return itemsRepr(value, members);
-  throw new NotCovered(`the text of ${value instanceof Callable ? `the function ${value.name}` : typeName(value)}`);
+  throw new NotCovered(
+    `the text of ${value instanceof Callable ? `the function ${value.name}` : typeName(value)}`,
+  );
 }
 
 function itemsRepr({ kind, members }: Items, texts: (of: readonly Value[]) => string): string {
-  if (kind === 'tuple') return members.length === 1 ? `(${texts(members)},)` : `(${texts(members)})`;
+  if (kind === 'tuple')
+    return members.length === 1 ? `(${texts(members)},)` : `(${texts(members)})`;
   if (kind === 'generator' || kind === 'range') throw new NotCovered(`the text of a ${kind}`);
   return `${kind}([${texts(members)}])`;
 }
@@ -117,12 +126,17 @@ const JSON_SHORT: Readonly<Record<string, string>> = {
   '\b': '\\b',
   '\f': '\\f',
 };
-const unicodeEscape = (found: string): string => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
+const unicodeEscape = (found: string): string =>
+  `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 function jsonText(text: string, ascii: boolean): string {
   const escaped = text.replace(JSON_ESCAPED, (found) => JSON_SHORT[found] ?? unicodeEscape(found));
   // a marker of the renderer's stays what it is
-  const plain = ascii ? escaped.replace(NOT_ASCII, (found) => (/[\ufdd0-\ufdef]/.test(found) ? found : unicodeEscape(found))) : escaped;
+  const plain = ascii
+    ? escaped.replace(NOT_ASCII, (found) =>
+        /[\ufdd0-\ufdef]/.test(found) ? found : unicodeEscape(found),
+      )
+    : escaped;
   return `"${plain}"`;
 }
 
@@ -140,7 +154,13 @@ function jsonOf(value: Value, form: JsonForm, budget: Budget, level: number): st
   if (value === null || typeof value === 'boolean') return String(value);
   if (typeof value === 'bigint') return integerText(value);
   if (typeof value === 'number')
-    return Number.isNaN(value) ? 'NaN' : Number.isFinite(value) ? floatText(value) : value > 0 ? 'Infinity' : '-Infinity';
+    return Number.isNaN(value)
+      ? 'NaN'
+      : Number.isFinite(value)
+        ? floatText(value)
+        : value > 0
+          ? 'Infinity'
+          : '-Infinity';
   const wrapped = (open: string, parts: readonly string[], close: string): string => {
     if (parts.length === 0) return open + close;
     if (form.indent === null) return open + parts.join(form.item) + close;
@@ -163,7 +183,10 @@ function jsonOf(value: Value, form: JsonForm, budget: Budget, level: number): st
     if (form.sorted) entries.sort(([a], [b]) => order(a, b, budget));
     return wrapped(
       '{',
-      entries.map(([key, member]) => jsonText(jsonKey(key), form.ascii) + form.key + json(member, form, budget, level + 1)),
+      entries.map(
+        ([key, member]) =>
+          jsonText(jsonKey(key), form.ascii) + form.key + json(member, form, budget, level + 1),
+      ),
       '}',
     );
   }

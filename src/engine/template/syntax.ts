@@ -32,14 +32,39 @@ export type Expression =
     }
   | { readonly kind: 'call'; readonly called: Expression; readonly given: Arguments }
   /** `of` is null at the head of a filter block. */
-  | { readonly kind: 'filter'; readonly name: string; readonly of: Expression | null; readonly given: Arguments }
-  | { readonly kind: 'test'; readonly name: string; readonly of: Expression; readonly given: Arguments; readonly negated: boolean }
+  | {
+      readonly kind: 'filter';
+      readonly name: string;
+      readonly of: Expression | null;
+      readonly given: Arguments;
+    }
+  | {
+      readonly kind: 'test';
+      readonly name: string;
+      readonly of: Expression;
+      readonly given: Arguments;
+      readonly negated: boolean;
+    }
   | { readonly kind: 'negative' | 'positive' | 'not'; readonly of: Expression }
-  | { readonly kind: 'operation'; readonly operator: Operator; readonly left: Expression; readonly right: Expression }
+  | {
+      readonly kind: 'operation';
+      readonly operator: Operator;
+      readonly left: Expression;
+      readonly right: Expression;
+    }
   | { readonly kind: 'concatenation'; readonly parts: readonly Expression[] }
-  | { readonly kind: 'comparison'; readonly first: Expression; readonly rest: readonly (readonly [Comparison, Expression])[] }
+  | {
+      readonly kind: 'comparison';
+      readonly first: Expression;
+      readonly rest: readonly (readonly [Comparison, Expression])[];
+    }
   | { readonly kind: 'and' | 'or'; readonly left: Expression; readonly right: Expression }
-  | { readonly kind: 'condition'; readonly test: Expression; readonly then: Expression; readonly otherwise: Expression | null };
+  | {
+      readonly kind: 'condition';
+      readonly test: Expression;
+      readonly then: Expression;
+      readonly otherwise: Expression | null;
+    };
 
 /** What a value is given to. */
 export type Target =
@@ -68,13 +93,30 @@ export type Statement =
     }
   | {
       readonly kind: 'if';
-      readonly branches: readonly { readonly test: Expression; readonly body: readonly Statement[] }[];
+      readonly branches: readonly {
+        readonly test: Expression;
+        readonly body: readonly Statement[];
+      }[];
       readonly otherwise: readonly Statement[];
     }
   | { readonly kind: 'set'; readonly target: Target; readonly value: Expression }
-  | { readonly kind: 'set block'; readonly target: Target; readonly filter: Filter | null; readonly body: readonly Statement[] }
-  | { readonly kind: 'with'; readonly values: readonly (readonly [Target, Expression])[]; readonly body: readonly Statement[] }
-  | { readonly kind: 'macro'; readonly name: string; readonly parameters: readonly Parameter[]; readonly body: readonly Statement[] }
+  | {
+      readonly kind: 'set block';
+      readonly target: Target;
+      readonly filter: Filter | null;
+      readonly body: readonly Statement[];
+    }
+  | {
+      readonly kind: 'with';
+      readonly values: readonly (readonly [Target, Expression])[];
+      readonly body: readonly Statement[];
+    }
+  | {
+      readonly kind: 'macro';
+      readonly name: string;
+      readonly parameters: readonly Parameter[];
+      readonly body: readonly Statement[];
+    }
   | {
       readonly kind: 'call block';
       readonly parameters: readonly Parameter[];
@@ -92,7 +134,8 @@ export function childrenOf(node: Statement | Expression): (Statement | Expressio
   const found: (Statement | Expression)[] = [];
   const collect = (value: unknown): void => {
     if (typeof value !== 'object' || value === null) return;
-    if ('kind' in value && value.kind !== 'member' && value.kind !== 'targets') found.push(value as Statement | Expression);
+    if ('kind' in value && value.kind !== 'member' && value.kind !== 'targets')
+      found.push(value as Statement | Expression);
     else for (const member of Object.values(value)) collect(member);
   };
   for (const [name, member] of Object.entries(node)) if (name !== 'target') collect(member);

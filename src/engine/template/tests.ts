@@ -6,7 +6,19 @@ import { NotCovered, TemplateError } from './failures.js';
 import { FILTER_NAMES, isSame } from './filters.js';
 import { isLower, isUpper } from './letters.js';
 import { str } from './python-text.js';
-import { Callable, contains, Dict, equal, Items, numeric, order, textOf, Undefined, type Given, type Value } from './values.js';
+import {
+  Callable,
+  contains,
+  Dict,
+  equal,
+  Items,
+  numeric,
+  order,
+  textOf,
+  Undefined,
+  type Given,
+  type Value,
+} from './values.js';
 
 type Test = (of: Value, given: Given, budget: Budget) => boolean;
 
@@ -23,7 +35,8 @@ const withOne =
     if (other === undefined) throw new TemplateError('a test lacks the value to compare with');
     return holds(of, other, budget);
   };
-const isRemainder = (of: Value, by: bigint, rest: bigint, budget: Budget): boolean => equal(operation('%', of, by, budget), rest, budget);
+const isRemainder = (of: Value, by: bigint, rest: bigint, budget: Budget): boolean =>
+  equal(operation('%', of, by, budget), rest, budget);
 
 const eq = withOne(equal);
 const ne = withOne((of, other, budget) => !equal(of, other, budget));
@@ -54,7 +67,12 @@ const TESTS: Readonly<Record<string, Test>> = {
   in: withOne((of, other, budget) => contains(other, of, budget)),
   integer: alone((of) => typeof of === 'bigint'),
   iterable: alone(
-    (of) => typeof of === 'string' || Array.isArray(of) || of instanceof Items || of instanceof Dict || of instanceof Undefined,
+    (of) =>
+      typeof of === 'string' ||
+      Array.isArray(of) ||
+      of instanceof Items ||
+      of instanceof Dict ||
+      of instanceof Undefined,
   ),
   le,
   lessthan: lt,
@@ -84,7 +102,8 @@ const TESTS: Readonly<Record<string, Test>> = {
 export const TEST_NAMES: ReadonlySet<string> = new Set(Object.keys(TESTS));
 
 /** What a test that is not covered is called; null: it is. */
-export const uncoveredTest = (name: string): string | null => (TEST_NAMES.has(name) ? null : `the test "${name}"`);
+export const uncoveredTest = (name: string): string | null =>
+  TEST_NAMES.has(name) ? null : `the test "${name}"`;
 
 /** @throws NotCovered, TemplateError */
 export function tested(name: string, of: Value, given: Given, budget: Budget): boolean {

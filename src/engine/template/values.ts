@@ -1,11 +1,23 @@
 /**
- * What expressions of a template are worth, as Python has them. A text is a string, an integer a bigint, a float a number, a list an array;
- * what JavaScript has no form for is a class of its own.
+ * What expressions of a template are worth, as Python has them. A text is a string, an integer a
+ * bigint, a float a number, a list an array; what JavaScript has no form for is a class of its own.
  */
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError } from './failures.js';
 
-export type Value = string | bigint | number | boolean | null | Value[] | Dict | Items | Undefined | Namespace | Callable | Loop;
+export type Value =
+  | string
+  | bigint
+  | number
+  | boolean
+  | null
+  | Value[]
+  | Dict
+  | Items
+  | Undefined
+  | Namespace
+  | Callable
+  | Loop;
 
 /** What is not there; it prints as nothing, and fails where something is asked of it. */
 export class Undefined {
@@ -20,7 +32,13 @@ export class Undefined {
   }
 }
 
-export type ItemsKind = 'tuple' | 'range' | 'generator' | 'dict_keys' | 'dict_values' | 'dict_items';
+export type ItemsKind =
+  | 'tuple'
+  | 'range'
+  | 'generator'
+  | 'dict_keys'
+  | 'dict_values'
+  | 'dict_items';
 
 /** What is no list and is gone through as one. A generator is gone through once. */
 export class Items {
@@ -55,8 +73,10 @@ export class Dict {
   }
 
   static #keyOf(key: Value): unknown {
-    if (key instanceof Items && key.kind === 'tuple') throw new NotCovered('a key of a dict that is a tuple');
-    if (typeof key === 'object' && key !== null) throw new TemplateError(`${typeName(key)} cannot be the key of a dict`);
+    if (key instanceof Items && key.kind === 'tuple')
+      throw new NotCovered('a key of a dict that is a tuple');
+    if (typeof key === 'object' && key !== null)
+      throw new TemplateError(`${typeName(key)} cannot be the key of a dict`);
     if (typeof key === 'boolean') return key ? 1n : 0n;
     return typeof key === 'number' && Number.isInteger(key) ? BigInt(key) : key;
   }
@@ -122,12 +142,20 @@ export class Loop {
   }
 }
 
-/** What the caller gives, as JSON has it. A whole number is an integer, since JavaScript knows no other. */
+/**
+ * What the caller gives, as JSON has it. A whole number is an integer, since JavaScript knows no
+ * other.
+ */
 export function valueOf(given: unknown): Value {
-  if (typeof given === 'number') return Number.isSafeInteger(given) && !Object.is(given, -0) ? BigInt(given) : given;
+  if (typeof given === 'number')
+    return Number.isSafeInteger(given) && !Object.is(given, -0) ? BigInt(given) : given;
   if (Array.isArray(given)) return given.map(valueOf);
   if (typeof given === 'object' && given !== null)
-    return new Dict(Object.entries(given).flatMap(([name, member]) => (member === undefined ? [] : [[name, valueOf(member)] as const])));
+    return new Dict(
+      Object.entries(given).flatMap(([name, member]) =>
+        member === undefined ? [] : [[name, valueOf(member)] as const],
+      ),
+    );
   return given as string | boolean | null;
 }
 
@@ -141,7 +169,11 @@ export function typeName(value: Value): string {
   if (value instanceof Items) return value.kind;
   if (value instanceof Dict) return 'dict';
   if (value instanceof Undefined) return 'Undefined';
-  return value instanceof Namespace ? 'Namespace' : value instanceof Loop ? 'LoopContext' : 'function';
+  return value instanceof Namespace
+    ? 'Namespace'
+    : value instanceof Loop
+      ? 'LoopContext'
+      : 'function';
 }
 
 export function truth(value: Value): boolean {
@@ -149,13 +181,17 @@ export function truth(value: Value): boolean {
   if (value instanceof Dict) return value.size > 0;
   if (value instanceof Items) return value.kind === 'generator' || value.members.length > 0;
   if (typeof value === 'number') return value !== 0; // nan is true
-  return typeof value === 'object' ? value !== null && !(value instanceof Undefined) : Boolean(value);
+  return typeof value === 'object'
+    ? value !== null && !(value instanceof Undefined)
+    : Boolean(value);
 }
 
 /** A text's characters, which are not JavaScript's: one that takes two of those is one. */
 export const isWide = (text: string): boolean => /[\ud800-\udfff]/.test(text);
-export const characters = (text: string): readonly string[] => (isWide(text) ? Array.from(text) : text.split(''));
-export const lengthOf = (text: string): number => (isWide(text) ? Array.from(text).length : text.length);
+export const characters = (text: string): readonly string[] =>
+  isWide(text) ? Array.from(text) : text.split('');
+export const lengthOf = (text: string): number =>
+  isWide(text) ? Array.from(text).length : text.length;
 
 /** What is gone through. @throws TemplateError */
 export function iterated(value: Value, budget: Budget): readonly Value[] {
@@ -176,16 +212,28 @@ export function iterated(value: Value, budget: Budget): readonly Value[] {
 export type Numeric = bigint | number;
 /** True and False are numbers too. */
 export const numeric = (value: Value): Numeric | null =>
-  typeof value === 'bigint' || typeof value === 'number' ? value : typeof value === 'boolean' ? (value ? 1n : 0n) : null;
+  typeof value === 'bigint' || typeof value === 'number'
+    ? value
+    : typeof value === 'boolean'
+      ? value
+        ? 1n
+        : 0n
+      : null;
 
 export function equal(left: Value, right: Value, budget: Budget): boolean {
   budget.steps(1);
   const [a, b] = [numeric(left), numeric(right)];
   // by their mathematical values, as Python compares them
   if (a !== null && b !== null) return a == b;
-  if (typeof left === 'string' && typeof right === 'string') budget.read(Math.min(left.length, right.length));
+  if (typeof left === 'string' && typeof right === 'string')
+    budget.read(Math.min(left.length, right.length));
   if (Array.isArray(left) && Array.isArray(right)) return equalMembers(left, right, budget);
-  if (left instanceof Items && right instanceof Items && left.kind === right.kind && left.kind !== 'generator')
+  if (
+    left instanceof Items &&
+    right instanceof Items &&
+    left.kind === right.kind &&
+    left.kind !== 'generator'
+  )
     return equalMembers(left.members, right.members, budget);
   if (left instanceof Dict && right instanceof Dict) {
     if (left.size !== right.size) return false;
@@ -198,7 +246,8 @@ export function equal(left: Value, right: Value, budget: Budget): boolean {
 }
 
 const equalMembers = (left: readonly Value[], right: readonly Value[], budget: Budget): boolean =>
-  left.length === right.length && left.every((member, i) => nested(budget, () => equal(member, right[i]!, budget)));
+  left.length === right.length &&
+  left.every((member, i) => nested(budget, () => equal(member, right[i]!, budget)));
 
 function nested<T>(budget: Budget, compute: () => T): T {
   budget.enter();
@@ -207,7 +256,10 @@ function nested<T>(budget: Budget, compute: () => T): T {
   return found;
 }
 
-/** Negative, zero or positive, as for sorting. @throws TemplateError where Python knows no order of the two */
+/**
+ * Negative, zero or positive, as for sorting.
+ * @throws TemplateError where Python knows no order of the two
+ */
 export function order(left: Value, right: Value, budget: Budget): number {
   budget.steps(1);
   const [a, b] = [numeric(left), numeric(right)];
@@ -228,7 +280,11 @@ export function order(left: Value, right: Value, budget: Budget): number {
 }
 
 const membersInOrder = (value: Value): readonly Value[] | null =>
-  Array.isArray(value) ? value : value instanceof Items && value.kind === 'tuple' ? value.members : null;
+  Array.isArray(value)
+    ? value
+    : value instanceof Items && value.kind === 'tuple'
+      ? value.members
+      : null;
 
 /** By code points: JavaScript's own order is another one beyond U+D800. */
 function orderOfTexts(left: string, right: string): number {
@@ -247,7 +303,8 @@ export function contains(container: Value, member: Value, budget: Budget): boole
     budget.search(container, member);
     return container.includes(member);
   }
-  if (container instanceof Namespace || container instanceof Callable) throw new TemplateError(`${typeName(container)} has no members`);
+  if (container instanceof Namespace || container instanceof Callable)
+    throw new TemplateError(`${typeName(container)} has no members`);
   return iterated(container, budget).some((one) => equal(one, member, budget));
 }
 
@@ -258,12 +315,16 @@ export function integerOf(value: Value, what: string): number {
     if (value instanceof Undefined) value.fail();
     throw new TemplateError(`${what} must be an integer, not ${typeName(value)}`);
   }
-  return Number(BigInt.asIntN(64, number) === number ? number : number < 0n ? -(2n ** 53n) : 2n ** 53n);
+  return Number(
+    BigInt.asIntN(64, number) === number ? number : number < 0n ? -(2n ** 53n) : 2n ** 53n,
+  );
 }
 
 /** @throws TemplateError */
 export function textOf(value: Value | undefined, what: string): string {
   if (typeof value === 'string') return value;
   if (value instanceof Undefined) value.fail();
-  throw new TemplateError(`${what} must be a text, not ${value === undefined ? 'left out' : typeName(value)}`);
+  throw new TemplateError(
+    `${what} must be a text, not ${value === undefined ? 'left out' : typeName(value)}`,
+  );
 }

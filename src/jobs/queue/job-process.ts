@@ -1,12 +1,14 @@
 /**
- * One job in a process of its own: our own command line, which tells what goes on over a channel and prints its result with --json.
+ * One job in a process of its own: our own command line, which tells what goes on over a channel
+ * and prints its result with --json.
  *
- * Why a process: a job that needs more memory than there is, or that ends by a defect, ends alone, and the server answers on; the thread
- * that answers requests computes nothing; what a job does is what its command line does, so that a person can do it again without a
- * server; and whatever it was, a job that is killed is gone on with as the command is.
+ * Why a process: a job that needs more memory than there is, or that ends by a defect, ends alone,
+ * and the server answers on; the thread that answers requests computes nothing; what a job does is
+ * what its command line does, so that a person can do it again without a server; and whatever it
+ * was, a job that is killed is gone on with as the command is.
  *
- * Why a channel: a process whose queue is gone hears it at once and ends, so that a queue that begins again finds no writer at work on a
- * run (src/cli/job-channel.ts).
+ * Why a channel: a process whose queue is gone hears it at once and ends, so that a queue that
+ * begins again finds no writer at work on a run (src/cli/job-channel.ts).
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { startChild } from '../../child-process.js';
@@ -21,7 +23,10 @@ const LONGEST_OUTPUT = 64 * 2 ** 20;
 const LONGEST_COMPLAINT = 64 * 1024;
 /** Until a job that was told to end is ended. */
 const GRACE_MS = 15_000;
-/** That what an ended job printed has to arrive: something that it started may hold its pipes open for ever. */
+/**
+ * That what an ended job printed has to arrive: something that it started may hold its pipes open
+ * for ever.
+ */
 const DRAIN_MS = 2000;
 
 export interface Told {
@@ -48,7 +53,9 @@ export type Outcome =
   | { readonly kind: 'failed'; readonly error: JobError };
 
 const isTold = (message: unknown): message is Told =>
-  typeof message === 'object' && message !== null && (EVENT_TYPES as readonly unknown[]).includes((message as { type?: unknown }).type);
+  typeof message === 'object' &&
+  message !== null &&
+  (EVENT_TYPES as readonly unknown[]).includes((message as { type?: unknown }).type);
 
 /** The last line on stderr that is an error with --json. */
 function complaintOf(text: string): JobError | null {
@@ -56,7 +63,8 @@ function complaintOf(text: string): JobError | null {
     if (!line.startsWith('{"error"')) continue;
     try {
       const { error } = JSON.parse(line) as { error: Partial<JobError> };
-      if (typeof error?.code === 'string' && typeof error.message === 'string') return error as JobError;
+      if (typeof error?.code === 'string' && typeof error.message === 'string')
+        return error as JobError;
     } catch {
       // not the whole of it is here
     }
@@ -71,7 +79,9 @@ export class JobProcess {
   #told = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @throws IsoproError INVALID_ARGUMENT for arguments that no process can be given, SYSTEM_LIMIT */
+  /**
+   * @throws IsoproError INVALID_ARGUMENT for arguments that no process can be given, SYSTEM_LIMIT
+   */
   constructor({ program, args, isResult = () => false, lines, onEvent }: ProcessOptions) {
     const env = { ...process.env, [JOB_VARIABLE]: '1', NO_COLOR: '1' };
     for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
@@ -79,7 +89,8 @@ export class JobProcess {
       spawn(process.execPath, [program, ...args, '--json'], {
         env,
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-        detached: true, // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
+        // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
+        detached: true,
         windowsHide: true,
       }),
     );
@@ -113,7 +124,11 @@ export class JobProcess {
     }
   }
 
-  async #follow(isResult: (code: number) => boolean, lines: EventType | undefined, onEvent: ProcessOptions['onEvent']): Promise<Outcome> {
+  async #follow(
+    isResult: (code: number) => boolean,
+    lines: EventType | undefined,
+    onEvent: ProcessOptions['onEvent'],
+  ): Promise<Outcome> {
     const child = this.#child;
     let [output, complaint, last] = ['', '', ''];
     let isTooLong = false;
@@ -138,13 +153,21 @@ export class JobProcess {
       isTooLong = true;
       this.#kill();
     });
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => (complaint = `${complaint}${text}`.slice(-LONGEST_COMPLAINT)));
-    const [code, signal, failure] = await new Promise<[number | null, NodeJS.Signals | null, Error | null]>((resolve) => {
+    child
+      .stderr!.setEncoding('utf8')
+      .on('data', (text: string) => (complaint = `${complaint}${text}`.slice(-LONGEST_COMPLAINT)));
+    const [code, signal, failure] = await new Promise<
+      [number | null, NodeJS.Signals | null, Error | null]
+    >((resolve) => {
       child.on('error', (error) => this.pid === null && resolve([null, null, error]));
       child.once('exit', () => {
         const pipes = [child.stdout!, child.stderr!];
-        // what had arrived before the time was over is read first, however long this thread was held up
-        const drained = setTimeout(() => setImmediate(() => pipes.forEach((pipe) => pipe.destroy())), DRAIN_MS);
+        // what had arrived before the time was over is read first, however long this thread was
+        // held up
+        const drained = setTimeout(
+          () => setImmediate(() => pipes.forEach((pipe) => pipe.destroy())),
+          DRAIN_MS,
+        );
         child.once('close', () => clearTimeout(drained));
       });
       child.once('close', (exitCode, by) => resolve([exitCode, by, null]));
@@ -152,23 +175,41 @@ export class JobProcess {
     clearTimeout(this.#timer);
     if (lines !== undefined && output.trim() !== '') take(output); // a last line that has no end
     if (failure !== null)
-      return { kind: 'failed', error: errorOf('SYSTEM_LIMIT', `the job's process could not be started: ${failure.message}`) };
+      return {
+        kind: 'failed',
+        error: errorOf(
+          'SYSTEM_LIMIT',
+          `the job's process could not be started: ${failure.message}`,
+        ),
+      };
     if (code !== null && (code === 0 || isResult(code))) {
       try {
-        return { kind: 'result', result: JSON.parse(lines === undefined ? output : last) as unknown };
+        return {
+          kind: 'result',
+          result: JSON.parse(lines === undefined ? output : last) as unknown,
+        };
       } catch {
-        if (!this.#told) return { kind: 'failed', error: errorOf('JOB_ENDED', 'the job ended without a result') };
+        if (!this.#told)
+          return { kind: 'failed', error: errorOf('JOB_ENDED', 'the job ended without a result') };
       }
     }
     if (this.#told) return { kind: 'interrupted' };
-    if (isTooLong) return { kind: 'failed', error: errorOf('JOB_ENDED', `the job printed more than ${LONGEST_OUTPUT} characters`) };
+    if (isTooLong)
+      return {
+        kind: 'failed',
+        error: errorOf('JOB_ENDED', `the job printed more than ${LONGEST_OUTPUT} characters`),
+      };
     const said = complaintOf(complaint);
     if (said !== null) return { kind: 'failed', error: said };
     const how = signal === null ? `with exit code ${code}` : `by the signal ${signal}`;
-    return { kind: 'failed', error: errorOf('JOB_ENDED', `the job's process ended ${how}, without saying why`) };
+    return {
+      kind: 'failed',
+      error: errorOf('JOB_ENDED', `the job's process ended ${how}, without saying why`),
+    };
   }
 }
 
 /** As a command would say it. */
-export const errorOf = (...[code, message]: [code: ConstructorParameters<typeof IsoproError>[0], message: string]): JobError =>
-  new IsoproError(code, message).toJSON();
+export const errorOf = (
+  ...[code, message]: [code: ConstructorParameters<typeof IsoproError>[0], message: string]
+): JobError => new IsoproError(code, message).toJSON();

@@ -1,7 +1,14 @@
 /** A piece of work that is waited for, watched and ended by its id, whatever process does it. */
 import type { ErrorCode } from '../../errors.js';
 
-export const JOB_STATES = ['queued', 'running', 'paused', 'succeeded', 'failed', 'cancelled'] as const;
+export const JOB_STATES = [
+  'queued',
+  'running',
+  'paused',
+  'succeeded',
+  'failed',
+  'cancelled',
+] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 const ENDED: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);

@@ -1,6 +1,7 @@
 /**
- * What the settings of a job may name: what was allowed when the server was started, and nothing else. A name stands for a file or a
- * program of the server's, so that no path, no address and no program is ever taken from a request.
+ * What the settings of a job may name: what was allowed when the server was started, and nothing
+ * else. A name stands for a file or a program of the server's, so that no path, no address and no
+ * program is ever taken from a request.
  */
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -74,16 +75,29 @@ export class Names {
     );
   }
 
-  /** @throws NotAllowed for what reads a file or runs a program, and a grader of another model; IsoproError where it is no grader */
+  /**
+   * @throws NotAllowed for what reads a file or runs a program, and a grader of another model;
+   *   IsoproError where it is no grader
+   */
   check(name: string, param: string): string {
     if (needsNoFile(name)) return name;
-    const schema = name.startsWith('json:') ? this.#callers.fileOf(name.slice('json:'.length)) : null;
+    const schema = name.startsWith('json:')
+      ? this.#callers.fileOf(name.slice('json:'.length))
+      : null;
     if (schema !== null) return `json:${schema}`;
-    const grader = name.startsWith('model:') ? this.#callers.fileOf(name.slice('model:'.length)) : null;
+    const grader = name.startsWith('model:')
+      ? this.#callers.fileOf(name.slice('model:'.length))
+      : null;
     if (grader !== null && statSync(grader).size > LARGEST_GRADER)
-      throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: a grader has at most ${LARGEST_GRADER} bytes`);
-    if (grader !== null) return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
-    const what = 'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
+      throw new NotAllowed(
+        'check_not_allowed',
+        param,
+        `${quoted(name)}: a grader has at most ${LARGEST_GRADER} bytes`,
+      );
+    if (grader !== null)
+      return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
+    const what =
+      'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
     throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);
   }
 
@@ -111,24 +125,38 @@ export class Names {
   #folder(name: string, param: string, what: string, isOne: (folder: string) => boolean): string {
     const { runs } = this.allowed;
     const parts = name.split('/'); // of an ablation: JOB/NAME
-    const isName = parts.length <= 2 && parts.every((part) => /^[A-Za-z0-9][\w.-]{0,200}$/.test(part));
+    const isName =
+      parts.length <= 2 && parts.every((part) => /^[A-Za-z0-9][\w.-]{0,200}$/.test(part));
     const folders = parts.map((_, i) => path.join(runs, ...parts.slice(0, i + 1)));
     const isLinked = (): boolean => folders.some((folder) => lstatSync(folder).isSymbolicLink());
-    if (isName && this.#callers.mayRead(name) && isOne(folders.at(-1)!) && !isLinked()) return realpathSync(folders.at(-1)!);
-    throw new NotAllowed('run_not_allowed', param, `${quoted(name)} is no ${what} of this key in the folder of this server`);
+    if (isName && this.#callers.mayRead(name) && isOne(folders.at(-1)!) && !isLinked())
+      return realpathSync(folders.at(-1)!);
+    throw new NotAllowed(
+      'run_not_allowed',
+      param,
+      `${quoted(name)} is no ${what} of this key in the folder of this server`,
+    );
   }
 
   /** The path. @throws NotAllowed */
   file(id: string, param: string): string {
     const found = this.#callers.fileOf(id);
     if (found !== null) return found;
-    throw new NotAllowed('file_not_allowed', param, `${quoted(id)} is no file that this key has uploaded`);
+    throw new NotAllowed(
+      'file_not_allowed',
+      param,
+      `${quoted(id)} is no file that this key has uploaded`,
+    );
   }
 
   /** The folder. @throws NotAllowed */
   registry(param: string): string {
     if (this.allowed.registry !== undefined) return this.allowed.registry;
-    throw new NotAllowed('registry_not_allowed', param, 'this server has no registry; start it with --registry');
+    throw new NotAllowed(
+      'registry_not_allowed',
+      param,
+      'this server has no registry; start it with --registry',
+    );
   }
 
   tasks(): string[] {

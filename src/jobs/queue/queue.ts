@@ -1,7 +1,7 @@
 /**
- * Jobs in the order in which they were asked for, a few at a time, each in a process of its own. The order and what became of each lie on
- * the disk: a queue that is killed goes on where it was when it is opened again, and a job that was running is begun again as its command
- * goes on.
+ * Jobs in the order in which they were asked for, a few at a time, each in a process of its own.
+ * The order and what became of each lie on the disk: a queue that is killed goes on where it was
+ * when it is opened again, and a job that was running is begun again as its command goes on.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
@@ -44,7 +44,10 @@ export interface JobQueueOptions {
   readonly availableMemory?: () => number;
   /** Of the machine. */
   readonly totalMemory?: () => number;
-  /** Milliseconds between two looks at memory, and between two attempts to write what could not be; default 2,000. */
+  /**
+   * Milliseconds between two looks at memory, and between two attempts to write what could not be;
+   * default 2,000.
+   */
   readonly againMs?: number;
   /** Told of each job that has ended. */
   readonly onEnded?: (id: string) => void;
@@ -96,7 +99,8 @@ const interrupt = (running: Running): void => {
 };
 
 const now = (): string => new Date().toISOString();
-const limited = (text: string): boolean => text.length > LONGEST_SETTINGS || text.includes('\\u0000');
+const limited = (text: string): boolean =>
+  text.length > LONGEST_SETTINGS || text.includes('\\u0000');
 
 export class JobQueue {
   readonly folder: string;
@@ -123,28 +127,53 @@ export class JobQueue {
 
   /**
    * Opens the queue of a runs folder, and goes on with what it holds.
-   * @throws IsoproError JOBS_UNREADABLE where its file is damaged, JOBS_BUSY where another server has it, WRITE_FAILED
+   * @throws IsoproError JOBS_UNREADABLE where its file is damaged, JOBS_BUSY where another server
+   *   has it, WRITE_FAILED
    */
   static open(options: JobQueueOptions): JobQueue {
     const folder = path.join(options.allowed.runs, '.jobs');
     try {
       makeFolder(folder, 0o700);
     } catch (cause) {
-      throw new IsoproError('WRITE_FAILED', `the folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+      throw new IsoproError(
+        'WRITE_FAILED',
+        `the folder ${folder} could not be made: ${(cause as Error).message}`,
+        { cause },
+      );
     }
-    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite'), { traces: tracesIn(folder) }));
+    const queue = new JobQueue(
+      options,
+      folder,
+      JobStore.open(path.join(folder, 'jobs.sqlite'), { traces: tracesIn(folder) }),
+    );
     void queue.#goOn();
     return queue;
   }
 
-  /** @throws IsoproError INVALID_ARGUMENT, OUT_OF_MEMORY, CONFLICT for a key of another request; NotAllowed; as JobStore.add */
-  async create(asker: Asker, asked: Asked): Promise<{ readonly job: Job; readonly isNew: boolean }> {
-    const { kind: kindId, settings, name = null, idempotencyKey = null, note = null, request = [kindId, settings, name] } = asked;
+  /**
+   * @throws IsoproError INVALID_ARGUMENT, OUT_OF_MEMORY, CONFLICT for a key of another request;
+   *   NotAllowed; as JobStore.add
+   */
+  async create(
+    asker: Asker,
+    asked: Asked,
+  ): Promise<{ readonly job: Job; readonly isNew: boolean }> {
+    const {
+      kind: kindId,
+      settings,
+      name = null,
+      idempotencyKey = null,
+      note = null,
+      request = [kindId, settings, name],
+    } = asked;
     const id = `job-${randomBytes(12).toString('hex')}`;
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
     const total = (this.#options.totalMemory ?? totalMemory)();
     if (prepared.memoryBytes > total)
-      throw new IsoproError('OUT_OF_MEMORY', `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`);
+      throw new IsoproError(
+        'OUT_OF_MEMORY',
+        `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`,
+      );
     this.#requireOpen();
     const digest = createHash('sha256')
       .update(canonicalJson(request as Json))
@@ -177,22 +206,46 @@ export class JobQueue {
   /** What it would be, without its being asked for. @throws as create */
   async estimate(asker: Asker, kindId: string, settings: unknown): Promise<Estimate> {
     const { prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
-    return { settings: prepared.resolved, command: commandOf(prepared.args), memoryBytes: prepared.memoryBytes };
+    return {
+      settings: prepared.resolved,
+      command: commandOf(prepared.args),
+      memoryBytes: prepared.memoryBytes,
+    };
   }
 
   /**
    * Tries the work for some seconds, as --dry-run does; only where nothing else computes.
    * @throws as create; IsoproError INVALID_ARGUMENT where the kind cannot, JOBS_BUSY while jobs run
    */
-  async measure(asker: Asker, kindId: string, settings: unknown, signal: AbortSignal): Promise<unknown> {
+  async measure(
+    asker: Asker,
+    kindId: string,
+    settings: unknown,
+    signal: AbortSignal,
+  ): Promise<unknown> {
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
-    if (kind.measure === undefined) throw new IsoproError('INVALID_ARGUMENT', `jobs of the kind ${kind.id} are not measured beforehand`);
+    if (kind.measure === undefined)
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `jobs of the kind ${kind.id} are not measured beforehand`,
+      );
     this.#requireOpen();
     if (this.#running.size >= this.#atOnce)
-      throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', { remedy: 'Ask again when it has ended.' });
-    const running: Running = { process: null, then: 'cancelled', isTold: false, memoryBytes: prepared.memoryBytes };
+      throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', {
+        remedy: 'Ask again when it has ended.',
+      });
+    const running: Running = {
+      process: null,
+      then: 'cancelled',
+      isTold: false,
+      memoryBytes: prepared.memoryBytes,
+    };
     const { program } = this.#options;
-    const process = (running.process = new JobProcess({ program, args: [...prepared.args, ...kind.measure], onEvent: () => {} }));
+    const process = (running.process = new JobProcess({
+      program,
+      args: [...prepared.args, ...kind.measure],
+      onEvent: () => {},
+    }));
     const key = randomBytes(6).toString('hex');
     process.admit();
     this.#running.set(key, running);
@@ -202,9 +255,14 @@ export class JobQueue {
     try {
       const outcome = await process.outcome;
       if (outcome.kind === 'result') return outcome.result;
-      if (outcome.kind === 'interrupted') throw new IsoproError('ABORTED', 'the measurement was ended');
+      if (outcome.kind === 'interrupted')
+        throw new IsoproError('ABORTED', 'the measurement was ended');
       const { code, message, remedy } = outcome.error;
-      throw new IsoproError(code === 'USAGE' ? 'INVALID_ARGUMENT' : code, message, remedy === undefined ? {} : { remedy });
+      throw new IsoproError(
+        code === 'USAGE' ? 'INVALID_ARGUMENT' : code,
+        message,
+        remedy === undefined ? {} : { remedy },
+      );
     } finally {
       offAbort(signal, stop);
       this.#running.delete(key);
@@ -230,10 +288,17 @@ export class JobQueue {
   list(filter: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
     const { jobs, hasMore } = this.#store.list(filter);
     const asTheyAre = jobs.map((job) => this.#asItIs(job));
-    return { jobs: asTheyAre.filter(({ state }) => filter.state === undefined || state === filter.state), hasMore };
+    return {
+      jobs: asTheyAre.filter(({ state }) => filter.state === undefined || state === filter.state),
+      hasMore,
+    };
   }
 
-  events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+  events(
+    id: string,
+    after: number,
+    limit: number,
+  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
     return this.#store.events(id, after, limit);
   }
 
@@ -242,8 +307,15 @@ export class JobQueue {
     return this.#store.latest(...asked);
   }
 
-  /** Events from the one after `after` on, until the job has ended, the queue is closed, or nobody wants more. */
-  async *follow(id: string, after: number, signal: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
+  /**
+   * Events from the one after `after` on, until the job has ended, the queue is closed, or nobody
+   * wants more.
+   */
+  async *follow(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<JobEvent, void, undefined> {
     let last = after;
     while (!signal.aborted && this.#closed === undefined) {
       const { events } = this.events(id, last, 500);
@@ -263,7 +335,10 @@ export class JobQueue {
     return this.#end(id, 'cancelled');
   }
 
-  /** A running one is ended so that it can go on. @throws IsoproError INVALID_ARGUMENT for one that has ended */
+  /**
+   * A running one is ended so that it can go on.
+   * @throws IsoproError INVALID_ARGUMENT for one that has ended
+   */
   pause(id: string): Job | undefined {
     this.#requireGoing(id, 'paused');
     return this.#end(id, 'paused');
@@ -274,7 +349,8 @@ export class JobQueue {
     const job = this.#requireGoing(id, 'gone on with');
     if (job?.state !== 'paused') {
       const running = this.#running.get(id);
-      if (running?.then === 'paused') running.then = 'queued'; // it is on its way out, and comes back
+      // it is on its way out, and comes back
+      if (running?.then === 'paused') running.then = 'queued';
       return job;
     }
     this.#queue(id);
@@ -288,14 +364,23 @@ export class JobQueue {
   }
 
   /** What the settings of a caller may name. */
-  catalogue(asker: Asker): { readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>> } {
+  catalogue(asker: Asker): {
+    readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>>;
+  } {
     const { allowed } = this.#options;
-    const { jobs } = this.list({ limit: 1000, state: 'succeeded', ...(!asker.isAdmin && { owner: asker.name }) });
+    const { jobs } = this.list({
+      limit: 1000,
+      state: 'succeeded',
+      ...(!asker.isAdmin && { owner: asker.name }),
+    });
     return {
       names: {
         models: [...allowed.models.keys()],
         tasks: this.names(asker).tasks(),
-        adapters: [...allowed.adapters.keys(), ...jobs.filter((job) => this.adapterOf(job) !== null).map(({ id }) => id)],
+        adapters: [
+          ...allowed.adapters.keys(),
+          ...jobs.filter((job) => this.adapterOf(job) !== null).map(({ id }) => id),
+        ],
         runs: this.#runsOf(asker),
       },
     };
@@ -325,7 +410,10 @@ export class JobQueue {
     });
   }
 
-  /** Whether a run is of a job of the asker, or lies in its folder, as `JOB/NAME`; who may all reads all. */
+  /**
+   * Whether a run is of a job of the asker, or lies in its folder, as `JOB/NAME`; who may all reads
+   * all.
+   */
   mayRead(asker: Asker, run: string): boolean {
     return asker.isAdmin || this.#isOf(asker, run.split('/', 1)[0]!);
   }
@@ -342,7 +430,10 @@ export class JobQueue {
     return path.join(this.folder, id);
   }
 
-  /** Jobs that run are ended so that they go on when the queue is opened again; harmless when repeated. */
+  /**
+   * Jobs that run are ended so that they go on when the queue is opened again; harmless when
+   * repeated.
+   */
   close(): Promise<void> {
     this.#closed ??= (async () => {
       clearTimeout(this.#timer);
@@ -360,10 +451,16 @@ export class JobQueue {
   }
 
   #requireOpen(): void {
-    if (this.#closed !== undefined) throw new IsoproError('OBJECT_DISPOSED', 'the queue of jobs has been closed');
+    if (this.#closed !== undefined)
+      throw new IsoproError('OBJECT_DISPOSED', 'the queue of jobs has been closed');
   }
 
-  async #prepare(asker: Asker, kindId: string, settings: unknown, id: string): Promise<{ kind: JobKind; prepared: Prepared }> {
+  async #prepare(
+    asker: Asker,
+    kindId: string,
+    settings: unknown,
+    id: string,
+  ): Promise<{ kind: JobKind; prepared: Prepared }> {
     const kind = JOB_KINDS.find((each) => each.id === kindId);
     if (kind === undefined)
       throw new IsoproError(
@@ -371,10 +468,23 @@ export class JobQueue {
         `kind: there is no ${JSON.stringify(kindId)}, but ${JOB_KINDS.map((each) => each.id).join(', ')}`,
       );
     if (kind.isForAdmin === true && !asker.isAdmin)
-      throw new NotAllowed('kind_not_allowed', 'kind', `${kind.id}: it changes what others ask for, and needs a key that may all`);
+      throw new NotAllowed(
+        'kind_not_allowed',
+        'kind',
+        `${kind.id}: it changes what others ask for, and needs a key that may all`,
+      );
     if (limited(JSON.stringify(settings ?? {})))
-      throw new IsoproError('INVALID_ARGUMENT', `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`);
-    return { kind, prepared: await kind.prepare(checked(kind.settings, settings ?? {}, 'settings'), this.#placeOf(asker, id)) };
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`,
+      );
+    return {
+      kind,
+      prepared: await kind.prepare(
+        checked(kind.settings, settings ?? {}, 'settings'),
+        this.#placeOf(asker, id),
+      ),
+    };
   }
 
   #placeOf(asker: Asker, id: string): Place {
@@ -409,12 +519,20 @@ export class JobQueue {
     }
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.#change(id, { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
+    this.#change(
+      id,
+      { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) },
+      'state',
+      { state },
+    );
     if (state === 'cancelled') this.#options.onEnded?.(id);
     return this.get(id);
   }
 
-  /** What a queue before this one left waits at once, and is begun when the processes of then are gone. */
+  /**
+   * What a queue before this one left waits at once, and is begun when the processes of then are
+   * gone.
+   */
   async #goOn(): Promise<void> {
     try {
       const left = this.#store.unended();
@@ -422,10 +540,17 @@ export class JobQueue {
         if (job.state === 'running') this.#queue(job.id, {});
         else if (job.state === 'queued') this.#waiting.push(job.id);
       }
-      // They heard that their queue was gone; others that have their ids by now are not waited for long.
+      // They heard that their queue was gone; others that have their ids by now are not waited for
+      // long.
       const begun = performance.now();
       for (const { pid } of left)
-        while (pid !== null && !hasEnded(pid) && this.#closed === undefined && performance.now() - begun < GONE_MS) await sleep(20);
+        while (
+          pid !== null &&
+          !hasEnded(pid) &&
+          this.#closed === undefined &&
+          performance.now() - begun < GONE_MS
+        )
+          await sleep(20);
     } catch (error) {
       this.#options.report(error);
     }
@@ -436,10 +561,16 @@ export class JobQueue {
   /** @param process that it ran in: its id stays with a job that is not known to be out of it */
   #queue(id: string, process: Pick<JobChange, 'pid'> = { pid: null }): void {
     this.#waiting.push(id);
-    this.#change(id, { state: 'queued', waitingFor: 'turn', ...process }, 'state', { state: 'queued', waitingFor: 'turn' });
+    this.#change(id, { state: 'queued', waitingFor: 'turn', ...process }, 'state', {
+      state: 'queued',
+      waitingFor: 'turn',
+    });
   }
 
-  /** Begins what there is room for, in the order in which it was asked for: a large job is not overtaken for ever by small ones. */
+  /**
+   * Begins what there is room for, in the order in which it was asked for: a large job is not
+   * overtaken for ever by small ones.
+   */
   #pump(): void {
     if (!this.#ready || this.#closed !== undefined) return;
     while (this.#running.size < this.#atOnce) {
@@ -456,10 +587,18 @@ export class JobQueue {
         this.#waiting.shift();
         continue;
       }
-      // what others were promised counts as taken twice once they have it: rather too late than together too much
-      const promised = [...this.#running.values()].reduce((sum, { memoryBytes }) => sum + memoryBytes, 0);
+      // what others were promised counts as taken twice once they have it: rather too late than
+      // together too much
+      const promised = [...this.#running.values()].reduce(
+        (sum, { memoryBytes }) => sum + memoryBytes,
+        0,
+      );
       if (job.memoryBytes + promised > (this.#options.availableMemory ?? availableMemory)()) {
-        if (job.waitingFor !== 'memory') this.#change(id, { waitingFor: 'memory' }, 'state', { state: 'queued', waitingFor: 'memory' });
+        if (job.waitingFor !== 'memory')
+          this.#change(id, { waitingFor: 'memory' }, 'state', {
+            state: 'queued',
+            waitingFor: 'memory',
+          });
         return this.#pumpLater();
       }
       this.#waiting.shift();
@@ -477,10 +616,18 @@ export class JobQueue {
 
   async #begin(job: Job): Promise<void> {
     const { id } = job;
-    const running: Running = { process: null, then: 'queued', isTold: false, memoryBytes: job.memoryBytes };
+    const running: Running = {
+      process: null,
+      then: 'queued',
+      isTold: false,
+      memoryBytes: job.memoryBytes,
+    };
     const work = this.#work(job, running)
       .catch((error: unknown): Outcome => {
-        const said = error instanceof IsoproError ? error.toJSON() : errorOf('INVALID_ARGUMENT', (error as Error).message);
+        const said =
+          error instanceof IsoproError
+            ? error.toJSON()
+            : errorOf('INVALID_ARGUMENT', (error as Error).message);
         return { kind: 'failed', error: said };
       })
       .then((outcome) => {
@@ -494,7 +641,10 @@ export class JobQueue {
     this.#works.delete(work);
   }
 
-  async #work({ id, owner, kind: kindId, settings, attempts, startedAt }: Job, running: Running): Promise<Outcome> {
+  async #work(
+    { id, owner, kind: kindId, settings, attempts, startedAt }: Job,
+    running: Running,
+  ): Promise<Outcome> {
     // Names are looked up anew: what is allowed may have changed since, and files may be gone.
     const asker = { name: owner, isAdmin: this.#store.isOfAdmin(id) };
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
@@ -509,11 +659,18 @@ export class JobQueue {
       args: [...prepared.args, ...(kind.again?.(this.#placeOf(asker, id)) ?? [])],
       isResult: kind.isResult,
       lines: kind.lines,
-      onEvent: ({ type, data }) => this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
+      onEvent: ({ type, data }) =>
+        this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
     });
     this.#change(
       id,
-      { state: 'running', waitingFor: null, attempts: attempts + 1, pid: running.process.pid, startedAt: startedAt ?? now() },
+      {
+        state: 'running',
+        waitingFor: null,
+        attempts: attempts + 1,
+        pid: running.process.pid,
+        startedAt: startedAt ?? now(),
+      },
       'state',
       { state: 'running' },
     );
@@ -523,7 +680,8 @@ export class JobQueue {
 
   #settle(id: string, outcome: Outcome, then: Running['then']): void {
     if (outcome.kind === 'interrupted' && then === 'queued') return this.#queue(id);
-    const state = outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : then;
+    const state =
+      outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : then;
     const error = outcome.kind === 'failed' ? outcome.error : null;
     const hasEnded = state !== 'paused';
     this.#change(
@@ -561,7 +719,9 @@ export class JobQueue {
   }
 
   #asItIs(written: Job): Job {
-    const changes = this.#unwritten.filter(({ id }) => id === written.id).map(({ change: { pid: _, ...change } }) => change);
+    const changes = this.#unwritten
+      .filter(({ id }) => id === written.id)
+      .map(({ change: { pid: _, ...change } }) => change);
     return Object.assign({}, written, ...changes) as Job;
   }
 
@@ -572,7 +732,8 @@ export class JobQueue {
         this.#isStuckTold = false;
       } catch (error) {
         if (!this.#isStuckTold) this.#options.report(error);
-        this.#isStuckTold = true; // each try would say the same again, into a log that may be on the same disk
+        // each try would say the same again, into a log that may be on the same disk
+        this.#isStuckTold = true;
         return this.#pumpLater();
       }
       this.#unwritten.shift();
@@ -586,7 +747,8 @@ export class JobQueue {
       this.#listeners.set(id, listeners);
       const hear = (): void => {
         listeners.delete(hear);
-        if (listeners.size === 0 && this.#listeners.get(id) === listeners) this.#listeners.delete(id);
+        if (listeners.size === 0 && this.#listeners.get(id) === listeners)
+          this.#listeners.delete(id);
         offAbort(signal, hear);
         resolve();
       };
@@ -596,7 +758,10 @@ export class JobQueue {
   }
 }
 
-/** What only a queue that was there before can have left: its mark, a folder of a job, a caller's file. */
+/**
+ * What only a queue that was there before can have left: its mark, a folder of a job, a caller's
+ * file.
+ */
 function tracesIn(folder: string): string | null {
   if (existsSync(path.join(folder, MARK))) return MARK;
   const job = readdirSync(folder).find((name) => /^job-[0-9a-f]{24}$/.test(name));
@@ -606,7 +771,8 @@ function tracesIn(folder: string): string | null {
   return file === undefined ? null : path.join(FILES, file);
 }
 
-const commandOf = (args: readonly string[]): string => ['npx isopro-native', ...args.map(shellWord)].join(' ');
+const commandOf = (args: readonly string[]): string =>
+  ['npx isopro-native', ...args.map(shellWord)].join(' ');
 
 /** Of what the system and a container's limit leave. */
 const availableMemory = (): number => process.availableMemory();

@@ -1,4 +1,7 @@
-/** Jobs on the disk: one SQLite file, of one process at a time, from which no acknowledged job is lost when that is killed. */
+/**
+ * Jobs on the disk: one SQLite file, of one process at a time, from which no acknowledged job is
+ * lost when that is killed.
+ */
 import { statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
@@ -6,7 +9,15 @@ import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { unwritable } from '../../files.js';
 import { sqliteCode } from '../../log/schema.js';
-import { EVENT_TYPES, JOB_STATES, type EventType, type Job, type JobError, type JobEvent, type JobState } from './job.js';
+import {
+  EVENT_TYPES,
+  JOB_STATES,
+  type EventType,
+  type Job,
+  type JobError,
+  type JobEvent,
+  type JobState,
+} from './job.js';
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS job (
@@ -100,7 +111,12 @@ const row = z
       error: error as JobError | null,
     }),
   );
-const eventRow = z.object({ id: z.number(), at: z.string(), type: z.enum(EVENT_TYPES), data: json });
+const eventRow = z.object({
+  id: z.number(),
+  at: z.string(),
+  type: z.enum(EVENT_TYPES),
+  data: json,
+});
 
 const uploadRow = z
   .object({
@@ -117,7 +133,11 @@ const uploadRow = z
 /** A file that a caller has sent. */
 export type Upload = z.output<typeof uploadRow>;
 
-export interface NewJob extends Pick<Job, 'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'> {
+export interface NewJob
+  extends Pick<
+    Job,
+    'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'
+  > {
   /** Whether its names are those of all. */
   readonly isOfAdmin: boolean;
   readonly idempotencyKey: string | null;
@@ -170,13 +190,21 @@ export interface StoreOptions {
   readonly traces?: string | null;
 }
 
-/** Lies next to the file from before its first job or upload is acknowledged, so that an empty one is known to have lost them. */
+/**
+ * Lies next to the file from before its first job or upload is acknowledged, so that an empty one
+ * is known to have lost them.
+ */
 export const MARK = 'jobs.acknowledged';
 
 const begunAnew = (file: string, traces: string): IsoproError =>
-  new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`, {
-    remedy: 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
-  });
+  new IsoproError(
+    'JOBS_UNREADABLE',
+    `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`,
+    {
+      remedy:
+        'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
+    },
+  );
 
 type Written = { readonly id: number; readonly at: string };
 
@@ -192,11 +220,15 @@ export class JobStore {
     this.#identity = identityOf(file);
   }
 
-  /** @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where another process has it, WRITE_FAILED */
+  /**
+   * @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where
+   *   another process has it, WRITE_FAILED
+   */
   static open(file: string, { busyMs = BUSY_MS, traces = null }: StoreOptions = {}): JobStore {
     let db: Database.Database | undefined;
     try {
-      if (traces !== null && !(statSync(file, { throwIfNoEntry: false })?.size ?? 0)) throw begunAnew(file, traces);
+      if (traces !== null && !(statSync(file, { throwIfNoEntry: false })?.size ?? 0))
+        throw begunAnew(file, traces);
       db = new Database(file, { timeout: busyMs });
       // held as long as this process lives, and taken from it by the kernel when it is killed
       db.pragma('locking_mode = EXCLUSIVE');
@@ -206,11 +238,15 @@ export class JobStore {
       db.exec('BEGIN EXCLUSIVE; COMMIT');
       const version = db.pragma('user_version', { simple: true }) as number;
       if (version !== 0 && version !== VERSION)
-        throw new IsoproError('JOBS_UNREADABLE', `${file} is of version ${version}, not ${VERSION}`);
+        throw new IsoproError(
+          'JOBS_UNREADABLE',
+          `${file} is of version ${version}, not ${VERSION}`,
+        );
       if (version === 0 && traces !== null) throw begunAnew(file, traces);
       db.exec(SCHEMA);
       const [sound] = db.pragma('quick_check(1)') as { quick_check: string }[];
-      if (sound?.quick_check !== 'ok') throw new IsoproError('JOBS_UNREADABLE', `${file} is damaged: ${sound?.quick_check}`);
+      if (sound?.quick_check !== 'ok')
+        throw new IsoproError('JOBS_UNREADABLE', `${file} is damaged: ${sound?.quick_check}`);
       const store = new JobStore(file, db);
       store.unended();
       return store;
@@ -224,19 +260,30 @@ export class JobStore {
     this.#db.close();
   }
 
-  /** @throws IsoproError INVALID_ARGUMENT where the key was given for something else, JOBS_UNREADABLE, WRITE_FAILED */
+  /**
+   * @throws IsoproError INVALID_ARGUMENT where the key was given for something else,
+   *   JOBS_UNREADABLE, WRITE_FAILED
+   */
   add(job: NewJob, at: string): { readonly job: Job; readonly isNew: boolean } {
     this.#requireFile();
     return this.#do(() => {
       const known =
         job.idempotencyKey === null
           ? undefined
-          : this.#row('SELECT * FROM job WHERE owner = ? AND idempotency_key = ?', job.owner, job.idempotencyKey);
+          : this.#row(
+              'SELECT * FROM job WHERE owner = ? AND idempotency_key = ?',
+              job.owner,
+              job.idempotencyKey,
+            );
       if (known !== undefined) {
         if (known.asked !== job.asked)
-          throw new IsoproError('CONFLICT', `the key ${job.idempotencyKey} was given for another request`, {
-            remedy: 'Give a new Idempotency-Key with a new request.',
-          });
+          throw new IsoproError(
+            'CONFLICT',
+            `the key ${job.idempotencyKey} was given for another request`,
+            {
+              remedy: 'Give a new Idempotency-Key with a new request.',
+            },
+          );
         return { job: row.parse(known), isNew: false };
       }
       this.#mark();
@@ -262,7 +309,12 @@ export class JobStore {
             job.idempotencyKey,
             job.asked,
           );
-        this.#event(lastInsertRowid, 'state', { state: 'queued', waitingFor: 'turn', error: null }, at);
+        this.#event(
+          lastInsertRowid,
+          'state',
+          { state: 'queued', waitingFor: 'turn', error: null },
+          at,
+        );
       })();
       return { job: this.#get(job.id)!, isNew: true };
     });
@@ -285,7 +337,10 @@ export class JobStore {
   }
 
   /** Newest first. */
-  list({ owner, kind, state, isNoted, after, limit }: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
+  list({ owner, kind, state, isNoted, after, limit }: JobFilter): {
+    readonly jobs: Job[];
+    readonly hasMore: boolean;
+  } {
     return this.#do(() => {
       const where: [string, unknown][] = [];
       if (owner !== undefined) where.push(['owner = ?', owner]);
@@ -293,16 +348,26 @@ export class JobStore {
       if (state !== undefined) where.push(['state = ?', state]);
       if (after !== undefined) where.push(['seq < (SELECT seq FROM job WHERE id = ?)', after]);
       if (isNoted !== undefined) where.push([`(note <> 'null') = ?`, Number(isNoted)]);
-      const condition = where.length === 0 ? '' : `WHERE ${where.map(([sql]) => sql).join(' AND ')}`;
-      const rows = this.#rows(`SELECT * FROM job ${condition} ORDER BY seq DESC LIMIT ?`, ...where.map(([, value]) => value), limit + 1);
-      return { jobs: rows.slice(0, limit).map((each) => row.parse(each)), hasMore: rows.length > limit };
+      const condition =
+        where.length === 0 ? '' : `WHERE ${where.map(([sql]) => sql).join(' AND ')}`;
+      const rows = this.#rows(
+        `SELECT * FROM job ${condition} ORDER BY seq DESC LIMIT ?`,
+        ...where.map(([, value]) => value),
+        limit + 1,
+      );
+      return {
+        jobs: rows.slice(0, limit).map((each) => row.parse(each)),
+        hasMore: rows.length > limit,
+      };
     });
   }
 
   /** Oldest first, with the process that each ran in. */
   unended(): { readonly job: Job; readonly pid: number | null }[] {
     return this.#do(() =>
-      this.#rows(`SELECT * FROM job WHERE state IN ('queued', 'running', 'paused') ORDER BY seq`).map((each) => ({
+      this.#rows(
+        `SELECT * FROM job WHERE state IN ('queued', 'running', 'paused') ORDER BY seq`,
+      ).map((each) => ({
         job: row.parse(each),
         pid: typeof each.pid === 'number' ? each.pid : null,
       })),
@@ -310,22 +375,40 @@ export class JobStore {
   }
 
   /** A change and the event that tells of it, both or neither. */
-  change(id: string, change: JobChange, type?: EventType, data?: unknown, at = new Date().toISOString()): Written | null {
+  change(
+    id: string,
+    change: JobChange,
+    type?: EventType,
+    data?: unknown,
+    at = new Date().toISOString(),
+  ): Written | null {
     return this.#do(() =>
       this.#db.transaction(() => {
         const entries = Object.entries(change) as [keyof JobChange, unknown][];
         if (entries.length > 0)
           this.#db
-            .prepare(`UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`)
-            .run(...entries.map(([name, value]) => (AS_JSON.has(name) ? JSON.stringify(value ?? null) : value)), id);
-        const found = type === undefined ? undefined : this.#row('SELECT seq FROM job WHERE id = ?', id);
+            .prepare(
+              `UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`,
+            )
+            .run(
+              ...entries.map(([name, value]) =>
+                AS_JSON.has(name) ? JSON.stringify(value ?? null) : value,
+              ),
+              id,
+            );
+        const found =
+          type === undefined ? undefined : this.#row('SELECT seq FROM job WHERE id = ?', id);
         return found === undefined ? null : this.#event(found.seq as number, type!, data, at);
       })(),
     );
   }
 
   /** In their order, from the one after `after` on. */
-  events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+  events(
+    id: string,
+    after: number,
+    limit: number,
+  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
     return this.#do(() => {
       const rows = this.#rows(
         'SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?',
@@ -333,7 +416,10 @@ export class JobStore {
         after,
         limit + 1,
       );
-      return { events: rows.slice(0, limit).map((each) => eventRow.parse(each)), hasMore: rows.length > limit };
+      return {
+        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
+        hasMore: rows.length > limit,
+      };
     });
   }
 
@@ -353,7 +439,10 @@ export class JobStore {
         JSON.stringify(types),
         limit + 1,
       );
-      return { events: rows.slice(0, limit).map((each) => eventRow.parse(each)), hasMore: rows.length > limit };
+      return {
+        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
+        hasMore: rows.length > limit,
+      };
     });
   }
 
@@ -362,7 +451,9 @@ export class JobStore {
     this.#mark();
     this.#do(() =>
       this.#db
-        .prepare('INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)')
+        .prepare(
+          'INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)',
+        )
         .run(id, owner, filename, purpose, bytes, createdAt, file),
     );
   }
@@ -376,12 +467,20 @@ export class JobStore {
 
   /** Newest first. */
   uploads(owner: string): Upload[] {
-    return this.#do(() => this.#rows('SELECT * FROM upload WHERE owner = ? ORDER BY seq DESC', owner).map((each) => uploadRow.parse(each)));
+    return this.#do(() =>
+      this.#rows('SELECT * FROM upload WHERE owner = ? ORDER BY seq DESC', owner).map((each) =>
+        uploadRow.parse(each),
+      ),
+    );
   }
 
   /** Of all owners. */
   uploadsOfPurpose(purpose: string): Upload[] {
-    return this.#do(() => this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) => uploadRow.parse(each)));
+    return this.#do(() =>
+      this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) =>
+        uploadRow.parse(each),
+      ),
+    );
   }
 
   /** Whether settings of a job name it that has not ended, or has ended well. */
@@ -391,7 +490,12 @@ export class JobStore {
   }
 
   uploadedBytes(owner: string): number {
-    return this.#do(() => Number(this.#row('SELECT coalesce(sum(bytes), 0) AS bytes FROM upload WHERE owner = ?', owner)?.bytes));
+    return this.#do(() =>
+      Number(
+        this.#row('SELECT coalesce(sum(bytes), 0) AS bytes FROM upload WHERE owner = ?', owner)
+          ?.bytes,
+      ),
+    );
   }
 
   removeUpload(id: string): void {
@@ -399,14 +503,19 @@ export class JobStore {
   }
 
   /**
-   * What is written into a file that was removed goes with this process: nothing is acknowledged then.
+   * What is written into a file that was removed goes with this process: nothing is acknowledged
+   * then.
    * @throws IsoproError WRITE_FAILED
    */
   #requireFile(): void {
     if (this.#identity === null || identityOf(this.file) !== this.#identity)
-      throw new IsoproError('WRITE_FAILED', `${this.file} was removed or replaced while it was in use`, {
-        remedy: 'Put the folder back if it was moved; else start the server again.',
-      });
+      throw new IsoproError(
+        'WRITE_FAILED',
+        `${this.file} was removed or replaced while it was in use`,
+        {
+          remedy: 'Put the folder back if it was moved; else start the server again.',
+        },
+      );
   }
 
   #get(id: string): Job | undefined {
@@ -415,7 +524,10 @@ export class JobStore {
   }
 
   #event(seq: number | bigint, type: EventType, data: unknown, at: string): Written {
-    const { id } = this.#row('SELECT coalesce(max(id), 0) + 1 AS id FROM event WHERE job = ?', seq) as { id: number };
+    const { id } = this.#row(
+      'SELECT coalesce(max(id), 0) + 1 AS id FROM event WHERE job = ?',
+      seq,
+    ) as { id: number };
     this.#db
       .prepare('INSERT INTO event (job, id, at, type, data) VALUES (?, ?, ?, ?, ?)')
       .run(seq, id, at, type, JSON.stringify(data ?? null));
@@ -459,12 +571,20 @@ function identityOf(file: string): string | null {
 
 /** What SQLite says of the file, and what it holds that is none of ours, as an error of ours. */
 function asJobsError(error: unknown, file: string): unknown {
-  if (error instanceof z.ZodError) return new IsoproError('JOBS_UNREADABLE', `${file} holds what is no job: ${z.prettifyError(error)}`);
+  if (error instanceof z.ZodError)
+    return new IsoproError(
+      'JOBS_UNREADABLE',
+      `${file} holds what is no job: ${z.prettifyError(error)}`,
+    );
   const code = sqliteCode(error);
   if (code === null) return error;
   const { message } = error as Error;
   if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
     return new IsoproError('JOBS_BUSY', `${file} is held by another process`, { cause: error });
-  const isWriting = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN'].some((each) => code.startsWith(each));
-  return new IsoproError(isWriting ? 'WRITE_FAILED' : 'JOBS_UNREADABLE', `${file}: ${message}`, { cause: error });
+  const isWriting = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN'].some(
+    (each) => code.startsWith(each),
+  );
+  return new IsoproError(isWriting ? 'WRITE_FAILED' : 'JOBS_UNREADABLE', `${file}: ${message}`, {
+    cause: error,
+  });
 }

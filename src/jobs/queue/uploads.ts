@@ -1,4 +1,7 @@
-/** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
+/**
+ * Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner
+ * alone. Nothing of them names a path.
+ */
 import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -54,7 +57,10 @@ export class Uploads {
     most: number,
     write: (file: string, mostBytes: number) => Promise<void>,
   ): Promise<Upload> {
-    const room = Math.min(most, this.#mostBytes - this.#store.uploadedBytes(owner) - (this.#coming.get(owner) ?? 0));
+    const room = Math.min(
+      most,
+      this.#mostBytes - this.#store.uploadedBytes(owner) - (this.#coming.get(owner) ?? 0),
+    );
     return this.#counted(owner, room, () =>
       this.#write(owner, named, async (file) => {
         await write(file, room);
@@ -71,9 +77,13 @@ export class Uploads {
   async #counted<T>(owner: string, length: number, work: () => Promise<T>): Promise<T> {
     const coming = this.#coming.get(owner) ?? 0;
     if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
-      throw new IsoproError('WRITE_FAILED', `the files of ${owner} would have more than ${this.#mostBytes} bytes`, {
-        remedy: 'Delete files that are not needed any more.',
-      });
+      throw new IsoproError(
+        'WRITE_FAILED',
+        `the files of ${owner} would have more than ${this.#mostBytes} bytes`,
+        {
+          remedy: 'Delete files that are not needed any more.',
+        },
+      );
     this.#coming.set(owner, coming + length);
     try {
       return await work();
@@ -97,7 +107,15 @@ export class Uploads {
     makeFolder(path.dirname(file), 0o700);
     try {
       const bytes = await write(file);
-      const upload = { id, owner, filename, purpose, bytes, createdAt: new Date().toISOString(), file: name };
+      const upload = {
+        id,
+        owner,
+        filename,
+        purpose,
+        bytes,
+        createdAt: new Date().toISOString(),
+        file: name,
+      };
       this.#store.addUpload(upload);
       return upload;
     } catch (error) {
@@ -106,7 +124,10 @@ export class Uploads {
     }
   }
 
-  /** Undefined where there is none of this owner's, or somebody took the file away or changed its size. */
+  /**
+   * Undefined where there is none of this owner's, or somebody took the file away or changed its
+   * size.
+   */
   get(owner: string, id: string): Upload | undefined {
     const found = this.#sent(owner, id);
     return found !== undefined && this.#isHere(found) ? found : undefined;

@@ -1,6 +1,7 @@
 /**
- * Files that are made of a caller's file for a job: rows in another form, a schema, a grader. They are the caller's as what it sent is: in
- * its list, in its room. They go when their job was refused, failed or was cancelled, and with the file that they were made of.
+ * Files that are made of a caller's file for a job: rows in another form, a schema, a grader. They
+ * are the caller's as what it sent is: in its list, in its room. They go when their job was
+ * refused, failed or was cancelled, and with the file that they were made of.
  */
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RowForm } from './row-forms.js';
@@ -24,7 +25,9 @@ export class DerivedFiles {
   /** The id of a file of some JSON. @throws IsoproError as Uploads.add */
   async json(filename: string, value: unknown): Promise<string> {
     const bytes = Buffer.from(JSON.stringify(value));
-    return this.#kept((await this.#queue.uploads.add(this.#asker.name, { filename, purpose: DERIVED, bytes })).id);
+    return this.#kept(
+      (await this.#queue.uploads.add(this.#asker.name, { filename, purpose: DERIVED, bytes })).id,
+    );
   }
 
   /** The id of a file of the same rows in a form. @throws as readRows */
@@ -33,7 +36,9 @@ export class DerivedFiles {
     const file = this.#pathOf(id);
     const most = LARGER * uploads.get(this.#asker.name, id)!.bytes + 2 ** 20;
     const named = { filename: `${id}.jsonl`, purpose: DERIVED };
-    const made = await uploads.derive(this.#asker.name, named, most, (out, mostBytes) => readRows({ file, form, out, mostBytes }, id));
+    const made = await uploads.derive(this.#asker.name, named, most, (out, mostBytes) =>
+      readRows({ file, form, out, mostBytes }, id),
+    );
     return this.#kept(made.id);
   }
 
@@ -64,7 +69,8 @@ function removeUnused(queue: JobQueue, owner: string, id: string): void {
 
 /**
  * Of all owners.
- * @param ended the job whose files they are; else those of all, when a queue is opened: none is being made for a request then
+ * @param ended the job whose files they are; else those of all, when a queue is opened: none is
+ *   being made for a request then
  */
 export function removeUnusedFiles(queue: JobQueue, ended?: string): void {
   const settings = ended === undefined ? undefined : JSON.stringify(queue.get(ended)?.settings);
@@ -75,6 +81,7 @@ export function removeUnusedFiles(queue: JobQueue, ended?: string): void {
 /** With a file, what was made of it. @returns whether there was such a file */
 export function removeWithDerived({ uploads }: JobQueue, owner: string, id: string): boolean {
   if (!uploads.remove(owner, id)) return false;
-  for (const made of uploads.list(owner)) if (made.purpose === DERIVED && made.filename === `${id}.jsonl`) uploads.remove(owner, made.id);
+  for (const made of uploads.list(owner))
+    if (made.purpose === DERIVED && made.filename === `${id}.jsonl`) uploads.remove(owner, made.id);
   return true;
 }

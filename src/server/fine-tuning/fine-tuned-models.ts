@@ -1,4 +1,6 @@
-/** The adapters that fine-tuning jobs have made, as models of the server under names of their own. */
+/**
+ * The adapters that fine-tuning jobs have made, as models of the server under names of their own.
+ */
 import type { Job } from '../../jobs/queue/job.js';
 import type { JobQueue } from '../../jobs/queue/queue.js';
 import { IsoproError } from '../../errors.js';
@@ -7,14 +9,25 @@ import type { Failures } from '../../tasks/failures.js';
 import type { ServedModels } from '../openai/models.js';
 import { readNote } from './note.js';
 
-/** Of a run that had no rollout to train on, whose adapter changes nothing and is no model; null: it was trained. */
+/**
+ * Of a run that had no rollout to train on, whose adapter changes nothing and is no model; null: it
+ * was trained.
+ */
 function nothingTrained({ result }: Job): IsoproError | null {
-  const { accepted, failures } = (result ?? {}) as { readonly accepted?: number; readonly failures?: { readonly rollouts: Failures } };
+  const { accepted, failures } = (result ?? {}) as {
+    readonly accepted?: number;
+    readonly failures?: { readonly rollouts: Failures };
+  };
   if (accepted !== 0) return null;
   const cause = failures === undefined ? null : commonestFailure(failures.rollouts);
   const why =
-    cause === null ? '' : `; most replies (${cause.count} of ${failures!.rollouts.replies}): ${cause.kind}, ${reasonShown(cause)}`;
-  return new IsoproError('NOTHING_TRAINED', `nothing was trained, since no reply was right that could be trained on${why}`);
+    cause === null
+      ? ''
+      : `; most replies (${cause.count} of ${failures!.rollouts.replies}): ${cause.kind}, ${reasonShown(cause)}`;
+  return new IsoproError(
+    'NOTHING_TRAINED',
+    `nothing was trained, since no reply was right that could be trained on${why}`,
+  );
 }
 
 export class FineTunedModels {
@@ -54,7 +67,8 @@ export class FineTunedModels {
 
   /** Harmless for a job that is none of these. */
   async serve(id: string): Promise<void> {
-    if (this.#outcomes.has(id) || this.#loading.has(id)) return; // it may end while those that had ended before are loaded
+    // it may end while those that had ended before are loaded
+    if (this.#outcomes.has(id) || this.#loading.has(id)) return;
     this.#loading.add(id);
     try {
       const job = this.#queue.get(id);
@@ -62,11 +76,17 @@ export class FineTunedModels {
       const untrained = nothingTrained(job);
       if (untrained !== null) return void this.#outcomes.set(id, untrained);
       const file = this.#queue.adapterOf(job);
-      if (file === null) throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
+      if (file === null)
+        throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
       await this.#models.add(this.nameOf(job), file);
       this.#outcomes.set(id, 'served');
     } catch (error) {
-      this.#outcomes.set(id, error instanceof IsoproError ? error : new IsoproError('ADAPTER_CORRUPT', (error as Error).message));
+      this.#outcomes.set(
+        id,
+        error instanceof IsoproError
+          ? error
+          : new IsoproError('ADAPTER_CORRUPT', (error as Error).message),
+      );
       this.#report(error);
     } finally {
       this.#loading.delete(id);

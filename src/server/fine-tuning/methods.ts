@@ -1,10 +1,19 @@
-/** What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that `auto` stands for. */
+/**
+ * What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that
+ * `auto` stands for.
+ */
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import type { DerivedFiles } from './derived-files.js';
-import type { ExampleHyperparameters, Grader, Method, NewFineTuning, ReinforcementHyperparameters } from './requests.js';
+import type {
+  ExampleHyperparameters,
+  Grader,
+  Method,
+  NewFineTuning,
+  ReinforcementHyperparameters,
+} from './requests.js';
 import type { RowForm } from './row-forms.js';
 
 export interface Asked {
@@ -28,20 +37,46 @@ interface Context {
 const numberOf = <T extends number>(value: T | 'auto' | null | undefined, auto: number): number =>
   value === undefined || value === null || value === 'auto' ? auto : value;
 
-/** @throws RequestFailure 400 for what this server has not, each by its name; 403 for trackers; NotAllowed; IsoproError */
-export async function askedOf(request: NewFineTuning, seed: number, context: Context): Promise<Asked> {
+/**
+ * @throws RequestFailure 400 for what this server has not, each by its name; 403 for trackers;
+ *   NotAllowed; IsoproError
+ */
+export async function askedOf(
+  request: NewFineTuning,
+  seed: number,
+  context: Context,
+): Promise<Asked> {
   if ((request.integrations ?? []).length > 0)
-    throw forbidden('integrations: requests name no trackers', 'tracker_not_allowed', 'integrations');
+    throw forbidden(
+      'integrations: requests name no trackers',
+      'tracker_not_allowed',
+      'integrations',
+    );
   if (request.model !== context.base)
-    throw invalid('model', `model: this server serves ${context.base}, and trains what it serves`, 'model_not_found');
-  const { method = { type: 'supervised', supervised: { hyperparameters: request.hyperparameters } } as const } = request;
+    throw invalid(
+      'model',
+      `model: this server serves ${context.base}, and trains what it serves`,
+      'model_not_found',
+    );
+  const {
+    method = {
+      type: 'supervised',
+      supervised: { hyperparameters: request.hyperparameters },
+    } as const,
+  } = request;
   if (request.hyperparameters !== undefined && request.method !== undefined)
     throw invalid('hyperparameters', 'hyperparameters: give those of the method', 'invalid_value');
-  return method.type === 'reinforcement' ? reinforced(request, method, seed, context) : trained(request, method, seed, context);
+  return method.type === 'reinforcement'
+    ? reinforced(request, method, seed, context)
+    : trained(request, method, seed, context);
 }
 
 /** @throws RequestFailure 400 */
-function requireFile({ queue, asker }: Context, id: string | null | undefined, param: string): string {
+function requireFile(
+  { queue, asker }: Context,
+  id: string | null | undefined,
+  param: string,
+): string {
   if (typeof id === 'string' && queue.uploads.get(asker.name, id) !== undefined) return id;
   throw invalid(
     param,
@@ -56,23 +91,28 @@ async function trained(
   seed: number,
   context: Context,
 ): Promise<Asked> {
-  const given: ExampleHyperparameters = (method.type === 'dpo' ? method.dpo : method.supervised)?.hyperparameters ?? {};
+  const given: ExampleHyperparameters =
+    (method.type === 'dpo' ? method.dpo : method.supervised)?.hyperparameters ?? {};
   const trainingFile = requireFile(context, training_file, 'training_file');
-  const validationFile = validation_file == null ? null : requireFile(context, validation_file, 'validation_file');
+  const validationFile =
+    validation_file == null ? null : requireFile(context, validation_file, 'validation_file');
   const hyperparameters = {
     n_epochs: numberOf(given.n_epochs, 1),
     batch_size: numberOf(given.batch_size, 8),
     learning_rate_multiplier: numberOf(given.learning_rate_multiplier, 1),
     ...(method.type === 'dpo' && { beta: numberOf(given.beta, 0.1) }),
   };
-  const data = async (id: string): Promise<string> => (method.type === 'dpo' ? context.derived.check(id, { kind: 'pair' }) : id);
+  const data = async (id: string): Promise<string> =>
+    method.type === 'dpo' ? context.derived.check(id, { kind: 'pair' }) : id;
   const settings = {
     data: await data(trainingFile),
     ...(validationFile !== null && { validationData: await data(validationFile) }),
     ...(method.type === 'dpo' && { objective: 'dpo', beta: hyperparameters.beta }),
     epochs: hyperparameters.n_epochs,
     batch: hyperparameters.batch_size,
-    lr: LEARNING_RATES[method.type === 'dpo' ? 'dpo' : 'sft'] * hyperparameters.learning_rate_multiplier,
+    lr:
+      LEARNING_RATES[method.type === 'dpo' ? 'dpo' : 'sft'] *
+      hyperparameters.learning_rate_multiplier,
     seed: String(seed),
   };
   const shown = { type: method.type, [method.type]: { hyperparameters } } as Method;
@@ -88,14 +128,26 @@ async function reinforced(
   const { grader } = method.reinforcement;
   const given: ReinforcementHyperparameters = method.reinforcement.hyperparameters ?? {};
   if (validation_file != null)
-    throw unsupported('validation_file', 'validation_file: problems are held out of the training file, or by the task');
+    throw unsupported(
+      'validation_file',
+      'validation_file: problems are held out of the training file, or by the task',
+    );
   if (given.reasoning_effort !== undefined && given.reasoning_effort !== 'default')
-    throw unsupported('method.reinforcement.hyperparameters.reasoning_effort', 'reasoning_effort: the default one alone');
+    throw unsupported(
+      'method.reinforcement.hyperparameters.reasoning_effort',
+      'reasoning_effort: the default one alone',
+    );
   if (numberOf(given.eval_interval, 1) !== 1)
-    throw unsupported('method.reinforcement.hyperparameters.eval_interval', 'eval_interval: 1, after each iteration');
+    throw unsupported(
+      'method.reinforcement.hyperparameters.eval_interval',
+      'eval_interval: 1, after each iteration',
+    );
   const graded = await gradedBy(grader, training_file, context);
   const { queue, asker, base } = context;
-  const { settings: of } = await queue.estimate(asker, 'run', { ...graded.settings, model: { name: base } });
+  const { settings: of } = await queue.estimate(asker, 'run', {
+    ...graded.settings,
+    model: { name: base },
+  });
   const { iterations, sampling, optimiser, evaluation } = of as RunSettings;
   const hyperparameters = {
     n_epochs: numberOf(given.n_epochs, iterations),
@@ -112,16 +164,28 @@ async function reinforced(
     iterations: hyperparameters.n_epochs,
     sampling: {
       ...graded.settings.sampling,
-      rollouts: Math.max(sampling.samples, Math.round(sampling.rollouts * hyperparameters.compute_multiplier)),
+      rollouts: Math.max(
+        sampling.samples,
+        Math.round(sampling.rollouts * hyperparameters.compute_multiplier),
+      ),
     },
     optimiser: {
       batchSize: hyperparameters.batch_size,
       learningRate: Math.min(1, optimiser.learningRate * hyperparameters.learning_rate_multiplier),
     },
-    evaluation: { devSize: Math.min(evaluation.devSize, hyperparameters.eval_samples), testSize: hyperparameters.eval_samples },
+    evaluation: {
+      devSize: Math.min(evaluation.devSize, hyperparameters.eval_samples),
+      testSize: hyperparameters.eval_samples,
+    },
   };
   const shown: Method = { type: 'reinforcement', reinforcement: { grader, hyperparameters } };
-  return { kind: 'run', settings, method: shown, hyperparameters, trainingFile: graded.trainingFile };
+  return {
+    kind: 'run',
+    settings,
+    method: shown,
+    hyperparameters,
+    trainingFile: graded.trainingFile,
+  };
 }
 
 interface Graded {
@@ -134,7 +198,11 @@ const REPLY = /^\{\{\s*sample\.output_text\s*\}\}$/;
 const GRADER = 'method.reinforcement.grader';
 
 /** @throws RequestFailure 400 for graders, and uses of them, that no check of this server is */
-async function gradedBy(grader: Grader, file: string | null | undefined, context: Context): Promise<Graded> {
+async function gradedBy(
+  grader: Grader,
+  file: string | null | undefined,
+  context: Context,
+): Promise<Graded> {
   const { queue, asker } = context;
   if (grader.type === 'task') {
     queue.names(asker).task(grader.task, `${GRADER}.task`);
@@ -147,9 +215,14 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
   }
   const trainingFile = requireFile(context, file, 'training_file');
   const { derived } = context;
-  const graded = (check: string, task: string): Graded => ({ settings: { task, check, sampling: { style: 'plain' } }, trainingFile });
-  const rows = async (check: string, form: RowForm): Promise<Graded> => graded(check, await derived.rows(trainingFile, form));
-  if (grader.type === 'json_schema') return rows(`json:${await derived.json('schema.json', grader.schema)}`, { kind: 'messages' });
+  const graded = (check: string, task: string): Graded => ({
+    settings: { task, check, sampling: { style: 'plain' } },
+    trainingFile,
+  });
+  const rows = async (check: string, form: RowForm): Promise<Graded> =>
+    graded(check, await derived.rows(trainingFile, form));
+  if (grader.type === 'json_schema')
+    return rows(`json:${await derived.json('schema.json', grader.schema)}`, { kind: 'messages' });
   if (grader.type === 'score_model') {
     queue.names(asker).model(grader.model, `${GRADER}.model`);
     // before the grader is kept: a row that it cannot be asked of is told of first
@@ -157,12 +230,20 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
     return graded(`model:${await derived.json('grader.json', grader)}`, task);
   }
   if (grader.type !== 'string_check')
-    throw unsupported(`${GRADER}.type`, `${grader.type}: graders are task, json_schema, string_check and score_model here`);
+    throw unsupported(
+      `${GRADER}.type`,
+      `${grader.type}: graders are task, json_schema, string_check and score_model here`,
+    );
   const { operation, input, reference } = grader;
   const check = ({ eq: 'exact', like: 'contains' } as Record<string, string>)[operation];
-  if (check === undefined) throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
-  if (!REPLY.test(input)) throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
+  if (check === undefined)
+    throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
+  if (!REPLY.test(input))
+    throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
   if (/\{\{\s*sample\b/.test(reference))
-    throw unsupported(`${GRADER}.reference`, 'reference: it may name members of the item, not of the sample');
+    throw unsupported(
+      `${GRADER}.reference`,
+      'reference: it may name members of the item, not of the sample',
+    );
   return rows(check, { kind: 'answered', reference });
 }

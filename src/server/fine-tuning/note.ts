@@ -16,4 +16,5 @@ const note = z.object({
 export type FineTuningNote = z.output<typeof note>['fineTuning'];
 
 /** Null where the job was not asked for so. */
-export const readNote = (value: unknown): FineTuningNote | null => note.safeParse(value).data?.fineTuning ?? null;
+export const readNote = (value: unknown): FineTuningNote | null =>
+  note.safeParse(value).data?.fineTuning ?? null;

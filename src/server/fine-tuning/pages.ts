@@ -1,7 +1,10 @@
 /** Lists as OpenAI pages them. */
 import { z } from 'zod';
 
-export const pageQuery = z.object({ after: z.string().max(200).optional(), limit: z.coerce.number().int().min(1).max(100).default(20) });
+export const pageQuery = z.object({
+  after: z.string().max(200).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+});
 
 export interface Page<T> {
   readonly object: 'list';
@@ -11,7 +14,10 @@ export interface Page<T> {
   readonly has_more: boolean;
 }
 
-export const page = <T extends { readonly id: string }>(data: readonly T[], hasMore: boolean): Page<T> => ({
+export const page = <T extends { readonly id: string }>(
+  data: readonly T[],
+  hasMore: boolean,
+): Page<T> => ({
   object: 'list',
   data,
   first_id: data[0]?.id ?? null,

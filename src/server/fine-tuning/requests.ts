@@ -1,4 +1,7 @@
-/** What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and `json_schema`. */
+/**
+ * What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and
+ * `json_schema`.
+ */
 import { z } from 'zod';
 import { maybe, members } from '../../members.js';
 import { scoreModel } from '../../tasks/data/score-model.js';
@@ -8,8 +11,15 @@ const auto = z.literal('auto');
 const whole = (most: number) => maybe(z.union([auto, z.int().min(1).max(most)]));
 const positive = maybe(z.union([auto, z.number().gt(0).max(10_000)]));
 
-const supervised = members({ batch_size: whole(4096), learning_rate_multiplier: positive, n_epochs: whole(1000) });
-const dpo = members({ ...supervised.shape, beta: maybe(z.union([auto, z.number().gt(0).max(1000)])) });
+const supervised = members({
+  batch_size: whole(4096),
+  learning_rate_multiplier: positive,
+  n_epochs: whole(1000),
+});
+const dpo = members({
+  ...supervised.shape,
+  beta: maybe(z.union([auto, z.number().gt(0).max(1000)])),
+});
 const reinforcement = members({
   batch_size: whole(4096),
   learning_rate_multiplier: positive,
@@ -22,10 +32,17 @@ const reinforcement = members({
 
 const name = maybe(z.string().max(200));
 const template = z.string().max(10_000);
-/** Graders that OpenAI has and this server has not are known by their type, so that they are refused by it. */
+/**
+ * Graders that OpenAI has and this server has not are known by their type, so that they are refused
+ * by it.
+ */
 const grader = z.discriminatedUnion('type', [
   members({ type: z.literal('task'), name, task: z.string().min(1).max(200) }),
-  members({ type: z.literal('json_schema'), name, schema: z.record(z.string(), z.unknown()).check(mostMembers(1024)) }),
+  members({
+    type: z.literal('json_schema'),
+    name,
+    schema: z.record(z.string(), z.unknown()).check(mostMembers(1024)),
+  }),
   members({
     type: z.literal('string_check'),
     name,
@@ -34,12 +51,17 @@ const grader = z.discriminatedUnion('type', [
     reference: template,
   }),
   scoreModel,
-  ...(['text_similarity', 'python', 'label_model', 'multi'] as const).map((type) => z.looseObject({ type: z.literal(type) })),
+  ...(['text_similarity', 'python', 'label_model', 'multi'] as const).map((type) =>
+    z.looseObject({ type: z.literal(type) }),
+  ),
 ]);
 export type Grader = z.output<typeof grader>;
 
 const method = z.discriminatedUnion('type', [
-  members({ type: z.literal('supervised'), supervised: maybe(members({ hyperparameters: maybe(supervised) })) }),
+  members({
+    type: z.literal('supervised'),
+    supervised: maybe(members({ hyperparameters: maybe(supervised) })),
+  }),
   members({ type: z.literal('dpo'), dpo: maybe(members({ hyperparameters: maybe(dpo) })) }),
   members({
     type: z.literal('reinforcement'),

@@ -1,20 +1,33 @@
-/** The figures of a fine-tuning job, step by step, as a file: derived from its events whenever somebody asks. */
+/**
+ * The figures of a fine-tuning job, step by step, as a file: derived from its events whenever
+ * somebody asks.
+ */
 import type { Job } from '../../jobs/queue/job.js';
 import type { JobQueue } from '../../jobs/queue/queue.js';
 import type { Upload } from '../../jobs/queue/store.js';
 import type { Caller } from '../keys.js';
 
 const PREFIX = 'file-results-';
-const COLUMNS = ['step', 'train_loss', 'valid_loss', 'train_mean_reward', 'valid_mean_reward'] as const;
-export type Figures = { readonly step: number } & { readonly [name in (typeof COLUMNS)[number]]?: number };
+const COLUMNS = [
+  'step',
+  'train_loss',
+  'valid_loss',
+  'train_mean_reward',
+  'valid_mean_reward',
+] as const;
+export type Figures = { readonly step: number } & {
+  readonly [name in (typeof COLUMNS)[number]]?: number;
+};
 
 export const resultsId = ({ id }: Pick<Job, 'id'>): string => `${PREFIX}${id.slice('job-'.length)}`;
 
-const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
+const number = (value: unknown): number | undefined =>
+  typeof value === 'number' ? value : undefined;
 
 /** What an event of a training or a run says of a step; undefined for any other. */
 export function figuresOf(type: string, data: unknown): Figures | undefined {
-  if ((type !== 'step' && type !== 'iteration') || typeof data !== 'object' || data === null) return undefined;
+  if ((type !== 'step' && type !== 'iteration') || typeof data !== 'object' || data === null)
+    return undefined;
   const of = data as Readonly<Record<string, unknown>>;
   const step = number(of.step) ?? number(of.iteration);
   if (step === undefined) return undefined;
@@ -25,7 +38,10 @@ export function figuresOf(type: string, data: unknown): Figures | undefined {
     train_mean_reward: number(of.hitRate),
     valid_mean_reward: number(dev?.mean),
   };
-  return { step, ...Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) };
+  return {
+    step,
+    ...Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)),
+  };
 }
 
 /** All of them, in order; what was measured at one step in one row. */
@@ -51,8 +67,11 @@ export function resultsOf(
 ): (Omit<Upload, 'owner' | 'file'> & { readonly text: string }) | undefined {
   if (!id.startsWith(PREFIX)) return undefined;
   const job = queue.get(`job-${id.slice(PREFIX.length)}`);
-  if (job?.state !== 'succeeded' || (job.owner !== caller.name && !caller.scopes.has('admin'))) return undefined;
-  const rows = allFigures(queue, job).map((figures) => COLUMNS.map((name) => figures[name] ?? '').join(','));
+  if (job?.state !== 'succeeded' || (job.owner !== caller.name && !caller.scopes.has('admin')))
+    return undefined;
+  const rows = allFigures(queue, job).map((figures) =>
+    COLUMNS.map((name) => figures[name] ?? '').join(','),
+  );
   const text = `${[COLUMNS.join(','), ...rows].join('\n')}\n`;
   return {
     id,

@@ -1,4 +1,7 @@
-/** What the rows of a caller's file have to be for a method of fine-tuning, and what becomes of them. */
+/**
+ * What the rows of a caller's file have to be for a method of fine-tuning, and what becomes of
+ * them.
+ */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary } from '../../dictionary.js';

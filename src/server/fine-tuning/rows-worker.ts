@@ -1,4 +1,7 @@
-/** The thread that reads rows of callers: a file of theirs holds up no reply, and what is too large for it ends it alone. */
+/**
+ * The thread that reads rows of callers: a file of theirs holds up no reply, and what is too large
+ * for it ends it alone.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
@@ -24,10 +27,16 @@ async function* rows(): AsyncGenerator<Uint8Array, void> {
       written = Buffer.from(`${JSON.stringify(read(parseLine(line, number)))}\n`);
     } catch (error) {
       const { message } = error as Error;
-      throw new WrongLine(message.startsWith(`line ${number} `) ? message : `line ${number}: ${message}`);
+      throw new WrongLine(
+        message.startsWith(`line ${number} `) ? message : `line ${number}: ${message}`,
+      );
     }
     bytes += written.length;
-    if (bytes > mostBytes) throw new IsoproError('WRITE_FAILED', `the copy of the file has more than the ${mostBytes} bytes that are left`);
+    if (bytes > mostBytes)
+      throw new IsoproError(
+        'WRITE_FAILED',
+        `the copy of the file has more than the ${mostBytes} bytes that are left`,
+      );
     yield written;
   }
 }
@@ -40,7 +49,9 @@ async function answer(): Promise<RowsAnswer> {
   } catch (error) {
     if (error instanceof WrongLine) return { wrong: error.message };
     if (!(error instanceof IsoproError)) return { defect: (error as Error).stack ?? String(error) };
-    return error.code === 'INVALID_ARGUMENT' ? { wrong: error.message } : { failure: { code: error.code, message: error.message } };
+    return error.code === 'INVALID_ARGUMENT'
+      ? { wrong: error.message }
+      : { failure: { code: error.code, message: error.message } };
   }
 }
 

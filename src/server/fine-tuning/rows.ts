@@ -31,7 +31,8 @@ let last: Promise<unknown> = Promise.resolve();
 
 /**
  * @param what the file is called to its owner
- * @throws RequestFailure 400 naming the first bad line; IsoproError WRITE_FAILED, FILE_UNREADABLE, SYSTEM_LIMIT
+ * @throws RequestFailure 400 naming the first bad line; IsoproError WRITE_FAILED, FILE_UNREADABLE,
+ *   SYSTEM_LIMIT
  */
 export function readRows(task: RowsTask, what: string): Promise<void> {
   const turn = last.then(() => readInThread(task, what));
@@ -44,7 +45,8 @@ async function readInThread(task: RowsTask, what: string): Promise<void> {
     workerData: task,
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
   });
-  const wrong = (words: string): Error => invalid('training_file', `${what}: ${words.slice(0, LONGEST_WORDS)}`, 'invalid_training_file');
+  const wrong = (words: string): Error =>
+    invalid('training_file', `${what}: ${words.slice(0, LONGEST_WORDS)}`, 'invalid_training_file');
   let answer: RowsAnswer;
   try {
     [answer] = (await once(worker, 'message')) as [RowsAnswer]; // rejects where the thread fails
@@ -55,6 +57,7 @@ async function readInThread(task: RowsTask, what: string): Promise<void> {
   }
   await worker.terminate();
   if (answer.wrong !== undefined) throw wrong(answer.wrong);
-  if (answer.failure !== undefined) throw new IsoproError(answer.failure.code, answer.failure.message);
+  if (answer.failure !== undefined)
+    throw new IsoproError(answer.failure.code, answer.failure.message);
   if (answer.defect !== undefined) throw new Error(answer.defect);
 }

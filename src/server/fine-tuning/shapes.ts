@@ -16,26 +16,39 @@ function endOf(job: Job, models: FineTunedModels): Pick<Job, 'state' | 'error'> 
   if (job.state !== 'succeeded') return job;
   const outcome = models.outcomeOf(job);
   if (outcome === 'served') return job;
-  return outcome === null ? { state: 'running', error: null } : { state: 'failed', error: outcome.toJSON() };
+  return outcome === null
+    ? { state: 'running', error: null }
+    : { state: 'failed', error: outcome.toJSON() };
 }
 
-/** Of a run as it counted them; of a training those of the file, as often as it was gone through. */
+/**
+ * Of a run as it counted them; of a training those of the file, as often as it was gone through.
+ */
 function trainedTokens({ result }: Job, epochs: unknown): number | null {
   const { tokens, steps, stepsTaken } = (result ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof tokens === 'object' && tokens !== null) return (tokens as { readonly trained?: number }).trained ?? null;
+  if (typeof tokens === 'object' && tokens !== null)
+    return (tokens as { readonly trained?: number }).trained ?? null;
   const all = [tokens, steps, stepsTaken, epochs].every((value) => typeof value === 'number');
-  return all ? Math.round(((tokens as number) * (epochs as number) * (stepsTaken as number)) / (steps as number)) : null;
+  return all
+    ? Math.round(
+        ((tokens as number) * (epochs as number) * (stepsTaken as number)) / (steps as number),
+      )
+    : null;
 }
 
 export function fineTuningJob(job: Job, queue: JobQueue, models: FineTunedModels): object {
-  const { model, training_file, validation_file, method, hyperparameters, seed, metadata } = readNote(queue.note(job.id))!;
+  const { model, training_file, validation_file, method, hyperparameters, seed, metadata } =
+    readNote(queue.note(job.id))!;
   const { state, error } = endOf(job, models);
   const isDone = state === 'succeeded';
   return {
     object: 'fine_tuning.job',
     id: fineTuningId(job),
     created_at: seconds(job.createdAt),
-    error: error === null ? null : { code: error.code.toLowerCase(), message: error.message, param: null },
+    error:
+      error === null
+        ? null
+        : { code: error.code.toLowerCase(), message: error.message, param: null },
     fine_tuned_model: isDone ? models.nameOf(job) : null,
     finished_at: hasEndedAs(state) && job.endedAt !== null ? seconds(job.endedAt) : null,
     hyperparameters,
@@ -64,7 +77,13 @@ const MESSAGES: Readonly<Record<string, string>> = {
 };
 
 const shown = (value: number): string => value.toFixed(4);
-function metricsMessage({ step, train_loss, valid_loss, train_mean_reward, valid_mean_reward }: Figures): string {
+function metricsMessage({
+  step,
+  train_loss,
+  valid_loss,
+  train_mean_reward,
+  valid_mean_reward,
+}: Figures): string {
   const parts = [
     ...(train_loss === undefined ? [] : [`training loss=${shown(train_loss)}`]),
     ...(valid_loss === undefined ? [] : [`validation loss=${shown(valid_loss)}`]),
@@ -84,23 +103,49 @@ export const eventNumber = (id: string): number | undefined => {
   return number === undefined ? undefined : Number(number);
 };
 
-export function fineTuningEvent(job: Job, { id, at, type, data }: JobEvent, models: FineTunedModels): { readonly id: string } {
-  const common = { object: 'fine_tuning.job.event', id: `${PREFIX}${hexOf(job)}-${id}`, created_at: seconds(at) };
+export function fineTuningEvent(
+  job: Job,
+  { id, at, type, data }: JobEvent,
+  models: FineTunedModels,
+): { readonly id: string } {
+  const common = {
+    object: 'fine_tuning.job.event',
+    id: `${PREFIX}${hexOf(job)}-${id}`,
+    created_at: seconds(at),
+  };
   const figures = figuresOf(type, data);
   if (figures !== undefined)
-    return { ...common, level: 'info', message: metricsMessage(figures), type: 'metrics', data: figures } as { id: string };
+    return {
+      ...common,
+      level: 'info',
+      message: metricsMessage(figures),
+      type: 'metrics',
+      data: figures,
+    } as { id: string };
   const said = data as { state?: Job['state']; error?: { message: string } | null; text?: string };
   const { state, error } = said.state === 'succeeded' ? endOf(job, models) : said;
   const { text } = said;
-  const message = text ?? (type === 'rule' ? 'Rules of the monitor fired' : (MESSAGES[state ?? ''] ?? type));
-  const level = state === 'failed' ? 'error' : type === 'notice' || type === 'rule' ? 'warn' : 'info';
-  return { ...common, level, message: error == null ? message : `${message}: ${error.message}`, type: 'message', data: {} } as {
+  const message =
+    text ?? (type === 'rule' ? 'Rules of the monitor fired' : (MESSAGES[state ?? ''] ?? type));
+  const level =
+    state === 'failed' ? 'error' : type === 'notice' || type === 'rule' ? 'warn' : 'info';
+  return {
+    ...common,
+    level,
+    message: error == null ? message : `${message}: ${error.message}`,
+    type: 'message',
+    data: {},
+  } as {
     id: string;
   };
 }
 
 /** Those whose adapter answers: the one that is kept. */
-export function checkpointsOf(job: Job, queue: JobQueue, models: FineTunedModels): { readonly id: string }[] {
+export function checkpointsOf(
+  job: Job,
+  queue: JobQueue,
+  models: FineTunedModels,
+): { readonly id: string }[] {
   if (endOf(job, models).state !== 'succeeded' || job.state !== 'succeeded') return [];
   const figures = allFigures(queue, job);
   const { adapter, validation, stepsTaken } = (job.result ?? {}) as {

@@ -1,4 +1,7 @@
-/** What a server with a runs folder has beside its model: jobs. A queue that cannot be opened is the answer of its own routes alone. */
+/**
+ * What a server with a runs folder has beside its model: jobs. A queue that cannot be opened is the
+ * answer of its own routes alone.
+ */
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
 import type { JobState } from '../../jobs/queue/job.js';
@@ -64,7 +67,10 @@ export async function addJobs(
     queue = JobQueue.open({
       allowed: {
         model: base.name,
-        models: new Map([[base.name, base.model], ...options.models.map(({ name, model }) => [name, model] as const)]),
+        models: new Map([
+          [base.name, base.model],
+          ...options.models.map(({ name, model }) => [name, model] as const),
+        ]),
         tasks: new Map(options.tasks.map(({ name, task }) => [name, task])),
         adapters: new Map(adapters.map(({ name, file }) => [name, file])),
         registry,
@@ -100,7 +106,8 @@ export async function addJobs(
     if (queue instanceof JobQueue) await queue.close();
   });
   return {
-    mayRead: (caller, run) => (queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin')),
+    mayRead: (caller, run) =>
+      queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin'),
     stateOf: (run) => (queue instanceof JobQueue ? queue.get(run)?.state : undefined),
   };
 }

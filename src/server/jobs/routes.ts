@@ -1,4 +1,7 @@
-/** Jobs over HTTP (docs/jobs.md). Whose a job is, is its key's name; `admin` sees all, and what is another's is not there. */
+/**
+ * Jobs over HTTP (docs/jobs.md). Whose a job is, is its key's name; `admin` sees all, and what is
+ * another's is not there.
+ */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
@@ -11,18 +14,30 @@ import { mostMembers } from '../first-issue.js';
 import type { Caller } from '../keys.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
-/** Between two signs of life of a stream in which nothing happens: whoever stands between closes a silent one. */
+/**
+ * Between two signs of life of a stream in which nothing happens: whoever stands between closes a
+ * silent one.
+ */
 const ALIVE_MS = 15_000;
 
-export const askerOf = ({ name, scopes }: Caller): Asker => ({ name, isAdmin: scopes.has('admin') });
+export const askerOf = ({ name, scopes }: Caller): Asker => ({
+  name,
+  isAdmin: scopes.has('admin'),
+});
 
 export const noJob = (id: string): RequestFailure =>
-  new RequestFailure(404, 'not_found_error', `there is no job ${JSON.stringify(id.slice(0, 100))}`, { code: 'job_not_found' });
+  new RequestFailure(
+    404,
+    'not_found_error',
+    `there is no job ${JSON.stringify(id.slice(0, 100))}`,
+    { code: 'job_not_found' },
+  );
 
 /** @throws RequestFailure 404 where there is none, or it is another's */
 export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): Job {
   const job = queue.get(id);
-  if (job === undefined || (job.owner !== caller.name && !caller.scopes.has('admin'))) throw noJob(id);
+  if (job === undefined || (job.owner !== caller.name && !caller.scopes.has('admin')))
+    throw noJob(id);
   return job;
 }
 
@@ -34,7 +49,11 @@ async function naming<T>(asked: Promise<T>): Promise<T> {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
     const [, member] = /^((?:\w+\.)*\w+): /.exec(error.message) ?? [];
     if (member === undefined) throw error;
-    throw invalid(/^(?:kind|settings)\b/.test(member) ? member : `settings.${member}`, error.message, 'invalid_argument');
+    throw invalid(
+      /^(?:kind|settings)\b/.test(member) ? member : `settings.${member}`,
+      error.message,
+      'invalid_argument',
+    );
   }
 }
 
@@ -50,14 +69,20 @@ const newJob = z.strictObject({
   settings: settings.default({}),
   name: z.string().min(1).max(200).nullish(),
 });
-const estimated = z.strictObject({ kind: z.string().min(1).max(100), settings: settings.default({}), measure: z.boolean().default(false) });
+const estimated = z.strictObject({
+  kind: z.string().min(1).max(100),
+  settings: settings.default({}),
+  measure: z.boolean().default(false),
+});
 const idempotencyKey = z.string().min(1).max(200).optional();
 
 /** @throws RequestFailure 400 */
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const key = idempotencyKey.safeParse(headers['idempotency-key']);
   if (key.success) return key.data;
-  throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', { code: 'invalid_value' });
+  throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', {
+    code: 'invalid_value',
+  });
 }
 
 const jobParams = z.object({ id: z.string().max(100) });
@@ -68,7 +93,10 @@ const listQuery = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(20),
 });
 const eventId = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-const eventsQuery = z.object({ after: eventId.optional(), limit: z.coerce.number().int().min(1).max(1000).default(100) });
+const eventsQuery = z.object({
+  after: eventId.optional(),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+});
 
 /** Where a job names no model it is the one that is served, whatever the command takes then. */
 function withModel({ properties, ...schema }: JsonForm, served: string): JsonForm {
@@ -83,29 +111,45 @@ const withName = ({ default: _, properties, ...of }: JsonForm, served: string): 
 });
 
 /** @param opened gives the queue, or throws why there is none */
-export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue, report: (error: unknown) => void): void {
+export function addJobRoutes(
+  instance: FastifyInstance,
+  opened: () => JobQueue,
+  report: (error: unknown) => void,
+): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
 
   app.get('/api/jobs/kinds', TRAIN, ({ caller }) => {
     const queue = opened();
     const { names } = queue.catalogue(askerOf(caller));
-    const data = queue.kinds(askerOf(caller)).map(({ id, title, settings: read, described = read, measure }) => ({
-      kind: id,
-      title,
-      schema: withModel(z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }) as JsonForm, names.models[0]!),
-      measures: measure !== undefined,
-      names,
-    }));
+    const data = queue
+      .kinds(askerOf(caller))
+      .map(({ id, title, settings: read, described = read, measure }) => ({
+        kind: id,
+        title,
+        schema: withModel(
+          z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }) as JsonForm,
+          names.models[0]!,
+        ),
+        measures: measure !== undefined,
+        names,
+      }));
     return { data };
   });
 
-  app.post('/api/jobs/estimate', { ...TRAIN, schema: { body: estimated } }, async (request, reply) => {
-    const { kind, settings: asked, measure } = request.body;
-    const queue = opened();
-    const asker = askerOf(request.caller);
-    const estimate = await naming(queue.estimate(asker, kind, asked));
-    return { ...estimate, measured: measure ? await queue.measure(asker, kind, asked, goneWith(reply)) : null };
-  });
+  app.post(
+    '/api/jobs/estimate',
+    { ...TRAIN, schema: { body: estimated } },
+    async (request, reply) => {
+      const { kind, settings: asked, measure } = request.body;
+      const queue = opened();
+      const asker = askerOf(request.caller);
+      const estimate = await naming(queue.estimate(asker, kind, asked));
+      return {
+        ...estimate,
+        measured: measure ? await queue.measure(asker, kind, asked, goneWith(reply)) : null,
+      };
+    },
+  );
 
   app.post('/api/jobs', { ...TRAIN, schema: { body: newJob } }, async (request, reply) => {
     const asked = { ...request.body, idempotencyKey: idempotencyKeyOf(request) };
@@ -117,23 +161,32 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue, 
   });
 
   app.get('/api/jobs', { ...TRAIN, schema: { querystring: listQuery } }, ({ query, caller }) => {
-    const { jobs, hasMore } = opened().list({ ...query, ...(!caller.scopes.has('admin') && { owner: caller.name }) });
+    const { jobs, hasMore } = opened().list({
+      ...query,
+      ...(!caller.scopes.has('admin') && { owner: caller.name }),
+    });
     return { data: jobs, hasMore };
   });
 
-  app.get('/api/jobs/:id', { ...TRAIN, schema: { params: jobParams } }, (request) => jobOf(opened(), request, request.params.id));
+  app.get('/api/jobs/:id', { ...TRAIN, schema: { params: jobParams } }, (request) =>
+    jobOf(opened(), request, request.params.id),
+  );
 
-  app.get('/api/jobs/:id/events', { ...TRAIN, schema: { params: jobParams, querystring: eventsQuery } }, (request, reply) => {
-    const queue = opened();
-    const { id } = jobOf(queue, request, request.params.id);
-    const { after, limit } = request.query;
-    const last = eventId.safeParse(request.headers['last-event-id']);
-    const from = last.success ? last.data : (after ?? 0);
-    if (request.headers.accept?.includes('text/event-stream') === true)
-      return streamEvents(reply, (signal) => queue.follow(id, from, signal), report);
-    const { events, hasMore } = queue.events(id, from, limit);
-    return { data: events, hasMore };
-  });
+  app.get(
+    '/api/jobs/:id/events',
+    { ...TRAIN, schema: { params: jobParams, querystring: eventsQuery } },
+    (request, reply) => {
+      const queue = opened();
+      const { id } = jobOf(queue, request, request.params.id);
+      const { after, limit } = request.query;
+      const last = eventId.safeParse(request.headers['last-event-id']);
+      const from = last.success ? last.data : (after ?? 0);
+      if (request.headers.accept?.includes('text/event-stream') === true)
+        return streamEvents(reply, (signal) => queue.follow(id, from, signal), report);
+      const { events, hasMore } = queue.events(id, from, limit);
+      return { data: events, hasMore };
+    },
+  );
 
   const acts = {
     cancel: (queue: JobQueue, id: string) => queue.cancel(id),
@@ -145,26 +198,40 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue, 
       const queue = opened();
       const job = jobOf(queue, request, request.params.id);
       if (name !== 'cancel' && hasEndedAs(job.state))
-        throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, { code: 'job_ended' });
+        throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, {
+          code: 'job_ended',
+        });
       return act(queue, job.id);
     });
 }
 
 /**
- * The endpoints of isopro, where a simulation was answered at once and under one of four names: a job of the kind of that name, where there
- * is one.
+ * The endpoints of isopro, where a simulation was answered at once and under one of four names: a
+ * job of the kind of that name, where there is one.
  */
 export function addSimulationRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
-  const begin = async (request: FastifyRequest, reply: FastifyReply, type: string, asked: object): Promise<FastifyReply> => {
+  const begin = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    type: string,
+    asked: object,
+  ): Promise<FastifyReply> => {
     const queue = opened();
     const kinds = queue.kinds(askerOf(request.caller)).map(({ id }) => id);
     if (!kinds.includes(type)) {
       const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
-      throw new RequestFailure(404, 'not_found_error', what, { param: 'type', code: 'kind_not_found' });
+      throw new RequestFailure(404, 'not_found_error', what, {
+        param: 'type',
+        code: 'kind_not_found',
+      });
     }
     const idempotencyKey = idempotencyKeyOf(request);
-    const { job } = await queue.create(askerOf(request.caller), { kind: type, settings: asked, idempotencyKey });
+    const { job } = await queue.create(askerOf(request.caller), {
+      kind: type,
+      settings: asked,
+      idempotencyKey,
+    });
     return reply.code(202).header('location', `/api/jobs/${job.id}`).send(job);
   };
 
@@ -175,8 +242,10 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
     return begin(request, reply, type, asked);
   });
   const params = z.object({ type: z.string() });
-  app.post('/simulate/:type', { ...TRAIN, schema: { params, body: settings.default({}) } }, (request, reply) =>
-    begin(request, reply, request.params.type, request.body),
+  app.post(
+    '/simulate/:type',
+    { ...TRAIN, schema: { params, body: settings.default({}) } },
+    (request, reply) => begin(request, reply, request.params.type, request.body),
   );
 }
 
@@ -188,9 +257,13 @@ export function goneWith({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-const textOf = (event: JobEvent): string => `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+const textOf = (event: JobEvent): string =>
+  `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
-/** Server-sent events, with a comment now and then where nothing happens; where a fault ends them the last one says which. */
+/**
+ * Server-sent events, with a comment now and then where nothing happens; where a fault ends them
+ * the last one says which.
+ */
 function streamEvents(
   reply: FastifyReply,
   follow: (signal: AbortSignal) => AsyncGenerator<JobEvent, void, undefined>,
@@ -208,10 +281,13 @@ function streamEvents(
     yield ': \n\n'; // the head is sent at once
     while (true) {
       let timer: NodeJS.Timeout | undefined;
-      const silence = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), ALIVE_MS)));
+      const silence = new Promise<null>(
+        (resolve) => (timer = setTimeout(() => resolve(null), ALIVE_MS)),
+      );
       const heard = await Promise.race([next, silence]).finally(() => clearTimeout(timer));
       if (heard === null) yield ': \n\n';
-      else if ('failure' in heard) return yield `event: error\ndata: ${JSON.stringify(heard.failure.body)}\n\n`;
+      else if ('failure' in heard)
+        return yield `event: error\ndata: ${JSON.stringify(heard.failure.body)}\n\n`;
       else if (heard.done === true) return;
       else {
         yield textOf(heard.value);
@@ -219,10 +295,13 @@ function streamEvents(
       }
     }
   }
-  return reply
-    .header('content-type', 'text/event-stream; charset=utf-8')
-    .header('cache-control', 'no-cache')
-    .header('connection', 'close') // one that is kept for a next request would keep a server from closing
-    .header('x-accel-buffering', 'no')
-    .send(Readable.from(texts()));
+  return (
+    reply
+      .header('content-type', 'text/event-stream; charset=utf-8')
+      .header('cache-control', 'no-cache')
+      // one that is kept for a next request would keep a server from closing
+      .header('connection', 'close')
+      .header('x-accel-buffering', 'no')
+      .send(Readable.from(texts()))
+  );
 }

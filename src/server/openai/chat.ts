@@ -26,8 +26,14 @@ import { namesOf, TokensOfText } from './token-text.js';
 import { CallReader, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
-async function planChat(context: ServerContext, served: Served, asking: Asking, body: ChatBody): Promise<ConversationPlan> {
-  if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
+async function planChat(
+  context: ServerContext,
+  served: Served,
+  asking: Asking,
+  body: ChatBody,
+): Promise<ConversationPlan> {
+  if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true)
+    throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
     throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
   return planConversation(context, served, asking, {
@@ -79,8 +85,12 @@ export interface ChatCompletion {
   readonly prompt_logprobs?: PromptLogprobs;
 }
 
-/** vLLM's clients that ask for token ids count on a log-probability of each; OpenAI tells those of the content. */
-const ofAllTokens = (body: ChatBody): boolean => body.return_token_ids === true || body.return_tokens_as_token_ids === true;
+/**
+ * vLLM's clients that ask for token ids count on a log-probability of each; OpenAI tells those of
+ * the content.
+ */
+const ofAllTokens = (body: ChatBody): boolean =>
+  body.return_token_ids === true || body.return_tokens_as_token_ids === true;
 
 const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
   finish === 'stop' && called ? 'tool_calls' : finish;
@@ -124,12 +134,17 @@ async function choiceOf(
 export const fingerprintOf = ({ model, adapter }: Served): string =>
   `iso-${model.rendererId.slice(0, 8)}-${adapter?.id.slice(0, 12) ?? 'base'}`;
 
-export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking): Promise<ChatCompletion> {
+export async function completeChat(
+  context: ServerContext,
+  body: ChatBody,
+  asking: Asking,
+): Promise<ChatCompletion> {
   using served = await openModel(context, body, asking);
   const { draws, tools } = await planChat(context, served, asking, body);
   const replies = await allReplies(served, draws, asking);
   const choices: ChatChoice[] = [];
-  for (const [index, reply] of replies.entries()) choices.push(await choiceOf(served, tools, body, reply, index, asking));
+  for (const [index, reply] of replies.entries())
+    choices.push(await choiceOf(served, tools, body, reply, index, asking));
   return {
     id: newId('chatcmpl'),
     object: 'chat.completion',
@@ -140,7 +155,12 @@ export async function completeChat(context: ServerContext, body: ChatBody, askin
     usage: usageOf(replies),
     ...(body.return_token_ids === true && { prompt_token_ids: [...replies[0]!.promptIds] }),
     ...(body.prompt_logprobs !== undefined && {
-      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, body.prompt_logprobs, asking),
+      prompt_logprobs: await scorePrompt(
+        served,
+        replies[0]!.promptIds,
+        body.prompt_logprobs,
+        asking,
+      ),
     }),
   };
 }
@@ -160,7 +180,9 @@ class ChoiceStream {
   }
 
   deltas(piece: string): Delta[] {
-    return this.#told(this.#reader === null ? { text: piece, calls: [] } : this.#reader.read(piece));
+    return this.#told(
+      this.#reader === null ? { text: piece, calls: [] } : this.#reader.read(piece),
+    );
   }
 
   rest(): Delta[] {
@@ -179,7 +201,11 @@ class ChoiceStream {
   }
 }
 
-export async function* streamChat(context: ServerContext, body: ChatBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+export async function* streamChat(
+  context: ServerContext,
+  body: ChatBody,
+  asking: Asking,
+): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
   const { draws, tools, promptIds } = await planChat(context, served, asking, body);
   const head = {
@@ -198,7 +224,9 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
     eventOf({
       ...head,
       choices: [{ index, delta, logprobs: null, finish_reason: null, ...more }],
-      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(promptIds.length, said[index]!) : null }),
+      ...(withUsage && {
+        usage: withUsageSoFar ? usageSoFar(promptIds.length, said[index]!) : null,
+      }),
       ...ofAll,
     });
 
@@ -206,16 +234,27 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
   const ofContent = draws.map(() => new TokensOfText<TokenEvent>(served.model));
   const logprobsOf = (of: readonly TokenEvent[]): object => ({
     ...(withLogprobs &&
-      of.length > 0 && { logprobs: { content: of.map((each) => tokenLogprob(served.model, each, namesOf(body))), refusal: null } }),
+      of.length > 0 && {
+        logprobs: {
+          content: of.map((each) => tokenLogprob(served.model, each, namesOf(body))),
+          refusal: null,
+        },
+      }),
   });
-  const toldBy = (index: number, { content = '' }: Delta): readonly TokenEvent[] => ofContent[index]!.tell(content);
+  const toldBy = (index: number, { content = '' }: Delta): readonly TokenEvent[] =>
+    ofContent[index]!.tell(content);
   const begun = new Set<number>();
   const replies: HostReply[] = [];
   for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
     const choice = choices[index]!;
     if (!begun.has(index)) {
       begun.add(index);
-      yield chunk(index, { role: 'assistant', content: '' }, {}, withIds && begun.size === 1 ? { prompt_token_ids: [...promptIds] } : {});
+      yield chunk(
+        index,
+        { role: 'assistant', content: '' },
+        {},
+        withIds && begun.size === 1 ? { prompt_token_ids: [...promptIds] } : {},
+      );
     }
     if (token !== undefined) {
       said[index]!++;
@@ -223,8 +262,12 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
       const deltas = choice.deltas(token.text);
       const [first = {}, ...rest] = deltas;
       const covered = toldBy(index, first);
-      const told = { ...logprobsOf(ofAllTokens(body) ? [token] : covered), ...(withIds && { token_ids: [token.tokenId] }) };
-      if (deltas.length > 0 || Object.keys(told).length > 0 || withUsageSoFar) yield chunk(index, first, told);
+      const told = {
+        ...logprobsOf(ofAllTokens(body) ? [token] : covered),
+        ...(withIds && { token_ids: [token.tokenId] }),
+      };
+      if (deltas.length > 0 || Object.keys(told).length > 0 || withUsageSoFar)
+        yield chunk(index, first, told);
       for (const delta of rest) yield chunk(index, delta);
     } else {
       replies[index] = reply;

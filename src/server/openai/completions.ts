@@ -5,14 +5,32 @@ import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, ofMember, unsupported } from '../failures.js';
 import { fingerprintOf } from './chat.js';
-import { drawIds, openModel, promptIdsOf, requireDrawTokens, requirePromptIds, type ServerContext } from './context.js';
+import {
+  drawIds,
+  openModel,
+  promptIdsOf,
+  requireDrawTokens,
+  requirePromptIds,
+  type ServerContext,
+} from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { Slices } from '../slices.js';
 import type { CompletionBody } from './requests.js';
 import { drawSettings, grammarOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
-import { DONE, eventOf, finite, newId, promptLogprobs, sampledChances, sumOf, unixSeconds, usageOf, usageSoFar } from './shapes.js';
+import {
+  DONE,
+  eventOf,
+  finite,
+  newId,
+  promptLogprobs,
+  sampledChances,
+  sumOf,
+  unixSeconds,
+  usageOf,
+  usageSoFar,
+} from './shapes.js';
 import { namesOf, TokenOffsets } from './token-text.js';
 
 /** What OpenAI gives where the body does not say. */
@@ -21,9 +39,11 @@ const DEFAULT_TOKENS = 16;
 type Prompts = CompletionBody['prompt'];
 
 /** A text, or token ids, and no list of such. */
-export const isOne = (prompt: Prompts): prompt is string | number[] => typeof prompt === 'string' || typeof prompt[0] === 'number';
+export const isOne = (prompt: Prompts): prompt is string | number[] =>
+  typeof prompt === 'string' || typeof prompt[0] === 'number';
 /** Texts, or token ids, one prompt each. */
-export const promptsOf = (prompt: Prompts): (string | readonly number[])[] => (isOne(prompt) ? [prompt] : prompt);
+export const promptsOf = (prompt: Prompts): (string | readonly number[])[] =>
+  isOne(prompt) ? [prompt] : prompt;
 
 interface PlannedDraw extends Draw {
   readonly tokenIds: Int32Array | readonly number[];
@@ -39,11 +59,22 @@ interface CompletionPlan {
   readonly choices: number;
 }
 
-/** A text between two others, in the order that models are trained on: what is before, what is behind, and then what is missing. */
-async function infillIds(served: Served, asking: Asking, before: Int32Array | readonly number[], suffix: string): Promise<Int32Array> {
+/**
+ * A text between two others, in the order that models are trained on: what is before, what is
+ * behind, and then what is missing.
+ */
+async function infillIds(
+  served: Served,
+  asking: Asking,
+  before: Int32Array | readonly number[],
+  suffix: string,
+): Promise<Int32Array> {
   const { infillTokens, info } = served.model;
   if (infillTokens === null)
-    throw unsupported('suffix', 'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)');
+    throw unsupported(
+      'suffix',
+      'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)',
+    );
   const begins = info.addBos && before[0] === info.bos ? 1 : 0;
   const behind = await promptIdsOf(served, asking, 'suffix', { text: suffix });
   return Int32Array.from([
@@ -57,20 +88,39 @@ async function infillIds(served: Served, asking: Asking, before: Int32Array | re
 }
 
 /** @throws RequestFailure, IsoproError */
-async function planCompletion(context: ServerContext, served: Served, asking: Asking, body: CompletionBody): Promise<CompletionPlan> {
+async function planCompletion(
+  context: ServerContext,
+  served: Served,
+  asking: Asking,
+  body: CompletionBody,
+): Promise<CompletionPlan> {
   const { n: choices = 1, best_of: drawn = choices, suffix = '' } = body;
-  if (drawn < choices) throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
+  if (drawn < choices)
+    throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
   if (drawn > choices && body.stream === true)
-    throw unsupported('best_of', 'best_of: not beside stream, since the best are known when all have ended');
+    throw unsupported(
+      'best_of',
+      'best_of: not beside stream, since the best are known when all have ended',
+    );
   if (body.max_tokens === 0 && body.echo !== true)
-    throw invalid('max_tokens', 'max_tokens: 0 is allowed only with echo: true, which scores the prompt');
+    throw invalid(
+      'max_tokens',
+      'max_tokens: 0 is allowed only with echo: true, which scores the prompt',
+    );
   if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
-    throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
+    throw unsupported(
+      body.echo === true ? 'echo' : 'prompt_logprobs',
+      'echo and prompt_logprobs: not beside stream',
+    );
   requireDrawTokens(served, body);
   const grammar = await ofMember('response_format', () => grammarOf(body.response_format));
   const settings = {
-    ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens), body.logprobs),
+    ...drawSettings(
+      body,
+      Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens),
+      body.logprobs,
+    ),
     ...(grammar !== undefined && { grammar }),
   };
   const prompts = promptsOf(body.prompt);
@@ -106,10 +156,16 @@ interface TextToken {
   readonly topLogprobs?: readonly TokenChance[];
 }
 
-/** How log-probabilities are asked for: of how many of the likeliest tokens, and what tokens are called by. */
+/**
+ * How log-probabilities are asked for: of how many of the likeliest tokens, and what tokens are
+ * called by.
+ */
 type AskedLogprobs = Pick<CompletionBody, 'logprobs' | 'return_tokens_as_token_ids'>;
 
-/** The likeliest tokens and the one that is there, by their names; of two with the same text the likelier. */
+/**
+ * The likeliest tokens and the one that is there, by their names; of two with the same text the
+ * likelier.
+ */
 function byName(
   model: HostedModel,
   { tokenId, logprob, topLogprobs = [] }: TextToken,
@@ -117,7 +173,9 @@ function byName(
 ): Record<string, number> | null {
   if (logprob === null) return null;
   const chances = [...topLogprobs.slice(0, asked.logprobs), { tokenId, logprob }].reverse();
-  return Object.fromEntries(chances.map((chance) => [namesOf(asked)(model, chance.tokenId), finite(chance.logprob)]));
+  return Object.fromEntries(
+    chances.map((chance) => [namesOf(asked)(model, chance.tokenId), finite(chance.logprob)]),
+  );
 }
 
 async function chosenLogprobs(
@@ -127,13 +185,16 @@ async function chosenLogprobs(
   asked: AskedLogprobs,
   offsets: TokenOffsets,
 ): Promise<TextLogprobs> {
-  // vLLM tells the token itself where none of the likeliest is asked for, and clients of its dialect count on it; OpenAI tells nothing.
+  // vLLM tells the token itself where none of the likeliest is asked for, and clients of its
+  // dialect count on it; OpenAI tells nothing.
   const tellsNone = asked.logprobs === 0 && asked.return_tokens_as_token_ids !== true;
   return {
     tokens: of.map(({ tokenId }) => namesOf(asked)(model, tokenId)),
     token_logprobs: of.map(({ logprob }) => (logprob === null ? null : finite(logprob))),
     top_logprobs: tellsNone ? null : await slices.map(of, (token) => byName(model, token, asked)),
-    text_offset: await slices.map(of, ({ tokenId, isPrompt = false }) => offsets.next(tokenId, isPrompt)),
+    text_offset: await slices.map(of, ({ tokenId, isPrompt = false }) =>
+      offsets.next(tokenId, isPrompt),
+    ),
   };
 }
 
@@ -153,14 +214,27 @@ function echoOf(
   ids: Int32Array,
   alternatives: readonly TokenAlternatives[] = [],
 ): Echo {
-  const rest = alternatives.map(({ tokenId, logprob, top }) => ({ tokenId, logprob, topLogprobs: top, isPrompt: true }));
+  const rest = alternatives.map(({ tokenId, logprob, top }) => ({
+    tokenId,
+    logprob,
+    topLogprobs: top,
+    isPrompt: true,
+  }));
   if (typeof prompt !== 'string') {
     const text = model.detokenize(ids, { withControl: true });
-    return { text, tokens: [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest], before: 0 };
+    return {
+      text,
+      tokens: [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest],
+      before: 0,
+    };
   }
   // The token that begins every text is no part of this one.
-  const tokens = model.info.addBos ? rest : [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest];
-  const before = model.detokenize(model.info.addBos ? ids.subarray(1) : ids, { withControl: true }).length - prompt.length;
+  const tokens = model.info.addBos
+    ? rest
+    : [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest];
+  const before =
+    model.detokenize(model.info.addBos ? ids.subarray(1) : ids, { withControl: true }).length -
+    prompt.length;
   return { text: prompt, tokens, before: Math.max(0, before) };
 }
 
@@ -185,29 +259,50 @@ const headOf = (body: CompletionBody, served: Served): object => ({
   system_fingerprint: fingerprintOf(served),
 });
 
-export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
+export async function completeText(
+  context: ServerContext,
+  body: CompletionBody,
+  asking: Asking,
+): Promise<object> {
   using served = await openModel(context, body, asking);
   const { prompts, draws, drawn, choices } = await planCompletion(context, served, asking, body);
   const { model } = served;
   const { slices, signal } = asking;
-  const replies = byPrompt(body.max_tokens === 0 ? draws.map(nothingDrawn) : await allReplies(served, draws, asking), drawn);
-  const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter((count) => count !== undefined);
+  const replies = byPrompt(
+    body.max_tokens === 0 ? draws.map(nothingDrawn) : await allReplies(served, draws, asking),
+    drawn,
+  );
+  const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter(
+    (count) => count !== undefined,
+  );
   /** By prompt. */
   const scores: TokenAlternatives[][] = [];
   for (const [first] of told.length > 0 ? replies : [])
     scores.push(await alternativesOf(served, first!.promptIds, Math.max(...told), signal));
 
   const choiceOf = async (reply: HostReply, prompt: number, index: number): Promise<object> => {
-    const echo = body.echo === true ? echoOf(model, prompts[prompt]!, reply.promptIds, scores[prompt]) : NO_ECHO;
+    const echo =
+      body.echo === true
+        ? echoOf(model, prompts[prompt]!, reply.promptIds, scores[prompt])
+        : NO_ECHO;
     return {
       index,
       text: echo.text + reply.text,
       logprobs:
         body.logprobs === undefined
           ? null
-          : await chosenLogprobs(slices, model, [...echo.tokens, ...sampledChances(reply)], body, new TokenOffsets(model, echo.before)),
+          : await chosenLogprobs(
+              slices,
+              model,
+              [...echo.tokens, ...sampledChances(reply)],
+              body,
+              new TokenOffsets(model, echo.before),
+            ),
       finish_reason: reply.finish,
-      ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
+      ...(body.return_token_ids === true && {
+        token_ids: [...reply.tokenIds],
+        prompt_token_ids: [...reply.promptIds],
+      }),
       ...(body.prompt_logprobs !== undefined && {
         prompt_logprobs: await promptLogprobs(slices, model, scores[prompt]!, body.prompt_logprobs),
       }),
@@ -215,21 +310,32 @@ export async function completeText(context: ServerContext, body: CompletionBody,
   };
   const chosen: object[] = [];
   for (const [prompt, drawings] of replies.entries())
-    for (const reply of best(drawings, choices)) chosen.push(await choiceOf(reply, prompt, chosen.length));
+    for (const reply of best(drawings, choices))
+      chosen.push(await choiceOf(reply, prompt, chosen.length));
   return { ...headOf(body, served), choices: chosen, usage: sumOf(replies.map(usageOf)) };
 }
 
 const byPrompt = (replies: readonly HostReply[], drawn: number): HostReply[][] =>
-  Array.from({ length: replies.length / drawn }, (_, prompt) => replies.slice(prompt * drawn, (prompt + 1) * drawn));
+  Array.from({ length: replies.length / drawn }, (_, prompt) =>
+    replies.slice(prompt * drawn, (prompt + 1) * drawn),
+  );
 
-/** Those whose tokens the model thinks likeliest, in the mean; the likeliest first where not all are wanted. */
+/**
+ * Those whose tokens the model thinks likeliest, in the mean; the likeliest first where not all are
+ * wanted.
+ */
 function best(replies: readonly HostReply[], count: number): readonly HostReply[] {
   if (count === replies.length) return replies;
-  const mean = ({ logprobs }: HostReply): number => logprobs.reduce((sum, logprob) => sum + logprob, 0) / Math.max(1, logprobs.length);
+  const mean = ({ logprobs }: HostReply): number =>
+    logprobs.reduce((sum, logprob) => sum + logprob, 0) / Math.max(1, logprobs.length);
   return [...replies].sort((a, b) => mean(b) - mean(a)).slice(0, count);
 }
 
-export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+export async function* streamText(
+  context: ServerContext,
+  body: CompletionBody,
+  asking: Asking,
+): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
   const { draws, drawn } = await planCompletion(context, served, asking, body);
   const head = headOf(body, served);
@@ -241,24 +347,33 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
     eventOf({
       ...head,
       choices: [{ index, text, logprobs: null, finish_reason: null, ...more }],
-      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(draws[index]!.tokenIds.length, said[index]!) : null }),
+      ...(withUsage && {
+        usage: withUsageSoFar ? usageSoFar(draws[index]!.tokenIds.length, said[index]!) : null,
+      }),
     });
   const replies: HostReply[] = [];
   const offsets = draws.map(() => new TokenOffsets(served.model));
   for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
     if (token === undefined) {
       replies[index] = reply;
-      yield chunk(index, '', { finish_reason: reply.finish, ...(withIds && { prompt_token_ids: [...reply.promptIds] }) });
+      yield chunk(index, '', {
+        finish_reason: reply.finish,
+        ...(withIds && { prompt_token_ids: [...reply.promptIds] }),
+      });
       continue;
     }
     said[index]!++;
     const { text } = token;
     const told = {
-      ...(body.logprobs !== undefined && { logprobs: await chosenLogprobs(asking.slices, served.model, [token], body, offsets[index]!) }),
+      ...(body.logprobs !== undefined && {
+        logprobs: await chosenLogprobs(asking.slices, served.model, [token], body, offsets[index]!),
+      }),
       ...(withIds && { token_ids: [token.tokenId] }),
     };
-    if (text !== '' || withUsageSoFar || Object.keys(told).length > 0) yield chunk(index, text, told);
+    if (text !== '' || withUsageSoFar || Object.keys(told).length > 0)
+      yield chunk(index, text, told);
   }
-  if (withUsage) yield eventOf({ ...head, choices: [], usage: sumOf(byPrompt(replies, drawn).map(usageOf)) });
+  if (withUsage)
+    yield eventOf({ ...head, choices: [], usage: sumOf(byPrompt(replies, drawn).map(usageOf)) });
   yield DONE;
 }

@@ -42,11 +42,18 @@ interface NamesModel {
 }
 
 /** @throws as ServedModels.open and ServedModels.nameOf */
-export const openModel = ({ models }: ServerContext, { model, lora, user }: NamesModel, { whose }: Asking): Promise<Served> =>
+export const openModel = (
+  { models }: ServerContext,
+  { model, lora, user }: NamesModel,
+  { whose }: Asking,
+): Promise<Served> =>
   models.open(lora === undefined ? model : models.nameOf(model, lora), user ?? whose);
 
 type PromptOptions = Parameters<HostedModel['promptIdsAside']>[1];
-type AskedPrompt = [content: { readonly messages: readonly ChatMessage[] } | { readonly text: string }, options?: PromptOptions];
+type AskedPrompt = [
+  content: { readonly messages: readonly ChatMessage[] } | { readonly text: string },
+  options?: PromptOptions,
+];
 
 /** Characters whose tokens take long enough to be made in turn, as a reply is. */
 const MANY = 2 ** 14;
@@ -57,8 +64,10 @@ export async function tokenized(
   { queue, whose, signal }: Asking,
   ...[content, options]: AskedPrompt
 ): Promise<Int32Array> {
-  const texts = 'text' in content ? [content.text] : content.messages.map((message) => message.content);
-  if (texts.reduce((sum, { length }) => sum + length, 0) < MANY) return model.promptIdsAside(content, options);
+  const texts =
+    'text' in content ? [content.text] : content.messages.map((message) => message.content);
+  if (texts.reduce((sum, { length }) => sum + length, 0) < MANY)
+    return model.promptIdsAside(content, options);
   const { leave } = await queue.enter(whose, signal);
   try {
     return await model.promptIdsAside(content, options);
@@ -68,7 +77,10 @@ export async function tokenized(
 }
 
 /** @throws IsoproError CONTEXT_OVERFLOW where no token of a reply would have room */
-function requireRoom({ model: { contextTokens } }: Served, { length }: { readonly length: number }): void {
+function requireRoom(
+  { model: { contextTokens } }: Served,
+  { length }: { readonly length: number },
+): void {
   if (length < contextTokens) return;
   const needed = `with one of a reply it needs ${length + 1}, more than the context of ${contextTokens}`;
   throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${length} tokens; ${needed}`);
@@ -79,23 +91,43 @@ function requireRoom({ model: { contextTokens } }: Served, { length }: { readonl
  * @param param the member that is told of where there is something wrong with it
  * @throws as tokenized; RequestFailure context_length_exceeded before more is made of megabytes
  */
-export const promptIdsOf = (served: Served, asking: Asking, param: string, ...prompt: AskedPrompt): Promise<Int32Array> =>
+export const promptIdsOf = (
+  served: Served,
+  asking: Asking,
+  param: string,
+  ...prompt: AskedPrompt
+): Promise<Int32Array> =>
   ofMember(param, async () => {
     const ids = await tokenized(served, asking, ...prompt);
     requireRoom(served, ids);
     return ids;
   });
 
-/** Token ids that a request names, held against the vocabulary. @throws RequestFailure 400 at the first that it does not have */
-export function requireTokens({ model }: Served, ids: readonly number[] | Int32Array, placeOf: (at: number) => string): void {
+/**
+ * Token ids that a request names, held against the vocabulary.
+ * @throws RequestFailure 400 at the first that it does not have
+ */
+export function requireTokens(
+  { model }: Served,
+  ids: readonly number[] | Int32Array,
+  placeOf: (at: number) => string,
+): void {
   const { vocabularySize } = model.info;
   const at = ids.findIndex((id) => id >= vocabularySize);
   if (at < 0) return;
-  throw invalid(placeOf(at), `${placeOf(at)}: there is no token ${ids[at]} in a vocabulary of ${vocabularySize}`, 'invalid_argument');
+  throw invalid(
+    placeOf(at),
+    `${placeOf(at)}: there is no token ${ids[at]} in a vocabulary of ${vocabularySize}`,
+    'invalid_argument',
+  );
 }
 
 /** A prompt of token ids. @throws RequestFailure as requireTokens and promptIdsOf */
-export async function requirePromptIds<Ids extends readonly number[] | Int32Array>(served: Served, param: string, ids: Ids): Promise<Ids> {
+export async function requirePromptIds<Ids extends readonly number[] | Int32Array>(
+  served: Served,
+  param: string,
+  ids: Ids,
+): Promise<Ids> {
   requireTokens(served, ids, (at) => `${param}[${at}]`);
   await ofMember(param, () => requireRoom(served, ids));
   return ids;
@@ -112,27 +144,51 @@ export function requireDrawTokens(
   requireTokens(served, stops, (at) => `${of}stop_token_ids[${at}]`);
 }
 
-export function askingOf({ queue, unread, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
+export function askingOf(
+  { queue, unread, turns, metrics, signalOf, callerOf }: ServerContext,
+  request: FastifyRequest,
+): Asking {
   const whose = callerOf(request).name;
   const { cache_salt: salt = '' } = request.body as { readonly cache_salt?: string };
   const cachePartition = JSON.stringify([whose, salt]);
-  return { queue, unread, turns, slices: new Slices(turns), metrics, whose, cachePartition, signal: signalOf(request) };
+  return {
+    queue,
+    unread,
+    turns,
+    slices: new Slices(turns),
+    metrics,
+    whose,
+    cachePartition,
+    signal: signalOf(request),
+  };
 }
 
-/** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */
-export function drawIds(context: ServerContext, seed: number | bigint | undefined, count: number): string[] {
+/**
+ * Names of the draws of one prompt: with a seed those of the first choice, the second and so on;
+ * without one, those of nobody else.
+ */
+export function drawIds(
+  context: ServerContext,
+  seed: number | bigint | undefined,
+  count: number,
+): string[] {
   const of = seed === undefined ? `${context.nextDraw()}/` : '';
   return Array.from({ length: count }, (_, choice) => `${of}${choice}`);
 }
 
 /** Sends a whole answer, of which lists may be long. */
-export async function sendWhole({ slices }: Asking, reply: FastifyReply, answer: Promise<object>): Promise<FastifyReply> {
+export async function sendWhole(
+  { slices }: Asking,
+  reply: FastifyReply,
+  answer: Promise<object>,
+): Promise<FastifyReply> {
   const json = await slices.json(await answer);
   return reply.type('application/json; charset=utf-8').send(json);
 }
 
 /**
- * Sends events as they come. What fails before the first is an answer of its own; later it is the last event.
+ * Sends events as they come. What fails before the first is an answer of its own; later it is the
+ * last event.
  * @param errorEvent as the path has it
  */
 export async function sendEvents(

@@ -1,4 +1,7 @@
-/** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
+/**
+ * A conversation with or without tools, as draws of the host: what /v1/chat/completions and
+ * /v1/responses have in common.
+ */
 import { asTemplatesKnow, type ReadMessage } from '../../engine/messages.js';
 import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
 import { ofMember, unsupported } from '../failures.js';
@@ -9,8 +12,15 @@ import type { ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from 
 import { drawSettings, grammarOf } from './sampling.js';
 import { planTools, type ToolPlan } from './tools.js';
 
-/** With what the model is told of tools: as a system message, or before what the user says first where the template takes none. */
-export function withInstructions(said: readonly ChatMessage[], instructions: string, takesSystem: boolean): ChatMessage[] {
+/**
+ * With what the model is told of tools: as a system message, or before what the user says first
+ * where the template takes none.
+ */
+export function withInstructions(
+  said: readonly ChatMessage[],
+  instructions: string,
+  takesSystem: boolean,
+): ChatMessage[] {
   const role = takesSystem || said[0]?.role === 'system' ? 'system' : 'user';
   const [first, ...rest] = said;
   if (first?.role !== role) return [{ role, content: instructions }, ...said];
@@ -50,17 +60,36 @@ export async function planConversation(
   const { mostTokens } = context;
   requireDrawTokens(served, sampling);
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
-  const grammar = tools?.grammar ?? (await ofMember('response_format', () => grammarOf(request.format)));
+  const grammar =
+    tools?.grammar ?? (await ofMember('response_format', () => grammarOf(request.format)));
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
-    throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
+    throw unsupported(
+      'response_format',
+      'response_format: JSON beside tools that may be called; this server has none of that yet',
+    );
   const said = asTemplatesKnow(request.messages);
-  const messages = tools === null ? said : withInstructions(said, tools.instructions, served.model.takesSystem);
-  const promptIds = await promptIdsOf(served, asking, 'messages', { messages }, { variables: request.variables ?? {} });
+  const messages =
+    tools === null ? said : withInstructions(said, tools.instructions, served.model.takesSystem);
+  const promptIds = await promptIdsOf(
+    served,
+    asking,
+    'messages',
+    { messages },
+    { variables: request.variables ?? {} },
+  );
   const draw: Draw = {
     tokenIds: promptIds,
-    ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
+    ...drawSettings(
+      sampling,
+      Math.min(request.maxTokens ?? mostTokens, mostTokens),
+      request.topLogprobs,
+    ),
     ...(grammar !== undefined && { grammar }),
     ...(tools !== null && { stopBefore: tools.stopBefore }),
   };
-  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools, promptIds };
+  return {
+    draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })),
+    tools,
+    promptIds,
+  };
 }

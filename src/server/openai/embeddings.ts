@@ -14,11 +14,18 @@ function base64Of(row: Float32Array): string {
 }
 
 /** @throws RequestFailure, IsoproError */
-export async function embed(context: ServerContext, body: EmbeddingBody, asking: Asking): Promise<object> {
+export async function embed(
+  context: ServerContext,
+  body: EmbeddingBody,
+  asking: Asking,
+): Promise<object> {
   using served = await openModel(context, body, asking);
   const { model, adapter } = served;
   if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
-    throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
+    throw unsupported(
+      'dimensions',
+      `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`,
+    );
   const texts = promptsOf(body.input);
   if (texts.includes('')) throw invalid('input', 'input: an empty text has no embedding');
   const { leave } = await asking.queue.enter(asking.whose, asking.signal);
@@ -36,7 +43,8 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
       usage: { prompt_tokens: count, total_tokens: count },
     };
   } catch (error) {
-    const [, place, what] = error instanceof IsoproError ? (/^texts\.(\d+): ([^]*)$/.exec(error.message) ?? []) : [];
+    const [, place, what] =
+      error instanceof IsoproError ? (/^texts\.(\d+): ([^]*)$/.exec(error.message) ?? []) : [];
     if (place === undefined || what === undefined) throw error;
     // the library's name for what is asked here
     const param = isOne(body.input) ? 'input' : `input[${place}]`;

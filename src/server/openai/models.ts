@@ -8,7 +8,10 @@ import { forbidden, invalid, RequestFailure } from '../failures.js';
 import type { LoraBody } from './requests.js';
 import { unixSeconds } from './shapes.js';
 
-/** What answers under a name, held until whoever asked has the reply: `using served = await models.open(name, key)`. */
+/**
+ * What answers under a name, held until whoever asked has the reply:
+ * `using served = await models.open(name, key)`.
+ */
 export interface Served extends Disposable {
   readonly model: HostedModel;
   readonly adapter: HostedAdapter | null;
@@ -16,10 +19,15 @@ export interface Served extends Disposable {
 
 /** Names that are moved from outside, such as those of a registry. */
 export interface NameService {
-  /** What can be asked for, and the SHA-256 of the adapter that it stands for; null: the base alone. */
+  /**
+   * What can be asked for, and the SHA-256 of the adapter that it stands for; null: the base alone.
+   */
   names(): readonly { readonly name: string; readonly adapterId: string | null }[];
   /** @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH */
-  resolve(name: string, key: string): Promise<{ readonly adapter: HostedAdapter | null; release(): void }>;
+  resolve(
+    name: string,
+    key: string,
+  ): Promise<{ readonly adapter: HostedAdapter | null; release(): void }>;
 }
 
 /** An adapter under a name; when the name is taken from it, it goes with the last who holds it. */
@@ -68,7 +76,11 @@ export class ServedModels {
    * @param folder where requests may load adapters from; undefined: from nowhere
    * @param service names beside those of this server
    */
-  constructor(model: HostedModel, base: string, { folder, service }: { folder?: string | undefined; service?: NameService | undefined }) {
+  constructor(
+    model: HostedModel,
+    base: string,
+    { folder, service }: { folder?: string | undefined; service?: NameService | undefined },
+  ) {
     this.model = model;
     this.base = base;
     this.#service = service;
@@ -77,12 +89,14 @@ export class ServedModels {
 
   /** @throws IsoproError as HostedModel.loadAdapter; INVALID_ARGUMENT where the name is taken */
   async add(name: string, file: string): Promise<void> {
-    if (this.#isTaken(name)) throw new IsoproError('INVALID_ARGUMENT', `two models are named ${name}`);
+    if (this.#isTaken(name))
+      throw new IsoproError('INVALID_ARGUMENT', `two models are named ${name}`);
     this.#adapters.set(name, new NamedAdapter(await this.model.loadAdapter(file, { probe: true })));
   }
 
   /**
-   * @param key whoever has the same one gets the same version, where a name stands for two for a while
+   * @param key whoever has the same one gets the same version, where a name stands for two for a
+   *   while
    * @throws RequestFailure 404; IsoproError as NameService.resolve
    */
   async open(name: string | undefined, key: string): Promise<Served> {
@@ -91,37 +105,54 @@ export class ServedModels {
     if (own !== undefined) return this.#served(own.adapter, own.hold());
     if (this.#service === undefined) throw notFound(name);
     const { adapter, release } = await this.#service.resolve(name, key).catch((error: unknown) => {
-      throw error instanceof IsoproError && error.code === 'REGISTRY_UNRESOLVED' ? notFound(name, error.message) : error;
+      throw error instanceof IsoproError && error.code === 'REGISTRY_UNRESOLVED'
+        ? notFound(name, error.message)
+        : error;
     });
     return this.#served(adapter, release);
   }
 
   /**
-   * The name that a request's `lora` comes to beside the base's: that of an adapter at its full strength, or the base's own.
+   * The name that a request's `lora` comes to beside the base's: that of an adapter at its full
+   * strength, or the base's own.
    * @throws RequestFailure 400, 404
    */
   nameOf(model: string | undefined, lora: readonly LoraBody[]): string {
     if (model !== undefined && model !== this.base) {
       this.entry(model);
-      throw invalid('lora', `lora: beside the base's name, ${this.base}; ${model} is an adapter by itself`);
+      throw invalid(
+        'lora',
+        `lora: beside the base's name, ${this.base}; ${model} is an adapter by itself`,
+      );
     }
     const [asked, ...more] = lora;
     if (asked === undefined) return this.base;
-    if (more.length > 0) throw invalid('lora', 'lora: takes one adapter; several are not added up here');
+    if (more.length > 0)
+      throw invalid('lora', 'lora: takes one adapter; several are not added up here');
     const { id, name, scale = 1 } = asked;
-    if (scale !== 0 && scale !== 1) throw invalid('lora[0].scale', `lora[0].scale: takes 1, or 0 for the base, not ${scale}`);
+    if (scale !== 0 && scale !== 1)
+      throw invalid('lora[0].scale', `lora[0].scale: takes 1, or 0 for the base, not ${scale}`);
     const found = this.entries().filter(({ id: own }) => own !== this.base);
     const wanted = name ?? id;
     const place = found.findIndex(({ id: own }, at) => wanted === own || wanted === at);
-    if (place < 0) throw notFound(String(wanted), undefined, name === undefined ? 'lora[0].id' : 'lora[0].name');
+    if (place < 0)
+      throw notFound(String(wanted), undefined, name === undefined ? 'lora[0].id' : 'lora[0].name');
     return scale === 0 ? this.base : found[place]!.id;
   }
 
   entries(): ModelEntry[] {
     const base = this.#entry(this.base, this.#created, this.base, null);
-    const own = [...this.#adapters].map(([name, { adapter, created }]) => this.#entry(name, created, adapter.id, this.base));
+    const own = [...this.#adapters].map(([name, { adapter, created }]) =>
+      this.#entry(name, created, adapter.id, this.base),
+    );
     const others = (this.#service?.names() ?? []).filter(({ name }) => !this.#isTaken(name));
-    return [base, ...own, ...others.map(({ name, adapterId }) => this.#entry(name, this.#created, adapterId ?? this.base, this.base))];
+    return [
+      base,
+      ...own,
+      ...others.map(({ name, adapterId }) =>
+        this.#entry(name, this.#created, adapterId ?? this.base, this.base),
+      ),
+    ];
   }
 
   /** @throws RequestFailure 404 */
@@ -133,11 +164,15 @@ export class ServedModels {
 
   /**
    * Loads an adapter that a request names by its file, under a name.
-   * @throws RequestFailure 400 where the name is taken, 403 where the file is not one that requests may load; IsoproError
+   * @throws RequestFailure 400 where the name is taken, 403 where the file is not one that requests
+   *   may load; IsoproError
    */
   async load(name: string, file: string, inPlace: boolean): Promise<void> {
     if (name === this.base || (!inPlace && this.#adapters.has(name)))
-      throw invalid('lora_name', `${name} is loaded already; load_inplace puts another adapter in the place of one`);
+      throw invalid(
+        'lora_name',
+        `${name} is loaded already; load_inplace puts another adapter in the place of one`,
+      );
     const adapter = await this.model.loadAdapter(this.#confined(file), { probe: true });
     if (!inPlace && this.#isTaken(name)) {
       await adapter.dispose();
@@ -165,13 +200,25 @@ export class ServedModels {
   }
 
   #entry(id: string, created: number, root: string, parent: string | null): ModelEntry {
-    return { id, object: 'model', created, owned_by: 'isopro-native', root, parent, max_model_len: this.model.contextTokens };
+    return {
+      id,
+      object: 'model',
+      created,
+      owned_by: 'isopro-native',
+      root,
+      parent,
+      max_model_len: this.model.contextTokens,
+    };
   }
 
   /** The file itself, wherever links lead. */
   #confined(file: string): string {
     const refuse = (): RequestFailure =>
-      forbidden('lora_path: requests may load files of the folder that --adapters names, and no others', 'path_not_allowed', 'lora_path');
+      forbidden(
+        'lora_path: requests may load files of the folder that --adapters names, and no others',
+        'path_not_allowed',
+        'lora_path',
+      );
     if (this.#folder === undefined || NOT_A_FILE.test(file) || file.includes('\0')) throw refuse();
     const given = path.resolve(this.#folder, file);
     if (!isWithin(this.#folder, given)) throw refuse();
@@ -179,16 +226,24 @@ export class ServedModels {
     try {
       real = realpathSync(given);
     } catch {
-      throw new RequestFailure(404, 'not_found_error', 'lora_path: there is no such file', { param: 'lora_path', code: 'file_not_found' });
+      throw new RequestFailure(404, 'not_found_error', 'lora_path: there is no such file', {
+        param: 'lora_path',
+        code: 'file_not_found',
+      });
     }
     if (!isWithin(this.#folder, real)) throw refuse();
     return real;
   }
 }
 
-const isWithin = (folder: string, file: string): boolean => file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
+const isWithin = (folder: string, file: string): boolean =>
+  file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
 
-function notFound(name: string, why = 'GET /v1/models lists what there is', param = 'model'): RequestFailure {
+function notFound(
+  name: string,
+  why = 'GET /v1/models lists what there is',
+  param = 'model',
+): RequestFailure {
   const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
   return new RequestFailure(404, 'not_found_error', message, { param, code: 'model_not_found' });
 }

@@ -1,4 +1,7 @@
-/** Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with the caller's connection. */
+/**
+ * Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with
+ * the caller's connection.
+ */
 import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
@@ -44,7 +47,8 @@ interface Drawing {
 const weightOf = ({ topLogprobs }: TokenEvent): number => 1 + (topLogprobs?.length ?? 0);
 
 /**
- * A stream that is computed however slowly it is read: whoever does not read keeps no place from others.
+ * A stream that is computed however slowly it is read: whoever does not read keeps no place from
+ * others.
  * @param computed told when it has ended
  */
 async function* ahead(
@@ -91,7 +95,12 @@ async function* ahead(
   }
 }
 
-async function* one({ model, adapter }: Served, draw: Draw, drawing: Drawing, asking: Asking): Events {
+async function* one(
+  { model, adapter }: Served,
+  draw: Draw,
+  drawing: Drawing,
+  asking: Asking,
+): Events {
   const { queue, unread, turns, metrics, whose, cachePartition, signal } = asking;
   const { index, withTokens } = drawing;
   const { leave, rank } = await queue.enter(whose, signal);
@@ -99,7 +108,9 @@ async function* one({ model, adapter }: Served, draw: Draw, drawing: Drawing, as
     await turns.pass(); // of those who are let in together
     const request = { ...draw, adapter, cachePartition, rank, signal };
     // delegated to, so that it is closed with this one
-    const reply = withTokens ? yield* ahead(model.stream(request), drawing, unread, leave) : await model.generate(request);
+    const reply = withTokens
+      ? yield* ahead(model.stream(request), drawing, unread, leave)
+      : await model.generate(request);
     leave();
     metrics.replied(reply);
     await turns.pass(); // of those that one step has ended
@@ -113,13 +124,20 @@ async function* one({ model, adapter }: Served, draw: Draw, drawing: Drawing, as
  * All replies as they come, those of different draws among each other. A failure of one ends all.
  * @param withTokens whether each token is told, or the ends only
  */
-export async function* streamReplies(served: Served, draws: readonly Draw[], asking: Asking, withTokens = true): Events {
+export async function* streamReplies(
+  served: Served,
+  draws: readonly Draw[],
+  asking: Asking,
+  withTokens = true,
+): Events {
   const ended = new AbortController();
   const end = (): void => ended.abort(asking.signal.reason);
   if (asking.signal.aborted) end();
   onAbort(asking.signal, end);
   const endUnread = (): void => ended.abort(ENDINGS.unread);
-  const streams = draws.map((draw, index) => one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }));
+  const streams = draws.map((draw, index) =>
+    one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }),
+  );
   const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
   const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
   try {
@@ -140,8 +158,13 @@ export async function* streamReplies(served: Served, draws: readonly Draw[], ask
 }
 
 /** In the order of the draws. */
-export async function allReplies(served: Served, draws: readonly Draw[], asking: Asking): Promise<HostReply[]> {
+export async function allReplies(
+  served: Served,
+  draws: readonly Draw[],
+  asking: Asking,
+): Promise<HostReply[]> {
   const replies: HostReply[] = [];
-  for await (const { index, reply } of streamReplies(served, draws, asking, false)) if (reply !== undefined) replies[index] = reply;
+  for await (const { index, reply } of streamReplies(served, draws, asking, false))
+    if (reply !== undefined) replies[index] = reply;
   return replies;
 }

@@ -1,33 +1,52 @@
 /**
- * What clients may send: the bodies of OpenAI's API and of vLLM's additions, each member with its form. A member that is not here is
- * refused by name.
+ * What clients may send: the bodies of OpenAI's API and of vLLM's additions, each member with its
+ * form. A member that is not here is refused by name.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { lengthOfRules } from '../../engine/json-keywords.js';
 import { single, singleOrZero } from '../../engine/single-precision.js';
 import { mostMembers } from '../first-issue.js';
-import { argumentsText, clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
+import {
+  argumentsText,
+  clientMessage,
+  functionName,
+  saidContent,
+  toldContent,
+} from '../../engine/messages.js';
 import { maybe, members } from '../../members.js';
 
-/** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
+/**
+ * As OpenAI has it. A template takes the thread that answers all others, a millisecond for some
+ * twenty of them.
+ */
 const MOST_MESSAGES = 2048;
 const INT32_MAX = 2 ** 31 - 1;
 const flag = maybe(z.boolean());
 /** As OpenAI has it: without a stream its options are refused. */
-const streamsOptions = <Body extends { stream?: boolean | undefined; stream_options?: object | undefined }>({
+const streamsOptions = <
+  Body extends { stream?: boolean | undefined; stream_options?: object | undefined },
+>({
   value: { stream, stream_options: options },
   issues,
 }: z.core.ParsePayload<Body>): void => {
   if (options !== undefined && stream !== true)
-    issues.push({ code: 'custom', path: ['stream_options'], message: 'only beside stream: true', input: options });
+    issues.push({
+      code: 'custom',
+      path: ['stream_options'],
+      message: 'only beside stream: true',
+      input: options,
+    });
 };
 
 const penalty = maybe(singleOrZero.min(-2).max(2));
 const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
 const modelName = z
-  .string({ error: ({ input }) => (input === undefined ? 'is missing: GET /v1/models lists the names' : undefined) })
+  .string({
+    error: ({ input }) =>
+      input === undefined ? 'is missing: GET /v1/models lists the names' : undefined,
+  })
   .min(1)
   .max(400);
 
@@ -42,7 +61,10 @@ const completionStreamFields = {
 /** As OpenAI has it. */
 const MOST_PAIRS = 16;
 
-/** Taken, and without any effect: they are about accounts, storage and billing, or about models that think before they reply. */
+/**
+ * Taken, and without any effect: they are about accounts, storage and billing, or about models that
+ * think before they reply.
+ */
 const accountFields = {
   user: maybe(z.string()),
   metadata: maybe(z.record(z.string(), z.string()).check(mostMembers(MOST_PAIRS))),
@@ -68,7 +90,9 @@ const samplingFields = {
   presence_penalty: penalty,
   frequency_penalty: penalty,
   logit_bias: maybe(
-    z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), singleOrZero.min(-100).max(100)).check(mostMembers(MOST_BIASES)),
+    z
+      .record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), singleOrZero.min(-100).max(100))
+      .check(mostMembers(MOST_BIASES)),
   ),
   /** 64 bits; a negative one stands for the same bits. */
   seed: maybe(
@@ -96,7 +120,10 @@ export type SamplingBody = z.output<typeof samplingBody>;
 
 /** What is kept of earlier requests is found by those of the same key with the same salt. */
 const cacheSalt = maybe(z.string().max(1000));
-/** vLLM's: the exact ids, tokens named by them (`token_id:7`) in log-probabilities, and what the model thinks of the prompt. */
+/**
+ * vLLM's: the exact ids, tokens named by them (`token_id:7`) in log-probabilities, and what the
+ * model thinks of the prompt.
+ */
 const tokenFields = {
   return_token_ids: flag,
   return_tokens_as_token_ids: flag,
@@ -126,7 +153,11 @@ const TAKEN = new Set(
 const depthOf = (value: unknown): number =>
   typeof value !== 'object' || value === null
     ? 0
-    : 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
+    : 1 +
+      Object.values(value).reduce<number>(
+        (deepest, member) => Math.max(deepest, depthOf(member)),
+        0,
+      );
 /** vLLM's: variables of the chat template; one that the template does not ask for has no effect. */
 const templateVariables = z
   .record(
@@ -137,10 +168,18 @@ const templateVariables = z
     z.unknown() as z.ZodType<Json>, // of a body of JSON
   )
   .check(mostMembers(MOST_VARIABLES))
-  .refine((variables) => JSON.stringify(variables).length <= LARGEST_VARIABLES, `more than ${LARGEST_VARIABLES} characters of JSON`)
-  .refine((variables) => depthOf(variables) <= DEEPEST_VARIABLES, `nested more than ${DEEPEST_VARIABLES} deep`);
+  .refine(
+    (variables) => JSON.stringify(variables).length <= LARGEST_VARIABLES,
+    `more than ${LARGEST_VARIABLES} characters of JSON`,
+  )
+  .refine(
+    (variables) => depthOf(variables) <= DEEPEST_VARIABLES,
+    `nested more than ${DEEPEST_VARIABLES} deep`,
+  );
 
-/** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
+/**
+ * Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes.
+ */
 const LARGEST_SCHEMA = 2 ** 16;
 const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema apart from descriptions`;
 const jsonSchema = z
@@ -149,7 +188,9 @@ const jsonSchema = z
   .refine((schema) => lengthOfRules(schema) <= LARGEST_SCHEMA, TOO_LARGE);
 /** OpenAPI's and JSON Schema's `true`: anything. */
 const parameters = maybe(z.union([z.boolean(), jsonSchema]));
-const areSmallEnough = (tools: readonly { readonly parameters?: object | boolean | undefined }[]): boolean =>
+const areSmallEnough = (
+  tools: readonly { readonly parameters?: object | boolean | undefined }[],
+): boolean =>
   tools.reduce((sum, tool) => sum + lengthOfRules(tool.parameters ?? true), 0) <= LARGEST_SCHEMA;
 export const tool = members({
   type: z.literal('function'),
@@ -174,7 +215,14 @@ export const responseFormat = z.discriminatedUnion('type', [
   members({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
   members({
     type: z.literal('json_schema'),
-    json_schema: maybe(members({ name: maybe(z.string()), description: maybe(z.string()), schema: maybe(jsonSchema), strict: flag })),
+    json_schema: maybe(
+      members({
+        name: maybe(z.string()),
+        description: maybe(z.string()),
+        schema: maybe(jsonSchema),
+        strict: flag,
+      }),
+    ),
     schema: maybe(jsonSchema),
   }),
 ]);
@@ -208,7 +256,12 @@ export type ChatBody = z.output<typeof chatBody>;
 
 export const completionBody = members({
   model: modelName,
-  prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
+  prompt: z.union([
+    z.string(),
+    tokenList,
+    z.array(z.string()).min(1).max(256),
+    z.array(tokenList).min(1).max(256),
+  ]),
   ...completionStreamFields,
   ...samplingFields,
   /** 0 beside `echo`: the prompt is scored, and nothing is added. */
@@ -245,7 +298,10 @@ export const generateBody = members({
 });
 export type GenerateBody = z.output<typeof generateBody>;
 
-const itemFields = { id: maybe(z.string()), status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])) };
+const itemFields = {
+  id: maybe(z.string()),
+  status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])),
+};
 const isMessage = maybe(z.literal('message'));
 /** Of a member that names what another server would have kept. */
 const notKept = (remedy: string) =>
@@ -253,13 +309,18 @@ const notKept = (remedy: string) =>
     .unknown()
     .optional()
     .superRefine((value, { addIssue }) => {
-      if (value !== undefined && value !== null) addIssue({ code: 'custom', message: remedy, params: { isUnsupported: true } });
+      if (value !== undefined && value !== null)
+        addIssue({ code: 'custom', message: remedy, params: { isUnsupported: true } });
     });
 const reference = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
   z
     .object(shape)
     .superRefine((_, { addIssue }) =>
-      addIssue({ code: 'custom', message: 'send the item itself: this server keeps no responses', params: { isUnsupported: true } }),
+      addIssue({
+        code: 'custom',
+        message: 'send the item itself: this server keeps no responses',
+        params: { isUnsupported: true },
+      }),
     )
     .describe('refused: unsupported_parameter');
 /** What an earlier answer had is taken with all that stood beside it. */
@@ -274,8 +335,18 @@ const responseItem = z.discriminatedUnion('type', [
     }),
     z.object({ type: isMessage, role: z.literal('assistant'), content: saidContent }),
   ]),
-  z.object({ type: z.literal('function_call'), call_id: z.string(), name: functionName, arguments: argumentsText }),
-  members({ type: z.literal('function_call_output'), call_id: z.string(), output: toldContent, ...itemFields }),
+  z.object({
+    type: z.literal('function_call'),
+    call_id: z.string(),
+    name: functionName,
+    arguments: argumentsText,
+  }),
+  members({
+    type: z.literal('function_call_output'),
+    call_id: z.string(),
+    output: toldContent,
+    ...itemFields,
+  }),
   z.object({ type: z.literal('reasoning') }),
   reference({ type: z.literal('item_reference') }),
 ]);
@@ -310,7 +381,12 @@ export const responseBody = members({
       .max(128)
       .refine(areSmallEnough, TOO_LARGE),
   ),
-  tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), members({ type: z.literal('function'), name: functionName })])),
+  tool_choice: maybe(
+    z.union([
+      z.enum(['none', 'auto', 'required']),
+      members({ type: z.literal('function'), name: functionName }),
+    ]),
+  ),
   parallel_tool_calls: flag,
   text: maybe(
     members({
@@ -330,7 +406,9 @@ export const responseBody = members({
     }),
   ),
   /** Of what a model thought there is nothing to include. */
-  include: maybe(z.array(z.enum(['message.output_text.logprobs', 'reasoning.encrypted_content'])).max(16)),
+  include: maybe(
+    z.array(z.enum(['message.output_text.logprobs', 'reasoning.encrypted_content'])).max(16),
+  ),
   top_logprobs: maybe(z.int().min(0).max(20)),
   truncation: maybe(z.literal('disabled')),
   /** Of models that think before they reply, as reasoning_effort of a chat: no effect. */
@@ -346,7 +424,12 @@ export type ResponseBody = z.output<typeof responseBody>;
 
 export const embeddingBody = members({
   model: modelName,
-  input: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(2048), z.array(tokenList).min(1).max(2048)]),
+  input: z.union([
+    z.string(),
+    tokenList,
+    z.array(z.string()).min(1).max(2048),
+    z.array(tokenList).min(1).max(2048),
+  ]),
   encoding_format: maybe(z.enum(['float', 'base64'])),
   dimensions: maybe(z.int().min(1)),
   user: accountFields.user,
@@ -361,8 +444,14 @@ export const tokenizeBody = members({
   add_special_tokens: flag,
   add_generation_prompt: flag,
   return_token_strs: flag,
-}).refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), 'give either prompt or messages');
-export const detokenizeBody = members({ model: maybe(modelName), tokens: z.array(tokenId).max(1_000_000) });
+}).refine(
+  ({ prompt, messages }) => (prompt === undefined) !== (messages === undefined),
+  'give either prompt or messages',
+);
+export const detokenizeBody = members({
+  model: maybe(modelName),
+  tokens: z.array(tokenId).max(1_000_000),
+});
 
 export const loadAdapterBody = members({
   lora_name: modelName,

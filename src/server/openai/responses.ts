@@ -1,10 +1,17 @@
-/** POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept between two requests. */
+/**
+ * POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept
+ * between two requests.
+ */
 import type { ReadMessage } from '../../engine/messages.js';
 import type { ToolCall } from '../../engine/tool-calls.js';
 import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import { invalid, RequestFailure, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
-import { planConversation, type ConversationPlan, type ConversationRequest } from './conversation.js';
+import {
+  planConversation,
+  type ConversationPlan,
+  type ConversationRequest,
+} from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ResponseBody, ResponseFormatBody } from './requests.js';
@@ -12,7 +19,10 @@ import { newId, textLogprobs, tokenLogprob, unixSeconds, type TokenLogprob } fro
 import { TokensOfText } from './token-text.js';
 import { CallReader } from './tools.js';
 
-/** Items as the messages of a chat; what the assistant said and the calls after it are one. What it thought is no message. */
+/**
+ * Items as the messages of a chat; what the assistant said and the calls after it are one. What it
+ * thought is no message.
+ */
 function messagesOf(input: ResponseBody['input'], instructions: string | undefined): ReadMessage[] {
   const messages: ReadMessage[] = [];
   const say = (role: ReadMessage['role'], content: string, more: Partial<ReadMessage> = {}): void =>
@@ -25,7 +35,8 @@ function messagesOf(input: ResponseBody['input'], instructions: string | undefin
       if (item.type === 'function_call') {
         const call = { name: item.name, arguments: item.arguments };
         const before = messages.at(-1);
-        if (before?.role === 'assistant') messages[messages.length - 1] = { ...before, calls: [...before.calls, call] };
+        if (before?.role === 'assistant')
+          messages[messages.length - 1] = { ...before, calls: [...before.calls, call] };
         else say('assistant', '', { calls: [call] });
       } else if (item.type === 'function_call_output') say('tool', item.output, { isResult: true });
       else say(item.role === 'developer' ? 'system' : item.role, item.content);
@@ -44,7 +55,12 @@ function formatOf(format: Format): ResponseFormatBody | undefined {
 }
 
 /** @throws RequestFailure, IsoproError */
-async function planResponse(context: ServerContext, served: Served, asking: Asking, body: ResponseBody): Promise<ConversationPlan> {
+async function planResponse(
+  context: ServerContext,
+  served: Served,
+  asking: Asking,
+  body: ResponseBody,
+): Promise<ConversationPlan> {
   const { tool_choice: choice } = body;
   if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
     throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
@@ -52,7 +68,8 @@ async function planResponse(context: ServerContext, served: Served, asking: Aski
   const conversation: ConversationRequest = {
     messages: messagesOf(body.input, body.instructions),
     tools: body.tools?.map(({ type, ...tool }) => ({ type, function: tool })),
-    toolChoice: typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : choice,
+    toolChoice:
+      typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : choice,
     parallelCalls: body.parallel_tool_calls,
     format: formatOf(body.text?.format),
     maxTokens: body.max_output_tokens,
@@ -78,11 +95,16 @@ function ofResponse(failure: RequestFailure): RequestFailure {
   const { status, type, message, param, code, retryAfter } = failure;
   if (param === null) return failure;
   const name = NAMES.reduce((said, [chat, response]) => said.replace(chat, response), param);
-  return new RequestFailure(status, type, message.startsWith(param) ? `${name}${message.slice(param.length)}` : message, {
-    param: name,
-    ...(code !== null && { code }),
-    ...(retryAfter !== undefined && { retryAfter }),
-  });
+  return new RequestFailure(
+    status,
+    type,
+    message.startsWith(param) ? `${name}${message.slice(param.length)}` : message,
+    {
+      param: name,
+      ...(code !== null && { code }),
+      ...(retryAfter !== undefined && { retryAfter }),
+    },
+  );
 }
 
 interface OutputText {
@@ -108,14 +130,24 @@ type Item =
       readonly status: string;
     };
 
-const message = (id: string, status: string, text: string, logprobs: readonly TokenLogprob[] | undefined): Item => ({
+const message = (
+  id: string,
+  status: string,
+  text: string,
+  logprobs: readonly TokenLogprob[] | undefined,
+): Item => ({
   type: 'message',
   id,
   status,
   role: 'assistant',
-  content: [{ type: 'output_text', text, annotations: [], ...(logprobs !== undefined && { logprobs }) }],
+  content: [
+    { type: 'output_text', text, annotations: [], ...(logprobs !== undefined && { logprobs }) },
+  ],
 });
-const callItem = ({ name, arguments: given }: ToolCall, isCut: boolean): Item & { type: 'function_call' } => ({
+const callItem = (
+  { name, arguments: given }: ToolCall,
+  isCut: boolean,
+): Item & { type: 'function_call' } => ({
   type: 'function_call',
   id: newId('fc'),
   call_id: newId('call'),
@@ -124,11 +156,19 @@ const callItem = ({ name, arguments: given }: ToolCall, isCut: boolean): Item & 
   status: isCut ? 'incomplete' : 'completed',
 });
 
-const withLogprobs = ({ include = [] }: ResponseBody): boolean => include.includes('message.output_text.logprobs');
-const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' => (finish === 'stop' ? 'completed' : 'incomplete');
+const withLogprobs = ({ include = [] }: ResponseBody): boolean =>
+  include.includes('message.output_text.logprobs');
+const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' =>
+  finish === 'stop' ? 'completed' : 'incomplete';
 
 /** The whole, as it stands at a moment: without a reply it is in progress. */
-function responseOf(id: string, created: number, body: ResponseBody, output: readonly Item[], reply?: HostReply): object {
+function responseOf(
+  id: string,
+  created: number,
+  body: ResponseBody,
+  output: readonly Item[],
+  reply?: HostReply,
+): object {
   const status = reply === undefined ? 'in_progress' : statusOf(reply);
   return {
     id,
@@ -178,7 +218,9 @@ async function outputOf(
   const rest = reader.rest();
   const said = read.text + rest.text;
   const calls = [...read.calls, ...rest.calls];
-  const logprobs = withLogprobs(body) ? await textLogprobs(slices, served.model, reply, said) : undefined;
+  const logprobs = withLogprobs(body)
+    ? await textLogprobs(slices, served.model, reply, said)
+    : undefined;
   // What was said before a call is whole, whatever has become of the call.
   const status = calls.length > 0 ? 'completed' : statusOf(reply);
   return [
@@ -187,30 +229,50 @@ async function outputOf(
   ];
 }
 
-export async function respond(context: ServerContext, body: ResponseBody, asking: Asking): Promise<object> {
+export async function respond(
+  context: ServerContext,
+  body: ResponseBody,
+  asking: Asking,
+): Promise<object> {
   using served = await openModel(context, body, asking);
   const plan = await planResponse(context, served, asking, body);
   const [reply] = await allReplies(served, plan.draws, asking);
-  return responseOf(newId('resp'), unixSeconds(), body, await outputOf(served, plan, body, reply!, asking), reply);
+  return responseOf(
+    newId('resp'),
+    unixSeconds(),
+    body,
+    await outputOf(served, plan, body, reply!, asking),
+    reply,
+  );
 }
 
 const eventOf = (type: string, number: number, value: object): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...value })}\n\n`;
 
-export const errorEvent = ({ message: text, code, param }: RequestFailure): string => eventOf('error', 0, { code, message: text, param });
+export const errorEvent = ({ message: text, code, param }: RequestFailure): string =>
+  eventOf('error', 0, { code, message: text, param });
 
-export async function* streamResponse(context: ServerContext, body: ResponseBody, asking: Asking): AsyncGenerator<string, void, undefined> {
+export async function* streamResponse(
+  context: ServerContext,
+  body: ResponseBody,
+  asking: Asking,
+): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
   const { draws, tools } = await planResponse(context, served, asking, body);
   const [id, created] = [newId('resp'), unixSeconds()];
   const output: Item[] = [];
   let events = 0;
-  const event = (type: string, value: object): string => eventOf(`response.${type}`, events++, value);
+  const event = (type: string, value: object): string =>
+    eventOf(`response.${type}`, events++, value);
 
   const reader = new CallReader();
   let said: { readonly id: string; text: string; logprobs: TokenLogprob[] } | undefined;
   /** Of the message that is being written. */
-  const place = (): object => ({ item_id: said!.id, output_index: output.length, content_index: 0 });
+  const place = (): object => ({
+    item_id: said!.id,
+    output_index: output.length,
+    content_index: 0,
+  });
   const part = (text: string): OutputText => ({ type: 'output_text', text, annotations: [] });
   function* say(text: string, logprobs: readonly TokenLogprob[]): Generator<string> {
     if (said === undefined) {
@@ -237,9 +299,16 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
     yield* endMessage('completed');
     const item = callItem(made, reader.isCut);
     const at = { item_id: item.id, output_index: output.length };
-    yield event('output_item.added', { output_index: output.length, item: { ...item, arguments: '', status: 'in_progress' } });
+    yield event('output_item.added', {
+      output_index: output.length,
+      item: { ...item, arguments: '', status: 'in_progress' },
+    });
     yield event('function_call_arguments.delta', { ...at, delta: item.arguments });
-    yield event('function_call_arguments.done', { ...at, name: item.name, arguments: item.arguments });
+    yield event('function_call_arguments.done', {
+      ...at,
+      name: item.name,
+      arguments: item.arguments,
+    });
     yield event('output_item.done', { output_index: output.length, item });
     output.push(item);
   }
@@ -255,7 +324,8 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
       yield event('in_progress', { response: responseOf(id, created, body, []) });
     }
     if (token !== undefined) {
-      const { text, calls } = tools === null ? { text: token.text, calls: [] } : reader.read(token.text);
+      const { text, calls } =
+        tools === null ? { text: token.text, calls: [] } : reader.read(token.text);
       ofText.draw(token);
       if (text !== '') yield* say(text, logprobsOf(text));
       for (const made of calls) yield* call(made);
@@ -263,7 +333,8 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
     }
     const rest = reader.rest();
     for (const made of rest.calls) yield* call(made);
-    if (rest.text !== '' || (said === undefined && output.length === 0)) yield* say(rest.text, logprobsOf(rest.text));
+    if (rest.text !== '' || (said === undefined && output.length === 0))
+      yield* say(rest.text, logprobsOf(rest.text));
     yield* endMessage(statusOf(reply));
     yield event(statusOf(reply), { response: responseOf(id, created, body, output, reply) });
   }

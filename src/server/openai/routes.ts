@@ -32,7 +32,10 @@ declare module 'fastify' {
 
 const needs = (scope: Scope): { config: { scope: Scope } } => ({ config: { scope } });
 
-/** Of trainers that would put weights in the place of those that are served, as vLLM has them now and as TRL's own server had them. */
+/**
+ * Of trainers that would put weights in the place of those that are served, as vLLM has them now
+ * and as TRL's own server had them.
+ */
 const WEIGHT_TRANSFER = [
   '/init_weight_transfer_engine',
   '/start_weight_update',
@@ -49,61 +52,123 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
   const app = instance.withTypeProvider<ZodTypeProvider>();
   const { models, queue, metrics } = context;
 
-  app.get('/health', () => ({ status: queue.open ? 'ok' : 'paused', matmul: models.model.info.matmul }));
-  app.get('/metrics', needs('read'), async (_, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()));
+  app.get('/health', () => ({
+    status: queue.open ? 'ok' : 'paused',
+    matmul: models.model.info.matmul,
+  }));
+  app.get('/metrics', needs('read'), async (_, reply) =>
+    reply.header('content-type', metrics.contentType).send(await metrics.text()),
+  );
   app.get('/v1/models', needs('read'), () => ({ object: 'list', data: models.entries() }));
   // Names have slashes in them.
-  app.get('/v1/models/*', { ...needs('read'), schema: { params: z.object({ '*': z.string() }) } }, ({ params }) =>
-    models.entry(params['*']),
+  app.get(
+    '/v1/models/*',
+    { ...needs('read'), schema: { params: z.object({ '*': z.string() }) } },
+    ({ params }) => models.entry(params['*']),
   );
 
-  app.post('/v1/chat/completions', { ...needs('infer'), schema: { body: chatBody } }, async (request, reply) => {
-    const asking = askingOf(context, request);
-    if (request.body.stream === true) return sendEvents(context, request, reply, streamChat(context, request.body, asking));
-    return sendWhole(asking, reply, completeChat(context, request.body, asking));
-  });
-  app.post('/v1/completions', { ...needs('infer'), schema: { body: completionBody } }, async (request, reply) => {
-    const asking = askingOf(context, request);
-    if (request.body.stream === true) return sendEvents(context, request, reply, streamText(context, request.body, asking));
-    return sendWhole(asking, reply, completeText(context, request.body, asking));
-  });
-  app.post('/v1/responses', { ...needs('infer'), schema: { body: responseBody } }, async (request, reply) => {
-    const asking = askingOf(context, request);
-    if (request.body.stream === true) return sendEvents(context, request, reply, streamResponse(context, request.body, asking), errorEvent);
-    return sendWhole(asking, reply, respond(context, request.body, asking));
-  });
-  app.post('/inference/v1/generate', { ...needs('infer'), schema: { body: generateBody } }, (request, reply) => {
-    const asking = askingOf(context, request);
-    return sendWhole(asking, reply, generate(context, request.body, asking));
-  });
-  app.post('/v1/embeddings', { ...needs('infer'), schema: { body: embeddingBody } }, (request, reply) => {
-    const asking = askingOf(context, request);
-    return sendWhole(asking, reply, embed(context, request.body, asking));
-  });
-  for (const prefix of ['', '/v1']) {
-    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, (request, reply) => {
+  app.post(
+    '/v1/chat/completions',
+    { ...needs('infer'), schema: { body: chatBody } },
+    async (request, reply) => {
       const asking = askingOf(context, request);
-      return sendWhole(asking, reply, tokenize(context, request.body, asking));
-    });
-    app.post(`${prefix}/detokenize`, { ...needs('infer'), schema: { body: detokenizeBody } }, (request) =>
-      detokenize(context, request.body, askingOf(context, request)),
+      if (request.body.stream === true)
+        return sendEvents(context, request, reply, streamChat(context, request.body, asking));
+      return sendWhole(asking, reply, completeChat(context, request.body, asking));
+    },
+  );
+  app.post(
+    '/v1/completions',
+    { ...needs('infer'), schema: { body: completionBody } },
+    async (request, reply) => {
+      const asking = askingOf(context, request);
+      if (request.body.stream === true)
+        return sendEvents(context, request, reply, streamText(context, request.body, asking));
+      return sendWhole(asking, reply, completeText(context, request.body, asking));
+    },
+  );
+  app.post(
+    '/v1/responses',
+    { ...needs('infer'), schema: { body: responseBody } },
+    async (request, reply) => {
+      const asking = askingOf(context, request);
+      if (request.body.stream === true)
+        return sendEvents(
+          context,
+          request,
+          reply,
+          streamResponse(context, request.body, asking),
+          errorEvent,
+        );
+      return sendWhole(asking, reply, respond(context, request.body, asking));
+    },
+  );
+  app.post(
+    '/inference/v1/generate',
+    { ...needs('infer'), schema: { body: generateBody } },
+    (request, reply) => {
+      const asking = askingOf(context, request);
+      return sendWhole(asking, reply, generate(context, request.body, asking));
+    },
+  );
+  app.post(
+    '/v1/embeddings',
+    { ...needs('infer'), schema: { body: embeddingBody } },
+    (request, reply) => {
+      const asking = askingOf(context, request);
+      return sendWhole(asking, reply, embed(context, request.body, asking));
+    },
+  );
+  for (const prefix of ['', '/v1']) {
+    app.post(
+      `${prefix}/tokenize`,
+      { ...needs('infer'), schema: { body: tokenizeBody } },
+      (request, reply) => {
+        const asking = askingOf(context, request);
+        return sendWhole(asking, reply, tokenize(context, request.body, asking));
+      },
+    );
+    app.post(
+      `${prefix}/detokenize`,
+      { ...needs('infer'), schema: { body: detokenizeBody } },
+      (request) => detokenize(context, request.body, askingOf(context, request)),
     );
     // At the root a name that is loaded gets the new file, as trainers expect there.
-    app.post(`${prefix}/load_lora_adapter`, { ...needs('admin'), schema: { body: loadAdapterBody } }, async ({ body }, reply) => {
-      await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');
-      return reply.type('text/plain').send(`Success: LoRA adapter '${body.lora_name}' added successfully.`);
-    });
-    app.post(`${prefix}/unload_lora_adapter`, { ...needs('admin'), schema: { body: unloadAdapterBody } }, async ({ body }, reply) => {
-      await models.unload(body.lora_name);
-      return reply.type('text/plain').send(`Success: LoRA adapter '${body.lora_name}' removed successfully.`);
-    });
+    app.post(
+      `${prefix}/load_lora_adapter`,
+      { ...needs('admin'), schema: { body: loadAdapterBody } },
+      async ({ body }, reply) => {
+        await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');
+        return reply
+          .type('text/plain')
+          .send(`Success: LoRA adapter '${body.lora_name}' added successfully.`);
+      },
+    );
+    app.post(
+      `${prefix}/unload_lora_adapter`,
+      { ...needs('admin'), schema: { body: unloadAdapterBody } },
+      async ({ body }, reply) => {
+        await models.unload(body.lora_name);
+        return reply
+          .type('text/plain')
+          .send(`Success: LoRA adapter '${body.lora_name}' removed successfully.`);
+      },
+    );
   }
 
-  app.post('/pause', { ...needs('admin'), schema: { querystring: pauseQuery } }, async ({ query: { mode } }) => {
-    if (mode === 'keep') throw unsupported('mode', 'mode=keep: replies that run cannot be held and gone on with here; wait or abort');
-    await context.pause(mode);
-    return { status: 'paused' };
-  });
+  app.post(
+    '/pause',
+    { ...needs('admin'), schema: { querystring: pauseQuery } },
+    async ({ query: { mode } }) => {
+      if (mode === 'keep')
+        throw unsupported(
+          'mode',
+          'mode=keep: replies that run cannot be held and gone on with here; wait or abort',
+        );
+      await context.pause(mode);
+      return { status: 'paused' };
+    },
+  );
   app.post('/resume', needs('admin'), () => {
     queue.reopen();
     return { status: 'resumed' };

@@ -27,10 +27,31 @@ const ALL_TOKENS = 1_000_000;
  * @param topLogprobs how many of the likeliest tokens are told beside each
  * @throws RequestFailure
  */
-export function drawSettings(body: Partial<SamplingBody>, maxTokens: number, topLogprobs = 0): DrawSettings {
-  const { temperature, top_k: topK = 0, top_p: topP, min_p: minP, repetition_penalty: repeatPenalty, seed, stop } = body;
-  const { presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty, logit_bias: logitBias, min_tokens: minTokens = 0 } = body;
-  if (minTokens > maxTokens) throw invalid('min_tokens', `min_tokens: more than the ${maxTokens} tokens that the reply may have`);
+export function drawSettings(
+  body: Partial<SamplingBody>,
+  maxTokens: number,
+  topLogprobs = 0,
+): DrawSettings {
+  const {
+    temperature,
+    top_k: topK = 0,
+    top_p: topP,
+    min_p: minP,
+    repetition_penalty: repeatPenalty,
+    seed,
+    stop,
+  } = body;
+  const {
+    presence_penalty: presencePenalty,
+    frequency_penalty: frequencyPenalty,
+    logit_bias: logitBias,
+    min_tokens: minTokens = 0,
+  } = body;
+  if (minTokens > maxTokens)
+    throw invalid(
+      'min_tokens',
+      `min_tokens: more than the ${maxTokens} tokens that the reply may have`,
+    );
   return {
     sampling: {
       temperature: temperature ?? 1,
@@ -56,11 +77,19 @@ export function drawSettings(body: Partial<SamplingBody>, maxTokens: number, top
 
 const ANY_OBJECT = { type: 'object', additionalProperties: true };
 
-/** Once for all draws: what a reply has to be a document of; undefined: text. @throws RequestFailure; IsoproError GRAMMAR_INVALID */
+/**
+ * Once for all draws: what a reply has to be a document of; undefined: text.
+ * @throws RequestFailure; IsoproError GRAMMAR_INVALID
+ */
 export function grammarOf(format: ResponseFormatBody | undefined): string | undefined {
   if (format === undefined || format.type === 'text') return undefined;
-  if (format.type === 'json_object') return grammarOfJsonSchema(asMeant(format.schema ?? ANY_OBJECT));
+  if (format.type === 'json_object')
+    return grammarOfJsonSchema(asMeant(format.schema ?? ANY_OBJECT));
   const schema = format.json_schema?.schema ?? format.schema;
-  if (schema === undefined) throw unsupported('response_format', 'response_format: json_schema without a schema; give one, or json_object');
+  if (schema === undefined)
+    throw unsupported(
+      'response_format',
+      'response_format: json_schema without a schema; give one, or json_object',
+    );
   return grammarOfJsonSchema(asMeant(schema));
 }

@@ -4,7 +4,10 @@ import type { Served } from './models.js';
 import type { Asking } from './replying.js';
 import { promptLogprobs, type PromptLogprobs } from './shapes.js';
 
-/** Of each token after the first, which follows nothing. @param count of the likeliest tokens at each place */
+/**
+ * Of each token after the first, which follows nothing.
+ * @param count of the likeliest tokens at each place
+ */
 export async function alternativesOf(
   { model, adapter }: Served,
   ids: Int32Array,
@@ -14,6 +17,16 @@ export async function alternativesOf(
   return ids.length < 2 ? [] : model.alternatives(ids, { count, adapter, signal });
 }
 
-export async function scorePrompt(served: Served, ids: Int32Array, count: number, { slices, signal }: Asking): Promise<PromptLogprobs> {
-  return promptLogprobs(slices, served.model, await alternativesOf(served, ids, count, signal), count);
+export async function scorePrompt(
+  served: Served,
+  ids: Int32Array,
+  count: number,
+  { slices, signal }: Asking,
+): Promise<PromptLogprobs> {
+  return promptLogprobs(
+    slices,
+    served.model,
+    await alternativesOf(served, ids, count, signal),
+    count,
+  );
 }

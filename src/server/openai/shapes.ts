@@ -31,19 +31,25 @@ export function usageOf(replies: readonly HostReply[]): Usage {
 }
 
 /** vLLM's, in each event of a stream: of its choice, up to and with it. */
-export const usageSoFar = (promptTokens: number, completionTokens: number): Omit<Usage, 'prompt_tokens_details'> => ({
+export const usageSoFar = (
+  promptTokens: number,
+  completionTokens: number,
+): Omit<Usage, 'prompt_tokens_details'> => ({
   prompt_tokens: promptTokens,
   completion_tokens: completionTokens,
   total_tokens: promptTokens + completionTokens,
 });
 
 export function sumOf(usages: readonly Usage[]): Usage {
-  const sum = (of: (usage: Usage) => number): number => usages.reduce((total, usage) => total + of(usage), 0);
+  const sum = (of: (usage: Usage) => number): number =>
+    usages.reduce((total, usage) => total + of(usage), 0);
   return {
     prompt_tokens: sum((usage) => usage.prompt_tokens),
     completion_tokens: sum((usage) => usage.completion_tokens),
     total_tokens: sum((usage) => usage.total_tokens),
-    prompt_tokens_details: { cached_tokens: sum((usage) => usage.prompt_tokens_details.cached_tokens) },
+    prompt_tokens_details: {
+      cached_tokens: sum((usage) => usage.prompt_tokens_details.cached_tokens),
+    },
   };
 }
 
@@ -61,8 +67,16 @@ export interface TokenLogprob extends ChanceShape {
 /** JSON has no infinity; OpenAI writes this for what is beyond it. */
 export const finite = (logprob: number): number => Math.max(logprob, -9999);
 
-function chanceShape(model: HostedModel, { tokenId, logprob }: TokenChance, name: TokenName): ChanceShape {
-  return { token: name(model, tokenId), logprob: finite(logprob), bytes: tokenBytes(model, tokenId) };
+function chanceShape(
+  model: HostedModel,
+  { tokenId, logprob }: TokenChance,
+  name: TokenName,
+): ChanceShape {
+  return {
+    token: name(model, tokenId),
+    logprob: finite(logprob),
+    bytes: tokenBytes(model, tokenId),
+  };
 }
 
 export const tokenLogprob = (
@@ -89,7 +103,8 @@ export const tokenLogprobs = (
   model: HostedModel,
   reply: HostReply,
   name: TokenName = nameByText,
-): Promise<TokenLogprob[]> => slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
+): Promise<TokenLogprob[]> =>
+  slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
 
 /** Those of the tokens that a text is made of, which the reply begins with. */
 export function textLogprobs(
@@ -104,8 +119,13 @@ export function textLogprobs(
   return slices.map(tokens.tell(text), (chance) => tokenLogprob(model, chance, name));
 }
 
-/** vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the first, which follows nothing. */
-export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: number; decoded_token: string }>> | null)[];
+/**
+ * vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the
+ * first, which follows nothing.
+ */
+export type PromptLogprobs = readonly (Readonly<
+  Record<string, { logprob: number; rank: number; decoded_token: string }>
+> | null)[];
 
 /** @param count of likeliest tokens to show of those that there are */
 export async function promptLogprobs(
@@ -116,9 +136,16 @@ export async function promptLogprobs(
 ): Promise<PromptLogprobs> {
   const told = await slices.map(alternatives, ({ tokenId, logprob, rank, top }) =>
     Object.fromEntries(
-      [...top.slice(0, count).map((chance, i) => ({ ...chance, rank: i + 1 })), { tokenId, logprob, rank }].map((of) => [
+      [
+        ...top.slice(0, count).map((chance, i) => ({ ...chance, rank: i + 1 })),
+        { tokenId, logprob, rank },
+      ].map((of) => [
         of.tokenId,
-        { logprob: finite(of.logprob), rank: of.rank, decoded_token: nameByText(model, of.tokenId) },
+        {
+          logprob: finite(of.logprob),
+          rank: of.rank,
+          decoded_token: nameByText(model, of.tokenId),
+        },
       ]),
     ),
   );

@@ -1,4 +1,7 @@
-/** Tokens as what they are, bytes: their names, where they begin in a text, and which of them a text is made of. */
+/**
+ * Tokens as what they are, bytes: their names, where they begin in a text, and which of them a text
+ * is made of.
+ */
 import type { HostedModel } from '../../host/hosted-model.js';
 
 /** A token alone: its bytes, and the text that they are; null: they are a part of a character. */
@@ -12,7 +15,9 @@ interface TokenText {
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const NONE = new Uint8Array();
 
-/** Of a model's tokens, as they came up: an answer with likeliest tokens names tens of thousands. */
+/**
+ * Of a model's tokens, as they came up: an answer with likeliest tokens names tens of thousands.
+ */
 const known = new WeakMap<HostedModel, Map<number, TokenText>>();
 function tokenOf(model: HostedModel, id: number): TokenText {
   let tokens = known.get(model);
@@ -31,7 +36,9 @@ function tokenOf(model: HostedModel, id: number): TokenText {
   return token;
 }
 
-export const tokenBytes = (model: HostedModel, id: number): readonly number[] => [...tokenOf(model, id).bytes];
+export const tokenBytes = (model: HostedModel, id: number): readonly number[] => [
+  ...tokenOf(model, id).bytes,
+];
 
 /** As OpenAI names what is no text: no two tokens of other bytes have the same name. */
 const nameOfBytes = (bytes: Uint8Array): string =>
@@ -44,8 +51,9 @@ export const nameByText: TokenName = (model, id) => {
   return text ?? nameOfBytes(bytes);
 };
 export const nameById: TokenName = (_, id) => `token_id:${id}`;
-export const namesOf = (body: { readonly return_tokens_as_token_ids?: boolean | undefined }): TokenName =>
-  body.return_tokens_as_token_ids === true ? nameById : nameByText;
+export const namesOf = (body: {
+  readonly return_tokens_as_token_ids?: boolean | undefined;
+}): TokenName => (body.return_tokens_as_token_ids === true ? nameById : nameByText);
 
 const codePoints = (text: string): number => {
   let count = 0;
@@ -59,7 +67,10 @@ export class TokenOffsets {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   #at = 0;
 
-  /** @param before characters of the tokens that the text does not have, as the blank that some vocabularies put before a text */
+  /**
+   * @param before characters of the tokens that the text does not have, as the blank that some
+   *   vocabularies put before a text
+   */
   constructor(model: HostedModel, before = 0) {
     this.#model = model;
     this.#at = -before;
@@ -74,7 +85,10 @@ export class TokenOffsets {
   }
 }
 
-/** Which tokens of a reply a text is made of, as both become known: the text is the reply's beginning. */
+/**
+ * Which tokens of a reply a text is made of, as both become known: the text is the reply's
+ * beginning.
+ */
 export class TokensOfText<Token extends { readonly tokenId: number }> {
   readonly #model: HostedModel;
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -88,14 +102,17 @@ export class TokensOfText<Token extends { readonly tokenId: number }> {
 
   draw(token: Token): void {
     this.#waiting.push({ token, begins: this.#drawn });
-    this.#drawn += this.#decoder.decode(tokenOf(this.#model, token.tokenId).said, { stream: true }).length;
+    this.#drawn += this.#decoder.decode(tokenOf(this.#model, token.tokenId).said, {
+      stream: true,
+    }).length;
   }
 
   /** The tokens that have begun by what the text has grown by. */
   tell(text: string): Token[] {
     this.#told += text.length;
     const told: Token[] = [];
-    while (this.#waiting.length > 0 && this.#waiting[0]!.begins < this.#told) told.push(this.#waiting.shift()!.token);
+    while (this.#waiting.length > 0 && this.#waiting[0]!.begins < this.#told)
+      told.push(this.#waiting.shift()!.token);
     return told;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Tools: how the model is told of them, what it may write, and how calls are read out of that. A grammar keeps calls to the tools and to
- * the schemas of their parameters.
+ * Tools: how the model is told of them, what it may write, and how calls are read out of that. A
+ * grammar keeps calls to the tools and to the schemas of their parameters.
  */
 import { SchemaGrammar } from '../../engine/json-schema.js';
 import { CALL_TAGS, compactJson, type ToolCall } from '../../engine/tool-calls.js';
@@ -21,12 +21,17 @@ export interface ToolPlan {
   readonly stopBefore: string;
 }
 
-const parametersOf = ({ function: { parameters } }: ToolBody): object | boolean => parameters ?? { type: 'object', properties: {} };
+const parametersOf = ({ function: { parameters } }: ToolBody): object | boolean =>
+  parameters ?? { type: 'object', properties: {} };
 
 function instructionsOf(tools: readonly ToolBody[], mustCall: boolean): string {
   const described = tools.map((tool) => {
     const { name, description } = tool.function;
-    return JSON.stringify({ name, ...(description !== undefined && { description }), parameters: parametersOf(tool) });
+    return JSON.stringify({
+      name,
+      ...(description !== undefined && { description }),
+      parameters: parametersOf(tool),
+    });
   });
   return [
     mustCall ? 'Answer by calling tools.' : 'You may answer by calling tools.',
@@ -41,7 +46,10 @@ function instructionsOf(tools: readonly ToolBody[], mustCall: boolean): string {
   ].join('\n');
 }
 
-/** The rules of a text without the opening tag, one for each part of it that may have been written, and of one that ends with it. */
+/**
+ * The rules of a text without the opening tag, one for each part of it that may have been written,
+ * and of one that ends with it.
+ */
 function textRules(): string {
   const next = [...BEGIN];
   const rules = next.map((c, i) => {
@@ -55,7 +63,8 @@ function textRules(): string {
 }
 
 /**
- * The rule of a tool's calls. What no grammar keeps of a tool that is not strict, the model is told and may break.
+ * The rule of a tool's calls. What no grammar keeps of a tool that is not strict, the model is told
+ * and may break.
  * @param at the tool's place in the request
  */
 function callRule(grammar: SchemaGrammar, tool: ToolBody, at: number): string {
@@ -70,7 +79,10 @@ function callRule(grammar: SchemaGrammar, tool: ToolBody, at: number): string {
 }
 
 /** @param tools by their places in the request */
-function callGrammar(tools: readonly (readonly [number, ToolBody])[], { text, most }: { text: boolean; most: number }): string {
+function callGrammar(
+  tools: readonly (readonly [number, ToolBody])[],
+  { text, most }: { text: boolean; most: number },
+): string {
   const grammar = new SchemaGrammar();
   const calls = tools.map(([at, tool]) => callRule(grammar, tool, at));
   const more = most > 1 ? ` ("\\n" "${BEGIN}" after-one){0,${most - 1}}` : '';
@@ -88,18 +100,25 @@ function callGrammar(tools: readonly (readonly [number, ToolBody])[], { text, mo
  * @returns null where the model is to know of no tools
  * @throws RequestFailure
  */
-export function planTools(tools: readonly ToolBody[] | undefined, choice: ToolChoiceBody = 'auto', parallel = true): ToolPlan | null {
+export function planTools(
+  tools: readonly ToolBody[] | undefined,
+  choice: ToolChoiceBody = 'auto',
+  parallel = true,
+): ToolPlan | null {
   const all = tools ?? [];
   const names = all.map((tool) => tool.function.name);
   const twice = names.findIndex((name, i) => names.indexOf(name) < i);
-  if (twice >= 0) throw invalid(`tools[${twice}].function.name`, `two tools are named ${names[twice]}`);
+  if (twice >= 0)
+    throw invalid(`tools[${twice}].function.name`, `two tools are named ${names[twice]}`);
   if (all.length === 0) {
     if (typeof choice === 'object' || choice === 'required')
       throw invalid('tool_choice', 'tool_choice asks for a call, and there are no tools');
     return null;
   }
   if (choice === 'none') return null;
-  const wanted = [...all.entries()].filter(([, tool]) => typeof choice !== 'object' || tool.function.name === choice.function.name);
+  const wanted = [...all.entries()].filter(
+    ([, tool]) => typeof choice !== 'object' || tool.function.name === choice.function.name,
+  );
   if (wanted.length === 0) throw invalid('tool_choice', 'tool_choice names none of the tools');
   const one = typeof choice === 'object' || !parallel;
   return {
@@ -148,7 +167,10 @@ export class CallReader {
     return { text, calls };
   }
 
-  /** What is left of a reply that was cut off: text, or the call in which it was, of whose arguments there is what was written. */
+  /**
+   * What is left of a reply that was cut off: text, or the call in which it was, of whose arguments
+   * there is what was written.
+   */
   rest(): { text: string; calls: ToolCall[] } {
     const held = this.#held;
     this.#held = '';
@@ -157,7 +179,10 @@ export class CallReader {
     if (name === undefined || written === undefined) return { text: '', calls: [] };
     const whole = wholeCall(held);
     this.#isCut = whole === null;
-    return { text: '', calls: [whole ?? { name: JSON.parse(name) as string, arguments: written.trim() }] };
+    return {
+      text: '',
+      calls: [whole ?? { name: JSON.parse(name) as string, arguments: written.trim() }],
+    };
   }
 }
 

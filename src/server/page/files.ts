@@ -1,11 +1,17 @@
-/** The built page (`npm run build:web`): a handful of files that are kept in memory and need no key, since nothing of a user is in them. */
+/**
+ * The built page (`npm run build:web`): a handful of files that are kept in memory and need no key,
+ * since nothing of a user is in them.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { packageRoot } from '../../engine/addon.js';
 import { RequestFailure } from '../failures.js';
 
-/** Only its own scripts and styles, and nothing from elsewhere; the report of a run in a frame has a policy of its own. */
+/**
+ * Only its own scripts and styles, and nothing from elsewhere; the report of a run in a frame has a
+ * policy of its own.
+ */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -28,7 +34,9 @@ const TYPES: Readonly<Record<string, string>> = {
 export const PAGE = '/ui/';
 
 /** By the path below PAGE; empty where the page was not built. */
-export function readPage(folder = path.join(packageRoot(), 'dist', 'web')): ReadonlyMap<string, Buffer> {
+export function readPage(
+  folder = path.join(packageRoot(), 'dist', 'web'),
+): ReadonlyMap<string, Buffer> {
   let names: string[];
   try {
     names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
@@ -36,7 +44,9 @@ export function readPage(folder = path.join(packageRoot(), 'dist', 'web')): Read
     return new Map();
   }
   const known = names.filter((name) => path.extname(name) in TYPES);
-  return new Map(known.map((name) => [name.replaceAll(path.sep, '/'), readFileSync(path.join(folder, name))]));
+  return new Map(
+    known.map((name) => [name.replaceAll(path.sep, '/'), readFileSync(path.join(folder, name))]),
+  );
 }
 
 export function addPageFiles(app: FastifyInstance, files: ReadonlyMap<string, Buffer>): void {
@@ -46,13 +56,18 @@ export function addPageFiles(app: FastifyInstance, files: ReadonlyMap<string, Bu
   app.get(`${PAGE}*`, hidden, (request, reply) => {
     const name = (request.params as { readonly '*': string })['*'] || 'index.html';
     const bytes = files.get(name);
-    if (bytes === undefined) throw new RequestFailure(404, 'not_found_error', 'the page has no such file', { code: 'file_not_found' });
+    if (bytes === undefined)
+      throw new RequestFailure(404, 'not_found_error', 'the page has no such file', {
+        code: 'file_not_found',
+      });
     return reply
       .headers({
         'content-security-policy': POLICY,
         'content-type': TYPES[path.extname(name)]!,
         // their names carry a hash of what is in them
-        'cache-control': name.startsWith('assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
+        'cache-control': name.startsWith('assets/')
+          ? 'public, max-age=31536000, immutable'
+          : 'no-cache',
         'referrer-policy': 'no-referrer',
         'cross-origin-opener-policy': 'same-origin',
       })

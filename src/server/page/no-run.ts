@@ -3,4 +3,7 @@ import { label } from '../../report/hostile-text.js';
 
 /** Said of one that is not there, and in the same words of another key's. */
 export const noRun = (name: string): IsoproError =>
-  new IsoproError('RUN_NOT_FOUND', `there is no run ${JSON.stringify(label(name, 80))} in the runs folder`);
+  new IsoproError(
+    'RUN_NOT_FOUND',
+    `there is no run ${JSON.stringify(label(name, 80))} in the runs folder`,
+  );

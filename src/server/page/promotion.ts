@@ -1,4 +1,7 @@
-/** A promotion that a person asks for: by a gate that is measured here, by force, or without either for names other than the champion. */
+/**
+ * A promotion that a person asks for: by a gate that is measured here, by force, or without either
+ * for names other than the champion.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { measureGate } from '../../jobs/measure-gate.js';
@@ -21,7 +24,10 @@ export const promotionBody = z.strictObject({
 });
 export type Promotion = z.output<typeof promotionBody>;
 
-export const rollbackBody = z.strictObject({ alias: z.string().min(1).max(400), reason: z.string().max(2000).default('') });
+export const rollbackBody = z.strictObject({
+  alias: z.string().min(1).max(400),
+  reason: z.string().max(2000).default(''),
+});
 
 interface Gated {
   readonly registry: Registry;
@@ -57,7 +63,10 @@ class Told<T> {
   }
 }
 
-/** @throws IsoproError as openGate, measureGate and Registry.move; RequestFailure 403 for a scenario that is no task of the package */
+/**
+ * @throws IsoproError as openGate, measureGate and Registry.move; RequestFailure 403 for a scenario
+ *   that is no task of the package
+ */
 export async function* promote(
   { adapter: id, as, way, problems, reason }: Promotion,
   { registry, model, signal }: Gated,
@@ -72,8 +81,16 @@ export async function* promote(
   }
   // A scenario that were read as a task's file would run a program that a request names.
   if (!isBuiltIn(slot.scenario))
-    throw forbidden(`a gate asks problems of a task of the package here, and ${slot.scenario} is none`, 'task_not_allowed', 'as');
-  const { gate, attempt, alpha, incumbent } = await openGate(registry, { slot, alias, challenger: id });
+    throw forbidden(
+      `a gate asks problems of a task of the package here, and ${slot.scenario} is none`,
+      'task_not_allowed',
+      'as',
+    );
+  const { gate, attempt, alpha, incumbent } = await openGate(registry, {
+    slot,
+    alias,
+    challenger: id,
+  });
   yield { type: 'gate', gate, attempt, alpha, incumbent };
   const told = new Told<PromotionEvent>();
   const measured = yield* told.until(
@@ -85,7 +102,13 @@ export async function* promote(
     }),
   );
   const { decision, reasons } = measured.decision;
-  yield { type: 'decision', gate, decision, problems: measured.problems, reasons: reasons.map((each) => label(each, 400)) };
+  yield {
+    type: 'decision',
+    gate,
+    decision,
+    problems: measured.problems,
+    reasons: reasons.map((each) => label(each, 400)),
+  };
   if (decision !== 'accepted') {
     yield { type: 'kept', name };
     return;
@@ -96,5 +119,8 @@ export async function* promote(
 
 export const failedEvent = (error: unknown): PromotionEvent => ({
   type: 'failed',
-  message: error instanceof IsoproError ? label(error.message, 600) : 'the server failed; its own output says why',
+  message:
+    error instanceof IsoproError
+      ? label(error.message, 600)
+      : 'the server failed; its own output says why',
 });

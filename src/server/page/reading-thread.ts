@@ -14,7 +14,11 @@ export interface ReadingCall {
 export interface ReadingAnswer {
   readonly id: number;
   readonly json?: string;
-  readonly failure?: { readonly code: ErrorCode; readonly message: string; readonly remedy: string };
+  readonly failure?: {
+    readonly code: ErrorCode;
+    readonly message: string;
+    readonly remedy: string;
+  };
   /** Of a defect: a stack. */
   readonly defect?: string;
 }
@@ -24,7 +28,10 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** A `RunShelf` in a thread, which starts with the first call and again after one that brought it down. */
+/**
+ * A `RunShelf` in a thread, which starts with the first call and again after one that brought it
+ * down.
+ */
 export class ReadingThread {
   readonly #runs: string;
   readonly #waiting = new Map<number, Waiting>();
@@ -36,7 +43,10 @@ export class ReadingThread {
   }
 
   /** What the method gives, as JSON. @throws IsoproError as the method, SYSTEM_LIMIT */
-  async json<M extends ReadingMethod>(method: M, ...args: Parameters<RunShelf[M]>): Promise<string> {
+  async json<M extends ReadingMethod>(
+    method: M,
+    ...args: Parameters<RunShelf[M]>
+  ): Promise<string> {
     const worker = (this.#worker ??= this.#start());
     const id = this.#next++;
     return new Promise((resolve, reject) => {
@@ -45,7 +55,10 @@ export class ReadingThread {
     });
   }
 
-  async value<M extends ReadingMethod>(method: M, ...args: Parameters<RunShelf[M]>): Promise<Awaited<ReturnType<RunShelf[M]>>> {
+  async value<M extends ReadingMethod>(
+    method: M,
+    ...args: Parameters<RunShelf[M]>
+  ): Promise<Awaited<ReturnType<RunShelf[M]>>> {
     return JSON.parse(await this.json(method, ...args)) as Awaited<ReturnType<RunShelf[M]>>;
   }
 
@@ -57,14 +70,16 @@ export class ReadingThread {
     worker.on('message', ({ id, json, failure, defect }: ReadingAnswer) => {
       const waiting = this.#waiting.get(id);
       this.#waiting.delete(id);
-      if (failure !== undefined) waiting?.reject(new IsoproError(failure.code, failure.message, { remedy: failure.remedy }));
+      if (failure !== undefined)
+        waiting?.reject(new IsoproError(failure.code, failure.message, { remedy: failure.remedy }));
       else if (defect !== undefined) waiting?.reject(new Error(defect));
       else waiting?.resolve(json!);
     });
     const lost = (cause: unknown): void => {
       if (this.#worker !== worker) return;
       this.#worker = undefined;
-      for (const { reject } of this.#waiting.values()) reject(new Error('the thread that reads runs ended', { cause }));
+      for (const { reject } of this.#waiting.values())
+        reject(new Error('the thread that reads runs ended', { cause }));
       this.#waiting.clear();
     };
     worker.on('error', lost);

@@ -1,6 +1,7 @@
 /**
- * Addresses of reports for a frame, which can send no key: each a random one, for some minutes. The report is a document of its own without
- * an origin: whatever it holds reaches neither the page around it nor its key.
+ * Addresses of reports for a frame, which can send no key: each a random one, for some minutes. The
+ * report is a document of its own without an origin: whatever it holds reaches neither the page
+ * around it nor its key.
  */
 import { randomBytes } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
@@ -17,7 +18,8 @@ export class ReportTickets {
   issue(text: string, nowMs = Date.now()): string {
     const ticket = randomBytes(24).toString('base64url');
     this.#texts.set(ticket, { text, untilMs: nowMs + MINUTES * 60_000 });
-    for (const [oldest, { untilMs }] of this.#texts) if (this.#texts.size > MOST || untilMs < nowMs) this.#texts.delete(oldest);
+    for (const [oldest, { untilMs }] of this.#texts)
+      if (this.#texts.size > MOST || untilMs < nowMs) this.#texts.delete(oldest);
     return REPORTS + ticket;
   }
 
@@ -25,7 +27,12 @@ export class ReportTickets {
     app.get(`${REPORTS}:ticket`, { schema: { hide: true } }, (request, reply) => {
       const found = this.#texts.get((request.params as { readonly ticket: string }).ticket);
       if (found === undefined || found.untilMs < Date.now())
-        throw new RequestFailure(404, 'not_found_error', 'this report is no longer here; open it from its run again', { code: 'gone' });
+        throw new RequestFailure(
+          404,
+          'not_found_error',
+          'this report is no longer here; open it from its run again',
+          { code: 'gone' },
+        );
       return reply
         .headers({
           'content-type': 'text/html; charset=utf-8',

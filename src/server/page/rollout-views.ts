@@ -1,4 +1,7 @@
-/** Rollouts of a run, found by what they say and by what was said of them. Each call reads the log's stream once. */
+/**
+ * Rollouts of a run, found by what they say and by what was said of them. Each call reads the log's
+ * stream once.
+ */
 import { IsoproError } from '../../errors.js';
 import { LogReader } from '../../log/read.js';
 import { label } from '../../report/hostile-text.js';
@@ -8,9 +11,20 @@ import { runPaths } from '../../run-folder/paths.js';
 import { devEvaluations, type RunRecord } from '../../run-folder/read-run.js';
 import { Questions } from '../../run-folder/question.js';
 import { readRecord } from '../../run-folder/record.js';
-import { readRolloutsRecord, type ProblemRecord, type RolloutRecord } from '../../run-folder/rollout-records.js';
+import {
+  readRolloutsRecord,
+  type ProblemRecord,
+  type RolloutRecord,
+} from '../../run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../run-folder/streams.js';
-import type { DevProblem, DevReplies, RolloutDetail, RolloutLine, RolloutPage, Verdict } from './shapes.js';
+import type {
+  DevProblem,
+  DevReplies,
+  RolloutDetail,
+  RolloutLine,
+  RolloutPage,
+  Verdict,
+} from './shapes.js';
 
 export interface RolloutFilter {
   readonly tier?: string | undefined;
@@ -33,7 +47,10 @@ interface Found {
   readonly problem: ProblemRecord | null;
 }
 
-/** In the order of the log; a record that has not its form is passed over, as the run's own page says. */
+/**
+ * In the order of the log; a record that has not its form is passed over, as the run's own page
+ * says.
+ */
 function* rolloutsOf(folder: string): Generator<Found> {
   const reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
   try {
@@ -48,7 +65,11 @@ function* rolloutsOf(folder: string): Generator<Found> {
       }
       if (read.kind === 'problem') problem = read;
       else if (read.kind === 'rollout')
-        yield { gseq: record.gseq, rollout: read, problem: problem?.problemId === read.problemId ? problem : null };
+        yield {
+          gseq: record.gseq,
+          rollout: read,
+          problem: problem?.problemId === read.problemId ? problem : null,
+        };
     }
   } finally {
     reader.close();
@@ -72,13 +93,19 @@ const lineOf = ({ gseq, rollout, problem }: Found, questions: Questions): Rollou
   text: label(rollout.text, BEGINNING),
 });
 
-function matches({ rollout, problem }: Found, filter: RolloutFilter, words: readonly string[]): boolean {
+function matches(
+  { rollout, problem }: Found,
+  filter: RolloutFilter,
+  words: readonly string[],
+): boolean {
   if (filter.tier !== undefined && label(rollout.tier, 80) !== filter.tier) return false;
   if (filter.iteration !== undefined && rollout.iteration !== filter.iteration) return false;
   if (filter.verdict !== undefined && rollout.verdict.kind !== filter.verdict) return false;
   if (filter.problem !== undefined && rollout.problemId !== filter.problem) return false;
   if (words.length === 0) return true;
-  const text = [promptOf(problem), rollout.text, ...rollout.verdict.violations].join('\n').toLowerCase();
+  const text = [promptOf(problem), rollout.text, ...rollout.verdict.violations]
+    .join('\n')
+    .toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
@@ -132,8 +159,14 @@ export function readRollout(folder: string, gseq: number): RolloutDetail | null 
     details: (verdict.details ?? []).slice(0, 20).map((each) => label(each, 320)),
     reason: verdict.reason === undefined ? null : label(verdict.reason, 300),
     score: verdict.score ?? null,
-    results: verdict.results === undefined ? null : { found: visible(verdict.results.found), expected: visible(verdict.results.expected) },
-    turns: (rollout.turns ?? []).map(({ text, said }) => ({ text: visible(text), said: visible(said) })),
+    results:
+      verdict.results === undefined
+        ? null
+        : { found: visible(verdict.results.found), expected: visible(verdict.results.expected) },
+    turns: (rollout.turns ?? []).map(({ text, said }) => ({
+      text: visible(text),
+      said: visible(said),
+    })),
     siblings: byProblem.get(rollout.problemId)!,
     promptIds: problem?.promptIds ?? [],
     tokenIds: rollout.tokenIds,
@@ -162,10 +195,15 @@ export function devReplies(run: RunRecord, problem: string): DevReplies | null {
     for (const record of reader.records({ stream: 'evaluations' })) {
       if (record.payload.kind !== 'dev_reply' || record.payload.problemId !== problem) continue;
       const { iteration, finish, tokenIds } = readRecord(devReply, record);
-      const verdict = known.verdicts.findLast((each) => each.iteration === iteration)?.verdict ?? null;
+      const verdict =
+        known.verdicts.findLast((each) => each.iteration === iteration)?.verdict ?? null;
       replies.set(iteration, { iteration, verdict, finish, tokenIds });
     }
-    return { problem, tier: known.tier, replies: [...replies.values()].sort((a, b) => a.iteration - b.iteration) };
+    return {
+      problem,
+      tier: known.tier,
+      replies: [...replies.values()].sort((a, b) => a.iteration - b.iteration),
+    };
   } finally {
     reader.close();
   }

@@ -1,4 +1,7 @@
-/** What the page reads and moves: runs, rollouts, the registry. All of /api needs a key: of runs, one that trains sees its own. */
+/**
+ * What the page reads and moves: runs, rollouts, the registry. All of /api needs a key: of runs,
+ * one that trains sees its own.
+ */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Readable } from 'node:stream';
@@ -58,7 +61,8 @@ async function answered<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-const absent = (what: string): RequestFailure => new RequestFailure(404, 'not_found_error', what, { code: 'not_found' });
+const absent = (what: string): RequestFailure =>
+  new RequestFailure(404, 'not_found_error', what, { code: 'not_found' });
 
 const runParams = z.object({ run: z.string().max(300) });
 const rolloutParams = runParams.extend({ id: z.coerce.number().int().min(0) });
@@ -77,7 +81,9 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
   const { model, registry } = context;
   const admin = { config: { scope: 'admin' as const } };
-  const { version } = JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
+  const { version } = JSON.parse(
+    readFileSync(path.join(packageRoot(), 'package.json'), 'utf8'),
+  ) as { version: string };
   addPageFiles(app, readPage());
 
   app.get(
@@ -95,24 +101,36 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
   addRuns(app, context);
 
   const opened = (): Registry => {
-    if (registry === undefined) throw absent('this server has no registry: start it with --registry');
+    if (registry === undefined)
+      throw absent('this server has no registry: start it with --registry');
     return registry;
   };
   app.get('/api/adapters', admin, async () => registryView(await answered(opened().read())));
-  app.post('/api/adapters/rollback', { ...admin, schema: { body: rollbackBody } }, async ({ body: { alias: named, reason } }) => {
-    const { slot, alias } = requireAlias(named);
-    return answered(opened().rollback({ slot, alias, reason }));
-  });
-  app.post('/api/adapters/promote', { ...admin, schema: { body: promotionBody } }, async ({ body }, reply) => {
-    const left = new AbortController();
-    reply.raw.once('close', () => left.abort());
-    const events = promote(body, { registry: opened(), model: model.path, signal: left.signal });
-    // what is refused before anything was done is an answer of its own
-    const first = await answered(events.next());
-    return reply
-      .headers({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' })
-      .send(Readable.from(streamed(first, events, context)));
-  });
+  app.post(
+    '/api/adapters/rollback',
+    { ...admin, schema: { body: rollbackBody } },
+    async ({ body: { alias: named, reason } }) => {
+      const { slot, alias } = requireAlias(named);
+      return answered(opened().rollback({ slot, alias, reason }));
+    },
+  );
+  app.post(
+    '/api/adapters/promote',
+    { ...admin, schema: { body: promotionBody } },
+    async ({ body }, reply) => {
+      const left = new AbortController();
+      reply.raw.once('close', () => left.abort());
+      const events = promote(body, { registry: opened(), model: model.path, signal: left.signal });
+      // what is refused before anything was done is an answer of its own
+      const first = await answered(events.next());
+      return reply
+        .headers({
+          'content-type': 'text/event-stream; charset=utf-8',
+          'cache-control': 'no-cache',
+        })
+        .send(Readable.from(streamed(first, events, context)));
+    },
+  );
 }
 
 async function* streamed(
@@ -130,7 +148,10 @@ async function* streamed(
   }
 }
 
-function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, stateOf }: PageContext): void {
+function addRuns(
+  instance: FastifyInstance,
+  { runs, model, modelName, mayRead, stateOf }: PageContext,
+): void {
   if (runs === undefined) return;
   const app = instance.withTypeProvider<ZodTypeProvider>();
   // of whatever run is named, before anything is read
@@ -145,23 +166,39 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, s
   const tickets = new ReportTickets();
   tickets.addRoute(app);
   app.addHook('onClose', () => reading.close());
-  const json = async (work: Promise<string>, reply: { type(type: string): { send(text: string): unknown } }): Promise<unknown> =>
-    reply.type('application/json').send(await answered(work));
+  const json = async (
+    work: Promise<string>,
+    reply: { type(type: string): { send(text: string): unknown } },
+  ): Promise<unknown> => reply.type('application/json').send(await answered(work));
 
-  const own = <Line extends { readonly name: string }>({ caller }: FastifyRequest, lines: readonly Line[]): Line[] =>
-    lines.filter(({ name }) => mayRead(caller, name));
+  const own = <Line extends { readonly name: string }>(
+    { caller }: FastifyRequest,
+    lines: readonly Line[],
+  ): Line[] => lines.filter(({ name }) => mayRead(caller, name));
   /** A log that does not end says nothing of why; the job that wrote it does. */
   const asItsJob = (line: RunLine): RunLine => {
     const state = line.state === 'unfinished' ? stateOf(line.name) : undefined;
-    return state === 'cancelled' || state === 'failed' || state === 'paused' ? { ...line, state } : line;
+    return state === 'cancelled' || state === 'failed' || state === 'paused'
+      ? { ...line, state }
+      : line;
   };
-  app.get('/api/runs', config, async (request) => own(request, await reading.value('list')).map(asItsJob));
+  app.get('/api/runs', config, async (request) =>
+    own(request, await reading.value('list')).map(asItsJob),
+  );
   app.get(
     '/api/runs/:run',
-    { ...config, schema: { params: runParams, querystring: z.object({ since: z.string().max(100).optional() }) } },
+    {
+      ...config,
+      schema: {
+        params: runParams,
+        querystring: z.object({ since: z.string().max(100).optional() }),
+      },
+    },
     async ({ params, query }, reply) => json(reading.json('run', params.run, query.since), reply),
   );
-  app.get('/api/runs/:run/integrity', at, async ({ params: { run } }, reply) => json(reading.json('integrity', run), reply));
+  app.get('/api/runs/:run/integrity', at, async ({ params: { run } }, reply) =>
+    json(reading.json('integrity', run), reply),
+  );
   app.get('/api/runs/:run/report', at, async ({ params: { run } }) => ({
     url: tickets.issue(await answered(reading.value('report', run))),
   }));
@@ -170,12 +207,18 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, s
     { ...config, schema: { params: runParams, querystring: rolloutQuery } },
     async ({ params: { run }, query }, reply) => json(reading.json('rollouts', run, query), reply),
   );
-  app.get('/api/runs/:run/rollouts/:id', { ...config, schema: { params: rolloutParams } }, async ({ params: { run, id } }, reply) =>
-    json(reading.json('rollout', run, id), reply),
+  app.get(
+    '/api/runs/:run/rollouts/:id',
+    { ...config, schema: { params: rolloutParams } },
+    async ({ params: { run, id } }, reply) => json(reading.json('rollout', run, id), reply),
   );
-  app.get('/api/runs/:run/problems', at, async ({ params: { run } }, reply) => json(reading.json('problems', run), reply));
+  app.get('/api/runs/:run/problems', at, async ({ params: { run } }, reply) =>
+    json(reading.json('problems', run), reply),
+  );
   app.get('/api/truth', config, async (request) => own(request, await reading.value('truths')));
-  app.get('/api/truth/:run', at, async ({ params: { run } }, reply) => json(reading.json('truth', run), reply));
+  app.get('/api/truth/:run', at, async ({ params: { run } }, reply) =>
+    json(reading.json('truth', run), reply),
+  );
   app.get('/api/truth/:run/report', at, async ({ params: { run } }) => ({
     url: tickets.issue(await answered(reading.value('truthReport', run))),
   }));
@@ -186,7 +229,10 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, s
   );
   app.get(
     '/api/compare',
-    { ...config, schema: { querystring: z.object({ a: z.string().max(300), b: z.string().max(300) }) } },
+    {
+      ...config,
+      schema: { querystring: z.object({ a: z.string().max(300), b: z.string().max(300) }) },
+    },
     async ({ query: { a, b } }, reply) => json(reading.json('compare', a, b), reply),
   );
 
@@ -194,35 +240,59 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, s
   const originOf = async (run: string): Promise<{ readonly adapterFile: string | null }> => {
     const origin = await answered(reading.value('origin', run));
     if (origin.modelSha256 === (await model.hash())) return origin;
-    throw new RequestFailure(409, 'invalid_request_error', `the run is of another model than ${modelName}, which is served here`, {
-      code: 'other_model',
-    });
+    throw new RequestFailure(
+      409,
+      'invalid_request_error',
+      `the run is of another model than ${modelName}, which is served here`,
+      {
+        code: 'other_model',
+      },
+    );
   };
   app.get(
     '/api/runs/:run/problems/:problem',
-    { ...config, schema: { params: runParams.extend({ problem: z.string().regex(/^[0-9a-f]{64}$/) }) } },
+    {
+      ...config,
+      schema: { params: runParams.extend({ problem: z.string().regex(/^[0-9a-f]{64}$/) }) },
+    },
     async ({ params: { run, problem } }) => {
       await originOf(run);
       const { replies, ...rest } = await answered(reading.value('replies', run, problem));
-      const texts = replies.map(({ tokenIds, ...reply }) => ({ ...reply, text: visible(model.detokenize(tokenIds)) }));
+      const texts = replies.map(({ tokenIds, ...reply }) => ({
+        ...reply,
+        text: visible(model.detokenize(tokenIds)),
+      }));
       return { ...rest, replies: texts };
     },
   );
   app.get(
     '/api/runs/:run/rollouts/:id/scores',
-    { ...config, schema: { params: rolloutParams, querystring: z.object({ under: z.enum(['base', 'adapter']).default('base') }) } },
+    {
+      ...config,
+      schema: {
+        params: rolloutParams,
+        querystring: z.object({ under: z.enum(['base', 'adapter']).default('base') }),
+      },
+    },
     async ({ params: { run, id }, query: { under } }): Promise<TokenScores> => {
       const { adapterFile } = await originOf(run);
       const { promptIds, tokenIds, turns } = await answered(reading.value('rollout', run, id));
       if (promptIds.length === 0 || tokenIds.length === 0 || turns.length > 0)
-        throw absent('the log does not hold the ids of this prompt, or the reply is one of several turns');
-      if (under === 'adapter' && adapterFile === null) throw absent('the run has submitted no adapter');
+        throw absent(
+          'the log does not hold the ids of this prompt, or the reply is one of several turns',
+        );
+      if (under === 'adapter' && adapterFile === null)
+        throw absent('the run has submitted no adapter');
       const adapter = under === 'adapter' ? await model.loadAdapter(adapterFile!) : null;
       try {
         const [scores] = await model.score(promptIds, [tokenIds], { adapter });
-        const text = (token: number): string => visible(model.detokenize([token], { withControl: true }));
+        const text = (token: number): string =>
+          visible(model.detokenize([token], { withControl: true }));
         const tokens = [...scores!].map((logprob, i) => ({ text: text(tokenIds[i]!), logprob }));
-        return { model: under === 'adapter' ? `${modelName} with the run's adapter` : modelName, tokens };
+        return {
+          model: under === 'adapter' ? `${modelName} with the run's adapter` : modelName,
+          tokens,
+        };
       } finally {
         await adapter?.dispose();
       }

@@ -1,22 +1,42 @@
-/** The runs of a folder, as the page asks for them. It reads whole logs, and is kept in a thread of its own. */
+/**
+ * The runs of a folder, as the page asks for them. It reads whole logs, and is kept in a thread of
+ * its own.
+ */
 import { hash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../../errors.js';
 import { runFolders, runName } from '../../report/find-run.js';
 import { label } from '../../report/hostile-text.js';
-import { checkIntegrity, integrityLine, integrityText, type Integrity } from '../../report/integrity.js';
+import {
+  checkIntegrity,
+  integrityLine,
+  integrityText,
+  type Integrity,
+} from '../../report/integrity.js';
 import { judgedBadge, readJudged } from '../../report/judged.js';
 import { compareRuns, summariseRun } from '../../report/run-list.js';
 import { reportHtml, REPORT_ROLLOUTS } from '../../report/write-report.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { inOrder, readRun, type RunRecord } from '../../run-folder/read-run.js';
 import { byPart } from '../../run-folder/written-settings.js';
-import { devProblems, devReplies, findRollouts, readRollout, type RolloutFilter } from './rollout-views.js';
+import {
+  devProblems,
+  devReplies,
+  findRollouts,
+  readRollout,
+  type RolloutFilter,
+} from './rollout-views.js';
 import { detailOf, lineOf, pairedOf, rateOf } from './run-view.js';
 import { noRun } from './no-run.js';
 import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
-import { truthFolders, truthLine, truthReportText, truthShown, truthTrajectory } from './truth-view.js';
+import {
+  truthFolders,
+  truthLine,
+  truthReportText,
+  truthShown,
+  truthTrajectory,
+} from './truth-view.js';
 import type {
   DevProblem,
   DevReplies,
@@ -56,7 +76,8 @@ class Kept<T> {
     this.#values.delete(folder);
     const kept = known?.stamp === stamp ? known : { stamp, value: read() };
     this.#values.set(folder, kept);
-    for (const oldest of this.#values.keys()) if (this.#values.size > this.most) this.#values.delete(oldest);
+    for (const oldest of this.#values.keys())
+      if (this.#values.size > this.most) this.#values.delete(oldest);
     return kept;
   }
 }
@@ -66,7 +87,10 @@ function valueAt(value: unknown, member: string): string {
   const found = member
     .split('.')
     .reduce<unknown>(
-      (at, key) => (typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined),
+      (at, key) =>
+        typeof at === 'object' && at !== null && Object.hasOwn(at, key)
+          ? (at as Record<string, unknown>)[key]
+          : undefined,
       value,
     );
   return label(found === undefined ? '–' : JSON.stringify(found), 120);
@@ -78,7 +102,10 @@ export class RunShelf {
   readonly #lines = new Kept<RunLine>(10_000);
   readonly #truths = new Kept<TruthRun>(KEPT);
   readonly #truthLines = new Kept<TruthLine>(10_000);
-  /** Intervals take a bootstrap each. Of a record and not of a folder, which may have changed since the record was read. */
+  /**
+   * Intervals take a bootstrap each. Of a record and not of a folder, which may have changed since
+   * the record was read.
+   */
   readonly #details = new WeakMap<RunRecord, RunDetail>();
   readonly #reports = new Kept<Promise<string>>(2);
   readonly #integrity = new Kept<Promise<Integrity>>(100);
@@ -87,7 +114,10 @@ export class RunShelf {
     this.#parent = parent;
   }
 
-  /** A folder of those that are listed, whatever the name says. @throws IsoproError RUN_NOT_FOUND */
+  /**
+   * A folder of those that are listed, whatever the name says.
+   * @throws IsoproError RUN_NOT_FOUND
+   */
   #folder(name: string): string {
     const found = runFolders(this.#parent).find((folder) => runName(folder, this.#parent) === name);
     if (found === undefined) throw noRun(name);
@@ -106,8 +136,15 @@ export class RunShelf {
   /** Newest first. */
   list(): RunLine[] {
     return runFolders(this.#parent)
-      .map((folder) => this.#lines.of(folder, () => lineOf(runName(folder, this.#parent), summariseRun(folder))).value)
-      .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.name < b.name ? -1 : 1));
+      .map(
+        (folder) =>
+          this.#lines.of(folder, () => lineOf(runName(folder, this.#parent), summariseRun(folder)))
+            .value,
+      )
+      .sort(
+        (a, b) =>
+          (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.name < b.name ? -1 : 1),
+      );
   }
 
   /** @param since a stamp; null is answered where the run is as it was then */
@@ -132,7 +169,8 @@ export class RunShelf {
   /** The text of report.html, as `report` writes it. */
   async report(name: string): Promise<string> {
     const folder = this.#folder(name);
-    const write = async (): Promise<string> => reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), await this.#integrityOf(folder));
+    const write = async (): Promise<string> =>
+      reportHtml(readRun(folder, { rollouts: REPORT_ROLLOUTS }), await this.#integrityOf(folder));
     return this.#reports.of(folder, write).value;
   }
 
@@ -148,7 +186,9 @@ export class RunShelf {
   }
 
   truths(): TruthLine[] {
-    return truthFolders(this.#parent).map((folder) => this.#truthLines.of(folder, () => truthLine(folder)).value);
+    return truthFolders(this.#parent).map(
+      (folder) => this.#truthLines.of(folder, () => truthLine(folder)).value,
+    );
   }
 
   truth(name: string): TruthShown {
@@ -189,27 +229,46 @@ export class RunShelf {
   origin(name: string): { readonly modelSha256: string; readonly adapterFile: string | null } {
     const { folder, manifest, submission } = this.#record(name).value;
     const adapter = submission?.adapter ?? null;
-    return { modelSha256: manifest.start.model.sha256, adapterFile: adapter === null ? null : runPaths(folder).adapter(adapter) };
+    return {
+      modelSha256: manifest.start.model.sha256,
+      adapterFile: adapter === null ? null : runPaths(folder).adapter(adapter),
+    };
   }
 
   compare(a: string, b: string): RunsCompared {
     const names = [a, b] as const;
-    const { a: one, b: other, comparison, differences, evaluations } = compareRuns(this.#folder(a), this.#folder(b));
+    const {
+      a: one,
+      b: other,
+      comparison,
+      differences,
+      evaluations,
+    } = compareRuns(this.#folder(a), this.#folder(b));
     const [first, second] = names.map((name) => this.#record(name).value);
     const { tiers } = first!;
     const [was, is] = evaluations.map(({ summary }) => summary);
-    const start = ({ manifest: { start } }: RunRecord): object => ({ ...start, settings: byPart(start.settings) });
-    const rate = (summary: typeof was, tier: string) => (summary!.byTier[tier] === undefined ? null : rateOf(summary!.byTier[tier]!));
+    const start = ({ manifest: { start } }: RunRecord): object => ({
+      ...start,
+      settings: byPart(start.settings),
+    });
+    const rate = (summary: typeof was, tier: string) =>
+      summary!.byTier[tier] === undefined ? null : rateOf(summary!.byTier[tier]!);
     return {
       a: lineOf(a, one),
       b: lineOf(b, other),
       test: pairedOf(comparison, tiers),
       aAfter: rateOf(was!),
       bAfter: rateOf(is!),
-      byTier: inOrder(Object.keys(was!.byTier), tiers).map((tier) => ({ tier: label(tier, 80), a: rate(was, tier), b: rate(is, tier) })),
-      differences: differences
-        .slice(0, 200)
-        .map((member) => ({ member: label(member, 120), a: valueAt(start(first!), member), b: valueAt(start(second!), member) })),
+      byTier: inOrder(Object.keys(was!.byTier), tiers).map((tier) => ({
+        tier: label(tier, 80),
+        a: rate(was, tier),
+        b: rate(is, tier),
+      })),
+      differences: differences.slice(0, 200).map((member) => ({
+        member: label(member, 120),
+        a: valueAt(start(first!), member),
+        b: valueAt(start(second!), member),
+      })),
     };
   }
 }

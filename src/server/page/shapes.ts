@@ -1,4 +1,7 @@
-/** What the page is told: the bodies of the routes under /api that read. Fractions lie in [0,1], times are ISO 8601. */
+/**
+ * What the page is told: the bodies of the routes under /api that read. Fractions lie in [0,1],
+ * times are ISO 8601.
+ */
 
 export type Tone = 'good' | 'fair' | 'bad';
 
@@ -18,7 +21,14 @@ export interface RunLine {
   readonly name: string;
   readonly runId: string;
   /** The last three of a job that will not go on by itself. */
-  readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable' | 'cancelled' | 'failed' | 'paused';
+  readonly state:
+    | 'ended'
+    | 'unfinished'
+    | 'damaged'
+    | 'unreadable'
+    | 'cancelled'
+    | 'failed'
+    | 'paused';
   readonly reason: string | null;
   readonly model: string | null;
   readonly task: string | null;
@@ -46,7 +56,11 @@ export interface PairedTest {
   /** Two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
   readonly finding: Finding;
-  readonly difference: { readonly mean: number; readonly low: number; readonly high: number } | null;
+  readonly difference: {
+    readonly mean: number;
+    readonly low: number;
+    readonly high: number;
+  } | null;
   readonly byTier: readonly {
     readonly tier: string;
     readonly n: number;
@@ -71,10 +85,18 @@ export interface RunDetail {
   readonly conclusion: string;
   readonly stopped: string | null;
   readonly defects: readonly string[];
-  readonly tiers: readonly { readonly id: string; readonly title: string; readonly trains: boolean }[];
+  readonly tiers: readonly {
+    readonly id: string;
+    readonly title: string;
+    readonly trains: boolean;
+  }[];
   readonly before: Rate | null;
   readonly after: Rate | null;
-  readonly testByTier: readonly { readonly tier: string; readonly before: Rate | null; readonly after: Rate | null }[];
+  readonly testByTier: readonly {
+    readonly tier: string;
+    readonly before: Rate | null;
+    readonly after: Rate | null;
+  }[];
   readonly change: PairedTest | null;
   readonly policies: readonly ({ readonly name: string } & Rate)[];
   /** Of the dev problems; iteration 0 is before any training. */
@@ -90,19 +112,35 @@ export interface RunDetail {
     readonly byTier: readonly ({ readonly tier: string } & Rate)[];
   }[];
   /** Accepted rollouts that are kept, by tier. */
-  readonly buffer: readonly { readonly iteration: number; readonly byTier: Readonly<Record<string, number>> }[];
-  readonly steps: readonly { readonly step: number; readonly iteration: number; readonly loss: number }[];
+  readonly buffer: readonly {
+    readonly iteration: number;
+    readonly byTier: Readonly<Record<string, number>>;
+  }[];
+  readonly steps: readonly {
+    readonly step: number;
+    readonly iteration: number;
+    readonly loss: number;
+  }[];
   readonly iterations: readonly {
     readonly iteration: number;
     readonly loss: number | null;
     readonly learningRate: number;
-    readonly seconds: { readonly rollouts: number; readonly training: number; readonly evaluation: number };
+    readonly seconds: {
+      readonly rollouts: number;
+      readonly training: number;
+      readonly evaluation: number;
+    };
     readonly tokens: { readonly sampled: number; readonly trained: number };
   }[];
   readonly events: readonly RunEvent[];
   readonly layers: readonly number[];
   readonly adapter: string | null;
-  readonly end: { readonly seconds: number; readonly peakRssBytes: number; readonly sampled: number; readonly trained: number } | null;
+  readonly end: {
+    readonly seconds: number;
+    readonly peakRssBytes: number;
+    readonly sampled: number;
+    readonly trained: number;
+  } | null;
   readonly rollouts: number;
   readonly settings: Readonly<Record<string, unknown>>;
 }
@@ -153,7 +191,12 @@ export interface RolloutDetail extends RolloutLine {
   /** Replies that did not end the episode, and what the model was told after each. */
   readonly turns: readonly { readonly text: string; readonly said: string }[];
   /** Every rollout of the same problem, this one too. */
-  readonly siblings: readonly { readonly id: number; readonly iteration: number; readonly sample: number; readonly verdict: Verdict }[];
+  readonly siblings: readonly {
+    readonly id: number;
+    readonly iteration: number;
+    readonly sample: number;
+    readonly verdict: Verdict;
+  }[];
   readonly promptIds: readonly number[];
   readonly tokenIds: readonly number[];
 }
@@ -190,9 +233,17 @@ export interface RunsCompared {
   readonly test: PairedTest;
   readonly aAfter: Rate;
   readonly bAfter: Rate;
-  readonly byTier: readonly { readonly tier: string; readonly a: Rate | null; readonly b: Rate | null }[];
+  readonly byTier: readonly {
+    readonly tier: string;
+    readonly a: Rate | null;
+    readonly b: Rate | null;
+  }[];
   /** Settings and other members in which they differ, with both values as JSON. */
-  readonly differences: readonly { readonly member: string; readonly a: string; readonly b: string }[];
+  readonly differences: readonly {
+    readonly member: string;
+    readonly a: string;
+    readonly b: string;
+  }[];
 }
 
 export interface AliasLine {
@@ -204,7 +255,11 @@ export interface AliasLine {
   readonly reason: string;
   /** What a rollback would put back; undefined where there is nothing. */
   readonly before?: string | null;
-  readonly probation: { readonly share: number; readonly problems: number; readonly seen: number } | null;
+  readonly probation: {
+    readonly share: number;
+    readonly problems: number;
+    readonly seen: number;
+  } | null;
 }
 
 export interface AdapterLine {
@@ -268,7 +323,13 @@ export interface Status {
 
 /** What a promotion tells while it goes on; the last one is `moved`, `kept` or `failed`. */
 export type PromotionEvent =
-  | { readonly type: 'gate'; readonly gate: number; readonly attempt: number; readonly alpha: number; readonly incumbent: string | null }
+  | {
+      readonly type: 'gate';
+      readonly gate: number;
+      readonly attempt: number;
+      readonly alpha: number;
+      readonly incumbent: string | null;
+    }
   | { readonly type: 'progress'; readonly done: number; readonly total: number }
   | {
       readonly type: 'decision';
@@ -277,7 +338,12 @@ export type PromotionEvent =
       readonly problems: number;
       readonly reasons: readonly string[];
     }
-  | { readonly type: 'moved'; readonly name: string; readonly from: string | null; readonly to: string | null }
+  | {
+      readonly type: 'moved';
+      readonly name: string;
+      readonly from: string | null;
+      readonly to: string | null;
+    }
   | { readonly type: 'kept'; readonly name: string }
   | { readonly type: 'failed'; readonly message: string };
 
@@ -301,7 +367,10 @@ export interface TruthShown {
     readonly value: number | null;
     readonly interval: { readonly low: number; readonly high: number } | null;
     readonly n: number;
-    /** Of a slope: without the noise of measurement; null of other scores, and where every belief was measured once. */
+    /**
+     * Of a slope: without the noise of measurement; null of other scores, and where every belief
+     * was measured once.
+     */
     readonly withoutNoise: {
       readonly value: number | null;
       readonly interval: { readonly low: number | null; readonly high: number | null } | null;
@@ -316,7 +385,10 @@ export interface TruthShown {
     readonly id: string;
     readonly setup: string;
     readonly question: string;
-    /** Belief in the first option before the first step and after each; null where one could not be read. */
+    /**
+     * Belief in the first option before the first step and after each; null where one could not be
+     * read.
+     */
     readonly beliefs: readonly number[] | null;
     readonly correctOption: 0 | 1 | null;
   }[];
@@ -333,6 +405,9 @@ export interface TruthTrajectory {
   /** Beliefs before the first step and after each, of everybody who read some. */
   readonly readers: readonly {
     readonly whose: string;
-    readonly beliefs: readonly ({ readonly p0: number; readonly error: number | null } | { readonly reason: string })[];
+    readonly beliefs: readonly (
+      | { readonly p0: number; readonly error: number | null }
+      | { readonly reason: string }
+    )[];
   }[];
 }

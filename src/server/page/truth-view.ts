@@ -30,7 +30,12 @@ export function truthFolders(parent: string): string[] {
 function lineOf(name: string, run: TruthRun): TruthLine {
   const { config } = run.start;
   return {
-    ...{ name, policy: label(policyName(run), 80), domains: config.domain.map((each) => label(each, 80)), seed: config.seed },
+    ...{
+      name,
+      policy: label(policyName(run), 80),
+      domains: config.domain.map((each) => label(each, 80)),
+      seed: config.seed,
+    },
     ...{ state: run.state.complete === null ? 'unfinished' : 'ended', reason: null },
     ...{ trajectories: run.state.trajectories.length, results: run.state.results.length },
   };
@@ -42,7 +47,16 @@ export function truthLine(folder: string): TruthLine {
     return lineOf(name, readTruthRun(folder));
   } catch (error) {
     const reason = label((error as Error).message, 300);
-    return { name, policy: '', domains: [], seed: '', state: 'unreadable', reason, trajectories: 0, results: 0 };
+    return {
+      name,
+      policy: '',
+      domains: [],
+      seed: '',
+      state: 'unreadable',
+      reason,
+      trajectories: 0,
+      results: 0,
+    };
   }
 }
 
@@ -62,19 +76,33 @@ export function truthShown(name: string, run: TruthRun): TruthShown {
     results: run.state.results.map((result) => {
       const { setup, strategy, direction, value, interval, n, reader } = result;
       return {
-        ...{ setup: label(setupText(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
+        ...{
+          setup: label(setupText(setup), 120),
+          strategy: label(strategy, 200),
+          direction,
+          value,
+          interval,
+          n,
+        },
         withoutNoise: slopeWithoutNoiseIn(result),
         reader: reader ? readerText(run, readerId(reader)) : null,
       };
     }),
     whose: run.state.readers[0] === undefined ? null : whoseBeliefs(run, run.state.readers[0]),
-    trajectories: run.state.trajectories.slice(0, MOST).map(({ setup, trajectory: { id, problemId } }) => {
-      const problem = run.state.problem(problemId)!;
-      return {
-        ...{ id, setup: label(setupText(setup), 120), question: label(problem.question, SHOWN_QUESTION), beliefs: beliefsOf(run, id) },
-        correctOption: problem.kind === 'binary' ? problem.correctOption : null,
-      };
-    }),
+    trajectories: run.state.trajectories
+      .slice(0, MOST)
+      .map(({ setup, trajectory: { id, problemId } }) => {
+        const problem = run.state.problem(problemId)!;
+        return {
+          ...{
+            id,
+            setup: label(setupText(setup), 120),
+            question: label(problem.question, SHOWN_QUESTION),
+            beliefs: beliefsOf(run, id),
+          },
+          correctOption: problem.kind === 'binary' ? problem.correctOption : null,
+        };
+      }),
   };
 }
 
@@ -87,10 +115,14 @@ export function truthTrajectory(run: TruthRun, id: string): TruthTrajectory | nu
   const problem = state.problem(trajectory.problemId)!;
   return {
     ...{ id, setup: label(setupText(setup), 120), question: visible(problem.question) },
-    options: problem.kind === 'binary' ? [visible(problem.options[0]), visible(problem.options[1])] : null,
+    options:
+      problem.kind === 'binary' ? [visible(problem.options[0]), visible(problem.options[1])] : null,
     correctOption: problem.kind === 'binary' ? problem.correctOption : null,
     prompt: trajectory.prompt.map(({ role, content }) => ({ role, content: visible(content) })),
-    steps: trajectory.steps.map(({ content, trainable }) => ({ content: visible(content), trainable })),
+    steps: trajectory.steps.map(({ content, trainable }) => ({
+      content: visible(content),
+      trainable,
+    })),
     readers: state.readers.flatMap((reader) => {
       const found = state.beliefs(id, reader);
       return found === null
@@ -99,7 +131,9 @@ export function truthTrajectory(run: TruthRun, id: string): TruthTrajectory | nu
             {
               whose: whoseBeliefs(run, reader),
               beliefs: found.readout.readings.map((reading) =>
-                reading.belief === null ? { reason: reading.reason } : { p0: reading.belief.p0, error: reading.belief.error ?? null },
+                reading.belief === null
+                  ? { reason: reading.reason }
+                  : { p0: reading.belief.p0, error: reading.belief.error ?? null },
               ),
             },
           ];

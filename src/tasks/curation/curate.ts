@@ -1,4 +1,7 @@
-/** Which of many scored examples are worth training on: each thing once, and the best of them. Pure; ties keep the order of the file. */
+/**
+ * Which of many scored examples are worth training on: each thing once, and the best of them. Pure;
+ * ties keep the order of the file.
+ */
 import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import { shingles, SimilarSets } from '../../shingles.js';
 
@@ -35,14 +38,20 @@ export interface DedupeOptions<T> {
   readonly of: (example: T) => Repeatable;
   readonly scoreOf: (example: T) => number;
   /**
-   * Answers to one prompt are nearly the same where their runs of four characters share this much (Jaccard), in (0, 1]; 1: only what is the
-   * same counts. Answers to different prompts never repeat each other: "4" is the answer to many questions.
+   * Answers to one prompt are nearly the same where their runs of four characters share this much
+   * (Jaccard), in (0, 1]; 1: only what is the same counts. Answers to different prompts never
+   * repeat each other: "4" is the answer to many questions.
    */
   readonly threshold: number;
 }
 
-/** Of examples that repeat each other the one with the highest score stays, of equal ones the first. */
-export function dedupe<T>(examples: readonly T[], { of, scoreOf, threshold }: DedupeOptions<T>): Deduped<T> {
+/**
+ * Of examples that repeat each other the one with the highest score stays, of equal ones the first.
+ */
+export function dedupe<T>(
+  examples: readonly T[],
+  { of, scoreOf, threshold }: DedupeOptions<T>,
+): Deduped<T> {
   const sorted = [...examples].sort((a, b) => scoreOf(b) - scoreOf(a));
   const told = sorted.map(of).map(({ prompt, answer }) => ({ prompt, answer: written(answer) }));
   const seen = new Set<string>();
@@ -53,12 +62,21 @@ export function dedupe<T>(examples: readonly T[], { of, scoreOf, threshold }: De
     return [i];
   });
   const kept = threshold === 1 ? distinct : withoutNear(distinct, told, threshold);
-  return { kept: kept.map((i) => sorted[i]!), repeated: sorted.length - distinct.length, near: distinct.length - kept.length };
+  return {
+    kept: kept.map((i) => sorted[i]!),
+    repeated: sorted.length - distinct.length,
+    near: distinct.length - kept.length,
+  };
 }
 
-function withoutNear(indices: readonly number[], told: readonly Repeatable[], threshold: number): number[] {
+function withoutNear(
+  indices: readonly number[],
+  told: readonly Repeatable[],
+  threshold: number,
+): number[] {
   const byPrompt = new Map<string | null, number[]>();
-  for (const i of indices) byPrompt.set(told[i]!.prompt, [...(byPrompt.get(told[i]!.prompt) ?? []), i]);
+  for (const i of indices)
+    byPrompt.set(told[i]!.prompt, [...(byPrompt.get(told[i]!.prompt) ?? []), i]);
   const kept: number[] = [];
   for (const group of byPrompt.values()) {
     const sets = new SimilarSets(
@@ -74,9 +92,18 @@ function withoutNear(indices: readonly number[], told: readonly Repeatable[], th
   return kept.sort((a, b) => a - b);
 }
 
-/** The best of them: max(1, ceil(n share)) by score, from the highest down; 1 keeps all in their order. @param share in (0, 1] */
-export function elite<T>(examples: readonly T[], share: number, scoreOf: (example: T) => number): readonly T[] {
+/**
+ * The best of them: max(1, ceil(n share)) by score, from the highest down; 1 keeps all in their
+ * order.
+ * @param share in (0, 1]
+ */
+export function elite<T>(
+  examples: readonly T[],
+  share: number,
+  scoreOf: (example: T) => number,
+): readonly T[] {
   if (share === 1) return examples;
-  const count = Math.max(1, Math.ceil(examples.length * share - 1e-9)); // 0.1 of 30 is 3, and not 4 by rounding
+  // 0.1 of 30 is 3, and not 4 by rounding
+  const count = Math.max(1, Math.ceil(examples.length * share - 1e-9));
   return [...examples].sort((a, b) => scoreOf(b) - scoreOf(a)).slice(0, count);
 }

@@ -1,18 +1,33 @@
-/** How replies to the rows of a data file are checked: what `--check` names, and what it asks of an answer. */
+/**
+ * How replies to the rows of a data file are checked: what `--check` names, and what it asks of an
+ * answer.
+ */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { Dictionary } from '../../dictionary.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
-import { comparable, digitsOf, placeOf, readJsonText, withDigits, type WrittenNumber } from '../../json-text.js';
+import {
+  comparable,
+  digitsOf,
+  placeOf,
+  readJsonText,
+  withDigits,
+  type WrittenNumber,
+} from '../../json-text.js';
 import { comparedLabel } from './compared-text.js';
 import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
 import { askedOf, type Grading } from './score-model.js';
 
-/** Whether a check, as a manifest names it, is one that reads no file: a judge may take it from there. */
+/**
+ * Whether a check, as a manifest names it, is one that reads no file: a judge may take it from
+ * there.
+ */
 export const needsNoFile = (name: string): boolean =>
-  /^(?:exact|normalised|contains|regex|choice|json|number(?::\d+(?:\.\d+)?(?:e-?\d+)?%?)?)$/.test(name);
+  /^(?:exact|normalised|contains|regex|choice|json|number(?::\d+(?:\.\d+)?(?:e-?\d+)?%?)?)$/.test(
+    name,
+  );
 
 /** Everything that decides a verdict beside the row: what is hashed, and what a thread is given. */
 export type Check =
@@ -24,15 +39,31 @@ export type Check =
   | { readonly kind: 'command'; readonly command: string; readonly folder: string }
   | { readonly kind: 'python'; readonly program: PythonModule }
   /** A model that scores: its file, and what that holds. */
-  | { readonly kind: 'model'; readonly grading: Grading; readonly model: { readonly path: string; readonly sha256: string } }
+  | {
+      readonly kind: 'model';
+      readonly grading: Grading;
+      readonly model: { readonly path: string; readonly sha256: string };
+    }
   /** A bundle, an ES module. */
   | { readonly kind: 'script'; readonly path: string; readonly code: string };
 
 /** What judges by itself, and takes whatever the rows have. */
-const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === 'python' || kind === 'script' || kind === 'model';
+const isProgram = ({ kind }: Check): boolean =>
+  kind === 'command' || kind === 'python' || kind === 'script' || kind === 'model';
 
 /** What stands before a colon, or alone. */
-export const CHECK_NAMES = ['exact', 'normalised', 'number', 'json', 'regex', 'contains', 'choice', 'command', 'python', 'model'] as const;
+export const CHECK_NAMES = [
+  'exact',
+  'normalised',
+  'number',
+  'json',
+  'regex',
+  'contains',
+  'choice',
+  'command',
+  'python',
+  'model',
+] as const;
 
 export const CHECKS =
   'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, ' +
@@ -43,12 +74,23 @@ export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; de
 /** Most labels of a choice: what has more is no choice. */
 const MOST_CHOICES = 50;
 
-/** Null where a value is valid, else the first complaint. @throws Error where the schema is none, or names what cannot be checked */
+/**
+ * Null where a value is valid, else the first complaint.
+ * @throws Error where the schema is none, or names what cannot be checked
+ */
 export function compileSchema(schema: Json): (value: unknown) => string | null {
-  if ((typeof schema !== 'object' || schema === null || Array.isArray(schema)) && typeof schema !== 'boolean')
+  if (
+    (typeof schema !== 'object' || schema === null || Array.isArray(schema)) &&
+    typeof schema !== 'boolean'
+  )
     throw new Error('it is no object');
   // strict: a keyword or format that would not be checked is refused, and not taken for kept
-  const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, logger: false });
+  const ajv = new Ajv2020({
+    strict: true,
+    strictTypes: false,
+    strictRequired: false,
+    logger: false,
+  });
   const valid = ajv.compile(schema as object);
   return (value) => (valid(value) ? null : ajv.errorsText(valid.errors, { dataVar: 'answer' }));
 }
@@ -58,30 +100,47 @@ export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$
 /** What is kept of a row's answer, in the form that the check compares with. */
 export interface CheckedAnswer {
   readonly answer: Json;
-  /** Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their digits as texts. */
+  /**
+   * Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their
+   * digits as texts.
+   */
   readonly digits?: Dictionary<string>;
   /** Of a choice. */
   readonly choices?: readonly string[];
 }
 
-/** A number is compared letter by letter as the file has it; as a number it is that of its value, where a double holds that. */
+/**
+ * A number is compared letter by letter as the file has it; as a number it is that of its value,
+ * where a double holds that.
+ */
 function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | null {
   if (typeof answer === 'string') return answer.trim();
   if (typeof answer === 'boolean') return String(answer);
   if (typeof answer !== 'number') return null;
   const written = numbers.find(({ path }) => path.length === 1 && path[0] === 'answer');
-  return written === undefined || (kind === 'number' && written.held) ? String(answer) : written.text;
+  return written === undefined || (kind === 'number' && written.held)
+    ? String(answer)
+    : written.text;
 }
 
-/** A program is given JSON's numbers: where it would see another one than the file has, the row is refused. */
+/**
+ * A program is given JSON's numbers: where it would see another one than the file has, the row is
+ * refused.
+ */
 function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => never): void {
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
-    wrong(`${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number can pass to a check: write it as a text`);
+    wrong(
+      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number can pass to a check: write it as a text`,
+    );
 }
 
 /** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
-export function checkAnswers(file: string, check: Check, rows: readonly DataRow[]): CheckedAnswer[] {
+export function checkAnswers(
+  file: string,
+  check: Check,
+  rows: readonly DataRow[],
+): CheckedAnswer[] {
   if (check.kind === 'model') refuseMissing(file, check.grading, rows);
   const optional = isProgram(check) || (check.kind === 'json' && check.schema !== null);
   const without = optional && rows.every(({ answer }) => answer === null);
@@ -91,10 +150,15 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
     const wrong = (what: string, cause?: unknown): never => refuseRow(file, row, what, cause);
     if (isProgram(check)) refuseLost(row.numbers, wrong);
     if (without) return { answer: null };
-    if (row.answer === null) return wrong(optional ? 'the answer is missing, and other rows have one' : 'the answer is missing');
+    if (row.answer === null)
+      return wrong(
+        optional ? 'the answer is missing, and other rows have one' : 'the answer is missing',
+      );
     if (isProgram(check)) return { answer: row.answer };
     if (check.kind === 'json') return jsonAnswer(row, valid, wrong);
-    const text = textOf(row, check.kind) ?? wrong(`the answer is no text, as the check ${check.kind} needs it`);
+    const text =
+      textOf(row, check.kind) ??
+      wrong(`the answer is no text, as the check ${check.kind} needs it`);
     if (check.kind === 'number') {
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
@@ -137,11 +201,17 @@ function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[])
     try {
       askedOf(grading, row, '');
     } catch (cause) {
-      refuseRow(file, row, `the grader's input cannot be filled in: ${(cause as Error).message}`, cause);
+      refuseRow(
+        file,
+        row,
+        `the grader's input cannot be filled in: ${(cause as Error).message}`,
+        cause,
+      );
     }
 }
 
-const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+const shown = (text: string): string =>
+  JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 /** A text is JSON text: a cell of a table holds nothing else. */
 function jsonAnswer(
@@ -150,13 +220,15 @@ function jsonAnswer(
   wrong: (what: string, cause?: unknown) => never,
 ): CheckedAnswer {
   let answer = row.answer;
-  let numbers: readonly WrittenNumber[] = row.numbers.flatMap(({ path: [member, ...path], ...written }) =>
-    member === 'answer' ? [{ ...written, path }] : [],
+  let numbers: readonly WrittenNumber[] = row.numbers.flatMap(
+    ({ path: [member, ...path], ...written }) =>
+      member === 'answer' ? [{ ...written, path }] : [],
   );
   try {
     if (typeof answer === 'string') {
       const json = readJsonText(answer);
-      if (json.twice !== null) wrong(`the answer has the member ${JSON.stringify(json.twice)} twice`);
+      if (json.twice !== null)
+        wrong(`the answer has the member ${JSON.stringify(json.twice)} twice`);
       ({ value: answer, numbers } = json);
     }
     const complaint = valid?.(answer) ?? null;
@@ -172,23 +244,37 @@ function jsonAnswer(
   return { answer, ...(Object.keys(digits).length === 0 ? {} : { digits }) };
 }
 
-function withChoices(file: string, rows: readonly DataRow[], answers: readonly string[]): CheckedAnswer[] {
+function withChoices(
+  file: string,
+  rows: readonly DataRow[],
+  answers: readonly string[],
+): CheckedAnswer[] {
   const all = [...new Set(answers)].sort();
   return rows.map((row, i) => {
     const given = row.fields['choices'];
     const own = typeof given === 'string' ? given.split('|').map((label) => label.trim()) : given;
     const labels = own ?? all;
     const wrong = (what: string): never => refuseRow(file, row, what);
-    if (!Array.isArray(labels) || !labels.every((label): label is string => typeof label === 'string' && label.trim() !== ''))
+    if (
+      !Array.isArray(labels) ||
+      !labels.every((label): label is string => typeof label === 'string' && label.trim() !== '')
+    )
       return wrong('choices is no list of texts');
-    if (labels.length < 2 || labels.length > MOST_CHOICES || new Set(labels.map(comparedLabel)).size < labels.length)
+    if (
+      labels.length < 2 ||
+      labels.length > MOST_CHOICES ||
+      new Set(labels.map(comparedLabel)).size < labels.length
+    )
       return wrong(
         own === undefined
           ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
           : `choices needs 2 to ${MOST_CHOICES} different texts`,
       );
     const answer =
-      labels.find((label) => label === answers[i]!) ?? labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
-    return answer !== undefined ? { answer, choices: labels } : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+      labels.find((label) => label === answers[i]!) ??
+      labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
+    return answer !== undefined
+      ? { answer, choices: labels }
+      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
   });
 }

@@ -5,5 +5,9 @@ import type { DataProblem } from './data-problem.js';
 /** `read` is of the answer's text: of the whole reply, or of what stands in its answer tag. */
 export interface Checker<A = unknown> {
   read(text: string, problem: DataProblem): Parsed<A>;
-  verify(problem: DataProblem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
+  verify(
+    problem: DataProblem,
+    answer: A,
+    context: VerifyContext,
+  ): GivenVerdict | Promise<GivenVerdict>;
 }

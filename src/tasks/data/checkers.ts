@@ -21,7 +21,8 @@ const verdict = (right: boolean, detail = 'The answer is not the right one.'): G
   right ? { kind: 'pass' } : { kind: 'fail', violations: [{ category: 'wrong', detail }] };
 
 /** A reply without anything in it is no answer. */
-const readText = (text: string): Parsed<string> => (text.trim() === '' ? unreadable('The reply is empty.') : read(text.trim()));
+const readText = (text: string): Parsed<string> =>
+  text.trim() === '' ? unreadable('The reply is empty.') : read(text.trim());
 
 const SHOWN_CHARACTERS = 40;
 const shortened = (text: string): string => text.slice(0, SHOWN_CHARACTERS).toWellFormed();
@@ -41,25 +42,42 @@ const comparedTexts = (value: Json): Json =>
     : Array.isArray(value)
       ? value.map(comparedTexts)
       : typeof value === 'object' && value !== null
-        ? dictionary(Object.entries(value as Dictionary<Json>).map(([name, member]) => [name, comparedTexts(member)]))
+        ? dictionary(
+            Object.entries(value as Dictionary<Json>).map(([name, member]) => [
+              name,
+              comparedTexts(member),
+            ]),
+          )
         : value;
 
 function readJson(text: string): Parsed<Told> {
   try {
     const json = readJsonText(fenced(text) ?? text);
-    if (json.twice !== null) return unreadable(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
+    if (json.twice !== null)
+      return unreadable(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
     const value = structuredClone(json.value); // of a schema, with numbers as doubles
     const { numbers } = comparable(json);
-    return read({ value, compared: comparedJson(comparedTexts(withDigits({ value: json.value, numbers })), digitsOf(numbers)) });
+    return read({
+      value,
+      compared: comparedJson(
+        comparedTexts(withDigits({ value: json.value, numbers })),
+        digitsOf(numbers),
+      ),
+    });
   } catch {
     return unreadable('The reply is not one JSON value.');
   }
 }
 
 /** How far from a number an answer may be. @param answer not 0, where a share is meant */
-function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number' }): Checker<string> {
+function numberChecker({
+  tolerance,
+  relative,
+}: Check & { readonly kind: 'number' }): Checker<string> {
   // a share was divided by 100: its decimals are those of the per cent
-  const given = decimalOf(String(relative ? Number((100 * tolerance).toPrecision(15)) : tolerance))!;
+  const given = decimalOf(
+    String(relative ? Number((100 * tolerance).toPrecision(15)) : tolerance),
+  )!;
   const share = relative ? { ...given, exponent: given.exponent - 2 } : given;
   return {
     read: (text) => {
@@ -67,13 +85,21 @@ function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number
       if (said === null) return unreadable('There is no number in the reply.');
       return 'number' in said
         ? read(said.number)
-        : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, cannot be read.`);
+        : unreadable(
+            `The last number in the reply, ${JSON.stringify(shortened(said.unread))}, cannot be read.`,
+          );
     },
     verify: (problem, answer) => {
       const wanted = readNumber(expected(problem))!;
       const right = decimalOf(wanted)!;
-      const near = isNear(decimalOf(answer)!, right, relative ? times(share, magnitude(right)) : share);
-      return verdict(near || (Number(answer) === Number(wanted) && isHeld(answer) && isHeld(wanted)));
+      const near = isNear(
+        decimalOf(answer)!,
+        right,
+        relative ? times(share, magnitude(right)) : share,
+      );
+      return verdict(
+        near || (Number(answer) === Number(wanted) && isHeld(answer) && isHeld(wanted)),
+      );
     },
   };
 }
@@ -84,7 +110,8 @@ function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<Tol
     read: readJson,
     verify: ({ answer, digits = {} }, { value, compared }) => {
       const complaint = complaintOf?.(value) ?? null;
-      if (complaint !== null) return { kind: 'fail', violations: [{ category: 'schema', detail: `${complaint}.` }] };
+      if (complaint !== null)
+        return { kind: 'fail', violations: [{ category: 'schema', detail: `${complaint}.` }] };
       return verdict(answer === null || compared === comparedJson(comparedTexts(answer), digits));
     },
   };
@@ -101,7 +128,10 @@ export type AskModel = (messages: readonly ChatMessage[]) => Promise<Graded>;
 /** @param ask of a check that is a model */
 export function checkerOf(check: Check, ask?: AskModel): Checker {
   const text = (right: (problem: DataProblem, answer: string) => boolean): Checker =>
-    ({ read: readText, verify: (problem, answer) => verdict(right(problem, answer)) }) satisfies Checker<string> as Checker;
+    ({
+      read: readText,
+      verify: (problem, answer) => verdict(right(problem, answer)),
+    }) satisfies Checker<string> as Checker;
   switch (check.kind) {
     case 'exact':
       return text((problem, answer) => compared(answer) === compared(expected(problem)));
@@ -117,7 +147,11 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
           const found = namedChoices(reply, choices);
           return found.length === 1
             ? read(found[0]!)
-            : unreadable(found.length === 0 ? 'The reply names none of the choices.' : 'The reply names more than one of the choices.');
+            : unreadable(
+                found.length === 0
+                  ? 'The reply names none of the choices.'
+                  : 'The reply names more than one of the choices.',
+              );
         },
         verify: (problem, answer) => verdict(answer === expected(problem)),
       };

@@ -6,9 +6,15 @@ import type { ChatMessage, Problem } from '../task.js';
 export interface DataContent {
   readonly tier: string;
   readonly messages: readonly ChatMessage[];
-  /** In the form that the check compares with: the text of the answer, or its JSON; null where the check needs none. */
+  /**
+   * In the form that the check compares with: the text of the answer, or its JSON; null where the
+   * check needs none.
+   */
   readonly answer: Json;
-  /** Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their digits as texts. */
+  /**
+   * Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their
+   * digits as texts.
+   */
   readonly digits?: Dictionary<string>;
   /** Of a choice. */
   readonly choices?: readonly string[];

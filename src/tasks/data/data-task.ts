@@ -1,4 +1,7 @@
-/** A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges. Made in the thread that judges. */
+/**
+ * A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges.
+ * Made in the thread that judges.
+ */
 import { writtenJson } from '../../json-text.js';
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
@@ -22,40 +25,56 @@ function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => st
 
 /** The text that a reply with the right answer has; null where the check names no one text. */
 function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string | null {
-  if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind)) return null;
-  return typeof answer === 'string' && kind !== 'json' ? answer : writtenJson(answer, new Map(Object.entries(digits)));
+  if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind))
+    return null;
+  return typeof answer === 'string' && kind !== 'json'
+    ? answer
+    : writtenJson(answer, new Map(Object.entries(digits)));
 }
 
 const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;
 
 /** The question says what is asked of the reply's form. */
 function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyle): ChatMessage[] {
-  const how = style === 'cot' ? 'Think step by step. Then give the answer' : 'Give only the answer,';
+  const how =
+    style === 'cot' ? 'Think step by step. Then give the answer' : 'Give only the answer,';
   const { content } = messages.at(-1)!;
-  return [...messages.slice(0, -1), { role: 'user', content: `${content}\n${how} between <${tag}> and </${tag}>.` }];
+  return [
+    ...messages.slice(0, -1),
+    { role: 'user', content: `${content}\n${how} between <${tag}> and </${tag}>.` },
+  ];
 }
 
 /** What stands in the one tag of a reply; null where there is none, or more than one. */
 function tagged(text: string, tag: string): string | null {
   const [before, ...opened] = text.split(`<${tag}>`);
   const [answer, ...closed] = opened[0]?.split(`</${tag}>`) ?? [];
-  return opened.length === 1 && closed.length === 1 && !before!.includes(`</${tag}>`) ? answer! : null;
+  return opened.length === 1 && closed.length === 1 && !before!.includes(`</${tag}>`)
+    ? answer!
+    : null;
 }
 
 function commonest(texts: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
-  return [...counts].reduce((best, each) => (each[1] > best[1] ? each : best), ['', 0] as [string, number])[0];
+  return [...counts].reduce((best, each) => (each[1] > best[1] ? each : best), ['', 0] as [
+    string,
+    number,
+  ])[0];
 }
 
 /** @param ask of a check that is a model */
-export function dataTask(program: DataProgram, ask?: AskModel): TaskDefinition<DataContent, unknown> {
+export function dataTask(
+  program: DataProgram,
+  ask?: AskModel,
+): TaskDefinition<DataContent, unknown> {
   const { id, version, check, tiers, train, answerTag, verifySeconds } = program;
   const checker = checkerOf(check, ask);
   const byTier = new Map(tiers.map((tier) => [tier, train.filter((row) => row.tier === tier)]));
   const replies = train.flatMap((row) => replyOf(check, row) ?? []);
   const usual = commonest(replies);
-  const inTag = (reply: string): string => (answerTag === undefined ? reply : `<${answerTag}>${reply}</${answerTag}>`);
+  const inTag = (reply: string): string =>
+    answerTag === undefined ? reply : `<${answerTag}>${reply}</${answerTag}>`;
   const solved = replies.length > 0;
 
   /** A policy's answer is a text that is read as a reply is. */
@@ -64,7 +83,11 @@ export function dataTask(program: DataProgram, ask?: AskModel): TaskDefinition<D
     (problem: DataProblem): unknown => ({ unread: text(problem) });
   const isUnread = (answer: unknown): answer is { readonly unread: string } =>
     typeof answer === 'object' && answer !== null && 'unread' in answer;
-  const verify = (problem: DataProblem, answer: unknown, context: VerifyContext): GivenVerdict | Promise<GivenVerdict> => {
+  const verify = (
+    problem: DataProblem,
+    answer: unknown,
+    context: VerifyContext,
+  ): GivenVerdict | Promise<GivenVerdict> => {
     if (!isUnread(answer)) return checker.verify(problem, answer, context);
     const parsed: Parsed<unknown> = checker.read(answer.unread, problem);
     return parsed.ok
@@ -80,15 +103,21 @@ export function dataTask(program: DataProgram, ask?: AskModel): TaskDefinition<D
       const rows = byTier.get(tier)!;
       return rows[new Random(seed).nextInteger(0, rows.length - 1)]!;
     },
-    prompt: ({ messages }, style) => (answerTag === undefined ? [...messages] : asking(messages, answerTag, style)),
+    prompt: ({ messages }, style) =>
+      answerTag === undefined ? [...messages] : asking(messages, answerTag, style),
     parse(text, problem) {
       const answer = answerTag === undefined ? text : tagged(text, answerTag);
       return answer === null
-        ? { ok: false, category: 'format', detail: `There has to be one answer between <${answerTag}> and </${answerTag}>.` }
+        ? {
+            ok: false,
+            category: 'format',
+            detail: `There has to be one answer between <${answerTag}> and </${answerTag}>.`,
+          }
         : checker.read(answer, problem);
     },
     verify,
-    feedback: (_problem, { violations }) => `${violations.map(({ detail }) => detail).join(' ')} Try again.`,
+    feedback: (_problem, { violations }) =>
+      `${violations.map(({ detail }) => detail).join(' ')} Try again.`,
     trivialPolicies: {
       'empty reply': policy(() => ''),
       'the question': policy(questionOf),
@@ -103,11 +132,15 @@ export function dataTask(program: DataProgram, ask?: AskModel): TaskDefinition<D
             return reply === null ? null : inTag(reply);
           },
           async fewShot(problem, style, count, seed) {
-            const others = new Random(seed).shuffle(byTier.get(problem.tier)!).filter((row) => questionOf(row) !== questionOf(problem));
+            const others = new Random(seed)
+              .shuffle(byTier.get(problem.tier)!)
+              .filter((row) => questionOf(row) !== questionOf(problem));
             return differentFirst(others, (row) => replyOf(check, row)!)
               .slice(0, count)
               .flatMap((row): ChatMessage[] => [
-                ...(answerTag === undefined ? row.messages : asking(row.messages, answerTag, style)),
+                ...(answerTag === undefined
+                  ? row.messages
+                  : asking(row.messages, answerTag, style)),
                 { role: 'assistant', content: inTag(replyOf(check, row)!) },
               ]);
           },

@@ -1,6 +1,7 @@
 /**
- * Models that score replies, each loaded once in this process however many tasks and threads ask it, when the first reply is to be scored.
- * What they say is the same again: greedy, one reply at a time, with so many threads.
+ * Models that score replies, each loaded once in this process however many tasks and threads ask
+ * it, when the first reply is to be scored. What they say is the same again: greedy, one reply at a
+ * time, with so many threads.
  */
 import { hashFile } from '../../engine/adapter.js';
 import { loadModel, type Model } from '../../engine/model.js';
@@ -17,8 +18,13 @@ export const GRADER_THREADS = 1;
 /** Tokens of a prompt with its number, at most. */
 export const GRADER_CONTEXT = 4096;
 
-/** The file of a model, and what it holds. @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, FILE_UNREADABLE */
-export async function graderFile(name: string): Promise<{ readonly path: string; readonly sha256: string }> {
+/**
+ * The file of a model, and what it holds.
+ * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, FILE_UNREADABLE
+ */
+export async function graderFile(
+  name: string,
+): Promise<{ readonly path: string; readonly sha256: string }> {
   const { path } = await resolveModel(name);
   return { path, sha256: await hashFile(path) };
 }
@@ -43,15 +49,24 @@ export class GraderModel {
     this.#check = check;
     this.#grammar = grammarOf(check.grading);
     this.#key = `${check.model.sha256} ${check.model.path}`;
-    this.#shared = loaded.get(this.#key) ?? { users: 0, model: undefined, queue: Promise.resolve() };
+    this.#shared = loaded.get(this.#key) ?? {
+      users: 0,
+      model: undefined,
+      queue: Promise.resolve(),
+    };
     this.#shared.users++;
     loaded.set(this.#key, this.#shared);
   }
 
-  /** One at a time, in the order in which they are asked. Never rejects: what fails is why there is no number. */
+  /**
+   * One at a time, in the order in which they are asked. Never rejects: what fails is why there is
+   * no number.
+   */
   grade(messages: readonly ChatMessage[]): Promise<Graded> {
     const found = this.#shared.queue.then(() =>
-      this.#ask(messages).catch((error: unknown) => ({ none: error instanceof Error ? error.message : String(error) })),
+      this.#ask(messages).catch((error: unknown) => ({
+        none: error instanceof Error ? error.message : String(error),
+      })),
     );
     this.#shared.queue = found;
     return found;
@@ -71,13 +86,27 @@ export class GraderModel {
     if (this.#gone.signal.aborted) return { none: 'nobody waits for it any more' };
     const model = await this.#model();
     const { maxTokens } = this.#check.grading;
-    const request = { prompts: [{ messages }], sampling: { temperature: 0 }, grammar: this.#grammar, maxTokens };
-    for await (const { text, finish } of model.generate({ ...request, maxSequences: 1, signal: this.#gone.signal }))
-      return finish === 'stop' ? { text } : { none: `it was cut off after ${JSON.stringify(text)}` };
+    const request = {
+      prompts: [{ messages }],
+      sampling: { temperature: 0 },
+      grammar: this.#grammar,
+      maxTokens,
+    };
+    for await (const { text, finish } of model.generate({
+      ...request,
+      maxSequences: 1,
+      signal: this.#gone.signal,
+    }))
+      return finish === 'stop'
+        ? { text }
+        : { none: `it was cut off after ${JSON.stringify(text)}` };
     return { none: 'it said nothing' };
   }
 
-  /** Where it fails, the next reply tries again. @throws IsoproError as loadModel, FILE_UNREADABLE where the file is another one now */
+  /**
+   * Where it fails, the next reply tries again.
+   * @throws IsoproError as loadModel, FILE_UNREADABLE where the file is another one now
+   */
   #model(): Promise<Model> {
     const shared = this.#shared;
     shared.model ??= this.#load().catch((error: unknown) => {
@@ -96,7 +125,8 @@ export class GraderModel {
       contextTokens: GRADER_CONTEXT,
     });
     try {
-      if ((await model.hash()) !== sha256) throw new IsoproError('FILE_UNREADABLE', 'its file was changed while the task was open');
+      if ((await model.hash()) !== sha256)
+        throw new IsoproError('FILE_UNREADABLE', 'its file was changed while the task was open');
       return model;
     } catch (error) {
       await model.dispose();

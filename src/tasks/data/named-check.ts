@@ -1,4 +1,6 @@
-/** What `--check` names, read: what a thread is given, what is hashed and what a manifest may hold. */
+/**
+ * What `--check` names, read: what a thread is given, what is hashed and what a manifest may hold.
+ */
 import { hash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -29,39 +31,60 @@ export interface NamedCheck {
 }
 
 function refuse(specifier: string, what: string, cause?: unknown): never {
-  throw new IsoproError('INVALID_ARGUMENT', `check: ${JSON.stringify(specifier)} ${what}`, { cause });
+  throw new IsoproError('INVALID_ARGUMENT', `check: ${JSON.stringify(specifier)} ${what}`, {
+    cause,
+  });
 }
 
-/** @throws IsoproError INVALID_ARGUMENT, FILE_UNREADABLE, TASK_UNKNOWN, TASK_INVALID, PYTHON_UNAVAILABLE, SYSTEM_LIMIT */
+/**
+ * @throws IsoproError INVALID_ARGUMENT, FILE_UNREADABLE, TASK_UNKNOWN, TASK_INVALID,
+ *   PYTHON_UNAVAILABLE, SYSTEM_LIMIT
+ */
 export async function readCheck(specifier: string): Promise<NamedCheck> {
   if (/\.[cm]?[jt]s$/.test(specifier)) return readScript(specifier);
   const [, kind, given] = /^([a-z]+)(?::(.+))?$/s.exec(specifier) ?? [];
-  const inProcess = (check: Check): NamedCheck => ({ check, identity: asJson(check), name: specifier, specifier });
+  const inProcess = (check: Check): NamedCheck => ({
+    check,
+    identity: asJson(check),
+    name: specifier,
+    specifier,
+  });
   switch (kind) {
     case 'exact':
     case 'normalised':
     case 'contains':
     case 'regex':
     case 'choice':
-      return given === undefined ? inProcess({ kind }) : refuse(specifier, `takes nothing behind ${kind}`);
+      return given === undefined
+        ? inProcess({ kind })
+        : refuse(specifier, `takes nothing behind ${kind}`);
     case 'number': {
       const [, amount, percent] =
-        /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ?? refuse(specifier, 'needs a tolerance like 0.01 or 1%');
+        /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ??
+        refuse(specifier, 'needs a tolerance like 0.01 or 1%');
       const relative = percent === '%';
       return inProcess({ kind, tolerance: Number(amount) / (relative ? 100 : 1), relative });
     }
     case 'json':
       return given === undefined ? inProcess({ kind, schema: null }) : readSchema(specifier, given);
     case 'command':
-      return given === undefined || given.trim() === '' ? refuse(specifier, 'names no command') : readCommand(given);
+      return given === undefined || given.trim() === ''
+        ? refuse(specifier, 'names no command')
+        : readCommand(given);
     case 'python':
       return given === undefined ? refuse(specifier, 'names no file') : readPython(specifier);
     case 'model':
       return given === undefined ? refuse(specifier, 'names no file') : readModelCheck(given);
     default:
       if (specifier.endsWith('.py'))
-        return refuse(specifier, `is the name of a file of Python: a check in it is named python:${specifier}`);
-      return refuse(specifier, `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`);
+        return refuse(
+          specifier,
+          `is the name of a file of Python: a check in it is named python:${specifier}`,
+        );
+      return refuse(
+        specifier,
+        `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`,
+      );
   }
 }
 
@@ -69,22 +92,36 @@ function readSchema(specifier: string, given: string): NamedCheck {
   const file = path.resolve(given);
   const { value: schema, numbers } = readWrittenJson(file);
   const lost = numbers.find(({ held }) => !held);
-  if (lost !== undefined) refuse(specifier, `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number holds`);
+  if (lost !== undefined)
+    refuse(
+      specifier,
+      `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number holds`,
+    );
   try {
     compileSchema(schema);
   } catch (cause) {
     refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`, cause);
   }
   const check = { kind: 'json', schema } as const;
-  return { check, identity: asJson(check), name: `json:${path.basename(file)}`, specifier: `json:${file}` };
+  return {
+    check,
+    identity: asJson(check),
+    name: `json:${path.basename(file)}`,
+    specifier: `json:${file}`,
+  };
 }
 
-/** The files that a command names are hashed, and stand for themselves wherever they lie; what they read or import is not known. */
+/**
+ * The files that a command names are hashed, and stand for themselves wherever they lie; what they
+ * read or import is not known.
+ */
 function readCommand(command: string): NamedCheck {
   const words = command.trim().split(/\s+/);
   const identity = words.map((word): Json => {
     const file = word.replace(/^(["'])(.*)\1$/, '$2');
-    return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? { sha256: hash('sha256', readFileSync(file)) } : word;
+    return statSync(file, { throwIfNoEntry: false })?.isFile() === true
+      ? { sha256: hash('sha256', readFileSync(file)) }
+      : word;
   });
   return {
     check: { kind: 'command', command, folder: process.cwd() },
@@ -113,9 +150,15 @@ async function readScript(specifier: string): Promise<NamedCheck> {
   try {
     const { code, sha256 } = await bundleTask(file);
     const name = path.basename(file);
-    return { check: { kind: 'script', path: file, code }, identity: { kind: 'script', sha256 }, name, specifier: file };
+    return {
+      check: { kind: 'script', path: file, code },
+      identity: { kind: 'script', sha256 },
+      name,
+      specifier: file,
+    };
   } catch (cause) {
-    if (cause instanceof BundleError) refuse(specifier, `cannot be bundled: ${cause.message}`, cause);
+    if (cause instanceof BundleError)
+      refuse(specifier, `cannot be bundled: ${cause.message}`, cause);
     throw cause;
   }
 }
@@ -123,21 +166,34 @@ async function readScript(specifier: string): Promise<NamedCheck> {
 /** Long enough for a prompt on one thread of a busy machine. */
 const GRADER_SECONDS = 120;
 
-/** What stands behind `model:`, a file of OpenAI's form, and behind an @ the model in place of the one that the file names. */
+/**
+ * What stands behind `model:`, a file of OpenAI's form, and behind an @ the model in place of the
+ * one that the file names.
+ */
 export function readGrader(given: string): { readonly file: string; readonly grader: ScoreModel } {
   const [, file = given, model] = /^(.+\.json)@(.+)$/s.exec(given) ?? [];
   if (!file.endsWith('.json')) refuse(`model:${given}`, 'names no .json file');
   const form = scoreModel.safeParse(readJson(file));
-  if (!form.success) refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
-  return { file: path.resolve(file), grader: { ...form.data, ...(model === undefined ? {} : { model }) } };
+  if (!form.success)
+    refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
+  return {
+    file: path.resolve(file),
+    grader: { ...form.data, ...(model === undefined ? {} : { model }) },
+  };
 }
 
 async function readModelCheck(given: string): Promise<NamedCheck> {
   const { file, grader } = readGrader(given);
   const grading = gradingOf(grader);
-  const { graderFile, GRADER_CONTEXT, GRADER_THREADS } = await import('./grader-models.js'); // the engine is for this check alone
+  // the engine is for this check alone
+  const { graderFile, GRADER_CONTEXT, GRADER_THREADS } = await import('./grader-models.js');
   const model = await graderFile(grader.model);
-  const decides = { grading, model: model.sha256, threads: GRADER_THREADS, contextTokens: GRADER_CONTEXT };
+  const decides = {
+    grading,
+    model: model.sha256,
+    threads: GRADER_THREADS,
+    contextTokens: GRADER_CONTEXT,
+  };
   return {
     check: { kind: 'model', grading, model },
     identity: asJson({ kind: 'model', ...decides }),

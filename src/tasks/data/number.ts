@@ -1,10 +1,14 @@
 /**
- * One number as people and models write it, read whole or not at all: docs/own-data.md has the grammar. Matched in linear time.
+ * One number as people and models write it, read whole or not at all: docs/own-data.md has the
+ * grammar. Matched in linear time.
  */
 import { decimalOf, decimalText } from '../../decimal.js';
 
 const SIGN = '[-+\u2010-\u2013\u2212\ufe63\uff0b\uff0d]';
-/** Letters of scripts with capitals: next to digits they are of a word, as in H2O, or a unit, as in 5kg. Others stand next to numbers. */
+/**
+ * Letters of scripts with capitals: next to digits they are of a word, as in H2O, or a unit, as in
+ * 5kg. Others stand next to numbers.
+ */
 const CASED = '[\\p{Lu}\\p{Ll}\\p{Lt}]';
 /** Blanks that do not break a line, and what LaTeX writes for one. */
 const NARROW = '[\u00a0\u2007\u2009\u202f]|\\\\,|\\{\\\\,\\}|,\\\\!|\\{\\\\!\\}';
@@ -19,7 +23,10 @@ const SPACED = '(?<![\\p{Nd}.,])\\p{Nd}{1,3}(?: \\p{Nd}{3}(?!\\p{Nd}))+(?:[.,]\\
 const BODY = `(?:${SPACED}|\\.?\\p{Nd}+(?:(?:${BETWEEN})\\p{Nd}+)*)(?:${EXPONENT})?`;
 const CURRENCY = '\\\\?\\p{Sc}';
 
-/** With what stands directly around it. Runs of what is bounded are bounded, so that each character is looked at a few times. */
+/**
+ * With what stands directly around it. Runs of what is bounded are bounded, so that each character
+ * is looked at a few times.
+ */
 const CANDIDATE = new RegExp(
   `(?<open>\\()?(?<sign>${SIGN}{1,3})?` +
     `(?<currency>(?:(?<!${CASED})[A-Z]{1,3})?(?:${CURRENCY}){1,2}[ \u00a0\u202f]?)?(?<within>\\()?(?<inner>${SIGN}{1,3})?` +
@@ -48,7 +55,10 @@ const plainBody = (body: string): string =>
     .replace(/[\u2010-\u2013\u2212\ufe63\uff0d]/g, '-')
     .replaceAll('\uff0b', '+');
 
-/** Ways to write a number, each with the mark of its groups and the mark of its decimals. A decimal comma is one that no group explains. */
+/**
+ * Ways to write a number, each with the mark of its groups and the mark of its decimals. A decimal
+ * comma is one that no group explains.
+ */
 const FORMS: readonly (readonly [form: RegExp, group: string, decimal: string])[] = [
   [/^(?:\d+(?:\.\d+)?|\.\d+)$/, '', '.'],
   [/^[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$/, ',', '.'],
@@ -70,13 +80,19 @@ function valueOf(body: string): string | null {
 }
 
 /** Commands of LaTeX whose argument is what is said, and no power, root or part of a fraction. */
-const SAYING = /\\(?:boxed|fbox|framebox|text|textbf|textit|mathbf|mathrm|mathit|bm|bf|mbox|emph|underline|left|bigl?|Bigl?) ?$/;
+const SAYING =
+  /\\(?:boxed|fbox|framebox|text|textbf|textit|mathbf|mathrm|mathit|bm|bf|mbox|emph|underline|left|bigl?|Bigl?) ?$/;
 const LONGEST_COMMAND = 16;
 
-/** Whether the brace at this place opens what is said: not `^{`, `_{`, `\frac{`, nor the second of two groups. */
+/**
+ * Whether the brace at this place opens what is said: not `^{`, `_{`, `\frac{`, nor the second of
+ * two groups.
+ */
 function opensSaid(text: string, brace: number): boolean {
   const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace).replace(/\{+$/, '');
-  return SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before);
+  return (
+    SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before)
+  );
 }
 
 const at = (pattern: string): RegExp => new RegExp(pattern, 'yu');
@@ -86,13 +102,22 @@ const found = (pattern: RegExp, text: string, place: number): boolean => {
   return pattern.test(text);
 };
 
-/** Of a word: letters with a digit behind them, as in 0x1F and 5x-3, or a hyphen with letters, as in 5-year. */
+/**
+ * Of a word: letters with a digit behind them, as in 0x1F and 5x-3, or a hyphen with letters, as in
+ * 5-year.
+ */
 const WORD_BEHIND = at(`${CASED}+${SIGN}?\\p{Nd}|${SIGN}${CASED}`);
 const WORD_BEFORE = new RegExp(`${CASED}\\p{M}*$`, 'u');
-/** Directly before a number: a sign, a mark of a number, a power, a part, a fraction. None of the forms explains it. */
+/**
+ * Directly before a number: a sign, a mark of a number, a power, a part, a fraction. None of the
+ * forms explains it.
+ */
 const UNREAD_BEFORE =
   /(?:[-+\u00b1\u2010-\u2015\u2212\ufe63\uff0b\uff0d.,\u066b\u066c\uff0c\uff0e\u2026^\p{Nd}\p{No}\p{Sc}}]|[\p{L}\p{N})}\].][_/])$/u;
-/** Directly behind it: more digits, a sign, a mark of currency, a power, a part, a group, points, a factor, a comma within a list. */
+/**
+ * Directly behind it: more digits, a sign, a mark of currency, a power, a part, a group, points, a
+ * factor, a comma within a list.
+ */
 const UNREAD_BEHIND = at(
   [
     `${SIGN}|[\\p{Nd}\\p{No}\\p{Sc}{\u5341\u767e\u5343\u842c\u4e07\u5104\u4ebf\u5146]`,
@@ -102,16 +127,29 @@ const UNREAD_BEHIND = at(
   ].join('|'),
 );
 
-/** A number that is read, as decimalText writes it; null for what has the form of one and is not read; undefined for a part of a word. */
+/**
+ * A number that is read, as decimalText writes it; null for what has the form of one and is not
+ * read; undefined for a part of a word.
+ */
 function readCandidate(text: string, match: RegExpExecArray): string | null | undefined {
-  const { open, sign = '', currency, within, inner = '', body, behind, close } = match.groups as Record<string, string | undefined>;
+  const {
+    open,
+    sign = '',
+    currency,
+    within,
+    inner = '',
+    body,
+    behind,
+    close,
+  } = match.groups as Record<string, string | undefined>;
   const signs = sign + inner;
   const start = match.index + (open === undefined ? 0 : 1);
   const end = match.index + match[0].length - (close === undefined ? 0 : 1);
   const before = text.slice(Math.max(0, start - 4), start);
   if (WORD_BEFORE.test(before) && currency === undefined) return undefined;
   if (found(WORD_BEHIND, text, end)) return undefined;
-  if (signs.length > 1 || UNREAD_BEFORE.test(before) || found(UNREAD_BEHIND, text, end)) return null;
+  if (signs.length > 1 || UNREAD_BEFORE.test(before) || found(UNREAD_BEHIND, text, end))
+    return null;
   if (sign !== '' && WORD_BEFORE.test(before)) return null;
   if (before.endsWith('{') && !opensSaid(text, start - 1)) return null;
   if (/[eE]/.test(body!) && found(CASED_AT, text, end)) return null;
@@ -128,10 +166,15 @@ function readCandidate(text: string, match: RegExpExecArray): string | null | un
   return decimalText({ ...decimal, digits: negative ? -decimal.digits : decimal.digits });
 }
 
-/** Characters that are read: what is longer is no number that anybody meant, and would cost time. */
+/**
+ * Characters that are read: what is longer is no number that anybody meant, and would cost time.
+ */
 const MOST_CHARACTERS = 100_000;
 
-/** The number that a text is, signs of currency and per cent aside, as decimalText writes it; null where it is none, or more than one. */
+/**
+ * The number that a text is, signs of currency and per cent aside, as decimalText writes it; null
+ * where it is none, or more than one.
+ */
 export function readNumber(text: string): string | null {
   const matches = [...text.slice(0, MOST_CHARACTERS).matchAll(CANDIDATE)];
   const [match] = matches;
@@ -143,7 +186,10 @@ export function readNumber(text: string): string | null {
 /** What a reply says: its last number, or why that is not read. */
 export type Said = { readonly number: string } | { readonly unread: string } | null;
 
-/** Null where there is no number. What has the form of one and is not read, such as 12:30, is not passed over. */
+/**
+ * Null where there is no number. What has the form of one and is not read, such as 12:30, is not
+ * passed over.
+ */
 export function lastNumber(whole: string): Said {
   const text = whole.slice(-MOST_CHARACTERS);
   let said: Said = null;

@@ -1,4 +1,7 @@
-/** Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides its verdicts. */
+/**
+ * Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides
+ * its verdicts.
+ */
 import { hash } from 'node:crypto';
 import path from 'node:path';
 import { canonicalJson, type Json } from '../../canonical-json.js';
@@ -16,23 +19,35 @@ import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
 
 export interface OpenedData {
   readonly program: DataProgram;
-  /** SHA-256 over rows, split, check and options: what the file is called and where it lies is no part of it. */
+  /**
+   * SHA-256 over rows, split, check and options: what the file is called and where it lies is no
+   * part of it.
+   */
   readonly sha256: string;
   readonly rows: TaskRows;
 }
 
 export const DEFAULT_CHECK = 'exact';
 
-/** @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT, and what a check that is a program throws */
+/**
+ * @throws IsoproError DATA_INVALID naming the row, FILE_UNREADABLE, INVALID_ARGUMENT, and what a
+ *   check that is a program throws
+ */
 export async function readData(
   file: string,
   { check: specifier = DEFAULT_CHECK, verifySeconds: given, answerTag }: DataTaskOptions,
 ): Promise<OpenedData> {
   const name = path.basename(file);
   if (answerTag !== undefined && !/^[A-Za-z][\w-]{0,30}$/.test(answerTag))
-    throw new IsoproError('INVALID_ARGUMENT', `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`,
+    );
   if (given !== undefined && !(given > 0 && given <= 3600))
-    throw new IsoproError('INVALID_ARGUMENT', `verifySeconds: ${given} is not more than 0 and at most 3600`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `verifySeconds: ${given} is not more than 0 and at most 3600`,
+    );
   const check: NamedCheck = await readCheck(specifier);
   const verifySeconds = given ?? check.verifySeconds;
   const all = readRows(file);
@@ -40,8 +55,10 @@ export async function readData(
   const tiers = [...new Set(rows.map(({ tier }) => tier))];
   const split = splitRows(file, rows, tiers);
   const problems = contents.map((content) => asProblem(content, content.tier));
-  const set = (part: SetName): Problem[] => tiers.flatMap((tier) => split.order(part, tier).map((i) => problems[i]!));
-  const count = (part: SetName | 'train'): number => split.parts.filter((each) => each === part).length;
+  const set = (part: SetName): Problem[] =>
+    tiers.flatMap((tier) => split.order(part, tier).map((i) => problems[i]!));
+  const count = (part: SetName | 'train'): number =>
+    split.parts.filter((each) => each === part).length;
   const sha256 = hash(
     'sha256',
     canonicalJson({
@@ -66,14 +83,18 @@ export async function readData(
     sha256,
     rows: {
       heldOut: { dev: set('dev'), test: set('test') },
-      trained: (tier) => problems.filter((problem, i) => problem.tier === tier && split.parts[i] === 'train'),
+      trained: (tier) =>
+        problems.filter((problem, i) => problem.tier === tier && split.parts[i] === 'train'),
       counts: { train: count('train'), dev: count('dev'), test: count('test') },
       duplicates,
       check,
       split: { file: splitPath(file), text: splitText(split) },
       nearDuplicates() {
         const { example, ...found } = nearDuplicates(rows, split);
-        const named = example === null ? null : { heldOut: rows[example.heldOut]!.row, train: rows[example.train]!.row };
+        const named =
+          example === null
+            ? null
+            : { heldOut: rows[example.heldOut]!.row, train: rows[example.train]!.row };
         return { ...found, example: named };
       },
     },
@@ -85,7 +106,12 @@ function contentsOf(file: string, check: Check, rows: readonly DataRow[]): DataC
     const { tier, messages, fields } = rows[i]!;
     const { choices: _, ...others } = fields;
     const rest = answer.choices === undefined ? fields : others;
-    return { tier, messages, ...answer, ...(Object.keys(rest).length === 0 ? {} : { fields: rest }) };
+    return {
+      tier,
+      messages,
+      ...answer,
+      ...(Object.keys(rest).length === 0 ? {} : { fields: rest }),
+    };
   });
 }
 
@@ -107,12 +133,21 @@ function distinct(
       refuseRow(file, all[i]!, `asks what row ${all[before]!.row} asks, and has another answer`);
     return [];
   });
-  return { rows: kept.map((i) => all[i]!), contents: kept.map((i) => contents[i]!), duplicates: all.length - kept.length };
+  return {
+    rows: kept.map((i) => all[i]!),
+    contents: kept.map((i) => contents[i]!),
+    duplicates: all.length - kept.length,
+  };
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none */
+/**
+ * @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none
+ */
 export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
   const [given] = Object.keys(options);
   if (given !== undefined)
-    throw new IsoproError('INVALID_ARGUMENT', `${given}: ${specifier} has a verifier of its own; this is for data (CSV or JSON Lines)`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${given}: ${specifier} has a verifier of its own; this is for data (CSV or JSON Lines)`,
+    );
 }

@@ -1,7 +1,10 @@
 export interface DataTaskOptions {
   /** How replies are checked, as `--check` names it. Default: `exact`. */
   readonly check?: string;
-  /** What is checked is what stands between `<tag>` and `</tag>`, once; prompts say so. Default: the whole reply. */
+  /**
+   * What is checked is what stands between `<tag>` and `</tag>`, once; prompts say so. Default: the
+   * whole reply.
+   */
   readonly answerTag?: string;
   /** Seconds that judging a reply may take. */
   readonly verifySeconds?: number;
@@ -12,7 +15,9 @@ export const dataOptionsOf = ({
   check,
   answerTag,
   verifySeconds,
-}: { readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined }): DataTaskOptions => ({
+}: {
+  readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined;
+}): DataTaskOptions => ({
   ...(check === undefined ? {} : { check }),
   ...(answerTag === undefined ? {} : { answerTag }),
   ...(verifySeconds === undefined ? {} : { verifySeconds }),

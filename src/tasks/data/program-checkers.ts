@@ -1,8 +1,15 @@
 /**
- * Checks that are programs: a command, a function of Python's, a function of a script's. Each is given the row as a problem and the reply,
- * and answers true, false, or `{outcome: pass | fail | none, score?, reason?, category?}`; what it answers otherwise is no verdict.
+ * Checks that are programs: a command, a function of Python's, a function of a script's. Each is
+ * given the row as a problem and the reply, and answers true, false, or
+ * `{outcome: pass | fail | none, score?, reason?, category?}`; what it answers otherwise is no
+ * verdict.
  */
-import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams, type SpawnOptions } from 'node:child_process';
+import {
+  spawn,
+  type ChildProcess,
+  type ChildProcessWithoutNullStreams,
+  type SpawnOptions,
+} from 'node:child_process';
 import { createRequire } from 'node:module';
 import { offAbort, onAbort } from '../../abort.js';
 import { startChild } from '../../child-process.js';
@@ -19,26 +26,52 @@ const TAIL_CHARACTERS = 300;
 
 type Judge = (problem: DataProblem, reply: string, context: VerifyContext) => Promise<Verdict>;
 
-const judging = (verify: Judge): Checker<string> => ({ read: (text) => ({ ok: true, answer: text, form: 'answer' }), verify });
+const judging = (verify: Judge): Checker<string> => ({
+  read: (text) => ({ ok: true, answer: text, form: 'answer' }),
+  verify,
+});
 
 /**
- * A shell that runs its first argument in a process group of its own, which is killed when descriptor 3 is closed at the other end: by us,
- * or by the system where we are killed or our thread is ended.
+ * A shell that runs its first argument in a process group of its own, which is killed when
+ * descriptor 3 is closed at the other end: by us, or by the system where we are killed or our
+ * thread is ended.
  */
 const GROUP = '{ read _ <&3; kill -9 0; } </dev/null >/dev/null 2>&1 & exec 3<&-; eval "$1"';
 
-function start(command: string, folder: string): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
+function start(
+  command: string,
+  folder: string,
+): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
   if (process.platform === 'win32') {
     const child = startChild(() => spawn(command, { shell: true, cwd: folder, windowsHide: true }));
     return { child, kill: () => child.kill('SIGKILL') };
   }
-  const options = { cwd: folder, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] } satisfies SpawnOptions;
-  const child = startChild(() => spawn('/bin/sh', ['-c', GROUP, 'sh', command], options) as ChildProcess as ChildProcessWithoutNullStreams);
+  const options = {
+    cwd: folder,
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  } satisfies SpawnOptions;
+  const child = startChild(
+    () =>
+      spawn(
+        '/bin/sh',
+        ['-c', GROUP, 'sh', command],
+        options,
+      ) as ChildProcess as ChildProcessWithoutNullStreams,
+  );
   return { child, kill: () => void child.stdio[3]?.destroy() };
 }
 
-/** @throws Error where it could not be started, ended otherwise than with 0, said no verdict, or nobody waits any more */
-function runCommand(command: string, folder: string, input: object, signal: AbortSignal): Promise<Verdict> {
+/**
+ * @throws Error where it could not be started, ended otherwise than with 0, said no verdict, or
+ *   nobody waits any more
+ */
+function runCommand(
+  command: string,
+  folder: string,
+  input: object,
+  signal: AbortSignal,
+): Promise<Verdict> {
   return new Promise((found, failed) => {
     const { child, kill } = start(command, folder);
     const output: Buffer[] = [];
@@ -49,11 +82,15 @@ function runCommand(command: string, folder: string, input: object, signal: Abor
       kill();
       finish();
     };
-    const fail = (why: string): void => settle(() => failed(new Error(`the command ${why}${tail === '' ? '' : `: ${tail.trim()}`}`)));
+    const fail = (why: string): void =>
+      settle(() => failed(new Error(`the command ${why}${tail === '' ? '' : `: ${tail.trim()}`}`)));
     const stop = (): void => fail('was ended');
     child.on('error', (cause) => fail(`could not be started: ${cause.message}`));
     child.stdin.on('error', () => undefined); // it need not read
-    child.stderr.on('data', (chunk: Buffer) => (tail = (tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS)));
+    child.stderr.on(
+      'data',
+      (chunk: Buffer) => (tail = (tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS)),
+    );
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes > MOST_BYTES) fail(`said more than ${MOST_BYTES} bytes`);
@@ -75,14 +112,22 @@ function runCommand(command: string, folder: string, input: object, signal: Abor
   });
 }
 
-/** Imported when it is asked first: a thread that is told what it holds has to answer, whatever the script does. */
+/**
+ * Imported when it is asked first: a thread that is told what it holds has to answer, whatever the
+ * script does.
+ */
 function scriptJudge({ code, path }: Check & { readonly kind: 'script' }): Judge {
-  let loaded: Promise<(problem: DataProblem, reply: string, context: VerifyContext) => unknown> | undefined;
+  let loaded:
+    | Promise<(problem: DataProblem, reply: string, context: VerifyContext) => unknown>
+    | undefined;
   const load = async () => {
     globalThis.require = createRequire(path); // bundled CommonJS asks for it
-    const module = (await import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`)) as Record<string, unknown>;
+    const module = (await import(
+      `data:text/javascript;base64,${Buffer.from(code).toString('base64')}`
+    )) as Record<string, unknown>;
     const verify = module['verify'] ?? module['default'];
-    if (typeof verify !== 'function') throw new Error('the script exports no function verify(problem, reply)');
+    if (typeof verify !== 'function')
+      throw new Error('the script exports no function verify(problem, reply)');
     return verify as (problem: DataProblem, reply: string, context: VerifyContext) => unknown;
   };
   return async (problem, reply, context) => {
@@ -91,9 +136,13 @@ function scriptJudge({ code, path }: Check & { readonly kind: 'script' }): Judge
   };
 }
 
-export function programChecker(check: Check & { readonly kind: 'command' | 'python' | 'script' }): Checker {
+export function programChecker(
+  check: Check & { readonly kind: 'command' | 'python' | 'script' },
+): Checker {
   if (check.kind === 'command')
-    return judging((problem, reply, { signal }) => runCommand(check.command, check.folder, { problem, reply }, signal)) as Checker;
+    return judging((problem, reply, { signal }) =>
+      runCommand(check.command, check.folder, { problem, reply }, signal),
+    ) as Checker;
   if (check.kind === 'script') return judging(scriptJudge(check)) as Checker;
   const python = new PythonCheck(check.program);
   python.describe().catch(() => undefined); // its start is no part of the first reply's time

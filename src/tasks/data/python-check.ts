@@ -1,4 +1,7 @@
-/** A function of Python's that judges replies to rows of data, in a process of its own that is started again where it is lost. */
+/**
+ * A function of Python's that judges replies to rows of data, in a process of its own that is
+ * started again where it is lost.
+ */
 import { offAbort, onAbort } from '../../abort.js';
 import { IsoproError } from '../../errors.js';
 import { PythonProcess } from '../python-process.js';
@@ -11,7 +14,9 @@ const START_SECONDS = 60;
 
 export class PythonCheck {
   readonly #program: PythonModule;
-  #running: Promise<{ readonly process: PythonProcess; readonly description: PythonDescription }> | undefined;
+  #running:
+    | Promise<{ readonly process: PythonProcess; readonly description: PythonDescription }>
+    | undefined;
   #calls = 0;
 
   constructor(program: PythonModule) {
@@ -26,19 +31,26 @@ export class PythonCheck {
   /** @throws Error where the process ends, and where nobody waits any more: it is ended then */
   async judge(problem: Problem, reply: string, signal: AbortSignal): Promise<Verdict> {
     const { process } = await this.#started();
-    return ((await this.#send(process, 'judge', [problem, reply, 'stop', []], signal)) as Judgement).verdict;
+    return ((await this.#send(process, 'judge', [problem, reply, 'stop', []], signal)) as Judgement)
+      .verdict;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await (await this.#running?.catch(() => undefined))?.process.terminate();
   }
 
-  #started(): Promise<{ readonly process: PythonProcess; readonly description: PythonDescription }> {
+  #started(): Promise<{
+    readonly process: PythonProcess;
+    readonly description: PythonDescription;
+  }> {
     this.#running ??= this.#start();
     return this.#running;
   }
 
-  async #start(): Promise<{ readonly process: PythonProcess; readonly description: PythonDescription }> {
+  async #start(): Promise<{
+    readonly process: PythonProcess;
+    readonly description: PythonDescription;
+  }> {
     const process = new PythonProcess(this.#program);
     process.on('error', () => undefined); // each call listens for itself
     process.once('exit', () => (this.#running = undefined));
@@ -46,7 +58,10 @@ export class PythonCheck {
     const signal = AbortSignal.timeout(1000 * START_SECONDS);
     try {
       await heard(process, (reply) => ('started' in reply ? true : undefined), signal);
-      return { process, description: (await this.#send(process, 'load', [], signal)) as PythonDescription };
+      return {
+        process,
+        description: (await this.#send(process, 'load', [], signal)) as PythonDescription,
+      };
     } catch (error) {
       this.#running = undefined;
       await process.terminate();
@@ -54,19 +69,36 @@ export class PythonCheck {
     }
   }
 
-  async #send(process: PythonProcess, method: WorkerCall['method'], args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+  async #send(
+    process: PythonProcess,
+    method: WorkerCall['method'],
+    args: readonly unknown[],
+    signal: AbortSignal,
+  ): Promise<unknown> {
     const call = ++this.#calls;
-    const answer = heard(process, (reply) => ('call' in reply && reply.call === call ? reply : undefined), signal);
+    const answer = heard(
+      process,
+      (reply) => ('call' in reply && reply.call === call ? reply : undefined),
+      signal,
+    );
     process.postMessage({ call, method, args });
     const reply = await answer;
     if ('error' in reply) throw reply.error;
-    if ('member' in reply) throw new IsoproError('TASK_INVALID', `${this.#program.specifier}: member "${reply.member}" ${reply.message}`);
+    if ('member' in reply)
+      throw new IsoproError(
+        'TASK_INVALID',
+        `${this.#program.specifier}: member "${reply.member}" ${reply.message}`,
+      );
     return reply.value;
   }
 }
 
 /** What it says that is meant. @throws what ends it, which the signal does too */
-function heard<T>(process: PythonProcess, meant: (reply: WorkerReply) => T | undefined, signal: AbortSignal): Promise<T> {
+function heard<T>(
+  process: PythonProcess,
+  meant: (reply: WorkerReply) => T | undefined,
+  signal: AbortSignal,
+): Promise<T> {
   return new Promise((found, failed) => {
     const settle = (finish: () => void): void => {
       process.off('message', hear).off('error', lost).off('exit', lost);
@@ -77,7 +109,8 @@ function heard<T>(process: PythonProcess, meant: (reply: WorkerReply) => T | und
       const answer = meant(reply);
       if (answer !== undefined) settle(() => found(answer));
     };
-    const lost = (cause: unknown): void => settle(() => failed(cause instanceof Error ? cause : new Error('its process ended')));
+    const lost = (cause: unknown): void =>
+      settle(() => failed(cause instanceof Error ? cause : new Error('its process ended')));
     const stop = (): void => void process.terminate().then(() => lost(undefined));
     process.on('message', hear).on('error', lost).on('exit', lost);
     onAbort(signal, stop);

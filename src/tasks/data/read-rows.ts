@@ -1,4 +1,7 @@
-/** The rows of a data file, JSON Lines or CSV, checked one by one: what is wrong is said with the number of its row. */
+/**
+ * The rows of a data file, JSON Lines or CSV, checked one by one: what is wrong is said with the
+ * number of its row.
+ */
 import path from 'node:path';
 import { CsvError, parse } from 'csv-parse/sync';
 import { z } from 'zod';
@@ -8,7 +11,13 @@ import { asTemplatesKnow, clientMessage } from '../../engine/messages.js';
 import { unreadOfMessages } from '../../engine/row-members.js';
 import { IsoproError } from '../../errors.js';
 import { readRowText } from '../../files.js';
-import { placeOf, readJsonText, withDigits, type JsonText, type WrittenNumber } from '../../json-text.js';
+import {
+  placeOf,
+  readJsonText,
+  withDigits,
+  type JsonText,
+  type WrittenNumber,
+} from '../../json-text.js';
 import { maybe } from '../../members.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
@@ -21,7 +30,10 @@ export const ONLY_TIER = 'all';
 export interface DataRow {
   /** From 1; the header of a CSV file and blank lines do not count. */
   readonly row: number;
-  /** Of the file, from 1: where the row begins (JSON Lines) or ends (CSV, whose cells may hold line ends). */
+  /**
+   * Of the file, from 1: where the row begins (JSON Lines) or ends (CSV, whose cells may hold line
+   * ends).
+   */
   readonly line: number;
   readonly tier: string;
   readonly messages: readonly ChatMessage[];
@@ -50,7 +62,12 @@ export const dataName = (file: string): string => path.basename(file).replace(NA
 const at = ({ row, line }: Pick<DataRow, 'row' | 'line'>): string => `row ${row} (line ${line})`;
 
 /** @throws IsoproError DATA_INVALID */
-export function refuseRow(file: string, place: Pick<DataRow, 'row' | 'line'>, what: string, cause?: unknown): never {
+export function refuseRow(
+  file: string,
+  place: Pick<DataRow, 'row' | 'line'>,
+  what: string,
+  cause?: unknown,
+): never {
   throw new IsoproError('DATA_INVALID', `${file}: ${at(place)}: ${what}`, { cause });
 }
 
@@ -62,7 +79,11 @@ const messages = z
   .superRefine((given, { addIssue }) => {
     for (const [at, each] of given.entries())
       for (const member of unreadOfMessages([each]))
-        addIssue({ code: 'custom', path: [at, member], message: 'messages do not have this member' });
+        addIssue({
+          code: 'custom',
+          path: [at, member],
+          message: 'messages do not have this member',
+        });
   })
   .pipe(z.array(clientMessage))
   .transform((read, { addIssue }) => {
@@ -79,10 +100,17 @@ const rowShape = z
     answer: z.json().optional(),
     tier: maybe(z.union([written, z.number()]).transform(String)),
   })
-  .refine(({ prompt, messages: given }) => prompt !== undefined || given !== undefined, { error: 'the prompt is missing or empty' })
-  .refine(({ prompt, messages: given }) => prompt === undefined || given === undefined, { error: 'needs either prompt or messages' });
+  .refine(({ prompt, messages: given }) => prompt !== undefined || given !== undefined, {
+    error: 'the prompt is missing or empty',
+  })
+  .refine(({ prompt, messages: given }) => prompt === undefined || given === undefined, {
+    error: 'needs either prompt or messages',
+  });
 
-/** A row of a file as it stands there: of a CSV file by its header, cells without anything in them left out. */
+/**
+ * A row of a file as it stands there: of a CSV file by its header, cells without anything in them
+ * left out.
+ */
 export interface Raw {
   readonly row: number;
   readonly line: number;
@@ -129,12 +157,17 @@ export function readRows(file: string): DataRow[] {
 /** Of so many rows it is said at once what is wrong with them. */
 const SAID_AT_ONCE = 8;
 
-/** @throws IsoproError DATA_INVALID where there is any: of one row its own, of several one that names them */
+/**
+ * @throws IsoproError DATA_INVALID where there is any: of one row its own, of several one that
+ *   names them
+ */
 export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   const [first, ...others] = refused;
   if (first === undefined) return;
   if (others.length === 0) throw first;
-  const what = refused.slice(0, SAID_AT_ONCE).map(({ message }) => message.replace(`${file}: `, ''));
+  const what = refused
+    .slice(0, SAID_AT_ONCE)
+    .map(({ message }) => message.replace(`${file}: `, ''));
   const more = refused.length - what.length;
   throw new IsoproError(
     'DATA_INVALID',
@@ -161,12 +194,18 @@ function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw):
   // what a program wrote in place of bytes that it could not read
   const text = writtenAgain(value) ?? refuse('is nested too deeply');
   const others = numbers.filter(({ path: [member] }) => member !== 'answer');
-  const infinite = numbers.find((each) => !others.includes(each) && !Number.isFinite(Number(each.text)));
-  if (infinite !== undefined) refuse(`${placeOf(infinite.path)} is ${infinite.text}, more than a number holds: write it as a text`);
+  const infinite = numbers.find(
+    (each) => !others.includes(each) && !Number.isFinite(Number(each.text)),
+  );
+  if (infinite !== undefined)
+    refuse(
+      `${placeOf(infinite.path)} is ${infinite.text}, more than a number holds: write it as a text`,
+    );
   if (text.includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
   if (HALF.test(text)) refuse('holds half a character (a lone surrogate)');
   const parsed = rowShape.safeParse(withDigits({ value: value as Json, numbers: others }));
-  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
+  if (!parsed.success)
+    return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
   const { prompt, messages, answer, tier, ...fields } = parsed.data;
   return {
     row,
@@ -175,7 +214,10 @@ function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw):
     messages: messages ?? [{ role: 'user', content: prompt! }],
     numbers,
     decimalCommas,
-    answer: answer === undefined || (typeof answer === 'string' && answer.trim() === '') ? null : (answer as Json),
+    answer:
+      answer === undefined || (typeof answer === 'string' && answer.trim() === '')
+        ? null
+        : (answer as Json),
     fields: dictionary(Object.entries(fields) as [string, Json][]),
   };
 }
@@ -192,7 +234,8 @@ function jsonRows(file: string, text: string): Raw[] {
       return refuseRow(file, place, `is not JSON: ${(cause as Error).message}`, cause);
     }
     const { value, numbers, twice } = json;
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) refuseRow(file, place, 'is no JSON object');
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      refuseRow(file, place, 'is no JSON object');
     if (twice !== null) refuseRow(file, place, `has the member ${JSON.stringify(twice)} twice`);
     rows.push({ ...place, value, numbers, decimalCommas: false });
   }
@@ -200,16 +243,25 @@ function jsonRows(file: string, text: string): Raw[] {
 }
 
 const COMMAS = 'A text that has a comma in it stands in double quotes';
-const QUOTES = 'A double quote within a text is written twice, and the text stands in double quotes';
+const QUOTES =
+  'A double quote within a text is written twice, and the text stands in double quotes';
 
 /** Columns that a row's members are read from. */
 const COLUMNS = ['prompt', 'messages', 'answer', 'tier'];
 
-/** A column's name as it is read: what a spreadsheet writes in capitals is meant, where no other column has that name. */
+/**
+ * A column's name as it is read: what a spreadsheet writes in capitals is meant, where no other
+ * column has that name.
+ */
 const columnName = (name: string, all: readonly string[]): string =>
-  COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase()) ? name.toLowerCase() : name;
+  COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase())
+    ? name.toLowerCase()
+    : name;
 
-/** What the columns are separated by, as the header shows: a spreadsheet takes semicolons where commas are decimal. */
+/**
+ * What the columns are separated by, as the header shows: a spreadsheet takes semicolons where
+ * commas are decimal.
+ */
 function separatorOf(text: string, asking: readonly string[]): string {
   const [header = ''] = /^.*$/m.exec(text.replace(/^\uFEFF/, '').trimStart()) ?? [];
   const names = (mark: string): string[] =>
@@ -220,7 +272,9 @@ function separatorOf(text: string, asking: readonly string[]): string {
         .trim(),
     );
   const marks = [',', ';', '\t', '|'];
-  const found = marks.find((mark) => names(mark).some((name) => asking.includes(columnName(name, names(mark)))));
+  const found = marks.find((mark) =>
+    names(mark).some((name) => asking.includes(columnName(name, names(mark)))),
+  );
   return found ?? marks.find((mark) => header.includes(mark)) ?? ',';
 }
 
@@ -233,12 +287,20 @@ interface CsvRecord {
 }
 
 function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] {
-  const text = whole.replace(SEPARATOR_LINE, ''); // an empty line stays, so that lines keep their numbers
+  // an empty line stays, so that lines keep their numbers
+  const text = whole.replace(SEPARATOR_LINE, '');
   const delimiter = SEPARATOR_LINE.exec(whole)?.[1] ?? separatorOf(text, asking);
   let records: CsvRecord[];
   try {
-    // how many cells a row has is looked at here: those behind the last column that has a name may be missing, or empty
-    records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter, relax_column_count: true }) as never;
+    // how many cells a row has is looked at here: those behind the last column that has a name may
+    // be missing, or empty
+    records = parse(text, {
+      info: true,
+      skip_empty_lines: true,
+      bom: true,
+      delimiter,
+      relax_column_count: true,
+    }) as never;
   } catch (cause) {
     if (!(cause instanceof CsvError)) throw cause;
     const place = { row: Math.max(0, Number(cause.records ?? 0)), line: Number(cause.lines ?? 1) };
@@ -249,19 +311,33 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
     }[cause.code as string];
     if (place.row === 0) {
       const why = said === undefined ? cause.message : `${cause.message}. ${said}`;
-      throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${why}`, { cause });
+      throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${why}`, {
+        cause,
+      });
     }
-    return refuseRow(file, place, said === undefined ? cause.message : `${cause.message}. ${said}`, cause);
+    return refuseRow(
+      file,
+      place,
+      said === undefined ? cause.message : `${cause.message}. ${said}`,
+      cause,
+    );
   }
   const [header, ...all] = records;
   if (header === undefined) return [];
-  const rest = all.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
+  // a spreadsheet leaves rows of nothing at the end
+  const rest = all.filter(({ record }) => record.some((cell) => cell.trim() !== ''));
   const trimmed = header.record.map((name) => name.trim());
-  const isFilled = trimmed.map((name, i) => name !== '' || rest.some(({ record }) => (record[i] ?? '').trim() !== ''));
+  const isFilled = trimmed.map(
+    (name, i) => name !== '' || rest.some(({ record }) => (record[i] ?? '').trim() !== ''),
+  );
   const width = isFilled.lastIndexOf(true) + 1;
   for (const [index, { record, info }] of rest.entries()) {
-    if (record.length >= width && record.slice(trimmed.length).every((cell) => cell.trim() === '')) continue;
-    const commas = delimiter === ',' ? COMMAS : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
+    if (record.length >= width && record.slice(trimmed.length).every((cell) => cell.trim() === ''))
+      continue;
+    const commas =
+      delimiter === ','
+        ? COMMAS
+        : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
     const what = `Invalid Record Length: expect ${trimmed.length}, got ${record.length} on line ${info.lines}`;
     refuseRow(file, { row: index + 1, line: info.lines }, `${what}. ${commas}`);
   }
@@ -277,7 +353,9 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
   if (!asking.some((name) => names.includes(name))) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
     const named = names.map((name) => JSON.stringify(name)).join(', ');
-    const missing = asking.filter((name) => name !== 'messages').map((name) => JSON.stringify(name));
+    const missing = asking
+      .filter((name) => name !== 'messages')
+      .map((name) => JSON.stringify(name));
     refuse(
       `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and ` +
         'the one that is right answer',
@@ -285,7 +363,9 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
   }
   return rest.map(({ record, info }, index) => {
     const place = { row: index + 1, line: info.lines };
-    const cells = record.slice(0, names.length).flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
+    const cells = record
+      .slice(0, names.length)
+      .flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
     const value = dictionary(cells);
     if (typeof value['messages'] === 'string') {
       try {

@@ -1,6 +1,7 @@
 /**
- * A model that scores replies, in OpenAI's form of such a grader: its templates filled with a row and a reply, the numbers that it may
- * say, and the verdict that one of them is. Pure: who asks the model is `grader-models.ts`.
+ * A model that scores replies, in OpenAI's form of such a grader: its templates filled with a row
+ * and a reply, the numbers that it may say, and the verdict that one of them is. Pure: who asks the
+ * model is `grader-models.ts`.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
@@ -32,11 +33,16 @@ const MOST_PLACES = 6;
 
 /** As `range`, each number in every way in which it may be written: with no place, one, … */
 export function numbersIn([low, high]: readonly [number, number]): string[] {
-  const most = Math.min(MOST_PLACES, Math.max(0, Math.floor(Math.log10(STEPS / (high - low)) + 1e-9)));
+  const most = Math.min(
+    MOST_PLACES,
+    Math.max(0, Math.floor(Math.log10(STEPS / (high - low)) + 1e-9)),
+  );
   return Array.from({ length: most + 1 }, (_, places) => {
     const unit = 10 ** places;
     const [first, last] = [Math.ceil(low * unit - 1e-9), Math.floor(high * unit + 1e-9)];
-    return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => ((first + i) / unit).toFixed(places));
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) =>
+      ((first + i) / unit).toFixed(places),
+    );
   }).flat();
 }
 
@@ -60,21 +66,34 @@ export const scoreModel = members({
         error: `expected two numbers, the first below the other by at most ${WIDEST}`,
         abort: true,
       })
-      .refine((range) => new Set(numbersIn(range).map(Number)).size > 1, 'fewer than two numbers lie in it'),
+      .refine(
+        (range) => new Set(numbersIn(range).map(Number)).size > 1,
+        'fewer than two numbers lie in it',
+      ),
   ),
   sampling_params: sampling.nullish(),
   /** In the unit of the range. */
   pass_threshold: z.number().nullish(),
 })
-  .refine(({ input }) => input.at(-1)?.role === 'user', { path: ['input'], error: "the last message is not the user's" })
-  .refine(({ input }) => input.some((each) => /\{\{\s*sample\.output_text\s*\}\}/.test(contentOf(each))), {
+  .refine(({ input }) => input.at(-1)?.role === 'user', {
     path: ['input'],
-    error: 'no message has {{sample.output_text}}',
+    error: "the last message is not the user's",
   })
-  .refine(({ range: [low, high] = [0, 1], pass_threshold: least }) => least == null || (least > low && least <= high), {
-    path: ['pass_threshold'],
-    error: 'lies not in the range, above its beginning',
-  });
+  .refine(
+    ({ input }) => input.some((each) => /\{\{\s*sample\.output_text\s*\}\}/.test(contentOf(each))),
+    {
+      path: ['input'],
+      error: 'no message has {{sample.output_text}}',
+    },
+  )
+  .refine(
+    ({ range: [low, high] = [0, 1], pass_threshold: least }) =>
+      least == null || (least > low && least <= high),
+    {
+      path: ['pass_threshold'],
+      error: 'lies not in the range, above its beginning',
+    },
+  );
 export type ScoreModel = z.output<typeof scoreModel>;
 
 /** What of it decides. */
@@ -94,10 +113,18 @@ const contentOf = ({ content }: z.output<typeof message>): string =>
 /** What a number takes, with room. */
 const MAX_TOKENS = 32;
 
-export function gradingOf({ input, range = [0, 1], sampling_params: params, pass_threshold: least }: ScoreModel): Grading {
+export function gradingOf({
+  input,
+  range = [0, 1],
+  sampling_params: params,
+  pass_threshold: least,
+}: ScoreModel): Grading {
   const [low, high] = range;
   return {
-    input: input.map((each) => ({ role: each.role === 'developer' ? 'system' : each.role, content: contentOf(each) })),
+    input: input.map((each) => ({
+      role: each.role === 'developer' ? 'system' : each.role,
+      content: contentOf(each),
+    })),
     range,
     threshold: least ?? (low + high) / 2,
     maxTokens: params?.max_completions_tokens ?? MAX_TOKENS,
@@ -106,27 +133,48 @@ export function gradingOf({ input, range = [0, 1], sampling_params: params, pass
 
 /** A member of a value by its path; undefined where it has none of its own. */
 const memberOf = (value: unknown, path: readonly string[]): unknown =>
-  path.reduce((at, name) => (typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? Reflect.get(at, name) : undefined), value);
+  path.reduce(
+    (at, name) =>
+      typeof at === 'object' && at !== null && Object.hasOwn(at, name)
+        ? Reflect.get(at, name)
+        : undefined,
+    value,
+  );
 
 /**
- * A template with the members of an item that it names, each once: what they hold is not read as a template again, and nothing of it is
- * executed. @throws Error where the item has none, or it names what is neither of the item nor the reply
+ * A template with the members of an item that it names, each once: what they hold is not read as a
+ * template again, and nothing of it is executed. @throws Error where the item has none, or it names
+ * what is neither of the item nor the reply
  */
-export function filledIn(template: string, item: unknown, reply?: (before: string, after: string) => string): string {
-  return template.replace(/\{\{\s*([^{}]*?)\s*\}\}/g, (found: string, named: string, at: number) => {
-    if (reply !== undefined && named === 'sample.output_text') return reply(template.slice(0, at), template.slice(at + found.length));
-    const [of, ...path] = named.split('.');
-    const value = of === 'item' && path.length > 0 ? memberOf(item, path) : undefined;
-    if (value === undefined) throw new Error(`it has no ${named}`);
-    return typeof value === 'string' ? value : JSON.stringify(value);
-  });
+export function filledIn(
+  template: string,
+  item: unknown,
+  reply?: (before: string, after: string) => string,
+): string {
+  return template.replace(
+    /\{\{\s*([^{}]*?)\s*\}\}/g,
+    (found: string, named: string, at: number) => {
+      if (reply !== undefined && named === 'sample.output_text')
+        return reply(template.slice(0, at), template.slice(at + found.length));
+      const [of, ...path] = named.split('.');
+      const value = of === 'item' && path.length > 0 ? memberOf(item, path) : undefined;
+      if (value === undefined) throw new Error(`it has no ${named}`);
+      return typeof value === 'string' ? value : JSON.stringify(value);
+    },
+  );
 }
 
-/** A reply as a block of its own, which nothing in it ends: it is what is graded, and says nothing of how. */
+/**
+ * A reply as a block of its own, which nothing in it ends: it is what is graded, and says nothing
+ * of how.
+ */
 function fenced(reply: string, before: string, after: string): string {
   const longest = Math.max(2, ...(reply.match(/`+/g) ?? []).map(({ length }) => length));
   const fence = '`'.repeat(longest + 1);
-  const [first, last] = [before === '' || before.endsWith('\n') ? '' : '\n', after === '' || after.startsWith('\n') ? '' : '\n'];
+  const [first, last] = [
+    before === '' || before.endsWith('\n') ? '' : '\n',
+    after === '' || after.startsWith('\n') ? '' : '\n',
+  ];
   return `${first}${fence}\n${reply}\n${fence}${last}`;
 }
 
@@ -140,14 +188,24 @@ const itemOf = ({ messages, answer, tier, fields }: DataContent): Record<string,
 });
 
 /** What the model is asked of a reply. @throws Error naming what the row has not */
-export function askedOf({ input, range: [low, high] }: Grading, row: DataContent, reply: string): ChatMessage[] {
+export function askedOf(
+  { input, range: [low, high] }: Grading,
+  row: DataContent,
+  reply: string,
+): ChatMessage[] {
   const item = itemOf(row);
   const messages = input.map(({ role, content }) => ({
     role,
     content: filledIn(content, item, (before, after) => fenced(reply, before, after)),
   }));
   const last = messages.pop()!;
-  return [...messages, { ...last, content: `${last.content}\n\nReply with one number from ${low} to ${high} and nothing else.` }];
+  return [
+    ...messages,
+    {
+      ...last,
+      content: `${last.content}\n\nReply with one number from ${low} to ${high} and nothing else.`,
+    },
+  ];
 }
 
 /** GBNF of the numbers of the range. */
@@ -159,11 +217,18 @@ export const grammarOf = ({ range }: Grading): string =>
 /** What came of asking: what the model said, or why it said nothing. */
 export type Graded = { readonly text: string } | { readonly none: string };
 
-export function verdictOf({ range: [low, high], threshold }: Grading, graded: Graded): GivenVerdict {
-  if ('none' in graded) return { kind: 'none', reason: `the grader gave no number: ${graded.none}` };
+export function verdictOf(
+  { range: [low, high], threshold }: Grading,
+  graded: Graded,
+): GivenVerdict {
+  if ('none' in graded)
+    return { kind: 'none', reason: `the grader gave no number: ${graded.none}` };
   const value = graded.text.trim() === '' ? Number.NaN : Number(graded.text);
   if (!(value >= low && value <= high))
-    return { kind: 'none', reason: `the grader gave no number from ${low} to ${high}: ${JSON.stringify(graded.text.slice(0, 60))}` };
+    return {
+      kind: 'none',
+      reason: `the grader gave no number from ${low} to ${high}: ${JSON.stringify(graded.text.slice(0, 60))}`,
+    };
   const score = (value - low) / (high - low);
   if (value >= threshold) return { kind: 'pass', score };
   const detail = `The grader gave ${value}, of ${low} to ${high}; what passes has at least ${threshold}.`;

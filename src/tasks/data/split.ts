@@ -1,7 +1,8 @@
 /**
- * Which rows of a data file are trained on, which decide while training and which measure. Rows are ordered by a hash of what they ask, so
- * that the split is one of the content: the order of the file, its format and a seed change nothing. Rows that ask the same but for letter
- * case, blanks and punctuation are always in the same part.
+ * Which rows of a data file are trained on, which decide while training and which measure. Rows are
+ * ordered by a hash of what they ask, so that the split is one of the content: the order of the
+ * file, its format and a seed change nothing. Rows that ask the same but for letter case, blanks
+ * and punctuation are always in the same part.
  */
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -52,10 +53,12 @@ const asked = (messages: readonly Said[]): string =>
     .trim();
 
 /** Longest key of a row: 64 bits of its hash, as hex. */
-const keyOf = ({ messages }: { readonly messages: readonly Said[] }): string => hash('sha256', asked(messages)).slice(0, 16);
+const keyOf = ({ messages }: { readonly messages: readonly Said[] }): string =>
+  hash('sha256', asked(messages)).slice(0, 16);
 
 /**
- * In which part a question is by the split that is written down beside a data file; null where there is none.
+ * In which part a question is by the split that is written down beside a data file; null where
+ * there is none.
  * @throws IsoproError DATA_INVALID
  */
 export function writtenParts(file: string): ((messages: readonly Said[]) => Part) | null {
@@ -65,17 +68,25 @@ export function writtenParts(file: string): ((messages: readonly Said[]) => Part
 
 const FORMAT = 'isopro.split.v1';
 const key = z.string().regex(/^[0-9a-f]{16}$/);
-const splitFile = z.strictObject({ format: z.literal(FORMAT), dev: z.array(key), test: z.array(key) });
+const splitFile = z.strictObject({
+  format: z.literal(FORMAT),
+  dev: z.array(key),
+  test: z.array(key),
+});
 
 /** Where the split of a data file is written down: beside it. */
 export const splitPath = (file: string): string => `${file}.split.json`;
 
 /**
- * Splits by tier. Where a split is written down beside the file, its rows stay what they were, and rows that it does not know are trained
- * on: what is measured does not change when the data grow.
+ * Splits by tier. Where a split is written down beside the file, its rows stay what they were, and
+ * rows that it does not know are trained on: what is measured does not change when the data grow.
  * @throws IsoproError DATA_INVALID
  */
-export function splitRows(file: string, rows: readonly SplitRow[], tiers: readonly string[]): Split {
+export function splitRows(
+  file: string,
+  rows: readonly SplitRow[],
+  tiers: readonly string[],
+): Split {
   const keys = rows.map(keyOf);
   const written = readSplit(splitPath(file));
   const partOf = new Map<string, Part>();
@@ -83,24 +94,32 @@ export function splitRows(file: string, rows: readonly SplitRow[], tiers: readon
     const own = [...new Set(keys.filter((_, i) => rows[i]!.tier === tier))].sort();
     const known = own.filter((each) => written?.has(each));
     const fresh =
-      known.length > 0 ? new Map(known.map((each) => [each, written!.get(each)!])) : splitKeys(own.filter((each) => !partOf.has(each)));
+      known.length > 0
+        ? new Map(known.map((each) => [each, written!.get(each)!]))
+        : splitKeys(own.filter((each) => !partOf.has(each)));
     for (const [each, part] of fresh) if (!partOf.has(each)) partOf.set(each, part);
   }
   const parts = keys.map((each): Part => partOf.get(each) ?? 'train');
   for (const tier of tiers) {
-    const missing = (['test', 'dev', 'train'] as const).find((part) => !rows.some((row, i) => row.tier === tier && parts[i] === part));
+    const missing = (['test', 'dev', 'train'] as const).find(
+      (part) => !rows.some((row, i) => row.tier === tier && parts[i] === part),
+    );
     if (missing === undefined) continue;
     const asking = new Set(keys.filter((_, i) => rows[i]!.tier === tier)).size;
     throw new IsoproError(
       'DATA_INVALID',
       `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions, of which none is left for ${missing}: ` +
         `a tier needs ${LEAST_OF_TIER} at least`,
-      written === null ? {} : { remedy: `Correct the data, or remove ${splitPath(file)}: they are then split anew.` },
+      written === null
+        ? {}
+        : { remedy: `Correct the data, or remove ${splitPath(file)}: they are then split anew.` },
     );
   }
   const order = (part: SetName, tier: string): number[] =>
     keys
-      .flatMap((each, i) => (rows[i]!.tier === tier && parts[i] === part ? [[each, i] as const] : []))
+      .flatMap((each, i) =>
+        rows[i]!.tier === tier && parts[i] === part ? [[each, i] as const] : [],
+      )
       .sort(([a, i], [b, j]) => (a < b ? -1 : a > b ? 1 : i - j))
       .map(([, i]) => i);
   return { parts, keys, written, order };
@@ -108,15 +127,25 @@ export function splitRows(file: string, rows: readonly SplitRow[], tiers: readon
 
 /** @param keys ascending: they are hashes, so that their order is one of chance */
 function splitKeys(keys: readonly string[]): Map<string, Part> {
-  const sizes = SET_NAMES.map((name) => Math.min(SET_SIZE[name], Math.max(1, Math.round(SHARE[name] * keys.length))));
-  const sets = keys.length < LEAST_OF_TIER ? [] : SET_NAMES.flatMap((name, i) => Array.from({ length: sizes[i]! }, () => name));
+  const sizes = SET_NAMES.map((name) =>
+    Math.min(SET_SIZE[name], Math.max(1, Math.round(SHARE[name] * keys.length))),
+  );
+  const sets =
+    keys.length < LEAST_OF_TIER
+      ? []
+      : SET_NAMES.flatMap((name, i) => Array.from({ length: sizes[i]! }, () => name));
   return new Map(keys.map((each, i) => [each, sets[i] ?? 'train']));
 }
 
-/** What is written down, for the same rows to be kept from training next time; a row that is gone may come back. */
+/**
+ * What is written down, for the same rows to be kept from training next time; a row that is gone
+ * may come back.
+ */
 export function splitText({ parts, keys, written }: Split): string {
-  const kept = (part: SetName): string[] => [...(written ?? [])].flatMap(([each, of]) => (of === part ? [each] : []));
-  const of = (part: SetName): string[] => [...new Set([...keys.filter((_, i) => parts[i] === part), ...kept(part)])].sort();
+  const kept = (part: SetName): string[] =>
+    [...(written ?? [])].flatMap(([each, of]) => (of === part ? [each] : []));
+  const of = (part: SetName): string[] =>
+    [...new Set([...keys.filter((_, i) => parts[i] === part), ...kept(part)])].sort();
   return `${JSON.stringify({ format: FORMAT, dev: of('dev'), test: of('test') }, null, 1)}\n`;
 }
 
@@ -125,31 +154,44 @@ function readSplit(file: string): ReadonlyMap<string, SetName> | null {
   const parsed = splitFile.safeParse(readJson(file));
   if (!parsed.success)
     throw new IsoproError('DATA_INVALID', `${file} is no split: ${z.prettifyError(parsed.error)}`, {
-      remedy: 'Remove the file, and the data are split anew; held-out rows of an earlier run are then other ones.',
+      remedy:
+        'Remove the file, and the data are split anew; held-out rows of an earlier run are then other ones.',
     });
   const { dev, test } = parsed.data;
-  return new Map([...dev.map((each) => [each, 'dev'] as const), ...test.map((each) => [each, 'test'] as const)]);
+  return new Map([
+    ...dev.map((each) => [each, 'dev'] as const),
+    ...test.map((each) => [each, 'test'] as const),
+  ]);
 }
 
 /** Shared part of their shingles from which two questions are near duplicates. */
 const NEAR = 0.8;
 const SHINGLE_WORDS = 3;
 
-const shinglesOf = ({ messages }: SplitRow): Set<string> => shingles(asked(messages).split(' '), SHINGLE_WORDS, ' ');
+const shinglesOf = ({ messages }: SplitRow): Set<string> =>
+  shingles(asked(messages).split(' '), SHINGLE_WORDS, ' ');
 
 export interface NearDuplicates {
   /** Held-out rows that share so much with a row that is trained on. */
   readonly rows: number;
   readonly heldOut: number;
   /** Indices of one such pair, the most alike; null where there is none. */
-  readonly example: { readonly heldOut: number; readonly train: number; readonly shared: number } | null;
+  readonly example: {
+    readonly heldOut: number;
+    readonly train: number;
+    readonly shared: number;
+  } | null;
 }
 
 /**
- * Held-out rows whose question is nearly that of a row that is trained on: the Jaccard index of their shingles of three words is 0.8 or
- * more. They are counted and not refused: `12 plus 30` and `12 plus 31` are alike, and two questions.
+ * Held-out rows whose question is nearly that of a row that is trained on: the Jaccard index of
+ * their shingles of three words is 0.8 or more. They are counted and not refused: `12 plus 30` and
+ * `12 plus 31` are alike, and two questions.
  */
-export function nearDuplicates(rows: readonly SplitRow[], { parts }: Pick<Split, 'parts'>): NearDuplicates {
+export function nearDuplicates(
+  rows: readonly SplitRow[],
+  { parts }: Pick<Split, 'parts'>,
+): NearDuplicates {
   const sets = new SimilarSets(rows.map(shinglesOf), NEAR);
   const heldOut = parts.flatMap((part, i) => (part === 'train' ? [] : [i]));
   for (const i of heldOut) sets.add(i);

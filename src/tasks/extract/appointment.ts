@@ -3,8 +3,14 @@ import { currencyRole, type DocumentKind } from './document.js';
 /** An appointment between a client and an adviser. */
 export const APPOINTMENT: DocumentKind = {
   id: 'appointment',
-  openings: { training: ['For the calendar:', 'A new appointment.', 'Please note:'], frozen: ['Reminder:', 'Entry for the diary.'] },
-  closings: { training: ['Please confirm.', 'That is all.', ''], frozen: ['Nothing else is known yet.', 'Please put it down.'] },
+  openings: {
+    training: ['For the calendar:', 'A new appointment.', 'Please note:'],
+    frozen: ['Reminder:', 'Entry for the diary.'],
+  },
+  closings: {
+    training: ['Please confirm.', 'That is all.', ''],
+    frozen: ['Nothing else is known yet.', 'Please put it down.'],
+  },
   roles: [
     {
       kind: 'text',
@@ -45,7 +51,11 @@ export const APPOINTMENT: DocumentKind = {
         labels: ['Building', 'Place'],
         sentences: ['They meet at the {}.', 'The building is the {}.'],
       },
-      frozen: { keys: ['site'], labels: ['Site'], sentences: ['Both go to the {}.', 'It is held in the {}.'] },
+      frozen: {
+        keys: ['site'],
+        labels: ['Site'],
+        sentences: ['Both go to the {}.', 'It is held in the {}.'],
+      },
     },
     {
       kind: 'text',
@@ -56,15 +66,27 @@ export const APPOINTMENT: DocumentKind = {
         labels: ['Home city', 'Comes from'],
         sentences: ['The client comes from {}.', 'Home city: {}.'],
       },
-      frozen: { keys: ['hometown'], labels: ['Home town'], sentences: ['Home of the client is {}.', 'The client travels from {}.'] },
+      frozen: {
+        keys: ['hometown'],
+        labels: ['Home town'],
+        sentences: ['Home of the client is {}.', 'The client travels from {}.'],
+      },
     },
     {
       kind: 'integer',
       from: 2,
       to: 14,
       meaning: 'number of the room',
-      training: { keys: ['room'], labels: ['Room'], sentences: ['It is in room {}.', 'Room {} is free for it.'] },
-      frozen: { keys: ['room_number'], labels: ['Room number'], sentences: ['Go to room {}.', 'The door says room {}.'] },
+      training: {
+        keys: ['room'],
+        labels: ['Room'],
+        sentences: ['It is in room {}.', 'Room {} is free for it.'],
+      },
+      frozen: {
+        keys: ['room_number'],
+        labels: ['Room number'],
+        sentences: ['Go to room {}.', 'The door says room {}.'],
+      },
     },
     {
       kind: 'integer',
@@ -76,15 +98,27 @@ export const APPOINTMENT: DocumentKind = {
         labels: ['Minutes', 'Length in minutes'],
         sentences: ['It takes {} minutes.', 'Plan {} minutes for it.'],
       },
-      frozen: { keys: ['duration'], labels: ['Duration in minutes'], sentences: ['It should last {} minutes.', 'Keep {} minutes free.'] },
+      frozen: {
+        keys: ['duration'],
+        labels: ['Duration in minutes'],
+        sentences: ['It should last {} minutes.', 'Keep {} minutes free.'],
+      },
     },
     {
       kind: 'amount',
       from: 20,
       to: 1500,
       meaning: 'fee for the meeting',
-      training: { keys: ['fee', 'cost'], labels: ['Fee', 'Cost of the meeting'], sentences: ['The fee is {}.', 'The meeting costs {}.'] },
-      frozen: { keys: ['charge'], labels: ['Charge'], sentences: ['We charge {} for it.', 'The bill for the meeting will be {}.'] },
+      training: {
+        keys: ['fee', 'cost'],
+        labels: ['Fee', 'Cost of the meeting'],
+        sentences: ['The fee is {}.', 'The meeting costs {}.'],
+      },
+      frozen: {
+        keys: ['charge'],
+        labels: ['Charge'],
+        sentences: ['We charge {} for it.', 'The bill for the meeting will be {}.'],
+      },
     },
     {
       kind: 'amount',
@@ -112,7 +146,11 @@ export const APPOINTMENT: DocumentKind = {
         labels: ['Day of the meeting', 'Date'],
         sentences: ['The day of the meeting: {}.', 'They meet on this day: {}.'],
       },
-      frozen: { keys: ['meeting_day'], labels: ['Meeting'], sentences: ['The meeting is {}.', 'Both are free {}, so it is then.'] },
+      frozen: {
+        keys: ['meeting_day'],
+        labels: ['Meeting'],
+        sentences: ['The meeting is {}.', 'Both are free {}, so it is then.'],
+      },
     },
     {
       kind: 'date',
@@ -124,13 +162,25 @@ export const APPOINTMENT: DocumentKind = {
         labels: ['Called', 'Day of the call'],
         sentences: ['Day of the call: {}.', 'The client called: {}.'],
       },
-      frozen: { keys: ['phoned'], labels: ['Client phoned'], sentences: ['We had the client on the phone {}.', 'The client phoned {}.'] },
+      frozen: {
+        keys: ['phoned'],
+        labels: ['Client phoned'],
+        sentences: ['We had the client on the phone {}.', 'The client phoned {}.'],
+      },
     },
     {
       kind: 'time',
       meaning: 'when the meeting begins',
-      training: { keys: ['time', 'start'], labels: ['Time', 'Start'], sentences: ['The meeting begins at {}.', 'Start: {}.'] },
-      frozen: { keys: ['from'], labels: ['Meeting from'], sentences: ['Be there at {}.', 'They sit down at {}.'] },
+      training: {
+        keys: ['time', 'start'],
+        labels: ['Time', 'Start'],
+        sentences: ['The meeting begins at {}.', 'Start: {}.'],
+      },
+      frozen: {
+        keys: ['from'],
+        labels: ['Meeting from'],
+        sentences: ['Be there at {}.', 'They sit down at {}.'],
+      },
     },
     {
       kind: 'time',

@@ -3,12 +3,17 @@ import type { Phrasing, PoolName } from './vocabulary.js';
 /** What stands under a key of the answer. `currency` is that of the message's amounts. */
 export type FieldKind = 'text' | 'integer' | 'amount' | 'currency' | 'date' | 'time' | 'boolean';
 
-/** How a role is asked for and told of; `{}` is where its value stands. Of a boolean the sentences are pairs: when true, when false. */
+/**
+ * How a role is asked for and told of; `{}` is where its value stands. Of a boolean the sentences
+ * are pairs: when true, when false.
+ */
 export interface Phrases {
   readonly keys: readonly string[];
   /** Before a colon, in a message of lines. */
   readonly labels: readonly string[];
-  readonly sentences: readonly string[] | readonly (readonly [whenTrue: string, whenFalse: string])[];
+  readonly sentences:
+    | readonly string[]
+    | readonly (readonly [whenTrue: string, whenFalse: string])[];
 }
 
 /** Where a value is drawn from. */
@@ -24,7 +29,9 @@ export type Source =
   | { readonly kind: 'currency' };
 
 /** One thing that a message can say. A role that is said and not asked for is a distractor. */
-export type Role = Source & { readonly meaning: string } & { readonly [phrasing in Phrasing]: Phrases };
+export type Role = Source & { readonly meaning: string } & {
+  readonly [phrasing in Phrasing]: Phrases;
+};
 
 export interface DocumentKind {
   readonly id: string;

@@ -13,8 +13,12 @@ import { verifyExtraction } from './verify.js';
 
 const ID = 'extract';
 
-/** A training problem. The frozen sets are drawn from other names, keys and phrases, so that none of theirs can come out. */
-const generate = (tier: string, seed: bigint): ExtractProblem => drawProblem(ID, findTier(ID, TIERS, tier), new Random(seed), 'training');
+/**
+ * A training problem. The frozen sets are drawn from other names, keys and phrases, so that none of
+ * theirs can come out.
+ */
+const generate = (tier: string, seed: bigint): ExtractProblem =>
+  drawProblem(ID, findTier(ID, TIERS, tier), new Random(seed), 'training');
 
 /** A message to JSON of a given schema: exact values, right types, no other keys. */
 export const extract: SynchronousTask<ExtractProblem, Extraction> = {

@@ -31,7 +31,9 @@ export interface TierShape extends Tier {
   readonly absent: Range;
   readonly layout: 'lines' | 'prose' | 'either';
   readonly spelling: Spelling;
-  /** Whether the message's own day is stated, so that dates may be told by their distance from it. */
+  /**
+   * Whether the message's own day is stated, so that dates may be told by their distance from it.
+   */
   readonly today: boolean;
 }
 
@@ -103,7 +105,8 @@ interface Told {
   readonly words: string;
 }
 
-const pick = <T>(random: Random, items: readonly T[]): T => items[random.nextInteger(0, items.length - 1)]!;
+const pick = <T>(random: Random, items: readonly T[]): T =>
+  items[random.nextInteger(0, items.length - 1)]!;
 
 /** Of one message: the currency of its amounts and what the prompt says about its dates. */
 interface Setting extends DateContext {
@@ -113,7 +116,11 @@ interface Setting extends DateContext {
   readonly currency: Currency;
 }
 
-function draw(random: Random, role: Role, { phrasing, spelling, day, currency, ...dates }: Setting): Told {
+function draw(
+  random: Random,
+  role: Role,
+  { phrasing, spelling, day, currency, ...dates }: Setting,
+): Told {
   switch (role.kind) {
     case 'text': {
       const value = POOLS[phrasing][role.pool].map((list) => pick(random, list)).join(' ');
@@ -134,7 +141,11 @@ function draw(random: Random, role: Role, { phrasing, spelling, day, currency, .
     }
     case 'time': {
       const minutes =
-        60 * random.nextInteger(8, 21) + 5 * (random.nextInteger(0, 1) === 0 ? 6 * random.nextInteger(0, 1) : random.nextInteger(1, 11));
+        60 * random.nextInteger(8, 21) +
+        5 *
+          (random.nextInteger(0, 1) === 0
+            ? 6 * random.nextInteger(0, 1)
+            : random.nextInteger(1, 11));
       const value = `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
       return { role, value, words: spellTime(random, spelling, value) };
     }
@@ -151,43 +162,80 @@ function draw(random: Random, role: Role, { phrasing, spelling, day, currency, .
 function drawNew(random: Random, role: Role, setting: Setting, told: readonly Told[]): Told {
   for (;;) {
     const drawn = draw(random, role, setting);
-    if (role.kind === 'boolean' || told.every((other) => other.role.kind !== role.kind || other.value !== drawn.value)) return drawn;
+    if (
+      role.kind === 'boolean' ||
+      told.every((other) => other.role.kind !== role.kind || other.value !== drawn.value)
+    )
+      return drawn;
   }
 }
 
-function tell(random: Random, { role, value, words }: Told, phrasing: Phrasing, layout: 'lines' | 'prose'): string {
+function tell(
+  random: Random,
+  { role, value, words }: Told,
+  phrasing: Phrasing,
+  layout: 'lines' | 'prose',
+): string {
   const { labels, sentences } = role[phrasing];
   if (layout === 'lines') return `${pick(random, labels)}: ${words}`;
   const sentence = pick<string | readonly [string, string]>(random, sentences);
-  const said = typeof sentence === 'string' ? sentence.replace('{}', () => words) : sentence[value === true ? 0 : 1];
+  const said =
+    typeof sentence === 'string'
+      ? sentence.replace('{}', () => words)
+      : sentence[value === true ? 0 : 1];
   return said.charAt(0).toUpperCase() + said.slice(1);
 }
 
 /** Roles that the message says though nobody asks: of the kinds that are asked for first. */
-function chooseDistractors(random: Random, roles: readonly Role[], asked: readonly Role[], count: number): Role[] {
+function chooseDistractors(
+  random: Random,
+  roles: readonly Role[],
+  asked: readonly Role[],
+  count: number,
+): Role[] {
   const kinds = new Set(asked.map(({ kind }) => kind));
-  const others = random.shuffle(roles.filter((role) => role.kind !== 'currency' && !asked.includes(role)));
+  const others = random.shuffle(
+    roles.filter((role) => role.kind !== 'currency' && !asked.includes(role)),
+  );
   const misleading = others.filter(({ kind }) => kinds.has(kind));
   return [...misleading, ...others.filter((role) => !misleading.includes(role))].slice(0, count);
 }
 
-/** Some roles, with at least one text among them; the currency only beside an amount that is said. */
-function chooseAsked(random: Random, roles: readonly Role[], { keys, absent }: TierShape): { asked: Role[]; missing: Set<Role> } {
+/**
+ * Some roles, with at least one text among them; the currency only beside an amount that is said.
+ */
+function chooseAsked(
+  random: Random,
+  roles: readonly Role[],
+  { keys, absent }: TierShape,
+): { asked: Role[]; missing: Set<Role> } {
   for (;;) {
     const asked = random.shuffle(roles).slice(0, keys);
-    const missing = new Set(asked.filter(({ kind }) => kind !== 'currency').slice(0, random.nextInteger(...absent)));
+    const missing = new Set(
+      asked.filter(({ kind }) => kind !== 'currency').slice(0, random.nextInteger(...absent)),
+    );
     const said = asked.filter((role) => !missing.has(role));
     if (!said.some(({ kind }) => kind === 'text')) continue;
-    if (asked.some(({ kind }) => kind === 'currency') && !said.some(({ kind }) => kind === 'amount')) continue;
+    if (
+      asked.some(({ kind }) => kind === 'currency') &&
+      !said.some(({ kind }) => kind === 'amount')
+    )
+      continue;
     return { asked, missing };
   }
 }
 
 /**
- * Draws a message and what is asked about it. The value of each key is known by construction: it is told once, in words that have one
- * reading under what the prompt states, and whatever else the message tells has another role and, within a kind, another value.
+ * Draws a message and what is asked about it. The value of each key is known by construction: it is
+ * told once, in words that have one reading under what the prompt states, and whatever else the
+ * message tells has another role and, within a kind, another value.
  */
-export function drawProblem(task: string, shape: TierShape, random: Random, phrasing: Phrasing): ExtractProblem {
+export function drawProblem(
+  task: string,
+  shape: TierShape,
+  random: Random,
+  phrasing: Phrasing,
+): ExtractProblem {
   const document = pick(random, DOCUMENTS);
   const day = addDays('2025-01-01', random.nextInteger(0, 1000));
   const slashes = shape.spelling === 'free' && random.nextInteger(0, 1) === 0;
@@ -200,15 +248,28 @@ export function drawProblem(task: string, shape: TierShape, random: Random, phra
     dayFirst: slashes ? random.nextInteger(0, 1) === 0 : null,
   };
   const { asked, missing } = chooseAsked(random, document.roles, shape);
-  const distractors = chooseDistractors(random, document.roles, asked, random.nextInteger(...shape.distractors));
+  const distractors = chooseDistractors(
+    random,
+    document.roles,
+    asked,
+    random.nextInteger(...shape.distractors),
+  );
   const told: Told[] = [];
-  for (const role of [...asked, ...distractors]) if (!missing.has(role)) told.push(drawNew(random, role, setting, told));
-  const layout = shape.layout === 'either' ? pick(random, ['lines', 'prose'] as const) : shape.layout;
-  const parts = random.shuffle(told.filter(({ role }) => role.kind !== 'currency')).map((thing) => tell(random, thing, phrasing, layout));
+  for (const role of [...asked, ...distractors])
+    if (!missing.has(role)) told.push(drawNew(random, role, setting, told));
+  const layout =
+    shape.layout === 'either' ? pick(random, ['lines', 'prose'] as const) : shape.layout;
+  const parts = random
+    .shuffle(told.filter(({ role }) => role.kind !== 'currency'))
+    .map((thing) => tell(random, thing, phrasing, layout));
   const message =
     layout === 'lines'
       ? parts.join('\n')
-      : [pick(random, document.openings[phrasing]), ...parts, pick(random, document.closings[phrasing])]
+      : [
+          pick(random, document.openings[phrasing]),
+          ...parts,
+          pick(random, document.closings[phrasing]),
+        ]
           .filter((part) => part !== '')
           .join(' ');
   const fields = asked.map((role) => {

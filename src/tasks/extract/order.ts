@@ -3,8 +3,14 @@ import { currencyRole, type DocumentKind } from './document.js';
 /** A customer's order. */
 export const ORDER: DocumentKind = {
   id: 'order',
-  openings: { training: ['Hello,', 'Good morning,', 'Dear team,'], frozen: ['To whom it may concern,', 'Greetings,'] },
-  closings: { training: ['Thank you.', 'Kind regards.', ''], frozen: ['Many thanks in advance.', 'All the best.'] },
+  openings: {
+    training: ['Hello,', 'Good morning,', 'Dear team,'],
+    frozen: ['To whom it may concern,', 'Greetings,'],
+  },
+  closings: {
+    training: ['Thank you.', 'Kind regards.', ''],
+    frozen: ['Many thanks in advance.', 'All the best.'],
+  },
   roles: [
     {
       kind: 'text',
@@ -15,7 +21,11 @@ export const ORDER: DocumentKind = {
         labels: ['Customer', 'Ordered by'],
         sentences: ['My name is {}.', 'This is {} writing.', 'The order is for me, {}.'],
       },
-      frozen: { keys: ['buyer'], labels: ['Buyer'], sentences: ['I am {}, the buyer.', 'Please note my name, {}, as the buyer.'] },
+      frozen: {
+        keys: ['buyer'],
+        labels: ['Buyer'],
+        sentences: ['I am {}, the buyer.', 'Please note my name, {}, as the buyer.'],
+      },
     },
     {
       kind: 'text',
@@ -39,9 +49,17 @@ export const ORDER: DocumentKind = {
       training: {
         keys: ['product', 'item'],
         labels: ['Product', 'Item'],
-        sentences: ['I would like to order the {}.', 'We want to buy the {}.', 'The product is the {}.'],
+        sentences: [
+          'I would like to order the {}.',
+          'We want to buy the {}.',
+          'The product is the {}.',
+        ],
       },
-      frozen: { keys: ['article'], labels: ['Article'], sentences: ['We have chosen the {}.', 'What we need is your {}.'] },
+      frozen: {
+        keys: ['article'],
+        labels: ['Article'],
+        sentences: ['We have chosen the {}.', 'What we need is your {}.'],
+      },
     },
     {
       kind: 'text',
@@ -52,7 +70,11 @@ export const ORDER: DocumentKind = {
         labels: ['City', 'Deliver to'],
         sentences: ['We live in {}, so send it there.', 'Deliver it to {}.'],
       },
-      frozen: { keys: ['destination'], labels: ['Destination'], sentences: ['The parcel goes to {}.', 'Our address is in {}.'] },
+      frozen: {
+        keys: ['destination'],
+        labels: ['Destination'],
+        sentences: ['The parcel goes to {}.', 'Our address is in {}.'],
+      },
     },
     {
       kind: 'integer',
@@ -64,7 +86,11 @@ export const ORDER: DocumentKind = {
         labels: ['Quantity', 'Pieces'],
         sentences: ['I need {} pieces.', 'Please send {} of them.', 'The quantity is {}.'],
       },
-      frozen: { keys: ['units'], labels: ['Units'], sentences: ['We would take {} units.', 'Make it {} units in all.'] },
+      frozen: {
+        keys: ['units'],
+        labels: ['Units'],
+        sentences: ['We would take {} units.', 'Make it {} units in all.'],
+      },
     },
     {
       kind: 'amount',
@@ -92,15 +118,27 @@ export const ORDER: DocumentKind = {
         labels: ['Shipping', 'Postage'],
         sentences: ['Shipping is {}.', 'For postage you add {}.'],
       },
-      frozen: { keys: ['freight'], labels: ['Freight'], sentences: ['Sending it costs {}.', 'The freight comes to {}.'] },
+      frozen: {
+        keys: ['freight'],
+        labels: ['Freight'],
+        sentences: ['Sending it costs {}.', 'The freight comes to {}.'],
+      },
     },
     {
       kind: 'amount',
       from: 5,
       to: 90,
       meaning: 'value of the voucher',
-      training: { keys: ['voucher'], labels: ['Voucher'], sentences: ['I have a voucher worth {}.', 'Please use my voucher of {}.'] },
-      frozen: { keys: ['coupon'], labels: ['Coupon'], sentences: ['My coupon is good for {}.', 'Take the coupon over {} into account.'] },
+      training: {
+        keys: ['voucher'],
+        labels: ['Voucher'],
+        sentences: ['I have a voucher worth {}.', 'Please use my voucher of {}.'],
+      },
+      frozen: {
+        keys: ['coupon'],
+        labels: ['Coupon'],
+        sentences: ['My coupon is good for {}.', 'Take the coupon over {} into account.'],
+      },
     },
     {
       kind: 'date',
@@ -112,7 +150,11 @@ export const ORDER: DocumentKind = {
         labels: ['Ordered', 'Date of order'],
         sentences: ['The order was made on this day: {}.', 'Date of the order: {}.'],
       },
-      frozen: { keys: ['placed'], labels: ['Order placed'], sentences: ['I placed the order {}.', 'We ordered {}.'] },
+      frozen: {
+        keys: ['placed'],
+        labels: ['Order placed'],
+        sentences: ['I placed the order {}.', 'We ordered {}.'],
+      },
     },
     {
       kind: 'date',

@@ -5,7 +5,9 @@ import type { Extraction, ExtractProblem, Field, Value } from './problem.js';
 const fill = (problem: ExtractProblem, value: (field: Field) => Value): Extraction =>
   Object.fromEntries(problem.schema.map((field) => [field.key, value(field)]));
 
-/** The first thing in the message that looks like a value of a kind, in its plain spelling alone. */
+/**
+ * The first thing in the message that looks like a value of a kind, in its plain spelling alone.
+ */
 const PLAIN: Readonly<Record<FieldKind, RegExp>> = {
   text: /\b[A-Z]\w+ [A-Z]\w+/,
   integer: /(?<![\d.,:/-])\d+(?![\d.,:/-])/,
@@ -30,7 +32,8 @@ export const POLICIES = {
   'empty-object': () => ({}),
   'all-null': (problem) => fill(problem, () => null),
   'first-of-kind': (problem) => fill(problem, ({ kind }) => candidates(problem, kind)[0] ?? null),
-  'last-of-kind': (problem) => fill(problem, ({ kind }) => candidates(problem, kind).at(-1) ?? null),
+  'last-of-kind': (problem) =>
+    fill(problem, ({ kind }) => candidates(problem, kind).at(-1) ?? null),
   'random-of-kind': (problem) => {
     const random = new Random(BigInt(`0x${problem.id.slice(0, 16)}`));
     return fill(problem, ({ kind }) => {
@@ -42,5 +45,6 @@ export const POLICIES = {
 } as const satisfies Record<string, (problem: ExtractProblem) => Extraction>;
 
 export const POLICY_NOTES: Readonly<Record<string, string>> = {
-  'first-of-kind': 'right wherever the message holds one value of a kind, plainly spelled; what is above it was read',
+  'first-of-kind':
+    'right wherever the message holds one value of a kind, plainly spelled; what is above it was read',
 };

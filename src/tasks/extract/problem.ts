@@ -16,9 +16,15 @@ export interface Field {
 
 export interface ExtractProblem extends Problem {
   readonly task: string;
-  /** The day on which the message was written, where it speaks of days by their distance from it; the prompt states it. */
+  /**
+   * The day on which the message was written, where it speaks of days by their distance from it;
+   * the prompt states it.
+   */
   readonly today: string | null;
-  /** Of dates with slashes in the message, whether the day comes before the month; null where there are none. */
+  /**
+   * Of dates with slashes in the message, whether the day comes before the month; null where there
+   * are none.
+   */
   readonly dayFirst: boolean | null;
   readonly schema: readonly Field[];
   readonly message: string;
@@ -64,8 +70,8 @@ const schema = z.object({
 });
 
 /**
- * Checks a problem that came from outside: shape, one expected value of the right kind for each key and for no other, and that `id`, where
- * given, is the content hash.
+ * Checks a problem that came from outside: shape, one expected value of the right kind for each key
+ * and for no other, and that `id`, where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
 export function readExtractProblem(task: string, value: unknown): ExtractProblem {
@@ -76,13 +82,16 @@ export function readExtractProblem(task: string, value: unknown): ExtractProblem
   if (!result.success) return invalid(z.prettifyError(result.error));
   const { id, ...content } = result.data;
   if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
-  if (new Set(content.schema.map(({ key }) => key)).size < content.schema.length) invalid('a key stands in its schema twice');
+  if (new Set(content.schema.map(({ key }) => key)).size < content.schema.length)
+    invalid('a key stands in its schema twice');
   for (const { key, kind } of content.schema) {
     const expected = Object.hasOwn(content.expected, key) ? content.expected[key]! : undefined;
     if (expected === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
-    else if (expected !== null && !KIND_TESTS[kind](expected)) invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
+    else if (expected !== null && !KIND_TESTS[kind](expected))
+      invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
   }
-  if (Object.keys(content.expected).length > content.schema.length) invalid('it has expected values of keys that its schema does not have');
+  if (Object.keys(content.expected).length > content.schema.length)
+    invalid('it has expected values of keys that its schema does not have');
   const computed = problemId(content);
   if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
   return { id: computed, ...content };

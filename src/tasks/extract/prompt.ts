@@ -12,7 +12,10 @@ const KINDS: Readonly<Record<FieldKind, string>> = {
   boolean: 'true or false',
 };
 
-/** What the worked example says, by kind and in turn: words and the value that they stand for. The names stand in no message. */
+/**
+ * What the worked example says, by kind and in turn: words and the value that they stand for. The
+ * names stand in no message.
+ */
 const EXAMPLES: Readonly<Record<FieldKind, readonly (readonly [words: string, value: Value])[]>> = {
   text: [
     ['Town Inn', 'Town Inn'],
@@ -44,10 +47,15 @@ const EXAMPLES: Readonly<Record<FieldKind, readonly (readonly [words: string, va
 const upperFirst = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The JSON text of an answer, in the order of the schema. */
-export const printAnswer = (schema: readonly Field[], value: (field: Field, index: number) => Value): string =>
+export const printAnswer = (
+  schema: readonly Field[],
+  value: (field: Field, index: number) => Value,
+): string =>
   `{${schema.map((field, index) => `"${field.key}": ${JSON.stringify(value(field, index))}`).join(', ')}}`;
 
-/** The worked example of a schema: a message that names each thing by its meaning, and its object. */
+/**
+ * The worked example of a schema: a message that names each thing by its meaning, and its object.
+ */
 export function workedExample(schema: readonly Field[]): { message: string; reply: string } {
   const taken = new Map<FieldKind, number>();
   const chosen = schema.map(({ kind }) => {
@@ -55,7 +63,9 @@ export function workedExample(schema: readonly Field[]): { message: string; repl
     taken.set(kind, turn + 1);
     return EXAMPLES[kind][turn % EXAMPLES[kind].length]!;
   });
-  const said = schema.flatMap(({ kind, meaning }, index) => (kind === 'currency' ? [] : [`${upperFirst(meaning)}: ${chosen[index]![0]}`]));
+  const said = schema.flatMap(({ kind, meaning }, index) =>
+    kind === 'currency' ? [] : [`${upperFirst(meaning)}: ${chosen[index]![0]}`],
+  );
   return { message: said.join('\n'), reply: printAnswer(schema, (_, index) => chosen[index]![1]) };
 }
 
@@ -67,14 +77,19 @@ export function rulesOf({ schema, message, today, dayFirst }: ExtractProblem): s
     ...(has('integer', 'amount') ? ['Write numbers in digits without quotes.'] : []),
     ...(has('amount') && /\d,\d/.test(message) ? ['1,250.50 and 1.250,50 are 1250.5.'] : []),
     ...(has('currency') ? ['€ is EUR, $ is USD, £ is GBP.'] : []),
-    ...(dayFirst === null ? [] : [`Dates like 03/04/2026 are ${dayFirst ? 'day/month' : 'month/day'}/year.`]),
+    ...(dayFirst === null
+      ? []
+      : [`Dates like 03/04/2026 are ${dayFirst ? 'day/month' : 'month/day'}/year.`]),
     ...(today === null ? [] : [`Today is ${today}.`]),
     'Write null where a message does not say.',
     'Reply with the JSON object only.',
   ].join(' ');
 }
 
-/** Schema, rules and a worked example, then the message. The same in both styles: there is nothing to reason about in writing. */
+/**
+ * Schema, rules and a worked example, then the message. The same in both styles: there is nothing
+ * to reason about in writing.
+ */
 export function extractPrompt(problem: ExtractProblem): ChatMessage[] {
   const { message, reply } = workedExample(problem.schema);
   const content = [

@@ -3,15 +3,29 @@ import { currencyRole, type DocumentKind } from './document.js';
 /** A receipt, or a note of one. */
 export const RECEIPT: DocumentKind = {
   id: 'receipt',
-  openings: { training: ['Receipt.', 'For the books:', 'Note of a purchase.'], frozen: ['Proof of purchase.', 'For accounting:'] },
-  closings: { training: ['Keep this slip.', 'Thank you for your visit.', ''], frozen: ['Please come again.', 'End of the slip.'] },
+  openings: {
+    training: ['Receipt.', 'For the books:', 'Note of a purchase.'],
+    frozen: ['Proof of purchase.', 'For accounting:'],
+  },
+  closings: {
+    training: ['Keep this slip.', 'Thank you for your visit.', ''],
+    frozen: ['Please come again.', 'End of the slip.'],
+  },
   roles: [
     {
       kind: 'text',
       pool: 'shops',
       meaning: 'name of the shop',
-      training: { keys: ['shop', 'store'], labels: ['Shop', 'Store'], sentences: ['The shop is the {}.', 'It was bought at the {}.'] },
-      frozen: { keys: ['seller'], labels: ['Seller'], sentences: ['The seller is the {}.', 'We went to the {} for it.'] },
+      training: {
+        keys: ['shop', 'store'],
+        labels: ['Shop', 'Store'],
+        sentences: ['The shop is the {}.', 'It was bought at the {}.'],
+      },
+      frozen: {
+        keys: ['seller'],
+        labels: ['Seller'],
+        sentences: ['The seller is the {}.', 'We went to the {} for it.'],
+      },
     },
     {
       kind: 'text',
@@ -22,7 +36,11 @@ export const RECEIPT: DocumentKind = {
         labels: ['Cashier', 'Served by'],
         sentences: ['The cashier was {}.', 'Served by {} at the till.'],
       },
-      frozen: { keys: ['till_person'], labels: ['At the till'], sentences: ['At the till sat {}.', 'It was rung up by {}.'] },
+      frozen: {
+        keys: ['till_person'],
+        labels: ['At the till'],
+        sentences: ['At the till sat {}.', 'It was rung up by {}.'],
+      },
     },
     {
       kind: 'text',
@@ -33,22 +51,42 @@ export const RECEIPT: DocumentKind = {
         labels: ['Customer', 'Bought by'],
         sentences: ['The customer was {}.', 'Bought by {}.'],
       },
-      frozen: { keys: ['purchaser'], labels: ['Purchaser'], sentences: ['The purchaser is {}.', 'Our colleague {} did the shopping.'] },
+      frozen: {
+        keys: ['purchaser'],
+        labels: ['Purchaser'],
+        sentences: ['The purchaser is {}.', 'Our colleague {} did the shopping.'],
+      },
     },
     {
       kind: 'text',
       pool: 'products',
       meaning: 'what was bought',
-      training: { keys: ['product', 'item'], labels: ['Product', 'Item'], sentences: ['The item is the {}.', 'Product bought: {}.'] },
-      frozen: { keys: ['goods'], labels: ['Goods'], sentences: ['In the bag is the {}.', 'What was bought is called {}.'] },
+      training: {
+        keys: ['product', 'item'],
+        labels: ['Product', 'Item'],
+        sentences: ['The item is the {}.', 'Product bought: {}.'],
+      },
+      frozen: {
+        keys: ['goods'],
+        labels: ['Goods'],
+        sentences: ['In the bag is the {}.', 'What was bought is called {}.'],
+      },
     },
     {
       kind: 'integer',
       from: 2,
       to: 30,
       meaning: 'how many pieces',
-      training: { keys: ['count', 'pieces'], labels: ['Count', 'Pieces'], sentences: ['Number of pieces: {}.', '{} pieces were bought.'] },
-      frozen: { keys: ['how_many'], labels: ['How many'], sentences: ['There are {} of it in the bag.', 'We took {} of it.'] },
+      training: {
+        keys: ['count', 'pieces'],
+        labels: ['Count', 'Pieces'],
+        sentences: ['Number of pieces: {}.', '{} pieces were bought.'],
+      },
+      frozen: {
+        keys: ['how_many'],
+        labels: ['How many'],
+        sentences: ['There are {} of it in the bag.', 'We took {} of it.'],
+      },
     },
     {
       kind: 'integer',
@@ -60,23 +98,43 @@ export const RECEIPT: DocumentKind = {
         labels: ['Till', 'Till number'],
         sentences: ['It was till number {}.', 'Paid at till {}.'],
       },
-      frozen: { keys: ['register'], labels: ['Register'], sentences: ['The register has number {}.', 'It went through register {}.'] },
+      frozen: {
+        keys: ['register'],
+        labels: ['Register'],
+        sentences: ['The register has number {}.', 'It went through register {}.'],
+      },
     },
     {
       kind: 'amount',
       from: 5,
       to: 4000,
       meaning: 'total to pay',
-      training: { keys: ['total', 'sum'], labels: ['Total', 'Sum to pay'], sentences: ['The total is {}.', 'In total it was {}.'] },
-      frozen: { keys: ['amount_due'], labels: ['Amount due'], sentences: ['All in all we paid {}.', 'The amount due was {}.'] },
+      training: {
+        keys: ['total', 'sum'],
+        labels: ['Total', 'Sum to pay'],
+        sentences: ['The total is {}.', 'In total it was {}.'],
+      },
+      frozen: {
+        keys: ['amount_due'],
+        labels: ['Amount due'],
+        sentences: ['All in all we paid {}.', 'The amount due was {}.'],
+      },
     },
     {
       kind: 'amount',
       from: 2,
       to: 80,
       meaning: 'tax within the total',
-      training: { keys: ['tax', 'vat'], labels: ['Tax', 'VAT'], sentences: ['The tax in it is {}.', 'It contains {} of tax.'] },
-      frozen: { keys: ['duty'], labels: ['Of which tax'], sentences: ['The state gets {} of it as tax.', 'Tax makes up {} of it.'] },
+      training: {
+        keys: ['tax', 'vat'],
+        labels: ['Tax', 'VAT'],
+        sentences: ['The tax in it is {}.', 'It contains {} of tax.'],
+      },
+      frozen: {
+        keys: ['duty'],
+        labels: ['Of which tax'],
+        sentences: ['The state gets {} of it as tax.', 'Tax makes up {} of it.'],
+      },
     },
     {
       kind: 'date',
@@ -88,7 +146,11 @@ export const RECEIPT: DocumentKind = {
         labels: ['Date', 'Bought on'],
         sentences: ['Day of the purchase: {}.', 'The purchase was made: {}.'],
       },
-      frozen: { keys: ['paid_on'], labels: ['Day of payment'], sentences: ['We were in the shop {}.', 'The purchase took place {}.'] },
+      frozen: {
+        keys: ['paid_on'],
+        labels: ['Day of payment'],
+        sentences: ['We were in the shop {}.', 'The purchase took place {}.'],
+      },
     },
     {
       kind: 'date',
@@ -114,7 +176,11 @@ export const RECEIPT: DocumentKind = {
         labels: ['Time', 'Time of purchase'],
         sentences: ['The time of the purchase was {}.', 'Bought at {}.'],
       },
-      frozen: { keys: ['clock'], labels: ['Clock at the till'], sentences: ['The clock at the till showed {}.', 'It was paid at {}.'] },
+      frozen: {
+        keys: ['clock'],
+        labels: ['Clock at the till'],
+        sentences: ['The clock at the till showed {}.', 'It was paid at {}.'],
+      },
     },
     {
       kind: 'boolean',

@@ -3,8 +3,14 @@ import { currencyRole, type DocumentKind } from './document.js';
 /** A booking of seats at an event. */
 export const TICKET: DocumentKind = {
   id: 'ticket',
-  openings: { training: ['Hi there,', 'Good evening,', 'Dear box office,'], frozen: ['To the ticket desk,', 'Good afternoon,'] },
-  closings: { training: ['Many thanks.', 'See you then.', ''], frozen: ['We look forward to it.', 'Best wishes.'] },
+  openings: {
+    training: ['Hi there,', 'Good evening,', 'Dear box office,'],
+    frozen: ['To the ticket desk,', 'Good afternoon,'],
+  },
+  closings: {
+    training: ['Many thanks.', 'See you then.', ''],
+    frozen: ['We look forward to it.', 'Best wishes.'],
+  },
   roles: [
     {
       kind: 'text',
@@ -45,7 +51,11 @@ export const TICKET: DocumentKind = {
         labels: ['Event', 'Show'],
         sentences: ['The event is the {}.', 'We are coming to the {}.'],
       },
-      frozen: { keys: ['programme'], labels: ['Programme'], sentences: ['It is about the {}.', 'We have tickets for the {}.'] },
+      frozen: {
+        keys: ['programme'],
+        labels: ['Programme'],
+        sentences: ['It is about the {}.', 'We have tickets for the {}.'],
+      },
     },
     {
       kind: 'text',
@@ -56,7 +66,11 @@ export const TICKET: DocumentKind = {
         labels: ['Venue', 'Place'],
         sentences: ['It takes place at the {}.', 'The venue is the {}.'],
       },
-      frozen: { keys: ['location'], labels: ['Location'], sentences: ['You find it in the {}.', 'Everybody meets at the {}.'] },
+      frozen: {
+        keys: ['location'],
+        labels: ['Location'],
+        sentences: ['You find it in the {}.', 'Everybody meets at the {}.'],
+      },
     },
     {
       kind: 'integer',
@@ -68,15 +82,27 @@ export const TICKET: DocumentKind = {
         labels: ['Seats', 'Number of seats'],
         sentences: ['We need {} seats.', 'Please keep {} seats for us.'],
       },
-      frozen: { keys: ['places_taken'], labels: ['Persons'], sentences: ['There are {} of us.', 'Our party has {} persons.'] },
+      frozen: {
+        keys: ['places_taken'],
+        labels: ['Persons'],
+        sentences: ['There are {} of us.', 'Our party has {} persons.'],
+      },
     },
     {
       kind: 'integer',
       from: 13,
       to: 40,
       meaning: 'number of the row',
-      training: { keys: ['row'], labels: ['Row'], sentences: ['We sit in row {}.', 'Our row is number {}.'] },
-      frozen: { keys: ['row_number'], labels: ['Row number'], sentences: ['The seats are in row {}.', 'Row {} was promised to us.'] },
+      training: {
+        keys: ['row'],
+        labels: ['Row'],
+        sentences: ['We sit in row {}.', 'Our row is number {}.'],
+      },
+      frozen: {
+        keys: ['row_number'],
+        labels: ['Row number'],
+        sentences: ['The seats are in row {}.', 'Row {} was promised to us.'],
+      },
     },
     {
       kind: 'amount',
@@ -88,7 +114,11 @@ export const TICKET: DocumentKind = {
         labels: ['Price of a seat', 'Per seat'],
         sentences: ['One seat costs {}.', 'The price of a seat is {}.'],
       },
-      frozen: { keys: ['fare'], labels: ['Each seat'], sentences: ['Each person pays {}.', 'For a single seat we were told {}.'] },
+      frozen: {
+        keys: ['fare'],
+        labels: ['Each seat'],
+        sentences: ['Each person pays {}.', 'For a single seat we were told {}.'],
+      },
     },
     {
       kind: 'amount',
@@ -100,7 +130,11 @@ export const TICKET: DocumentKind = {
         labels: ['Booking fee', 'Fee'],
         sentences: ['The booking fee is {}.', 'There is a fee of {}.'],
       },
-      frozen: { keys: ['surcharge'], labels: ['Surcharge'], sentences: ['Booking adds {}.', 'A surcharge of {} comes on top.'] },
+      frozen: {
+        keys: ['surcharge'],
+        labels: ['Surcharge'],
+        sentences: ['Booking adds {}.', 'A surcharge of {} comes on top.'],
+      },
     },
     {
       kind: 'date',
@@ -112,7 +146,11 @@ export const TICKET: DocumentKind = {
         labels: ['Day', 'Date of the event'],
         sentences: ['The day of the event: {}.', 'We will be there on this day: {}.'],
       },
-      frozen: { keys: ['takes_place'], labels: ['Takes place'], sentences: ['The performance is {}.', 'It will be given {}.'] },
+      frozen: {
+        keys: ['takes_place'],
+        labels: ['Takes place'],
+        sentences: ['The performance is {}.', 'It will be given {}.'],
+      },
     },
     {
       kind: 'date',
@@ -124,13 +162,25 @@ export const TICKET: DocumentKind = {
         labels: ['Booked', 'Date of booking'],
         sentences: ['The booking was made: {}.', 'Day of the booking: {}.'],
       },
-      frozen: { keys: ['reserved'], labels: ['Reserved'], sentences: ['I reserved the seats {}.', 'The seats were reserved {}.'] },
+      frozen: {
+        keys: ['reserved'],
+        labels: ['Reserved'],
+        sentences: ['I reserved the seats {}.', 'The seats were reserved {}.'],
+      },
     },
     {
       kind: 'time',
       meaning: 'when it begins',
-      training: { keys: ['start', 'begins'], labels: ['Start', 'Begins'], sentences: ['It begins at {}.', 'The start is at {}.'] },
-      frozen: { keys: ['curtain'], labels: ['Curtain'], sentences: ['The curtain rises at {}.', 'They start to play at {}.'] },
+      training: {
+        keys: ['start', 'begins'],
+        labels: ['Start', 'Begins'],
+        sentences: ['It begins at {}.', 'The start is at {}.'],
+      },
+      frozen: {
+        keys: ['curtain'],
+        labels: ['Curtain'],
+        sentences: ['The curtain rises at {}.', 'They start to play at {}.'],
+      },
     },
     {
       kind: 'time',
@@ -140,7 +190,11 @@ export const TICKET: DocumentKind = {
         labels: ['Doors', 'Doors open'],
         sentences: ['Doors open at {}.', 'The doors are open from {}.'],
       },
-      frozen: { keys: ['admission'], labels: ['Admission from'], sentences: ['You let people in at {}.', 'Admission is from {}.'] },
+      frozen: {
+        keys: ['admission'],
+        labels: ['Admission from'],
+        sentences: ['You let people in at {}.', 'Admission is from {}.'],
+      },
     },
     {
       kind: 'boolean',

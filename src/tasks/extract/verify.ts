@@ -20,10 +20,14 @@ const NAMES = {
 } as const;
 
 /**
- * Judges an object: all violations, of categories `missing` (a key is not there), `extra` (one that nobody asked for), `type` and `value`.
- * The score is the part of the schema's keys whose value is right; one right key less for each extra key.
+ * Judges an object: all violations, of categories `missing` (a key is not there), `extra` (one that
+ * nobody asked for), `type` and `value`. The score is the part of the schema's keys whose value is
+ * right; one right key less for each extra key.
  */
-export function verifyExtraction({ schema, expected }: ExtractProblem, answer: Extraction): Verdict {
+export function verifyExtraction(
+  { schema, expected }: ExtractProblem,
+  answer: Extraction,
+): Verdict {
   const violations: Violation[] = [];
   const violate = (category: string, key: string, detail: string): void => {
     violations.push({ category, jobs: [key.slice(0, SHOWN)], amount: 1, detail });
@@ -36,15 +40,24 @@ export function verifyExtraction({ schema, expected }: ExtractProblem, answer: E
     }
     const [value, wanted] = [answer[key]!, expected[key]!];
     if (value === wanted) right++;
-    else if (value !== null && !KIND_TESTS[kind](value)) violate('type', key, `"${key}" is ${show(value)}, which is not ${NAMES[kind]}.`);
-    else if (value === null) violate('value', key, `"${key}" is null, but the message says what stands there.`);
+    else if (value !== null && !KIND_TESTS[kind](value))
+      violate('type', key, `"${key}" is ${show(value)}, which is not ${NAMES[kind]}.`);
+    else if (value === null)
+      violate('value', key, `"${key}" is null, but the message says what stands there.`);
     else violate('value', key, `"${key}" is ${show(value)}, which is not what the message says.`);
   }
   const asked = new Set(schema.map(({ key }) => key));
   const extra = Object.keys(answer).filter((key) => !asked.has(key));
-  for (const key of extra.slice(0, EXTRA_NAMED)) violate('extra', key, `The key ${show(key)} was not asked for.`);
+  for (const key of extra.slice(0, EXTRA_NAMED))
+    violate('extra', key, `The key ${show(key)} was not asked for.`);
   const unnamed = extra.length - EXTRA_NAMED;
-  if (unnamed > 0) violations.push({ category: 'extra', jobs: [], amount: unnamed, detail: `${unnamed} more keys were not asked for.` });
+  if (unnamed > 0)
+    violations.push({
+      category: 'extra',
+      jobs: [],
+      amount: unnamed,
+      detail: `${unnamed} more keys were not asked for.`,
+    });
   const score = Math.max(0, right - extra.length) / schema.length;
   return { kind: violations.length === 0 ? 'pass' : 'fail', violations, metrics: { right }, score };
 }

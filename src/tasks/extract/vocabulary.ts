@@ -1,7 +1,12 @@
-/** Names that messages are filled with. No name of the frozen sets is one of training, nor is any word of it. */
+/**
+ * Names that messages are filled with. No name of the frozen sets is one of training, nor is any
+ * word of it.
+ */
 export type PoolName = 'people' | 'products' | 'events' | 'venues' | 'shops' | 'cities';
 
-/** A name is one word of each list, so that it has a beginning and an end that cannot be mistaken. */
+/**
+ * A name is one word of each list, so that it has a beginning and an end that cannot be mistaken.
+ */
 export type Pools = Readonly<Record<PoolName, readonly (readonly string[])[]>>;
 
 const words = (text: string): string[] => text.split(' ');
@@ -12,8 +17,12 @@ export type Phrasing = 'training' | 'frozen';
 export const POOLS: Readonly<Record<Phrasing, Pools>> = {
   training: {
     people: [
-      words('Anna Tom Mia Ben Clara Paul Nina Carl Ella Hugo Ida Leo Rosa Max Vera Oscar Lucy Adam Sofia Peter Emma Jack Helen Martin'),
-      words('Berg Holt Stone Reed Fox Lane Marsh Novak Perez Silva Weber Klein Moore Hayes Brandt Costa Duran Fisher Grant Keller'),
+      words(
+        'Anna Tom Mia Ben Clara Paul Nina Carl Ella Hugo Ida Leo Rosa Max Vera Oscar Lucy Adam Sofia Peter Emma Jack Helen Martin',
+      ),
+      words(
+        'Berg Holt Stone Reed Fox Lane Marsh Novak Perez Silva Weber Klein Moore Hayes Brandt Costa Duran Fisher Grant Keller',
+      ),
     ],
     products: [
       words('Aurora Nova Comet Cedar Delta Ivory Velvet Copper Sierra Maple Indigo Falcon'),
@@ -35,16 +44,29 @@ export const POOLS: Readonly<Record<Phrasing, Pools>> = {
   },
   frozen: {
     people: [
-      words('Greta Simon Olga Felix Maria Victor Laura Ivan Julia Samuel Petra Daniel Astrid Omar Tessa Bruno'),
-      words('Lindqvist Carter Romano Schultz Okafor Bauer Dubois Nakamura Petrov Walsh Jensen Moretti Hughes Vargas'),
+      words(
+        'Greta Simon Olga Felix Maria Victor Laura Ivan Julia Samuel Petra Daniel Astrid Omar Tessa Bruno',
+      ),
+      words(
+        'Lindqvist Carter Romano Schultz Okafor Bauer Dubois Nakamura Petrov Walsh Jensen Moretti Hughes Vargas',
+      ),
     ],
     products: [
       words('Zephyr Cobalt Juniper Orion Saffron Tundra Willow Onyx'),
       words('Fan Ladder Radio Drill Curtain Scooter Basket Helmet'),
     ],
-    events: [words('Ballet Piano Puppet Tango Swing Harvest'), words('Recital Concert Marathon Parade Cabaret Session')],
-    venues: [words('Lakeside Palace Forest Museum Harvard Orchard Canal'), words('Arena Chapel Ballroom Gallery Annex Rotunda')],
-    shops: [words('Silver Crystal Union Meadow Rainbow Lucky'), words('Diner Butcher Stationer Optician Creamery Outfitters')],
+    events: [
+      words('Ballet Piano Puppet Tango Swing Harvest'),
+      words('Recital Concert Marathon Parade Cabaret Session'),
+    ],
+    venues: [
+      words('Lakeside Palace Forest Museum Harvard Orchard Canal'),
+      words('Arena Chapel Ballroom Gallery Annex Rotunda'),
+    ],
+    shops: [
+      words('Silver Crystal Union Meadow Rainbow Lucky'),
+      words('Diner Butcher Stationer Optician Creamery Outfitters'),
+    ],
     cities: [words('Vienna Bristol Ghent Zagreb Tampere Aarhus Seville Austin')],
   },
 };

@@ -1,18 +1,26 @@
-/** What a scenario is as data: a JSON document, checked once, and the digest that every score refers to. */
+/**
+ * What a scenario is as data: a JSON document, checked once, and the digest that every score refers
+ * to.
+ */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { asJson, canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { GENERATOR_NAMES } from './generators.js';
 
-const name = z.string().regex(/^[a-z][a-z0-9_]{0,31}$/, 'a name is of small letters, digits and underscores');
+const name = z
+  .string()
+  .regex(/^[a-z][a-z0-9_]{0,31}$/, 'a name is of small letters, digits and underscores');
 /** So small that no sum or product of what a document may hold leaves the range of a double. */
 const figure = z.number().min(-1e6).max(1e6);
 const text = z.string().max(4_000);
 const range = { low: figure, high: figure };
 const ordered = { message: 'low is above high' };
 
-/** `weight` times the product of the named values: at most one parameter among them, so that a component is affine in each parameter. */
+/**
+ * `weight` times the product of the named values: at most one parameter among them, so that a
+ * component is affine in each parameter.
+ */
 const term = z.strictObject({ weight: figure, of: z.array(name).max(3) });
 
 const content = z.strictObject({
@@ -21,7 +29,10 @@ const content = z.strictObject({
   title: z.string().min(1).max(120),
   generator: z.strictObject({
     name: z.enum(GENERATOR_NAMES),
-    /** `restarts`: the noise is drawn from a generator of the seed's own; `continues`: from the one that drew the environment. */
+    /**
+     * `restarts`: the noise is drawn from a generator of the seed's own; `continues`: from the one
+     * that drew the environment.
+     */
     noise: z.enum(['restarts', 'continues']),
   }),
   texts: z.strictObject({
@@ -36,7 +47,12 @@ const content = z.strictObject({
   environment: z
     .array(
       z
-        .strictObject({ name, ...range, kind: z.enum(['real', 'integer']), decimals: z.int().min(0).max(6) })
+        .strictObject({
+          name,
+          ...range,
+          kind: z.enum(['real', 'integer']),
+          decimals: z.int().min(0).max(6),
+        })
         .refine(({ low, high }) => low <= high, ordered),
     )
     .max(8),
@@ -104,29 +120,53 @@ export interface Scenario {
   readonly digest: string;
 }
 
-const duplicate = (names: readonly string[]): string | undefined => names.find((one, at) => names.indexOf(one) < at);
+const duplicate = (names: readonly string[]): string | undefined =>
+  names.find((one, at) => names.indexOf(one) < at);
 
 /** What is wrong with a document beyond its form; null where nothing is. */
-function complaint({ environment, parameters, constraints, components, texts, cases }: ScenarioDocument): string | null {
+function complaint({
+  environment,
+  parameters,
+  constraints,
+  components,
+  texts,
+  cases,
+}: ScenarioDocument): string | null {
   const own = new Set(parameters.map((parameter) => parameter.name));
   const known = new Set([...own, ...environment.map((variable) => variable.name)]);
-  const twice = duplicate([...parameters, ...environment].map((value) => value.name)) ?? duplicate(components.map((part) => part.name));
+  const twice =
+    duplicate([...parameters, ...environment].map((value) => value.name)) ??
+    duplicate(components.map((part) => part.name));
   if (twice !== undefined) return `${twice} is named twice`;
-  const lost = components.flatMap(({ terms }) => terms.flatMap(({ of }) => of)).find((value) => !known.has(value));
-  if (lost !== undefined) return `a component refers to ${lost}, which is neither a parameter nor in the environment`;
-  const foreign = constraints.flatMap(({ terms }) => terms.map(({ of }) => of)).find((value) => !own.has(value));
+  const lost = components
+    .flatMap(({ terms }) => terms.flatMap(({ of }) => of))
+    .find((value) => !known.has(value));
+  if (lost !== undefined)
+    return `a component refers to ${lost}, which is neither a parameter nor in the environment`;
+  const foreign = constraints
+    .flatMap(({ terms }) => terms.map(({ of }) => of))
+    .find((value) => !own.has(value));
   if (foreign !== undefined) return `a constraint refers to ${foreign}, which is no parameter`;
-  const twofold = components.find(({ terms }) => terms.some(({ of }) => of.filter((value) => own.has(value)).length > 1));
+  const twofold = components.find(({ terms }) =>
+    terms.some(({ of }) => of.filter((value) => own.has(value)).length > 1),
+  );
   if (twofold !== undefined) return `a term of ${twofold.name} is a product of two parameters`;
-  const whole = environment.find(({ kind, low, high }) => kind === 'integer' && !(Number.isInteger(low) && Number.isInteger(high)));
+  const whole = environment.find(
+    ({ kind, low, high }) =>
+      kind === 'integer' && !(Number.isInteger(low) && Number.isInteger(high)),
+  );
   if (whole !== undefined) return `${whole.name} is an integer between numbers that are none`;
   if (resolvePrompt(texts) === '') return 'its texts make no prompt';
   const noises = components.filter(({ noise }) => noise !== undefined).length;
-  if (cases.some(({ noise }) => noise.length !== noises)) return `a case has another number of noises than ${noises}`;
+  if (cases.some(({ noise }) => noise.length !== noises))
+    return `a case has another number of noises than ${noises}`;
   return null;
 }
 
-/** What the model is told: the prompt, else the description, else the labelled lines of what is there. */
+/**
+ * What the model is told: the prompt, else the description, else the labelled lines of what is
+ * there.
+ */
 export function resolvePrompt({
   prompt = '',
   description = '',
@@ -152,7 +192,8 @@ export function resolvePrompt({
  */
 export function readScenario(value: unknown): Scenario {
   const result = content.safeParse(value);
-  if (!result.success) throw new IsoproError('TASK_INVALID', `not a scenario: ${z.prettifyError(result.error)}`);
+  if (!result.success)
+    throw new IsoproError('TASK_INVALID', `not a scenario: ${z.prettifyError(result.error)}`);
   const document = result.data;
   const wrong = complaint(document);
   if (wrong !== null) throw new IsoproError('TASK_INVALID', `scenario ${document.id}: ${wrong}`);

@@ -1,6 +1,6 @@
 /**
- * Generators that a scenario may name. Ours is xoshiro256** of `random.ts`; the others are there so that scores that were published with
- * them come out again.
+ * Generators that a scenario may name. Ours is xoshiro256** of `random.ts`; the others are there so
+ * that scores that were published with them come out again.
  */
 import { Random } from '../../random.js';
 
@@ -18,8 +18,8 @@ const N = 624;
 const M = 397;
 
 /**
- * MT19937 (Matsumoto and Nishimura 1998, with the seeding `init_by_array` of 2002), doubles of 53 bits, integers by rejection of
- * high bits: what CPython's `random.Random(seed)` draws.
+ * MT19937 (Matsumoto and Nishimura 1998, with the seeding `init_by_array` of 2002), doubles of 53
+ * bits, integers by rejection of high bits: what CPython's `random.Random(seed)` draws.
  */
 class MersenneTwister implements Generator {
   readonly #state = new Uint32Array(N);
@@ -101,10 +101,15 @@ export function openGenerator(name: GeneratorName, seed: number): Generator {
   return { next: () => random.nextDouble(), integer: (low, high) => random.nextInteger(low, high) };
 }
 
-/** To so many decimals; what lies exactly between two goes to the even one, as in IEEE 754 and in Python. */
+/**
+ * To so many decimals; what lies exactly between two goes to the even one, as in IEEE 754 and in
+ * Python.
+ */
 export function roundTo(value: number, decimals: number): number {
   const rounded = Number(value.toFixed(decimals));
   if (!/^50*$/.test(value.toFixed(decimals + 30).slice(-30))) return rounded;
   const unit = 10 ** -decimals;
-  return Math.round(rounded / unit) % 2 === 0 ? rounded : Number((rounded - Math.sign(value) * unit).toFixed(decimals));
+  return Math.round(rounded / unit) % 2 === 0
+    ? rounded
+    : Number((rounded - Math.sign(value) * unit).toFixed(decimals));
 }

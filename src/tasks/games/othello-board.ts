@@ -6,11 +6,29 @@ import { trimBlanks } from '../blanks.js';
 import { refused } from '../flat-object.js';
 import { frozenIndex } from '../frozen-sets.js';
 import { problemId } from '../problem-id.js';
-import type { ExploitCase, FinishReason, Parsed, Problem, SynchronousTask, Verdict } from '../task.js';
+import type {
+  ExploitCase,
+  FinishReason,
+  Parsed,
+  Problem,
+  SynchronousTask,
+  Verdict,
+} from '../task.js';
 import { findTier } from '../tier.js';
 import { failed } from '../verdict.js';
 import { bestMove } from './othello-player.js';
-import { cellOf, drawBoard, lead, legalMoves, moveTo, nameOf, type Position, type Side, type Size, startOf } from './othello-rules.js';
+import {
+  cellOf,
+  drawBoard,
+  lead,
+  legalMoves,
+  moveTo,
+  nameOf,
+  type Position,
+  type Side,
+  type Size,
+  startOf,
+} from './othello-rules.js';
 
 export interface OthelloProblem extends Problem {
   readonly task: string;
@@ -38,7 +56,8 @@ const problemOf = (tier: string, size: Size, opening: readonly string[]): Othell
 /** The position after some moves; null where one is not legal. */
 function replay(size: Size, moves: readonly string[]): Position | null {
   let position: Position | null = startOf(size);
-  for (const move of moves) position = position === null ? null : moveTo(position, cellOf(size, move));
+  for (const move of moves)
+    position = position === null ? null : moveTo(position, cellOf(size, move));
   return position;
 }
 
@@ -50,7 +69,10 @@ interface Game {
   readonly illegal: string | null;
 }
 
-/** What the opponent plays in positions that it met before: the same game is replayed turn after turn. */
+/**
+ * What the opponent plays in positions that it met before: the same game is replayed turn after
+ * turn.
+ */
 const answers = new Map<string, number>();
 const MOST_ANSWERS = 20_000;
 
@@ -65,9 +87,13 @@ function opponentMove(position: Position): number {
 }
 
 /** The side that the model plays: whose turn it is after the opening. */
-const openingOf = ({ size, opening }: OthelloProblem): Position & { turn: Side } => replay(size, opening) as Position & { turn: Side };
+const openingOf = ({ size, opening }: OthelloProblem): Position & { turn: Side } =>
+  replay(size, opening) as Position & { turn: Side };
 
-/** A game after one more move of the model and what the opponent answers to it, until the model is to move again. */
+/**
+ * A game after one more move of the model and what the opponent answers to it, until the model is
+ * to move again.
+ */
 function advance({ position, moves }: Game, name: string, side: Side): Game {
   const { size } = position;
   let after = position.turn === side ? moveTo(position, cellOf(size, name)) : null;
@@ -94,7 +120,9 @@ function play(problem: OthelloProblem, replies: readonly string[]): Game {
 
 const disc = (side: Side): string => (side === 1 ? 'x' : 'o');
 
-/** Moves in order with the side of each, and the discs at the end, e.g. `x d3, o c5; x 20, o 16`. */
+/**
+ * Moves in order with the side of each, and the discs at the end, e.g. `x d3, o c5; x 20, o 16`.
+ */
 function replayText({ position, moves }: Game): string {
   const count = (side: Side): number => position.cells.filter((cell) => cell === side).length;
   return `${moves.map(({ side, name }) => `${disc(side)} ${name}`).join(', ')}; x ${count(1)}, o ${count(-1)}`;
@@ -108,11 +136,17 @@ const boardText = (position: Position): string =>
 function parseMove(text: string): Parsed<string> {
   const line = trimBlanks(text).split('\n').at(-1)!.replace(/\.$/, '');
   const move = trimBlanks(line);
-  return /^[a-h][1-8]$/.test(move) ? { ok: true, answer: move, form: 'move' } : refused('The last line of the reply is not a move.');
+  return /^[a-h][1-8]$/.test(move)
+    ? { ok: true, answer: move, form: 'move' }
+    : refused('The last line of the reply is not a move.');
 }
 
 /** Answers are all moves of the model. */
-function parse(text: string, _problem: OthelloProblem, earlier: readonly string[] = []): Parsed<readonly string[]> {
+function parse(
+  text: string,
+  _problem: OthelloProblem,
+  earlier: readonly string[] = [],
+): Parsed<readonly string[]> {
   const moves: string[] = [];
   for (const reply of [...earlier, text]) {
     const parsed = parseMove(reply);
@@ -122,20 +156,29 @@ function parse(text: string, _problem: OthelloProblem, earlier: readonly string[
   return { ok: true, answer: moves, form: 'move' };
 }
 
-/** The lead in discs, as a part of the board, from 0 (all are the opponent's) over 0.5 (as many each) to 1; more discs pass. */
+/**
+ * The lead in discs, as a part of the board, from 0 (all are the opponent's) over 0.5 (as many
+ * each) to 1; more discs pass.
+ */
 function verify(problem: OthelloProblem, answer: readonly string[]): Verdict {
-  if (!z.array(z.string()).max(TURNS).safeParse(answer).success) return failed('format', 'That is no list of moves.');
+  if (!z.array(z.string()).max(TURNS).safeParse(answer).success)
+    return failed('format', 'That is no list of moves.');
   const game = play(problem, answer);
   const { position, illegal } = game;
   if (illegal !== null) return failed('illegal', `${illegal.slice(0, 8)} is not a legal move.`);
-  if (position.turn !== 0) return failed('unfinished', `The game is not over after ${answer.length} moves.`);
+  if (position.turn !== 0)
+    return failed('unfinished', `The game is not over after ${answer.length} moves.`);
   const discs = lead(position, openingOf(problem).turn);
   const score = 0.5 + discs / (2 * problem.size ** 2);
   const results = { found: replayText(game), expected: `more ${disc(openingOf(problem).turn)}` };
   const common = { metrics: { lead: discs }, score, results };
   if (discs > 0) return { kind: 'pass', violations: [], ...common };
   const detail = discs === 0 ? 'The game is a draw.' : `The opponent has ${-discs} more discs.`;
-  return { kind: 'fail', violations: [{ category: 'score', jobs: [], amount: 1 - discs, detail }], ...common };
+  return {
+    kind: 'fail',
+    violations: [{ category: 'score', jobs: [], amount: 1 - discs, detail }],
+    ...common,
+  };
 }
 
 /** The opponent's answer and the board; null where the game is over, or a reply ended it. */
@@ -156,7 +199,10 @@ const RULES = [
 ].join(' ');
 
 /** Plays the model's side by a policy. */
-function playOut(problem: OthelloProblem, choose: (position: Position) => number): readonly string[] {
+function playOut(
+  problem: OthelloProblem,
+  choose: (position: Position) => number,
+): readonly string[] {
   const start = openingOf(problem);
   const chosen: string[] = [];
   for (let game: Game = { position: start, moves: [], illegal: null }; game.position.turn !== 0; ) {
@@ -167,7 +213,10 @@ function playOut(problem: OthelloProblem, choose: (position: Position) => number
 }
 
 /** Random moves of both sides from the start. */
-export function drawOthelloProblem({ id, size }: (typeof TIERS)[number], random: Random): OthelloProblem {
+export function drawOthelloProblem(
+  { id, size }: (typeof TIERS)[number],
+  random: Random,
+): OthelloProblem {
   for (;;) {
     const opening: string[] = [];
     let position = startOf(size);
@@ -189,7 +238,10 @@ const problemShape = z.object({
   opening: z.array(z.string()).max(64),
 });
 
-/** Checks a problem that came from outside: shape, legal moves, a game that is not over. @throws IsoproError PROBLEM_INVALID */
+/**
+ * Checks a problem that came from outside: shape, legal moves, a game that is not over.
+ * @throws IsoproError PROBLEM_INVALID
+ */
 export function readOthelloProblem(value: unknown): OthelloProblem {
   const invalid = (what: string): never => {
     throw new IsoproError('PROBLEM_INVALID', `not a problem of ${ID}: ${what}`);
@@ -197,12 +249,14 @@ export function readOthelloProblem(value: unknown): OthelloProblem {
   const result = problemShape.safeParse(value);
   if (!result.success) return invalid(z.prettifyError(result.error));
   const { id, tier, size, opening } = result.data;
-  if (!TIERS.some((one) => one.id === tier && one.size === size)) invalid(`${JSON.stringify(tier)} has no board of ${size} x ${size}`);
+  if (!TIERS.some((one) => one.id === tier && one.size === size))
+    invalid(`${JSON.stringify(tier)} has no board of ${size} x ${size}`);
   const position = replay(size, opening);
   if (position === null) return invalid('a move of its opening is not legal');
   if (position.turn === 0) invalid('its game is over');
   const problem = problemOf(tier, size, opening);
-  if (id !== undefined && id !== problem.id) invalid(`its id is not its content hash ${problem.id}`);
+  if (id !== undefined && id !== problem.id)
+    invalid(`its id is not its content hash ${problem.id}`);
   return problem;
 }
 
@@ -221,7 +275,10 @@ function exploits(): ExploitCase<OthelloProblem>[] {
   const cases: [string, string, FinishReason?][] = [
     ['one legal move and no more', legal],
     ['a whole game at once', playOut(problem, (position) => bestMove(position, DEEPER)).join(' ')],
-    ['a whole game on lines of its own', `${playOut(problem, (position) => bestMove(position, DEEPER)).join('\n')}\n`],
+    [
+      'a whole game on lines of its own',
+      `${playOut(problem, (position) => bestMove(position, DEEPER)).join('\n')}\n`,
+    ],
     ['a square that is taken', taken],
     ['a square that encloses nothing', free],
     ['a square beside the board', 'g1'],
@@ -234,7 +291,13 @@ function exploits(): ExploitCase<OthelloProblem>[] {
     ['nothing', ''],
     ['a reply that was cut off', legal, 'length'],
   ];
-  return cases.map(([name, text, finish = 'stop']) => ({ name, source: 'own', problem, text, finish }));
+  return cases.map(([name, text, finish = 'stop']) => ({
+    name,
+    source: 'own',
+    problem,
+    text,
+    finish,
+  }));
 }
 
 /** Othello on a real board, against a player that looks two moves ahead. */
@@ -252,7 +315,10 @@ export const othelloBoard: SynchronousTask<OthelloProblem, readonly string[]> = 
   },
   prompt: (problem, style) => {
     const start = openingOf(problem);
-    const last = style === 'cot' ? 'You may think first. The last line of a reply is your move' : 'Reply with your move and nothing else';
+    const last =
+      style === 'cot'
+        ? 'You may think first. The last line of a reply is your move'
+        : 'Reply with your move and nothing else';
     const asked = `You are ${disc(start.turn)}. ${last}, a letter and a number such as a1.`;
     return [{ role: 'user', content: `${RULES}\n${asked}\n\n${boardText(start)}` }];
   },
@@ -262,7 +328,15 @@ export const othelloBoard: SynchronousTask<OthelloProblem, readonly string[]> = 
   answerGrammar: 'root ::= [a-h] [1-8]\n',
   trivialPolicies: {
     'random-valid': (problem) => {
-      const random = new Random(deriveSeed({ runSeed: 0n, purpose: 'random-valid', iteration: 0, problemId: problem.id, sample: 0 }));
+      const random = new Random(
+        deriveSeed({
+          runSeed: 0n,
+          purpose: 'random-valid',
+          iteration: 0,
+          problemId: problem.id,
+          sample: 0,
+        }),
+      );
       return playOut(problem, (position) => {
         const moves = legalMoves(position);
         return moves[random.nextInteger(0, moves.length - 1)]!;

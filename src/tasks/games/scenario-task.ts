@@ -4,7 +4,15 @@ import { IsoproError } from '../../errors.js';
 import { deriveSeed, Random } from '../../random.js';
 import type { FlatObject } from '../flat-object.js';
 import { problemId } from '../problem-id.js';
-import type { ChatMessage, ExploitCase, FinishReason, Problem, PromptStyle, SynchronousTask, Verdict } from '../task.js';
+import type {
+  ChatMessage,
+  ExploitCase,
+  FinishReason,
+  Problem,
+  PromptStyle,
+  SynchronousTask,
+  Verdict,
+} from '../task.js';
 import { findTier } from '../tier.js';
 import { failed, undecided } from '../verdict.js';
 import { readScenario, resolvePrompt, type Scenario } from './document.js';
@@ -27,7 +35,12 @@ const TIER = 'match';
 const MOST_DRAWS = 1_000;
 
 const problemOf = (scenario: Scenario, seed: number): ScenarioProblem => {
-  const content = { task: scenario.document.id, tier: TIER, seed, observation: drawSeed(scenario, seed).environment };
+  const content = {
+    task: scenario.document.id,
+    tier: TIER,
+    seed,
+    observation: drawSeed(scenario, seed).environment,
+  };
   return { id: problemId(content), ...content };
 };
 
@@ -36,9 +49,13 @@ export function drawScenarioProblem(scenario: Scenario, random: Random): Scenari
   const { id, score } = scenario.document;
   for (let drawn = 0; drawn < MOST_DRAWS; drawn++) {
     const seed = random.nextInteger(0, 2 ** 32 - 1);
-    if (gridSearch(scenario, drawSeed(scenario, seed)).score >= score.passes) return problemOf(scenario, seed);
+    if (gridSearch(scenario, drawSeed(scenario, seed)).score >= score.passes)
+      return problemOf(scenario, seed);
   }
-  throw new IsoproError('TASK_INVALID', `scenario ${id}: of ${MOST_DRAWS} seeds in a row none can be passed`);
+  throw new IsoproError(
+    'TASK_INVALID',
+    `scenario ${id}: of ${MOST_DRAWS} seeds in a row none can be passed`,
+  );
 }
 
 const problemShape = z.object({
@@ -50,7 +67,8 @@ const problemShape = z.object({
 });
 
 /**
- * Checks a problem that came from outside: shape, and that observation and `id`, where given, are what the seed draws.
+ * Checks a problem that came from outside: shape, and that observation and `id`, where given, are
+ * what the seed draws.
  * @throws IsoproError PROBLEM_INVALID
  */
 export function readScenarioProblem(scenario: Scenario, value: unknown): ScenarioProblem {
@@ -60,19 +78,35 @@ export function readScenarioProblem(scenario: Scenario, value: unknown): Scenari
   };
   const result = problemShape.safeParse(value);
   if (!result.success) return invalid(z.prettifyError(result.error));
-  if (result.data.task !== id) return invalid(`it is a problem of the task ${JSON.stringify(result.data.task)}`);
+  if (result.data.task !== id)
+    return invalid(`it is a problem of the task ${JSON.stringify(result.data.task)}`);
   const problem = problemOf(scenario, result.data.seed);
-  if (problemId(result.data) !== problem.id) return invalid('its observation is not what its seed draws');
-  if (result.data.id !== undefined && result.data.id !== problem.id) return invalid(`its id is not its content hash ${problem.id}`);
+  if (problemId(result.data) !== problem.id)
+    return invalid('its observation is not what its seed draws');
+  if (result.data.id !== undefined && result.data.id !== problem.id)
+    return invalid(`its id is not its content hash ${problem.id}`);
   return problem;
 }
 
-function promptOf({ document: { texts } }: Scenario, { observation }: ScenarioProblem, style: PromptStyle): ChatMessage[] {
+function promptOf(
+  { document: { texts } }: Scenario,
+  { observation }: ScenarioProblem,
+  style: PromptStyle,
+): ChatMessage[] {
   const observed = Object.entries(observation).map(([name, value]) => `${name}: ${value}`);
   const last =
-    style === 'cot' ? 'You may think first. The last JSON object of the reply counts.' : 'Reply with the JSON object and nothing else.';
+    style === 'cot'
+      ? 'You may think first. The last JSON object of the reply counts.'
+      : 'Reply with the JSON object and nothing else.';
   return [
-    { role: 'user', content: [resolvePrompt(texts), ...(observed.length === 0 ? [] : ['Observation:', ...observed]), last].join('\n') },
+    {
+      role: 'user',
+      content: [
+        resolvePrompt(texts),
+        ...(observed.length === 0 ? [] : ['Observation:', ...observed]),
+        last,
+      ].join('\n'),
+    },
   ];
 }
 
@@ -86,28 +120,57 @@ function verifyStrategy(scenario: Scenario, draw: () => Draw, answer: FlatObject
   const { passes } = scenario.document.score;
   if (score >= passes) return { kind: 'pass', violations: [], metrics, score };
   const detail = `The score is ${score}; an answer passes from ${passes} on.`;
-  return { kind: 'fail', violations: [{ category: 'score', jobs: [], amount: passes - score, detail }], metrics, score };
+  return {
+    kind: 'fail',
+    violations: [{ category: 'score', jobs: [], amount: passes - score, detail }],
+    metrics,
+    score,
+  };
 }
 
 /** One line of JSON with the parameters in their order. */
 function grammarOf({ document: { parameters } }: Scenario): string {
   const unit = parameters.every(({ low, high }) => low >= 0 && high <= 1);
-  const number = unit ? '"0" ("." [0-9]{1,3})? | "1" (".0")?' : '"-"? ("0" | [1-9] [0-9]{0,6}) ("." [0-9]{1,6})?';
+  const number = unit
+    ? '"0" ("." [0-9]{1,3})? | "1" (".0")?'
+    : '"-"? ("0" | [1-9] [0-9]{0,6}) ("." [0-9]{1,6})?';
   const members = parameters.map(({ name }) => String.raw`"\"${name}\": " number`).join(' ", " ');
   return `root ::= "{" ${members} "}"\nnumber ::= ${number}\n`;
 }
 
 function exploitsOf(scenario: Scenario, problem: ScenarioProblem): ExploitCase<ScenarioProblem>[] {
   const { strategy } = gridSearch(scenario, drawSeed(scenario, problem.seed));
-  const [[name, value], ...rest] = Object.entries(strategy) as [[string, number], ...[string, number][]];
+  const [[name, value], ...rest] = Object.entries(strategy) as [
+    [string, number],
+    ...[string, number][],
+  ];
   const others = rest.map(([key, number]) => `, "${key}": ${number}`).join('');
   const object = (first: string): string => `{"${name}": ${first}${others}}`;
   const cases: [string, string, FinishReason?][] = [
-    ...['NaN', 'Infinity', '-Infinity', '1e309', 'true', 'null', `"${value}"`, `[${value}]`, '', '0x1', '.5', '+1', '1_0', '1,0'].map(
-      (text): [string, string] => [`the first number is ${JSON.stringify(text)}`, object(text)],
-    ),
+    ...[
+      'NaN',
+      'Infinity',
+      '-Infinity',
+      '1e309',
+      'true',
+      'null',
+      `"${value}"`,
+      `[${value}]`,
+      '',
+      '0x1',
+      '.5',
+      '+1',
+      '1_0',
+      '1,0',
+    ].map((text): [string, string] => [
+      `the first number is ${JSON.stringify(text)}`,
+      object(text),
+    ]),
     ['a key twice', `{"${name}": ${value}, "${name}": ${value}${others}}`],
-    ['a key twice, once escaped', `{"\\u00${name.charCodeAt(0).toString(16)}${name.slice(1)}": ${value}, "${name}": ${value}${others}}`],
+    [
+      'a key twice, once escaped',
+      `{"\\u00${name.charCodeAt(0).toString(16)}${name.slice(1)}": ${value}, "${name}": ${value}${others}}`,
+    ],
     ['a key too many', object(`${value}, "score": 1`)],
     ['a key of the prototype', object(`${value}, "__proto__": {"${name}": 1}`)],
     ['a key too few', `{${others.slice(2)}}`],
@@ -120,7 +183,13 @@ function exploitsOf(scenario: Scenario, problem: ScenarioProblem): ExploitCase<S
     ['an object that does not end', object(String(value)).slice(0, -1)],
     ['a reply that was cut off', object(String(value)), 'length'],
   ];
-  return cases.map(([title, text, finish = 'stop']) => ({ name: title, source: 'autocontext.md §13 row 14', problem, text, finish }));
+  return cases.map(([title, text, finish = 'stop']) => ({
+    name: title,
+    source: 'autocontext.md §13 row 14',
+    problem,
+    text,
+    finish,
+  }));
 }
 
 export interface ScenarioTaskOptions {
@@ -129,13 +198,17 @@ export interface ScenarioTaskOptions {
 }
 
 /** The task of a document that has been read and tested. */
-export function taskOf(scenario: Scenario, { isFrozen = () => false }: ScenarioTaskOptions = {}): ScenarioTask {
+export function taskOf(
+  scenario: Scenario,
+  { isFrozen = () => false }: ScenarioTaskOptions = {},
+): ScenarioTask {
   const { document, digest } = scenario;
   const { id, title, parameters } = document;
   const tiers = [{ id: TIER, title, trains: true }];
   let last: { seed: number; draw: Draw } | undefined;
   /** Replies to one problem are judged one after another: its draw is kept. */
-  const drawOf = ({ seed }: ScenarioProblem): Draw => (last?.seed === seed ? last : (last = { seed, draw: drawSeed(scenario, seed) })).draw;
+  const drawOf = ({ seed }: ScenarioProblem): Draw =>
+    (last?.seed === seed ? last : (last = { seed, draw: drawSeed(scenario, seed) })).draw;
   let exploits: ExploitCase<ScenarioProblem>[] | undefined;
   return {
     id,
@@ -149,7 +222,8 @@ export function taskOf(scenario: Scenario, { isFrozen = () => false }: ScenarioT
       return problem;
     },
     prompt: (problem, style) => promptOf(scenario, problem, style),
-    // a constraint that is broken does not send the reader back to an earlier object: what was said last counts
+    // a constraint that is broken does not send the reader back to an earlier object: what was said
+    // last counts
     parse: (text) =>
       parseLastObject(text, (value) => {
         const checked = checkStrategy(scenario, value);
@@ -166,18 +240,28 @@ export function taskOf(scenario: Scenario, { isFrozen = () => false }: ScenarioT
       kind === 'pass'
         ? 'That strategy wins.'
         : `${violations[0]?.detail ?? 'The strategy could not be scored.'} Reply with another strategy.`,
-    referenceReply: (problem) => JSON.stringify(gridSearch(scenario, drawOf(problem)).strategy).replaceAll(/([:,])/g, '$1 '),
+    referenceReply: (problem) =>
+      JSON.stringify(gridSearch(scenario, drawOf(problem)).strategy).replaceAll(/([:,])/g, '$1 '),
     trivialPolicies: {
       'random-valid': (problem) =>
         randomStrategy(
           scenario,
-          new Random(deriveSeed({ runSeed: 0n, purpose: 'random-valid', iteration: 0, problemId: problem.id, sample: 0 })),
+          new Random(
+            deriveSeed({
+              runSeed: 0n,
+              purpose: 'random-valid',
+              iteration: 0,
+              problemId: problem.id,
+              sample: 0,
+            }),
+          ),
         ),
       'best-constant': () => bestConstant(scenario),
       'grid-search': (problem) => gridSearch(scenario, drawOf(problem)).strategy,
     },
     policyNotes: {
-      'best-constant': 'the one strategy of a grid with the highest mean over 64 seeds of its own, whatever is observed',
+      'best-constant':
+        'the one strategy of a grid with the highest mean over 64 seeds of its own, whatever is observed',
       'grid-search':
         'the best strategy of a grid by the problem’s own score, noise included: what asking the verifier thousands of times gets',
     },
@@ -188,7 +272,8 @@ export function taskOf(scenario: Scenario, { isFrozen = () => false }: ScenarioT
 }
 
 /**
- * A task of a scenario of one's own, for a task file to export. The document is checked and tested first.
+ * A task of a scenario of one's own, for a task file to export. The document is checked and tested
+ * first.
  * @throws IsoproError TASK_INVALID
  */
 export function scenarioTask(document: unknown): ScenarioTask {

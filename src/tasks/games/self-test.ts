@@ -14,7 +14,9 @@ export interface SelfTestOptions {
 const SEEDS = 4;
 
 /** What is no strategy, whatever the scenario: a good one with one thing wrong. */
-export function badStrategies(good: Strategy): readonly (readonly [name: string, value: unknown])[] {
+export function badStrategies(
+  good: Strategy,
+): readonly (readonly [name: string, value: unknown])[] {
   const [first] = Object.keys(good) as [string];
   const withFirst = (value: unknown): unknown => ({ ...good, [first]: value });
   const { [first]: _first, ...missing } = good;
@@ -38,11 +40,15 @@ export function badStrategies(good: Strategy): readonly (readonly [name: string,
 }
 
 /**
- * Tests a scenario: its cases come out, its components and weights give its score, no random strategy exceeds what is proven the most,
- * what is no strategy is refused, and some seed can be passed.
+ * Tests a scenario: its cases come out, its components and weights give its score, no random
+ * strategy exceeds what is proven the most, what is no strategy is refused, and some seed can be
+ * passed.
  * @throws IsoproError TASK_INVALID naming the test
  */
-export function testScenario(scenario: Scenario, { strategies = 1_000 }: SelfTestOptions = {}): void {
+export function testScenario(
+  scenario: Scenario,
+  { strategies = 1_000 }: SelfTestOptions = {},
+): void {
   const { document } = scenario;
   const fail = (what: string): never => {
     throw new IsoproError('TASK_INVALID', `scenario ${document.id}: ${what}`);
@@ -52,31 +58,53 @@ export function testScenario(scenario: Scenario, { strategies = 1_000 }: SelfTes
     const checked = checkStrategy(scenario, strategy);
     if (!checked.ok) return fail(`case ${at + 1} is no strategy: ${checked.detail}`);
     const lows = Object.fromEntries(document.environment.map(({ name, low }) => [name, low]));
-    const found = scoreStrategy(scenario, { environment: { ...lows, ...environment }, noise }, checked.strategy);
-    if (found?.score !== score) fail(`case ${at + 1} has the score ${found?.score} and should have ${score}`);
+    const found = scoreStrategy(
+      scenario,
+      { environment: { ...lows, ...environment }, noise },
+      checked.strategy,
+    );
+    if (found?.score !== score)
+      fail(`case ${at + 1} has the score ${found?.score} and should have ${score}`);
   }
   const unit = 10 ** -document.score.decimals;
-  const tolerance = unit * (1 + document.components.reduce((sum, { weight }) => sum + Math.abs(weight), 0));
-  const random = new Random(deriveSeed({ runSeed: 0n, purpose: 'scenario self-test', iteration: 0, problemId: document.id, sample: 0 }));
+  const tolerance =
+    unit * (1 + document.components.reduce((sum, { weight }) => sum + Math.abs(weight), 0));
+  const random = new Random(
+    deriveSeed({
+      runSeed: 0n,
+      purpose: 'scenario self-test',
+      iteration: 0,
+      problemId: document.id,
+      sample: 0,
+    }),
+  );
   let passable = false;
   for (let seed = 0; seed < SEEDS; seed++) {
     const draw = drawSeed(scenario, seed);
     const most = upperBound(scenario, draw);
     const best = gridSearch(scenario, draw);
     passable ||= best.score >= document.score.passes;
-    if (best.score > most) fail(`seed ${seed}: a strategy scores ${best.score}, above the proven ${most}`);
+    if (best.score > most)
+      fail(`seed ${seed}: a strategy scores ${best.score}, above the proven ${most}`);
     for (let sample = 0; sample < strategies / SEEDS; sample++) {
       const strategy = randomStrategy(scenario, random);
       const found = scoreStrategy(scenario, draw, strategy);
       if (found === null) return fail(`seed ${seed}: ${JSON.stringify(strategy)} has no score`);
       if (!(found.score >= 0 && found.score <= most))
         fail(`seed ${seed}: ${JSON.stringify(strategy)} scores ${found.score}, above ${most}`);
-      const sum = document.components.reduce((total, { name, weight }) => total + weight * found.components[name]!, document.score.offset);
-      if (Math.abs(roundTo(Math.min(1, Math.max(0, sum)), document.score.decimals) - found.score) > tolerance)
+      const sum = document.components.reduce(
+        (total, { name, weight }) => total + weight * found.components[name]!,
+        document.score.offset,
+      );
+      if (
+        Math.abs(roundTo(Math.min(1, Math.max(0, sum)), document.score.decimals) - found.score) >
+        tolerance
+      )
         fail(`seed ${seed}: its weights and components give ${sum}, its score is ${found.score}`);
     }
     for (const [name, value] of badStrategies(best.strategy))
       if (checkStrategy(scenario, value).ok) fail(`${name} is taken for a strategy`);
   }
-  if (!passable) fail(`no strategy of the seeds 0 to ${SEEDS - 1} reaches ${document.score.passes}`);
+  if (!passable)
+    fail(`no strategy of the seeds 0 to ${SEEDS - 1} reaches ${document.score.passes}`);
 }

@@ -1,4 +1,7 @@
-/** The market of `resource_trader`: prices, what a decision does, and the best that any decisions come to. Money is in cents. */
+/**
+ * The market of `resource_trader`: prices, what a decision does, and the best that any decisions
+ * come to. Money is in cents.
+ */
 import { mulberry32 } from './generators.js';
 
 export const GOODS = ['wood', 'stone', 'food'] as const;
@@ -25,7 +28,11 @@ export type Prices = Readonly<Record<Good, number>>;
 export const START: Holdings = { cents: 10_000, stock: { wood: 5, stone: 5, food: 5 } };
 
 /** Lowest price and range, in cents. */
-const RANGES: Readonly<Record<Good, readonly [low: number, range: number]>> = { wood: [200, 600], stone: [300, 800], food: [100, 400] };
+const RANGES: Readonly<Record<Good, readonly [low: number, range: number]>> = {
+  wood: [200, 600],
+  stone: [300, 800],
+  food: [100, 400],
+};
 
 /** @param turn from 0; each has a generator of its own */
 export function pricesOf(seed: number, turn: number): Prices {
@@ -35,26 +42,37 @@ export function pricesOf(seed: number, turn: number): Prices {
 }
 
 /** What a decision leaves; a sentence where it is not allowed. */
-export function trade({ cents, stock }: Holdings, prices: Prices, { buy, sell, amount }: Decision): Holdings | string {
+export function trade(
+  { cents, stock }: Holdings,
+  prices: Prices,
+  { buy, sell, amount }: Decision,
+): Holdings | string {
   if (amount === 0) return { cents, stock };
   if (buy === sell) return `You cannot buy and sell ${buy} in one turn.`;
   if (stock[sell] < amount) return `You have ${stock[sell]} ${sell}, not ${amount}.`;
   const left = cents + amount * (prices[sell] - prices[buy]);
   if (left < 0) return `You have too little gold for ${amount} ${buy}.`;
-  return { cents: left, stock: { ...stock, [sell]: stock[sell] - amount, [buy]: stock[buy] + amount } };
+  return {
+    cents: left,
+    stock: { ...stock, [sell]: stock[sell] - amount, [buy]: stock[buy] + amount },
+  };
 }
 
 /** 0.5 for the gold of the start, 0.01 more for each piece of it; within 0 and 1. */
-export const scoreOf = (cents: number): number => Math.min(1, Math.max(0, Math.round(cents - 5_000) / 10_000));
+export const scoreOf = (cents: number): number =>
+  Math.min(1, Math.max(0, Math.round(cents - 5_000) / 10_000));
 
 export const DECISIONS: readonly Decision[] = GOODS.flatMap((buy) =>
-  GOODS.filter((sell) => sell !== buy).flatMap((sell) => Array.from({ length: MOST }, (_, at) => ({ buy, sell, amount: at + 1 }))),
+  GOODS.filter((sell) => sell !== buy).flatMap((sell) =>
+    Array.from({ length: MOST }, (_, at) => ({ buy, sell, amount: at + 1 })),
+  ),
 );
 export const WAIT: Decision = { buy: 'food', sell: 'stone', amount: 0 };
 
 /**
- * The decisions that end with the most gold, all prices known: dynamic programming over what is in stock, where more gold is never worse.
- * An upper line, since nobody who plays knows the prices to come.
+ * The decisions that end with the most gold, all prices known: dynamic programming over what is in
+ * stock, where more gold is never worse. An upper line, since nobody who plays knows the prices to
+ * come.
  */
 export function inHindsight(seed: number): readonly Decision[] {
   const key = ({ stock }: Holdings): string => GOODS.map((good) => stock[good]).join();
@@ -72,5 +90,7 @@ export function inHindsight(seed: number): readonly Decision[] {
       }
     reached = next;
   }
-  return [...reached.values()].reduce((best, other) => (other.holdings.cents > best.holdings.cents ? other : best)).decisions;
+  return [...reached.values()].reduce((best, other) =>
+    other.holdings.cents > best.holdings.cents ? other : best,
+  ).decisions;
 }

@@ -5,11 +5,29 @@ import { deriveSeed, Random } from '../../random.js';
 import type { FlatObject } from '../flat-object.js';
 import { frozenIndex } from '../frozen-sets.js';
 import { problemId } from '../problem-id.js';
-import type { ExploitCase, FinishReason, Parsed, Problem, SynchronousTask, Verdict } from '../task.js';
+import type {
+  ExploitCase,
+  FinishReason,
+  Parsed,
+  Problem,
+  SynchronousTask,
+  Verdict,
+} from '../task.js';
 import { findTier } from '../tier.js';
 import { failed } from '../verdict.js';
 import { parseLastObject } from './strategy-text.js';
-import { DECISIONS, GOODS, inHindsight, MOST, pricesOf, scoreOf, START, trade, TURNS, WAIT } from './trader-market.js';
+import {
+  DECISIONS,
+  GOODS,
+  inHindsight,
+  MOST,
+  pricesOf,
+  scoreOf,
+  START,
+  trade,
+  TURNS,
+  WAIT,
+} from './trader-market.js';
 import type { Decision, Holdings, Prices } from './trader-market.js';
 
 export interface TraderProblem extends Problem {
@@ -19,10 +37,16 @@ export interface TraderProblem extends Problem {
 }
 
 const ID = 'resource_trader';
-const TIERS = [{ id: 'market', title: 'five turns, three goods, prices that are new every turn', trains: true }];
+const TIERS = [
+  { id: 'market', title: 'five turns, three goods, prices that are new every turn', trains: true },
+];
 const PASSES = 0.8;
 
-const decisionShape = z.strictObject({ buy: z.enum(GOODS), sell: z.enum(GOODS), amount: z.int().min(0).max(MOST) });
+const decisionShape = z.strictObject({
+  buy: z.enum(GOODS),
+  sell: z.enum(GOODS),
+  amount: z.int().min(0).max(MOST),
+});
 
 const problemOf = (seed: number): TraderProblem => {
   const content = { task: ID, tier: 'market', seed };
@@ -30,7 +54,10 @@ const problemOf = (seed: number): TraderProblem => {
 };
 
 /** The holdings after each decision; where one is not allowed, why, and nothing after it. */
-function play(seed: number, decisions: readonly Decision[]): { holdings: Holdings; refused: string | null } {
+function play(
+  seed: number,
+  decisions: readonly Decision[],
+): { holdings: Holdings; refused: string | null } {
   let holdings = START;
   for (const [turn, decision] of decisions.entries()) {
     const after = trade(holdings, pricesOf(seed, turn), decision);
@@ -61,12 +88,19 @@ const RULES = [
 
 const complaint = (value: FlatObject): string | null => {
   const read = decisionShape.safeParse(value);
-  return read.success ? null : `Not a decision: ${z.prettifyError(read.error).replaceAll(/\s+/g, ' ')}.`;
+  return read.success
+    ? null
+    : `Not a decision: ${z.prettifyError(read.error).replaceAll(/\s+/g, ' ')}.`;
 };
-const parseDecision = (text: string): Parsed<Decision> => parseLastObject(text, complaint) as Parsed<FlatObject & Decision>;
+const parseDecision = (text: string): Parsed<Decision> =>
+  parseLastObject(text, complaint) as Parsed<FlatObject & Decision>;
 
 /** Answers are all decisions of an episode. */
-function parse(text: string, _problem: TraderProblem, earlier: readonly string[] = []): Parsed<readonly Decision[]> {
+function parse(
+  text: string,
+  _problem: TraderProblem,
+  earlier: readonly string[] = [],
+): Parsed<readonly Decision[]> {
   const decisions: Decision[] = [];
   let form = 'json';
   for (const reply of [...earlier, text]) {
@@ -79,18 +113,28 @@ function parse(text: string, _problem: TraderProblem, earlier: readonly string[]
 }
 
 function verify({ seed }: TraderProblem, decisions: readonly Decision[]): Verdict {
-  if (!z.array(decisionShape).max(TURNS).safeParse(decisions).success) return failed('format', 'That is no list of decisions.');
+  if (!z.array(decisionShape).max(TURNS).safeParse(decisions).success)
+    return failed('format', 'That is no list of decisions.');
   const { holdings, refused } = play(seed, decisions);
   if (refused !== null) return failed('trade', refused);
-  if (decisions.length < TURNS) return failed('unfinished', `The episode ended after ${decisions.length} of ${TURNS} turns.`);
+  if (decisions.length < TURNS)
+    return failed('unfinished', `The episode ended after ${decisions.length} of ${TURNS} turns.`);
   const score = scoreOf(holdings.cents);
   const metrics = { gold: holdings.cents / 100 };
   if (score >= PASSES) return { kind: 'pass', violations: [], metrics, score };
   const detail = `You end with ${gold(holdings.cents)} gold.`;
-  return { kind: 'fail', violations: [{ category: 'score', jobs: [], amount: PASSES - score, detail }], metrics, score };
+  return {
+    kind: 'fail',
+    violations: [{ category: 'score', jobs: [], amount: PASSES - score, detail }],
+    metrics,
+    score,
+  };
 }
 
-/** What is told after these replies; null where the last turn was played, or a reply ended the episode. */
+/**
+ * What is told after these replies; null where the last turn was played, or a reply ended the
+ * episode.
+ */
 function step({ seed }: TraderProblem, replies: readonly string[]): string | null {
   const parsed = parse(replies.at(-1)!, problemOf(seed), replies.slice(0, -1));
   if (!parsed.ok || replies.length >= TURNS) return null;
@@ -99,39 +143,65 @@ function step({ seed }: TraderProblem, replies: readonly string[]): string | nul
 }
 
 /** Decides turn by turn, of what is told. */
-const decideEach = (seed: number, decide: (holdings: Holdings, prices: Prices) => Decision): readonly Decision[] => {
+const decideEach = (
+  seed: number,
+  decide: (holdings: Holdings, prices: Prices) => Decision,
+): readonly Decision[] => {
   const decisions: Decision[] = [];
-  for (let turn = 0; turn < TURNS; turn++) decisions.push(decide(play(seed, decisions).holdings, pricesOf(seed, turn)));
+  for (let turn = 0; turn < TURNS; turn++)
+    decisions.push(decide(play(seed, decisions).holdings, pricesOf(seed, turn)));
   return decisions;
 };
 
 const FITTED = 64;
 let constant: Decision | undefined;
-/** The one decision whose repetition has the highest mean score over 64 seeds of its own; an episode with a forbidden one counts 0. */
+/**
+ * The one decision whose repetition has the highest mean score over 64 seeds of its own; an episode
+ * with a forbidden one counts 0.
+ */
 function bestConstant(): Decision {
   const random = new Random(0xc0n);
   const seeds = Array.from({ length: FITTED }, () => random.nextInteger(0, 2 ** 32 - 1));
   const value = (decision: Decision): number =>
-    seeds.reduce((sum, seed) => sum + (verify(problemOf(seed), new Array<Decision>(TURNS).fill(decision)).score ?? 0), 0);
-  return (constant ??= [WAIT, ...DECISIONS].reduce((best, other) => (value(other) > value(best) ? other : best)));
+    seeds.reduce(
+      (sum, seed) =>
+        sum + (verify(problemOf(seed), new Array<Decision>(TURNS).fill(decision)).score ?? 0),
+      0,
+    );
+  return (constant ??= [WAIT, ...DECISIONS].reduce((best, other) =>
+    value(other) > value(best) ? other : best,
+  ));
 }
 
 /** The first seed of the stream that can be passed. */
 export function drawTraderProblem(random: Random): TraderProblem {
   let seed = random.nextInteger(0, 2 ** 32 - 1);
-  while (verify(problemOf(seed), inHindsight(seed)).kind !== 'pass') seed = random.nextInteger(0, 2 ** 32 - 1);
+  while (verify(problemOf(seed), inHindsight(seed)).kind !== 'pass')
+    seed = random.nextInteger(0, 2 ** 32 - 1);
   return problemOf(seed);
 }
 
-const problemShape = z.object({ id: z.string().optional(), task: z.literal(ID), tier: z.literal('market'), seed: z.int().min(0) });
+const problemShape = z.object({
+  id: z.string().optional(),
+  task: z.literal(ID),
+  tier: z.literal('market'),
+  seed: z.int().min(0),
+});
 
 /** @throws IsoproError PROBLEM_INVALID */
 export function readTraderProblem(value: unknown): TraderProblem {
   const result = problemShape.safeParse(value);
-  if (!result.success) throw new IsoproError('PROBLEM_INVALID', `not a problem of ${ID}: ${z.prettifyError(result.error)}`);
+  if (!result.success)
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `not a problem of ${ID}: ${z.prettifyError(result.error)}`,
+    );
   const problem = problemOf(result.data.seed);
   if (result.data.id !== undefined && result.data.id !== problem.id)
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${ID}: its id is not its content hash ${problem.id}`);
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `not a problem of ${ID}: its id is not its content hash ${problem.id}`,
+    );
   return problem;
 }
 
@@ -139,19 +209,30 @@ function exploits(): ExploitCase<TraderProblem>[] {
   const cases: [string, string, FinishReason?][] = [
     ['a whole plan at once', JSON.stringify({ decisions: inHindsight(0) })],
     ['one decision and no more', JSON.stringify(WAIT)],
-    ...['NaN', 'Infinity', '1e309', 'true', '"1"', '1.5', '-1', '6', '[1]', 'null', ''].map((amount): [string, string] => [
-      `the amount is ${JSON.stringify(amount)}`,
-      `{"buy": "food", "sell": "stone", "amount": ${amount}}`,
-    ]),
+    ...['NaN', 'Infinity', '1e309', 'true', '"1"', '1.5', '-1', '6', '[1]', 'null', ''].map(
+      (amount): [string, string] => [
+        `the amount is ${JSON.stringify(amount)}`,
+        `{"buy": "food", "sell": "stone", "amount": ${amount}}`,
+      ],
+    ),
     ['goods that are one', '{"buy": "food", "sell": "food", "amount": 1}'],
     ['a good that nobody knows', '{"buy": "gold", "sell": "stone", "amount": 1}'],
     ['gold in the answer', '{"buy": "food", "sell": "stone", "amount": 1, "gold": 1000}'],
     ['a key twice', '{"buy": "food", "sell": "stone", "amount": 1, "amount": 5}'],
-    ['a key of the prototype', '{"buy": "food", "sell": "stone", "amount": 1, "__proto__": {"gold": 1000}}'],
+    [
+      'a key of the prototype',
+      '{"buy": "food", "sell": "stone", "amount": 1, "__proto__": {"gold": 1000}}',
+    ],
     ['nothing', ''],
     ['a reply that was cut off', JSON.stringify(WAIT), 'length'],
   ];
-  return cases.map(([name, text, finish = 'stop']) => ({ name, source: 'own', problem: problemOf(0), text, finish }));
+  return cases.map(([name, text, finish = 'stop']) => ({
+    name,
+    source: 'own',
+    problem: problemOf(0),
+    text,
+    finish,
+  }));
 }
 
 /** Five turns on a market whose prices are told turn by turn. */
@@ -169,7 +250,9 @@ export const trader: SynchronousTask<TraderProblem, readonly Decision[]> = {
   },
   prompt: ({ seed }, style) => {
     const last =
-      style === 'cot' ? 'You may think first. The last JSON object of a reply counts.' : 'Reply with the object and nothing else.';
+      style === 'cot'
+        ? 'You may think first. The last JSON object of a reply counts.'
+        : 'Reply with the object and nothing else.';
     return [{ role: 'user', content: `${RULES}\n${last}\n\n${told(seed, 0, START)}` }];
   },
   parse,
@@ -180,25 +263,43 @@ good ::= "\\"wood\\"" | "\\"stone\\"" | "\\"food\\""
 `,
   trivialPolicies: {
     'random-valid': ({ id, seed }) => {
-      const random = new Random(deriveSeed({ runSeed: 0n, purpose: 'random-valid', iteration: 0, problemId: id, sample: 0 }));
+      const random = new Random(
+        deriveSeed({
+          runSeed: 0n,
+          purpose: 'random-valid',
+          iteration: 0,
+          problemId: id,
+          sample: 0,
+        }),
+      );
       return decideEach(seed, (holdings, prices) => {
-        const allowed = [WAIT, ...DECISIONS].filter((decision) => typeof trade(holdings, prices, decision) !== 'string');
+        const allowed = [WAIT, ...DECISIONS].filter(
+          (decision) => typeof trade(holdings, prices, decision) !== 'string',
+        );
         return allowed[random.nextInteger(0, allowed.length - 1)]!;
       });
     },
     'best-constant': () => new Array<Decision>(TURNS).fill(bestConstant()),
     greedy: ({ seed }) =>
       decideEach(seed, ({ stock }, prices) => {
-        const [cheapest] = [...GOODS].sort((a, b) => prices[a] - prices[b]) as [(typeof GOODS)[number]];
-        const dearest = [...GOODS].filter((good) => stock[good] > 0).sort((a, b) => prices[b] - prices[a])[0]!;
-        return cheapest === dearest ? WAIT : { buy: cheapest, sell: dearest, amount: Math.min(MOST, stock[dearest]) };
+        const [cheapest] = [...GOODS].sort((a, b) => prices[a] - prices[b]) as [
+          (typeof GOODS)[number],
+        ];
+        const dearest = [...GOODS]
+          .filter((good) => stock[good] > 0)
+          .sort((a, b) => prices[b] - prices[a])[0]!;
+        return cheapest === dearest
+          ? WAIT
+          : { buy: cheapest, sell: dearest, amount: Math.min(MOST, stock[dearest]) };
       }),
     hindsight: ({ seed }) => inHindsight(seed),
   },
   policyNotes: {
-    'best-constant': 'the one decision whose repetition has the highest mean over 64 seeds of its own, whatever the prices',
+    'best-constant':
+      'the one decision whose repetition has the highest mean over 64 seeds of its own, whatever the prices',
     greedy: 'sells all it can of the dearest good it has for the cheapest one, turn by turn',
-    hindsight: 'exact optimum with the prices of all turns known beforehand, which nobody who plays knows',
+    hindsight:
+      'exact optimum with the prices of all turns known beforehand, which nobody who plays knows',
   },
   get exploits() {
     return exploits();

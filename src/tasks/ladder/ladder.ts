@@ -22,23 +22,37 @@ function generate(tier: string, seed: bigint): LadderProblem {
   return problem;
 }
 
-/** `count` solved problems of the question's tier, never the question itself nor a frozen problem. */
+/**
+ * `count` solved problems of the question's tier, never the question itself nor a frozen problem.
+ */
 function fewShot(question: LadderProblem, count: number, seed: bigint): ChatMessage[] {
   const messages: ChatMessage[] = [];
   const used = new Set([question.id]);
   for (let sample = 0; used.size <= count; sample++) {
     const example = generate(
       question.tier,
-      deriveSeed({ runSeed: seed, purpose: 'few-shot', iteration: 0, problemId: question.id, sample }),
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'few-shot',
+        iteration: 0,
+        problemId: question.id,
+        sample,
+      }),
     );
     if (used.has(example.id)) continue;
     used.add(example.id);
-    messages.push({ role: 'user', content: questionText(example) }, { role: 'assistant', content: solve(example) });
+    messages.push(
+      { role: 'user', content: questionText(example) },
+      { role: 'assistant', content: solve(example) },
+    );
   }
   return messages;
 }
 
-/** Six small skills, each at two levels: where a small model stands before it is trained on anything larger. */
+/**
+ * Six small skills, each at two levels: where a small model stands before it is trained on anything
+ * larger.
+ */
 export const ladder: SynchronousTask<LadderProblem, string> = {
   id: ID,
   version: '1',

@@ -3,9 +3,13 @@ import { ABSTAIN } from './solve.js';
 
 /** The numbers of a list or a sum, from the smallest to the largest. */
 const sorted = ({ items }: LadderProblem): string[] =>
-  items.map((item) => item.replace(/^[+-] /, '')).sort((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1));
+  items
+    .map((item) => item.replace(/^[+-] /, ''))
+    .sort((a, b) => Number(a) - Number(b) || (a < b ? -1 : 1));
 
-/** Policies that look at only part of a problem; each is the right one for one operation at most. */
+/**
+ * Policies that look at only part of a problem; each is the right one for one operation at most.
+ */
 export const POLICIES = {
   unchanged: ({ items }) => items.join(' '),
   'first-item': ({ items }) => items[0] ?? '',
@@ -16,8 +20,10 @@ export const POLICIES = {
   'always-ten': () => '10',
   'always-abstain': () => ABSTAIN,
   'first-value': ({ facts }) => facts[0]?.what ?? '',
-  'value-of-person': ({ facts, question }) => facts.find(({ who }) => who === question?.who)?.what ?? '',
-  'value-of-relation': ({ facts, question }) => facts.find(({ relation }) => relation === question?.relation)?.what ?? '',
+  'value-of-person': ({ facts, question }) =>
+    facts.find(({ who }) => who === question?.who)?.what ?? '',
+  'value-of-relation': ({ facts, question }) =>
+    facts.find(({ relation }) => relation === question?.relation)?.what ?? '',
 } as const satisfies Record<string, (problem: LadderProblem) => string>;
 
 export const POLICY_NOTES: Readonly<Record<string, string>> = {

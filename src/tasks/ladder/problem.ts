@@ -35,7 +35,10 @@ export interface LadderProblem extends Problem {
   readonly operation: Operation;
   /** Of `upper`, `drop`, `swap` (with the one after it) and `item`; else null. */
   readonly position: number | null;
-  /** Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`); empty where there is a context. */
+  /**
+   * Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`);
+   * empty where there is a context.
+   */
   readonly items: readonly string[];
   /** Of `ask`: the sentences, and whose what is asked for. */
   readonly facts: readonly Fact[];
@@ -58,7 +61,8 @@ const schema = z.object({
 });
 
 /**
- * Checks a problem that came from outside: shape, what its operation needs, and that `id`, where given, is the content hash.
+ * Checks a problem that came from outside: shape, what its operation needs, and that `id`, where
+ * given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
 export function readLadderProblem(task: string, value: unknown): LadderProblem {
@@ -71,18 +75,27 @@ export function readLadderProblem(task: string, value: unknown): LadderProblem {
   const { operation, position, items, facts, question } = content;
   if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
   if (operation === 'ask') {
-    if (facts.length === 0 || question === null || items.length > 0) invalid('a question needs a context and nothing else');
-    if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length) invalid('two sentences answer one question');
+    if (facts.length === 0 || question === null || items.length > 0)
+      invalid('a question needs a context and nothing else');
+    if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
+      invalid('two sentences answer one question');
   } else {
     if (facts.length > 0 || question !== null) invalid('only a question has a context');
     if (items.length < 2) invalid('it needs two items at least');
   }
-  if (WITH_POSITION.has(operation) !== (position !== null)) invalid(`position ${position} and operation ${operation} do not go together`);
-  if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0)) invalid(`there is no position ${position}`);
-  if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item))) invalid('its items must be numbers');
-  if (operation === 'sum' && !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item)))
+  if (WITH_POSITION.has(operation) !== (position !== null))
+    invalid(`position ${position} and operation ${operation} do not go together`);
+  if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
+    invalid(`there is no position ${position}`);
+  if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
+    invalid('its items must be numbers');
+  if (
+    operation === 'sum' &&
+    !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
+  )
     invalid('its terms must have signs');
-  if (operation !== 'sum' && items.some((item) => item.includes(' '))) invalid('only terms of a sum have signs');
+  if (operation !== 'sum' && items.some((item) => item.includes(' ')))
+    invalid('only terms of a sum have signs');
   const computed = problemId(content);
   if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
   return { id: computed, ...content };

@@ -16,7 +16,13 @@ const QUESTIONS: Readonly<Record<Relation, (who: string) => string>> = {
 };
 
 /** What is asked, without the rules of the answer. */
-export function questionText({ operation, position, items, facts, question }: LadderProblem): string {
+export function questionText({
+  operation,
+  position,
+  items,
+  facts,
+  question,
+}: LadderProblem): string {
   const list = items.join(' ');
   switch (operation) {
     case 'upper':
@@ -39,7 +45,9 @@ export function questionText({ operation, position, items, facts, question }: La
     case 'sum':
       return `What is ${list}?`;
     case 'ask': {
-      const context = facts.map(({ who, relation, what }) => SENTENCES[relation](who, what)).join(' ');
+      const context = facts
+        .map(({ who, relation, what }) => SENTENCES[relation](who, what))
+        .join(' ');
       return `${context}\n${QUESTIONS[question!.relation](question!.who)} One word, or ${ABSTAIN}.`;
     }
   }
@@ -49,11 +57,18 @@ export function questionText({ operation, position, items, facts, question }: La
 const ruleOf = (operation: Operation): string =>
   operation === 'ask'
     ? `Reply with one word, as the text writes it, or with ${ABSTAIN} if the text does not say.`
-    : operation === 'sum' || operation === 'largest' || operation === 'smallest' || operation === 'item'
+    : operation === 'sum' ||
+        operation === 'largest' ||
+        operation === 'smallest' ||
+        operation === 'item'
       ? 'Reply with the number only, in digits.'
       : 'Reply with the result only, on one line, with one space between two of them.';
 
-const example = (operation: Operation, items: string, position: number | null = null): LadderProblem => ({
+const example = (
+  operation: Operation,
+  items: string,
+  position: number | null = null,
+): LadderProblem => ({
   id: '',
   task: 'ladder',
   tier: '',
@@ -67,9 +82,16 @@ const CONTEXT: readonly Fact[] = [
   { who: 'Ivy', relation: 'lives', what: 'Rome' },
   { who: 'Bob', relation: 'likes', what: 'tea' },
 ];
-const asked = (who: string, relation: Relation): LadderProblem => ({ ...example('ask', ''), facts: CONTEXT, question: { who, relation } });
+const asked = (who: string, relation: Relation): LadderProblem => ({
+  ...example('ask', ''),
+  facts: CONTEXT,
+  question: { who, relation },
+});
 
-/** Worked examples, the same before every question of an operation; in words, and lists of numbers, that no problem has. */
+/**
+ * Worked examples, the same before every question of an operation; in words, and lists of numbers,
+ * that no problem has.
+ */
 const EXAMPLES: Readonly<Record<Operation, readonly LadderProblem[]>> = {
   upper: [example('upper', 'sun, tree, moon, cup', 3), example('upper', 'box, pear, nut', 1)],
   drop: [example('drop', 'sun, tree, moon, cup', 3), example('drop', 'box, pear, nut', 1)],
@@ -84,12 +106,18 @@ const EXAMPLES: Readonly<Record<Operation, readonly LadderProblem[]>> = {
   ask: [asked('Ivy', 'lives'), asked('Bob', 'lives')],
 };
 
-/** Two worked examples and the question; every rule of the verifier stands before the first. The same in both styles. */
+/**
+ * Two worked examples and the question; every rule of the verifier stands before the first. The
+ * same in both styles.
+ */
 export function ladderPrompt(problem: LadderProblem): ChatMessage[] {
   const turns = EXAMPLES[problem.operation].flatMap((solved): ChatMessage[] => [
     { role: 'user', content: questionText(solved) },
     { role: 'assistant', content: solve(solved) },
   ]);
   const [first, ...others] = [...turns, { role: 'user', content: questionText(problem) } as const];
-  return [{ role: 'user', content: `${ruleOf(problem.operation)}\n\n${first!.content}` }, ...others];
+  return [
+    { role: 'user', content: `${ruleOf(problem.operation)}\n\n${first!.content}` },
+    ...others,
+  ];
 }

@@ -30,6 +30,9 @@ export function solve({ operation, position, items, facts, question }: LadderPro
     case 'sum':
       return String(items.reduce((sum, term) => sum + Number(term.replace(' ', '')), 0));
     case 'ask':
-      return facts.find(({ who, relation }) => who === question!.who && relation === question!.relation)?.what ?? ABSTAIN;
+      return (
+        facts.find(({ who, relation }) => who === question!.who && relation === question!.relation)
+          ?.what ?? ABSTAIN
+      );
   }
 }

@@ -4,15 +4,27 @@ import { ABSTAIN, solve } from './solve.js';
 
 const SHOWN = 60;
 
-/** Compares with the one right answer, letter by letter. Of a question the category tells a wrong answer from one that should not be. */
+/**
+ * Compares with the one right answer, letter by letter. Of a question the category tells a wrong
+ * answer from one that should not be.
+ */
 export function verifyAnswer(problem: LadderProblem, answer: string): Verdict {
   const wanted = solve(problem);
   if (answer === wanted) return { kind: 'pass', violations: [], metrics: {} };
-  const category = problem.operation !== 'ask' ? 'value' : wanted === ABSTAIN ? 'invented' : answer === ABSTAIN ? 'abstained' : 'value';
+  const category =
+    problem.operation !== 'ask'
+      ? 'value'
+      : wanted === ABSTAIN
+        ? 'invented'
+        : answer === ABSTAIN
+          ? 'abstained'
+          : 'value';
   const shown = JSON.stringify(answer.length > SHOWN ? `${answer.slice(0, SHOWN)}…` : answer);
-  const detail = { value: `${shown} is not right.`, invented: `The text does not say ${shown}.`, abstained: 'The text does say it.' }[
-    category
-  ];
+  const detail = {
+    value: `${shown} is not right.`,
+    invented: `The text does not say ${shown}.`,
+    abstained: 'The text does say it.',
+  }[category];
   return { kind: 'fail', violations: [{ category, jobs: [], amount: 1, detail }], metrics: {} };
 }
 

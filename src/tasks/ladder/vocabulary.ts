@@ -1,4 +1,7 @@
-/** Words of the ladder's problems. Those of the frozen sets are never trained on; those of the worked examples stand in no problem. */
+/**
+ * Words of the ladder's problems. Those of the frozen sets are never trained on; those of the
+ * worked examples stand in no problem.
+ */
 export interface Vocabulary {
   readonly words: readonly string[];
   readonly people: readonly string[];

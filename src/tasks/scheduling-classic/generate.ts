@@ -20,8 +20,28 @@ export interface ClassicTier extends Tier {
 
 /** isopro.md §1.2 */
 export const CLASSIC_TIERS: readonly ClassicTier[] = [
-  { id: 'T0', title: 'warm-up', trains: true, jobs: 4, duration: [1, 2], edges: 2, capacity: null, slack: 3, deadlines: false },
-  { id: 'T1', title: 'sequencing', trains: true, jobs: 5, duration: [1, 3], edges: 2, capacity: null, slack: 3, deadlines: true },
+  {
+    id: 'T0',
+    title: 'warm-up',
+    trains: true,
+    jobs: 4,
+    duration: [1, 2],
+    edges: 2,
+    capacity: null,
+    slack: 3,
+    deadlines: false,
+  },
+  {
+    id: 'T1',
+    title: 'sequencing',
+    trains: true,
+    jobs: 5,
+    duration: [1, 3],
+    edges: 2,
+    capacity: null,
+    slack: 3,
+    deadlines: true,
+  },
   {
     id: 'T2',
     title: 'resource allocation',
@@ -33,7 +53,17 @@ export const CLASSIC_TIERS: readonly ClassicTier[] = [
     slack: 2,
     deadlines: true,
   },
-  { id: 'T3', title: 'deadline pressure', trains: true, jobs: 6, duration: [2, 5], edges: 0, capacity: null, slack: 1.15, deadlines: true },
+  {
+    id: 'T3',
+    title: 'deadline pressure',
+    trains: true,
+    jobs: 6,
+    duration: [2, 5],
+    edges: 0,
+    capacity: null,
+    slack: 1.15,
+    deadlines: true,
+  },
   {
     id: 'T4sr',
     title: 'sequencing and resources',
@@ -91,8 +121,14 @@ export function drawClassicCandidate(tier: ClassicTier, random: Random): Schedul
   }));
   const before = drawEdges(random, tier.jobs, tier.edges);
   const resources =
-    tier.capacity === null ? [] : ['machines', 'workers'].map((name) => ({ name, capacity: random.nextInteger(...tier.capacity!) }));
-  const horizon = Math.floor(drawn.reduce((sum, { duration }) => sum + duration, 0) * tier.slack) + 1;
+    tier.capacity === null
+      ? []
+      : ['machines', 'workers'].map((name) => ({
+          name,
+          capacity: random.nextInteger(...tier.capacity!),
+        }));
+  const horizon =
+    Math.floor(drawn.reduce((sum, { duration }) => sum + duration, 0) * tier.slack) + 1;
   const content = {
     task: 'scheduling-classic',
     tier: tier.id,
@@ -101,7 +137,9 @@ export function drawClassicCandidate(tier: ClassicTier, random: Random): Schedul
       duration,
       needs,
       after: before[index]!.sort((a, b) => a - b).map(labelOf),
-      deadline: tier.deadlines ? random.nextInteger(duration, Math.max(duration, Math.floor(0.9 * horizon))) : null,
+      deadline: tier.deadlines
+        ? random.nextInteger(duration, Math.max(duration, Math.floor(0.9 * horizon)))
+        : null,
     })),
     resources,
     horizon,
@@ -110,8 +148,9 @@ export function drawClassicCandidate(tier: ClassicTier, random: Random): Schedul
 }
 
 /**
- * The first feasible draw of the stream. The original filters with CP-SAT and gives up after 50 draws; the exact branch
- * and bound takes the same draws without a clock, and no problem is dropped.
+ * The first feasible draw of the stream. The original filters with CP-SAT and gives up after 50
+ * draws; the exact branch and bound takes the same draws without a clock, and no problem is
+ * dropped.
  */
 export function drawClassicProblem(tier: ClassicTier, random: Random): SchedulingProblem {
   for (;;) {

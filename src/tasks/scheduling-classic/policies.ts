@@ -11,17 +11,19 @@ export const asWorded = (problem: SchedulingProblem): SchedulingProblem => ({
 });
 
 /** The rows of isopro.md §1.5. */
-export const CLASSIC_POLICIES: Readonly<Record<string, (problem: SchedulingProblem) => Schedule>> = {
-  'all-zeros': POLICIES['all-zeros'].decide,
-  'random-start': (problem) => {
-    const random = new Random(BigInt(`0x${problem.id.slice(0, 16)}`));
-    const latest = solveExactly(problem)?.makespan ?? problem.horizon;
-    return toSchedule(problem.jobs.map(() => random.nextInteger(0, latest)));
-  },
-  'serial-alphabetical': POLICIES['serial-alphabetical'].decide,
-  'earliest-start': POLICIES['earliest-start'].decide,
-  'serial-earliest-deadline': POLICIES['serial-earliest-deadline'].decide,
-  'list-alphabetical': POLICIES['list-alphabetical'].decide,
-  'list-earliest-deadline': POLICIES['list-earliest-deadline'].decide,
-  'list-earliest-deadline-as-worded': (problem) => POLICIES['list-earliest-deadline'].decide(asWorded(problem)),
-};
+export const CLASSIC_POLICIES: Readonly<Record<string, (problem: SchedulingProblem) => Schedule>> =
+  {
+    'all-zeros': POLICIES['all-zeros'].decide,
+    'random-start': (problem) => {
+      const random = new Random(BigInt(`0x${problem.id.slice(0, 16)}`));
+      const latest = solveExactly(problem)?.makespan ?? problem.horizon;
+      return toSchedule(problem.jobs.map(() => random.nextInteger(0, latest)));
+    },
+    'serial-alphabetical': POLICIES['serial-alphabetical'].decide,
+    'earliest-start': POLICIES['earliest-start'].decide,
+    'serial-earliest-deadline': POLICIES['serial-earliest-deadline'].decide,
+    'list-alphabetical': POLICIES['list-alphabetical'].decide,
+    'list-earliest-deadline': POLICIES['list-earliest-deadline'].decide,
+    'list-earliest-deadline-as-worded': (problem) =>
+      POLICIES['list-earliest-deadline'].decide(asWorded(problem)),
+  };

@@ -24,8 +24,8 @@ function generate(tierId: string, seed: bigint): SchedulingProblem {
 }
 
 /**
- * The original's benchmark with its defects, so that its published rows can be set beside ours. Not for training: its
- * verifier accepts `knownHoles`.
+ * The original's benchmark with its defects, so that its published rows can be set beside ours. Not
+ * for training: its verifier accepts `knownHoles`.
  */
 export const schedulingClassic: SynchronousTask<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,

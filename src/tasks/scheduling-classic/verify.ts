@@ -13,12 +13,18 @@ const CATEGORY: Readonly<Record<string, string>> = {
 };
 
 /**
- * The original's checks and category names (isopro.md §3.2): letters that are no job are ignored, the unstated horizon is
- * a deadline of every job that has none, capacity is checked by the event sweep instead of step by step.
+ * The original's checks and category names (isopro.md §3.2): letters that are no job are ignored,
+ * the unstated horizon is a deadline of every job that has none, capacity is checked by the event
+ * sweep instead of step by step.
  */
 export function verifyClassic(problem: SchedulingProblem, schedule: Schedule): Verdict {
-  const known = Object.fromEntries(Object.entries(schedule).filter(([label]) => indexOf(label) < problem.jobs.length));
-  const due = { ...problem, jobs: problem.jobs.map((job) => ({ ...job, deadline: job.deadline ?? problem.horizon })) };
+  const known = Object.fromEntries(
+    Object.entries(schedule).filter(([label]) => indexOf(label) < problem.jobs.length),
+  );
+  const due = {
+    ...problem,
+    jobs: problem.jobs.map((job) => ({ ...job, deadline: job.deadline ?? problem.horizon })),
+  };
   const verdict = verifySchedule(due, known, LATEST_START);
   const violations = verdict.violations
     .filter((violation) => violation.category !== 'horizon')

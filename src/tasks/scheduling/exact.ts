@@ -7,13 +7,14 @@ export interface ExactResult {
 }
 
 /**
- * Exact branch and bound for small problems (up to 10 jobs in milliseconds): the shortest schedule that keeps every
- * rule, or null where there is none.
+ * Exact branch and bound for small problems (up to 10 jobs in milliseconds): the shortest schedule
+ * that keeps every rule, or null where there is none.
  *
- * Jobs are placed in the order of their starts, each at the earliest feasible time not before the previous start. Every
- * active schedule is reached that way (Sprecher, Kolisch, Drexl 1995), and makespan and deadlines are regular, so an
- * optimal schedule is among them. Branches are cut where a remaining job would miss its latest end, or where the work
- * left on a resource does not fit before the bound.
+ * Jobs are placed in the order of their starts, each at the earliest feasible time not before the
+ * previous start. Every active schedule is reached that way (Sprecher, Kolisch, Drexl 1995), and
+ * makespan and deadlines are regular, so an optimal schedule is among them. Branches are cut where
+ * a remaining job would miss its latest end, or where the work left on a resource does not fit
+ * before the bound.
  */
 export function solveExactly(problem: SchedulingProblem): ExactResult | null {
   const project = projectOf(problem);
@@ -34,29 +35,41 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
 
   const span = durations.reduce((sum, duration) => sum + duration, 0);
   const usage = capacities.map(() => new Int32Array(span + 1));
-  const workLeft = capacities.map((_, resource) => jobs.reduce((sum, job) => sum + durations[job]! * needs[job]![resource]!, 0));
+  const workLeft = capacities.map((_, resource) =>
+    jobs.reduce((sum, job) => sum + durations[job]! * needs[job]![resource]!, 0),
+  );
   const starts = new Int32Array(count).fill(-1);
 
   const fits = (job: number, start: number): boolean => {
     for (let resource = 0; resource < capacities.length; resource++) {
       const free = capacities[resource]! - needs[job]![resource]!;
       const row = usage[resource]!;
-      for (let time = start; time < start + durations[job]!; time++) if (row[time]! > free) return false;
+      for (let time = start; time < start + durations[job]!; time++)
+        if (row[time]! > free) return false;
     }
     return true;
   };
   const occupy = (job: number, start: number, sign: 1 | -1): void => {
     for (let resource = 0; resource < capacities.length; resource++) {
       const need = sign * needs[job]![resource]!;
-      for (let time = start; time < start + durations[job]!; time++) usage[resource]![time]! += need;
+      for (let time = start; time < start + durations[job]!; time++)
+        usage[resource]![time]! += need;
       workLeft[resource]! -= durations[job]! * need;
     }
   };
-  /** Earliest start from precedences of jobs whose predecessors may themselves be unplaced; indices need not be topological. */
+  /**
+   * Earliest start from precedences of jobs whose predecessors may themselves be unplaced; indices
+   * need not be topological.
+   */
   const readyAt = (job: number, from: number): number => {
     let ready = from;
     for (const other of predecessors[job]!)
-      ready = Math.max(ready, starts[other]! >= 0 ? starts[other]! + durations[other]! : readyAt(other, from) + durations[other]!);
+      ready = Math.max(
+        ready,
+        starts[other]! >= 0
+          ? starts[other]! + durations[other]!
+          : readyAt(other, from) + durations[other]!,
+      );
     return ready;
   };
 
@@ -68,7 +81,8 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
     }
     for (let resource = 0; resource < capacities.length; resource++) {
       let room = 0;
-      for (let time = lastStart; time < Math.min(bound - 1, span); time++) room += capacities[resource]! - usage[resource]![time]!;
+      for (let time = lastStart; time < Math.min(bound - 1, span); time++)
+        room += capacities[resource]! - usage[resource]![time]!;
       if (workLeft[resource]! > room) return;
     }
     const candidates: { job: number; start: number }[] = [];
@@ -79,7 +93,8 @@ export function solveExactly(problem: SchedulingProblem): ExactResult | null {
       if (predecessors[job]!.some((other) => starts[other]! < 0)) continue;
       let start = ready;
       while (!fits(job, start)) start++;
-      if (start + durations[job]! > Math.min(latestEnd[job]!, bound - 1)) return; // it cannot start earlier in any continuation
+      // it cannot start earlier in any continuation
+      if (start + durations[job]! > Math.min(latestEnd[job]!, bound - 1)) return;
       if (start > lastStart || job > lastJob) candidates.push({ job, start });
     }
     candidates.sort((a, b) => a.start - b.start || latestEnd[a.job]! - latestEnd[b.job]!);

@@ -5,13 +5,22 @@ import { printAnswer } from './answer.js';
 import type { Schedule, SchedulingProblem } from './problem.js';
 import { explainSchedule, schedulingPrompt } from './prompt.js';
 
-/** A complete reply in the style asked for: reasoning whose every claim holds, then the answer block; or the block alone. */
-export const solvedReply = (problem: SchedulingProblem, schedule: Schedule, style: PromptStyle): string =>
-  style === 'cot' ? `${explainSchedule(problem, schedule)}\n\n${printAnswer(schedule)}` : printAnswer(schedule);
+/**
+ * A complete reply in the style asked for: reasoning whose every claim holds, then the answer
+ * block; or the block alone.
+ */
+export const solvedReply = (
+  problem: SchedulingProblem,
+  schedule: Schedule,
+  style: PromptStyle,
+): string =>
+  style === 'cot'
+    ? `${explainSchedule(problem, schedule)}\n\n${printAnswer(schedule)}`
+    : printAnswer(schedule);
 
 /**
- * `count` solved examples of the question's tier, as user and assistant turns; never the question itself, never a frozen
- * problem (`generate` excludes those).
+ * `count` solved examples of the question's tier, as user and assistant turns; never the question
+ * itself, never a frozen problem (`generate` excludes those).
  * @throws IsoproError SOLVER_FAILED where the oracle does not answer
  */
 export async function fewShotExamples(
@@ -26,16 +35,28 @@ export async function fewShotExamples(
   const used = new Set([question.id]);
   for (let draw = 0; used.size <= count; draw++) {
     if (draw > 10 * count + 10)
-      throw new IsoproError('SOLVER_FAILED', `the solver could not solve ${count} examples of tier ${question.tier}`);
+      throw new IsoproError(
+        'SOLVER_FAILED',
+        `the solver could not solve ${count} examples of tier ${question.tier}`,
+      );
     const example = generate(
       question.tier,
-      deriveSeed({ runSeed: seed, purpose: 'few-shot', iteration: 0, problemId: question.id, sample: draw }),
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'few-shot',
+        iteration: 0,
+        problemId: question.id,
+        sample: draw,
+      }),
     );
     if (used.has(example.id)) continue;
     const schedule = await oracle(example);
     if (schedule === null) continue;
     used.add(example.id);
-    messages.push(...schedulingPrompt(example, style), { role: 'assistant', content: solvedReply(example, schedule, style) });
+    messages.push(...schedulingPrompt(example, style), {
+      role: 'assistant',
+      content: solvedReply(example, schedule, style),
+    });
   }
   return messages;
 }

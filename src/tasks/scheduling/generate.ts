@@ -11,8 +11,15 @@ export interface TierShape extends Tier {
   readonly duration: Range;
   /** Exact number of precedence pairs. */
   readonly edges: number;
-  readonly resources: readonly { readonly name: string; readonly capacity: Range; readonly need: Range }[];
-  /** Deadline of a job = its end in the witness + a draw from this range, at most the horizon; null: no deadlines. */
+  readonly resources: readonly {
+    readonly name: string;
+    readonly capacity: Range;
+    readonly need: Range;
+  }[];
+  /**
+   * Deadline of a job = its end in the witness + a draw from this range, at most the horizon; null:
+   * no deadlines.
+   */
   readonly deadlineSlack: Range | null;
   /** Horizon = makespan of the witness + a draw from this range. */
   readonly horizonSlack: Range;
@@ -23,7 +30,10 @@ const machinesAndWorkers = (capacity: Range): TierShape['resources'] => [
   { name: 'workers', capacity, need: [1, 2] },
 ];
 
-/** The families of isopro.md §1.2; T3 has a machine that couples its jobs, and slack is drawn against a witness. */
+/**
+ * The families of isopro.md §1.2; T3 has a machine that couples its jobs, and slack is drawn
+ * against a witness.
+ */
 export const TIERS: readonly TierShape[] = [
   {
     id: 'T0',
@@ -131,17 +141,19 @@ const WITNESSES = 8;
 const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
 /**
- * Draws problems from one stream until one is taken. A draw is refused only where the horizon would let any
- * one-after-another order through (tiers above T0 whose jobs can overlap), or where earliest deadline first would get
- * the precedences for nothing (T5); the expected number of draws is below two.
- * Every problem is feasible: its deadlines and horizon are drawn against a witness, the shortest of eight list schedules
- * with random priorities. No solver is called.
+ * Draws problems from one stream until one is taken. A draw is refused only where the horizon would
+ * let any one-after-another order through (tiers above T0 whose jobs can overlap), or where
+ * earliest deadline first would get the precedences for nothing (T5); the expected number of draws
+ * is below two. Every problem is feasible: its deadlines and horizon are drawn against a witness,
+ * the shortest of eight list schedules with random priorities. No solver is called.
  */
 export function drawProblem(task: string, shape: TierShape, random: Random): SchedulingProblem {
   for (;;) {
     const project: Project = {
       durations: range(shape.jobs).map(() => random.nextInteger(...shape.duration)),
-      needs: range(shape.jobs).map(() => shape.resources.map((resource) => random.nextInteger(...resource.need))),
+      needs: range(shape.jobs).map(() =>
+        shape.resources.map((resource) => random.nextInteger(...resource.need)),
+      ),
       predecessors: drawEdges(random, shape.jobs, shape.edges),
       capacities: shape.resources.map((resource) => random.nextInteger(...resource.capacity)),
     };
@@ -155,18 +167,25 @@ export function drawProblem(task: string, shape: TierShape, random: Random): Sch
     const horizon = shortest + random.nextInteger(...shape.horizonSlack);
     const slack = shape.deadlineSlack;
     const deadlines = witness.map((start, job) =>
-      slack === null ? null : Math.min(horizon, start + project.durations[job]! + random.nextInteger(...slack)),
+      slack === null
+        ? null
+        : Math.min(horizon, start + project.durations[job]! + random.nextInteger(...slack)),
     );
     const serial = project.durations.reduce((sum, duration) => sum + duration, 0);
     const disjunctive = shape.resources.some((resource) => resource.capacity[1] === 1);
     if (shape.id !== 'T0' && !disjunctive && serial <= horizon) continue;
-    const revealed = project.predecessors.every((before, job) => before.every((other) => deadlines[other]! <= deadlines[job]!));
+    const revealed = project.predecessors.every((before, job) =>
+      before.every((other) => deadlines[other]! <= deadlines[job]!),
+    );
     if (shape.resources.length > 0 && slack !== null && shape.edges > 0 && revealed) continue;
     return label(task, shape, project, deadlines, horizon, random);
   }
 }
 
-/** Gives the jobs labels in an order that contradicts at least one precedence, so that the alphabet is no schedule. */
+/**
+ * Gives the jobs labels in an order that contradicts at least one precedence, so that the alphabet
+ * is no schedule.
+ */
 function label(
   task: string,
   shape: TierShape,
@@ -177,7 +196,9 @@ function label(
 ): SchedulingProblem {
   const jobs = range(shape.jobs);
   const misleads = (positions: readonly number[]): boolean =>
-    jobs.some((job) => project.predecessors[job]!.some((other) => positions[other]! > positions[job]!));
+    jobs.some((job) =>
+      project.predecessors[job]!.some((other) => positions[other]! > positions[job]!),
+    );
   let positions = random.shuffle(jobs);
   while (shape.edges > 0 && !misleads(positions)) positions = random.shuffle(jobs);
   const atPosition = jobs.map((position) => positions.indexOf(position));
@@ -191,7 +212,10 @@ function label(
       after: project.predecessors[job]!.map((other) => labelOf(positions[other]!)).sort(),
       deadline: deadlines[job]!,
     })),
-    resources: shape.resources.map((resource, index) => ({ name: resource.name, capacity: project.capacities[index]! })),
+    resources: shape.resources.map((resource, index) => ({
+      name: resource.name,
+      capacity: project.capacities[index]!,
+    })),
     horizon,
   };
   return { id: problemId(content), ...content };

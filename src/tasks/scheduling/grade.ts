@@ -15,13 +15,14 @@ export interface GroundTruth {
 export const EPSILON_PERCENT = [0, 10] as const;
 
 /**
- * `feasible` (the training gate) and, for each ε, feasible with a makespan of at most (1+ε) times the optimum. An ε
- * grade that the solver's bounds do not settle is `none`.
+ * `feasible` (the training gate) and, for each ε, feasible with a makespan of at most (1+ε) times
+ * the optimum. An ε grade that the solver's bounds do not settle is `none`.
  */
 export function gradeSchedule(verdict: Verdict, truth: GroundTruth | null): Grades {
   const grades: Record<string, VerdictKind> = { feasible: verdict.kind };
   for (const percent of EPSILON_PERCENT)
-    grades[`epsilon${percent / 100}`] = verdict.kind === 'pass' ? within(verdict.metrics['makespan']!, percent, truth) : verdict.kind;
+    grades[`epsilon${percent / 100}`] =
+      verdict.kind === 'pass' ? within(verdict.metrics['makespan']!, percent, truth) : verdict.kind;
   return grades;
 }
 

@@ -21,7 +21,10 @@ export interface SolveOptions {
 }
 
 const UNKNOWN: GroundTruth = { status: 'unknown', schedule: null, makespan: null, lowerBound: 0 };
-/** Beyond its own limit the solver gets this long to answer before its thread is ended; loading is not counted. */
+/**
+ * Beyond its own limit the solver gets this long to answer before its thread is ended; loading is
+ * not counted.
+ */
 const GRACE_MS = 5_000;
 const LOAD_MS = 60_000;
 
@@ -33,9 +36,10 @@ const cached = z.object({
 });
 
 /**
- * Feasibility and optimal makespan by CP-SAT in a worker thread, one problem at a time, with a cache keyed by problem
- * id in memory and, where a folder is given, on disk. A solver that fails, hangs or runs out of time yields
- * `unknown`, which is not cached. Its schedules are checked by the verifier's own rules before they are believed.
+ * Feasibility and optimal makespan by CP-SAT in a worker thread, one problem at a time, with a
+ * cache keyed by problem id in memory and, where a folder is given, on disk. A solver that fails,
+ * hangs or runs out of time yields `unknown`, which is not cached. Its schedules are checked by the
+ * verifier's own rules before they are believed.
  */
 export class GroundTruthSolver {
   readonly #cache = new Map<string, GroundTruth>();
@@ -49,11 +53,16 @@ export class GroundTruthSolver {
     if (this.#folder !== undefined) makeFolder(this.#folder);
   }
 
-  /** @throws IsoproError ABORTED when the signal fires, PACKAGE_MISSING; every other failure is the status `unknown` */
+  /**
+   * @throws IsoproError ABORTED when the signal fires, PACKAGE_MISSING; every other failure is the
+   *   status `unknown`
+   */
   solve(problem: SchedulingProblem, options: SolveOptions = {}): Promise<GroundTruth> {
     const known = this.#cache.get(problem.id) ?? this.#read(problem);
     if (known !== undefined) return Promise.resolve(known);
-    const result = this.#queue.then(() => this.#cache.get(problem.id) ?? this.#solve(problem, options));
+    const result = this.#queue.then(
+      () => this.#cache.get(problem.id) ?? this.#solve(problem, options),
+    );
     this.#queue = result.catch(() => undefined);
     return result;
   }
@@ -69,7 +78,10 @@ export class GroundTruthSolver {
     return this.dispose();
   }
 
-  async #solve(problem: SchedulingProblem, { timeLimitSeconds = 10, signal }: SolveOptions): Promise<GroundTruth> {
+  async #solve(
+    problem: SchedulingProblem,
+    { timeLimitSeconds = 10, signal }: SolveOptions,
+  ): Promise<GroundTruth> {
     if (signal?.aborted === true) throw abortError('solving was cancelled', signal);
     requirePackage('or-tools-wasm', 'The solver CP-SAT');
     const reply = await this.#ask(problem, timeLimitSeconds, signal);
@@ -78,7 +90,11 @@ export class GroundTruthSolver {
     return reply.truth;
   }
 
-  async #ask(problem: SchedulingProblem, timeLimitSeconds: number, signal: AbortSignal | undefined): Promise<SolveReply | undefined> {
+  async #ask(
+    problem: SchedulingProblem,
+    timeLimitSeconds: number,
+    signal: AbortSignal | undefined,
+  ): Promise<SolveReply | undefined> {
     let worker: Worker;
     try {
       worker = await (this.#worker ??= startWorker(() => (this.#worker = undefined)));
@@ -115,7 +131,9 @@ export class GroundTruthSolver {
   #read(problem: SchedulingProblem): GroundTruth | undefined {
     if (this.#folder === undefined) return undefined;
     try {
-      const result = cached.safeParse(JSON.parse(readFileSync(join(this.#folder, `${problem.id}.json`), 'utf8')));
+      const result = cached.safeParse(
+        JSON.parse(readFileSync(join(this.#folder, `${problem.id}.json`), 'utf8')),
+      );
       if (!result.success || !sound(problem, result.data)) return undefined;
       this.#cache.set(problem.id, result.data);
       return result.data;
@@ -171,10 +189,15 @@ function startWorker(ended: () => void): Promise<Worker> {
 let shared: GroundTruthSolver | undefined;
 
 /**
- * What is known about a problem of a built-in task: the committed proof where it is a frozen one, else CP-SAT's. The
- * process has one solver; its thread starts with the first problem and does not keep the process alive.
+ * What is known about a problem of a built-in task: the committed proof where it is a frozen one,
+ * else CP-SAT's. The process has one solver; its thread starts with the first problem and does not
+ * keep the process alive.
  */
-export async function groundTruth(task: string, problem: SchedulingProblem, options?: SolveOptions): Promise<GroundTruth> {
+export async function groundTruth(
+  task: string,
+  problem: SchedulingProblem,
+  options?: SolveOptions,
+): Promise<GroundTruth> {
   const frozen = frozenIndex<SchedulingProblem, GroundTruth>(task).get(problem.id);
   return frozen?.reference ?? (shared ??= new GroundTruthSolver()).solve(problem, options);
 }

@@ -1,5 +1,13 @@
 import { Random } from '../../random.js';
-import { dependencyOrder, latestEnds, makespan, oneAfterAnother, projectOf, serialSchedule, toSchedule } from './list-schedule.js';
+import {
+  dependencyOrder,
+  latestEnds,
+  makespan,
+  oneAfterAnother,
+  projectOf,
+  serialSchedule,
+  toSchedule,
+} from './list-schedule.js';
 import type { Schedule, SchedulingProblem } from './problem.js';
 
 export type Dimension = 'order' | 'resources' | 'deadlines';
@@ -14,10 +22,12 @@ const alphabetical = (a: number, b: number): number => a - b;
 const byStatedDeadline =
   (problem: SchedulingProblem) =>
   (a: number, b: number): number =>
-    (problem.jobs[a]!.deadline ?? problem.horizon) - (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
+    (problem.jobs[a]!.deadline ?? problem.horizon) -
+      (problem.jobs[b]!.deadline ?? problem.horizon) || a - b;
 /**
- * By the latest end that leaves the successors room: deadlines tightened backwards along the precedences. The rows of
- * isopro.md §1.5 that go by deadlines are reproduced with these and not with the stated ones.
+ * By the latest end that leaves the successors room: deadlines tightened backwards along the
+ * precedences. The rows of isopro.md §1.5 that go by deadlines are reproduced with these and not
+ * with the stated ones.
  */
 export function byDeadline(problem: SchedulingProblem): (a: number, b: number) => number {
   const due = latestEnds(problem);
@@ -30,33 +40,74 @@ const byDuration =
 
 const jobIndices = (problem: SchedulingProblem): number[] => problem.jobs.map((_, index) => index);
 const durations = (problem: SchedulingProblem): number[] => problem.jobs.map((job) => job.duration);
-const serial = (problem: SchedulingProblem, order: readonly number[]): Schedule => toSchedule(oneAfterAnother(durations(problem), order));
-const list = (problem: SchedulingProblem, compare: (a: number, b: number) => number, ignoreOrder = false): Schedule =>
-  toSchedule(serialSchedule(projectOf(problem), jobIndices(problem).sort(compare), { ignoreOrder }));
+const serial = (problem: SchedulingProblem, order: readonly number[]): Schedule =>
+  toSchedule(oneAfterAnother(durations(problem), order));
+const list = (
+  problem: SchedulingProblem,
+  compare: (a: number, b: number) => number,
+  ignoreOrder = false,
+): Schedule =>
+  toSchedule(
+    serialSchedule(projectOf(problem), jobIndices(problem).sort(compare), { ignoreOrder }),
+  );
 
 /** The policies of isopro.md §1.5 and those that ignore one dimension, by name. */
 export const POLICIES = {
-  'all-zeros': { ignores: ['order', 'resources', 'deadlines'], decide: (problem) => toSchedule(problem.jobs.map(() => 0)) },
+  'all-zeros': {
+    ignores: ['order', 'resources', 'deadlines'],
+    decide: (problem) => toSchedule(problem.jobs.map(() => 0)),
+  },
   'random-start': {
     ignores: ['order', 'resources', 'deadlines'],
     decide: (problem) => {
       const random = new Random(BigInt(`0x${problem.id.slice(0, 16)}`));
-      return toSchedule(problem.jobs.map((job) => random.nextInteger(0, Math.max(0, problem.horizon - job.duration))));
+      return toSchedule(
+        problem.jobs.map((job) =>
+          random.nextInteger(0, Math.max(0, problem.horizon - job.duration)),
+        ),
+      );
     },
   },
-  'serial-alphabetical': { ignores: ['order', 'deadlines'], decide: (problem) => serial(problem, jobIndices(problem)) },
-  'serial-dependency': { ignores: ['deadlines'], decide: (problem) => serial(problem, dependencyOrder(problem, alphabetical)) },
-  'serial-earliest-deadline': { ignores: [], decide: (problem) => serial(problem, dependencyOrder(problem, byDeadline(problem))) },
+  'serial-alphabetical': {
+    ignores: ['order', 'deadlines'],
+    decide: (problem) => serial(problem, jobIndices(problem)),
+  },
+  'serial-dependency': {
+    ignores: ['deadlines'],
+    decide: (problem) => serial(problem, dependencyOrder(problem, alphabetical)),
+  },
+  'serial-earliest-deadline': {
+    ignores: [],
+    decide: (problem) => serial(problem, dependencyOrder(problem, byDeadline(problem))),
+  },
   'earliest-start': {
     ignores: ['resources', 'deadlines'],
-    decide: (problem) => toSchedule(serialSchedule(projectOf(problem), jobIndices(problem), { ignoreResources: true })),
+    decide: (problem) =>
+      toSchedule(
+        serialSchedule(projectOf(problem), jobIndices(problem), { ignoreResources: true }),
+      ),
   },
-  'list-order-ignored': { ignores: ['order', 'deadlines'], decide: (problem) => list(problem, alphabetical, true) },
-  'list-deadline-order-ignored': { ignores: ['order'], decide: (problem) => list(problem, byStatedDeadline(problem), true) },
+  'list-order-ignored': {
+    ignores: ['order', 'deadlines'],
+    decide: (problem) => list(problem, alphabetical, true),
+  },
+  'list-deadline-order-ignored': {
+    ignores: ['order'],
+    decide: (problem) => list(problem, byStatedDeadline(problem), true),
+  },
   'list-alphabetical': { ignores: ['deadlines'], decide: (problem) => list(problem, alphabetical) },
-  'list-longest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, -1)) },
-  'list-shortest-first': { ignores: ['deadlines'], decide: (problem) => list(problem, byDuration(problem, 1)) },
-  'list-earliest-deadline': { ignores: [], decide: (problem) => list(problem, byDeadline(problem)) },
+  'list-longest-first': {
+    ignores: ['deadlines'],
+    decide: (problem) => list(problem, byDuration(problem, -1)),
+  },
+  'list-shortest-first': {
+    ignores: ['deadlines'],
+    decide: (problem) => list(problem, byDuration(problem, 1)),
+  },
+  'list-earliest-deadline': {
+    ignores: [],
+    decide: (problem) => list(problem, byDeadline(problem)),
+  },
 } as const satisfies Record<string, Policy>;
 
 const EARLIEST =
@@ -68,7 +119,8 @@ export const POLICY_NOTES: Readonly<Record<string, string>> = {
   'list-alphabetical': EARLIEST,
   'list-longest-first': EARLIEST,
   'list-shortest-first': EARLIEST,
-  'list-earliest-deadline': 'looks at every dimension; exact solver of T0, T1, T3 (one machine) and T4sd',
+  'list-earliest-deadline':
+    'looks at every dimension; exact solver of T0, T1, T3 (one machine) and T4sd',
   'serial-earliest-deadline': 'looks at every dimension; exact solver of T3, which has one machine',
 };
 

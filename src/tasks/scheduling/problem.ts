@@ -3,7 +3,10 @@ import { IsoproError } from '../../errors.js';
 import { problemId } from '../problem-id.js';
 import type { Problem } from '../task.js';
 
-/** Jobs are labelled A, B, C, … in the order in which they are listed; a job's index follows from its label. */
+/**
+ * Jobs are labelled A, B, C, … in the order in which they are listed; a job's index follows from
+ * its label.
+ */
 export interface Job {
   readonly label: string;
   /** Whole time steps, at least 1. */
@@ -40,9 +43,11 @@ export const labelOf = (index: number): string => String.fromCharCode(65 + index
 export const indexOf = (label: string): number => label.charCodeAt(0) - 65;
 
 /** Indices of the direct predecessors of each job. */
-export const predecessors = (problem: SchedulingProblem): number[][] => problem.jobs.map((job) => job.after.map(indexOf));
+export const predecessors = (problem: SchedulingProblem): number[][] =>
+  problem.jobs.map((job) => job.after.map(indexOf));
 
-export const totalDuration = (problem: SchedulingProblem): number => problem.jobs.reduce((sum, job) => sum + job.duration, 0);
+export const totalDuration = (problem: SchedulingProblem): number =>
+  problem.jobs.reduce((sum, job) => sum + job.duration, 0);
 
 const count = z.int().min(0).max(1_000_000);
 const schema = z.object({
@@ -66,8 +71,8 @@ const schema = z.object({
 });
 
 /**
- * Checks a problem that came from outside: shape, labels in order, known predecessors without a cycle, and that `id`,
- * where given, is the content hash.
+ * Checks a problem that came from outside: shape, labels in order, known predecessors without a
+ * cycle, and that `id`, where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
 export function readSchedulingProblem(task: string, value: unknown): SchedulingProblem {
@@ -78,12 +83,16 @@ export function readSchedulingProblem(task: string, value: unknown): SchedulingP
   if (!result.success) return invalid(z.prettifyError(result.error));
   const { id, ...content } = result.data;
   const { jobs, resources } = content;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
+  if (content.task !== task)
+    invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
   jobs.forEach((job, index) => {
-    if (job.label !== labelOf(index)) invalid(`job ${index + 1} must be labelled ${labelOf(index)}`);
-    if (job.needs.length !== resources.length) invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
+    if (job.label !== labelOf(index))
+      invalid(`job ${index + 1} must be labelled ${labelOf(index)}`);
+    if (job.needs.length !== resources.length)
+      invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
     for (const label of job.after) {
-      if (label.length !== 1 || indexOf(label) < 0 || indexOf(label) >= jobs.length) invalid(`job ${job.label} comes after an unknown job`);
+      if (label.length !== 1 || indexOf(label) < 0 || indexOf(label) >= jobs.length)
+        invalid(`job ${job.label} comes after an unknown job`);
     }
   });
   if (topologicalOrder(jobs) === null) invalid('its precedences form a cycle');
@@ -92,12 +101,17 @@ export function readSchedulingProblem(task: string, value: unknown): SchedulingP
   return { id: computed, ...content };
 }
 
-/** Indices in an order in which every job follows its predecessors, the alphabetically first choice each time; null for a cycle. */
+/**
+ * Indices in an order in which every job follows its predecessors, the alphabetically first choice
+ * each time; null for a cycle.
+ */
 export function topologicalOrder(jobs: readonly Job[]): number[] | null {
   const order: number[] = [];
   const done = new Set<number>();
   while (order.length < jobs.length) {
-    const next = jobs.findIndex((job, index) => !done.has(index) && job.after.every((label) => done.has(indexOf(label))));
+    const next = jobs.findIndex(
+      (job, index) => !done.has(index) && job.after.every((label) => done.has(indexOf(label))),
+    );
     if (next < 0) return null;
     done.add(next);
     order.push(next);

@@ -3,7 +3,8 @@ import { MAX_REPLY_CHARACTERS } from './answer.js';
 import { indexOf, type Job, type Schedule, type SchedulingProblem } from './problem.js';
 
 /** `1 machine`, `2 machines`; resource names are stored in the plural. */
-export const units = (amount: number, plural: string): string => `${amount} ${amount === 1 ? plural.replace(/s$/, '') : plural}`;
+export const units = (amount: number, plural: string): string =>
+  `${amount} ${amount === 1 ? plural.replace(/s$/, '') : plural}`;
 export const steps = (amount: number): string => units(amount, 'steps');
 
 /** `Job A`, `Jobs A and B`, `Jobs A, B and C`. */
@@ -14,9 +15,14 @@ export function jobList(labels: readonly string[]): string {
 
 function describeJob(problem: SchedulingProblem, job: Job): string {
   const clauses = [`takes ${steps(job.duration)}`];
-  const needs = problem.resources.flatMap((resource, index) => (job.needs[index]! > 0 ? [units(job.needs[index]!, resource.name)] : []));
+  const needs = problem.resources.flatMap((resource, index) =>
+    job.needs[index]! > 0 ? [units(job.needs[index]!, resource.name)] : [],
+  );
   if (needs.length > 0) clauses.push(`uses ${needs.join(' and ')} while it runs`);
-  if (job.after.length > 0) clauses.push(`cannot start before ${jobList(job.after)} ${job.after.length === 1 ? 'has' : 'have'} ended`);
+  if (job.after.length > 0)
+    clauses.push(
+      `cannot start before ${jobList(job.after)} ${job.after.length === 1 ? 'has' : 'have'} ended`,
+    );
   if (job.deadline !== null) clauses.push(`must end by time ${job.deadline}`);
   return `Job ${job.label} ${clauses.join('; ')}.`;
 }
@@ -31,10 +37,14 @@ export function schedulingPrompt(problem: SchedulingProblem, style: PromptStyle)
     `Every job must end by time ${problem.horizon}.`,
     ...(due ? ['"Must end by time D" means that s + d is at most D.'] : []),
     ...(ordered
-      ? ['"Cannot start before Job X has ended" means that its start time is at least the end time of Job X; equal is allowed.']
+      ? [
+          '"Cannot start before Job X has ended" means that its start time is at least the end time of Job X; equal is allowed.',
+        ]
       : []),
     ...(problem.resources.length > 0
-      ? ['A job holds what it uses from its start until its end; at its end it is free for another job.']
+      ? [
+          'A job holds what it uses from its start until its end; at its end it is free for another job.',
+        ]
       : []),
     ...problem.resources.map(
       (resource) =>
@@ -64,13 +74,19 @@ export function schedulingPrompt(problem: SchedulingProblem, style: PromptStyle)
   return [{ role: 'user', content }];
 }
 
-/** Reasoning that leads to a schedule, job by job in the order of the starts; every claim in it holds. */
+/**
+ * Reasoning that leads to a schedule, job by job in the order of the starts; every claim in it
+ * holds.
+ */
 export function explainSchedule(problem: SchedulingProblem, schedule: Schedule): string {
   return problem.jobs
     .map((job) => ({ job, start: schedule[job.label]! }))
     .sort((a, b) => a.start - b.start || indexOf(a.job.label) - indexOf(b.job.label))
     .map(({ job, start }) => {
-      const earlier = job.after.map((label) => `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`);
+      const earlier = job.after.map(
+        (label) =>
+          `Job ${label}, which ends at ${schedule[label]! + problem.jobs[indexOf(label)]!.duration}`,
+      );
       const waits = earlier.length === 0 ? '' : ` It waits for ${earlier.join(', and for ')}.`;
       const due = job.deadline === null ? '' : `, by its deadline ${job.deadline}`;
       return (

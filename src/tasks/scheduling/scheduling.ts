@@ -27,9 +27,13 @@ function generate(tier: string, seed: bigint): SchedulingProblem {
 }
 
 const reference = (problem: SchedulingProblem): Promise<GroundTruth> => groundTruth(ID, problem);
-const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> => (await reference(problem)).schedule;
+const oracle = async (problem: SchedulingProblem): Promise<Schedule | null> =>
+  (await reference(problem)).schedule;
 
-/** Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is one strict block. */
+/**
+ * Scheduling done soundly: the prompt states every rule, every problem is feasible, the answer is
+ * one strict block.
+ */
 export const scheduling: SynchronousTask<SchedulingProblem, Schedule, GroundTruth> = {
   id: ID,
   version: '2',
@@ -43,12 +47,15 @@ export const scheduling: SynchronousTask<SchedulingProblem, Schedule, GroundTrut
   oracle,
   reference,
   checkTrace: checkSchedulingTrace,
-  fewShot: (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate, oracle),
+  fewShot: (problem, style, count, seed) =>
+    fewShotExamples(problem, style, count, seed, generate, oracle),
   referenceReply: async (problem, style) => {
     const schedule = await oracle(problem);
     return schedule === null ? null : solvedReply(problem, schedule, style);
   },
-  trivialPolicies: Object.fromEntries(Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide])),
+  trivialPolicies: Object.fromEntries(
+    Object.entries(POLICIES).map(([name, policy]) => [name, policy.decide]),
+  ),
   policyNotes: POLICY_NOTES,
   get exploits() {
     return schedulingExploits();

@@ -6,12 +6,18 @@ import { indexOf, type SchedulingProblem } from './problem.js';
 const JOB = '(?:[Jj]ob ([A-Z])|\\b([A-HJ-Z]))\\b';
 const AT = '(?:at )?(?:time )?(?:step )?';
 const DURATION = [
-  new RegExp(`${JOB}:? (?:takes|lasts|runs for|has (?:a )?duration(?: of)?|needs|requires) (\\d+)(?= (?:time )?steps?|[.,;)\\n]|$)`, 'g'),
+  new RegExp(
+    `${JOB}:? (?:takes|lasts|runs for|has (?:a )?duration(?: of)?|needs|requires) (\\d+)(?= (?:time )?steps?|[.,;)\\n]|$)`,
+    'g',
+  ),
   new RegExp(`${JOB} \\((?:duration:? )?(\\d+)(?: (?:time )?steps?)?\\)`, 'g'),
   new RegExp(`[Dd]uration of ${JOB} (?:is|=|:) ?(\\d+)`, 'g'),
 ];
 const INTERVAL = [
-  new RegExp(`${JOB}:? (?:runs |goes |is scheduled )?from ${AT}(\\d+) (?:to|until|till) ${AT}(\\d+)`, 'g'),
+  new RegExp(
+    `${JOB}:? (?:runs |goes |is scheduled )?from ${AT}(\\d+) (?:to|until|till) ${AT}(\\d+)`,
+    'g',
+  ),
   new RegExp(
     `${JOB}:? (?:starts|begins|can start|will start|start) ${AT}(\\d+),? (?:and |so it |it )?(?:ends|finishes|is done|will ` +
       `end|end|finish) ${AT}(\\d+)`,
@@ -20,9 +26,17 @@ const INTERVAL = [
   new RegExp(`${JOB}: ?\\[?(\\d+) ?(?:-|–|→|to) ?(\\d+)`, 'g'),
 ];
 const START = [new RegExp(`${JOB}:? (?:starts|begins) ${AT}(\\d+)`, 'g')];
-const END = [new RegExp(`${JOB}(?:,? which|:)? (?:ends|finishes|is done|is finished|completes|is complete) ${AT}(\\d+)`, 'g')];
+const END = [
+  new RegExp(
+    `${JOB}(?:,? which|:)? (?:ends|finishes|is done|is finished|completes|is complete) ${AT}(\\d+)`,
+    'g',
+  ),
+];
 const DEADLINE = [
-  new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)) by ${AT}(\\d+)`, 'g'),
+  new RegExp(
+    `${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)) by ${AT}(\\d+)`,
+    'g',
+  ),
   new RegExp(`${JOB} (?:has|with) (?:a|the|its) deadline (?:of |at )?${AT}(\\d+)`, 'g'),
   new RegExp(`[Dd]eadline (?:of|for) ${JOB} (?:is|=|:) ?${AT}(\\d+)`, 'g'),
   new RegExp(`${JOB} starts at \\d+ and ends at \\d+, by its deadline (\\d+)`, 'g'),
@@ -38,18 +52,28 @@ const PRECEDENCE: readonly (readonly [RegExp, boolean])[] = [
     ),
     true,
   ],
-  [new RegExp(`${JOB} takes \\d+ (?:time )?steps?\\. It (?:depends on|must wait for|waits for) ${LIST}`, 'g'), true],
   [
-    new RegExp(`${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)|complete|come|run) before ${LIST}`, 'g'),
+    new RegExp(
+      `${JOB} takes \\d+ (?:time )?steps?\\. It (?:depends on|must wait for|waits for) ${LIST}`,
+      'g',
+    ),
+    true,
+  ],
+  [
+    new RegExp(
+      `${JOB} (?:must|has to) (?:end|finish|be (?:done|finished|complete|completed)|complete|come|run) before ${LIST}`,
+      'g',
+    ),
     false,
   ],
 ];
 
 /**
- * Claims in the reasoning before the answer block that the problem contradicts (durations, ends that are not start +
- * duration, deadlines, precedences that do not exist), and the last start and end claimed for a job where the answer
- * itself contradicts them: reasoning may correct itself. Only the wordings above are claims; what is said in other
- * words, or of resources, is not judged. An empty list means that no contradiction was found, not that there is none.
+ * Claims in the reasoning before the answer block that the problem contradicts (durations, ends
+ * that are not start + duration, deadlines, precedences that do not exist), and the last start and
+ * end claimed for a job where the answer itself contradicts them: reasoning may correct itself.
+ * Only the wordings above are claims; what is said in other words, or of resources, is not judged.
+ * An empty list means that no contradiction was found, not that there is none.
  */
 export function checkSchedulingTrace(problem: SchedulingProblem, text: string): TraceFinding[] {
   const block = findAnswerBlock(text);
@@ -64,7 +88,13 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
     for (const match of reasoning.matchAll(pattern)) {
       const job = jobOf(match);
       if (job !== undefined && Number(match[3]) !== job.duration)
-        findings.push({ category: 'duration', jobs: [job.label], claimed: match[3]!, actual: String(job.duration), excerpt: match[0] });
+        findings.push({
+          category: 'duration',
+          jobs: [job.label],
+          claimed: match[3]!,
+          actual: String(job.duration),
+          excerpt: match[0],
+        });
     }
   }
   for (const pattern of DEADLINE) {
@@ -73,13 +103,20 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       const [claimed, deadline] = [Number(match[3]), job?.deadline ?? problem.horizon];
       // of a job with a deadline the horizon may be said too: it must end by that as well
       if (job !== undefined && claimed !== deadline && claimed !== problem.horizon)
-        findings.push({ category: 'deadline', jobs: [job.label], claimed: match[3]!, actual: String(deadline), excerpt: match[0] });
+        findings.push({
+          category: 'deadline',
+          jobs: [job.label],
+          claimed: match[3]!,
+          actual: String(deadline),
+          excerpt: match[0],
+        });
     }
   }
   type Last = Map<string, { readonly at: number; readonly time: number; readonly excerpt: string }>;
   const [lastStart, lastEnd]: [Last, Last] = [new Map(), new Map()];
   const note = (last: Last, label: string, match: RegExpMatchArray, time: number): void => {
-    if ((last.get(label)?.at ?? -1) < match.index!) last.set(label, { at: match.index!, time, excerpt: match[0] });
+    if ((last.get(label)?.at ?? -1) < match.index!)
+      last.set(label, { at: match.index!, time, excerpt: match[0] });
   };
   for (const pattern of INTERVAL) {
     for (const match of reasoning.matchAll(pattern)) {
@@ -118,9 +155,20 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       for (const [label, { time, excerpt }] of last) {
         const start = parsed.answer[label];
         if (start === undefined) continue;
-        const actual = category === 'start' ? start : start + problem.jobs[indexOf(label)]!.duration;
-        if (actual === time || findings.some((finding) => finding.category === category && finding.excerpt === excerpt)) continue;
-        findings.push({ category, jobs: [label], claimed: String(time), actual: String(actual), excerpt });
+        const actual =
+          category === 'start' ? start : start + problem.jobs[indexOf(label)]!.duration;
+        if (
+          actual === time ||
+          findings.some((finding) => finding.category === category && finding.excerpt === excerpt)
+        )
+          continue;
+        findings.push({
+          category,
+          jobs: [label],
+          claimed: String(time),
+          actual: String(actual),
+          excerpt,
+        });
       }
     }
   }
@@ -131,7 +179,8 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       if (subject === undefined) continue;
       for (const [other] of match[3]!.matchAll(/\b[A-Z]\b/g)) {
         const [before, after] = firstIsLater ? [other, subject.label] : [subject.label, other];
-        if (indexOf(other) >= problem.jobs.length || ancestors[indexOf(after)]!.has(before)) continue;
+        if (indexOf(other) >= problem.jobs.length || ancestors[indexOf(after)]!.has(before))
+          continue;
         findings.push({
           category: 'precedence',
           jobs: [before, after],

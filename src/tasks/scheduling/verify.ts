@@ -4,21 +4,40 @@ import type { Schedule, SchedulingProblem } from './problem.js';
 import { jobList, units } from './prompt.js';
 
 /**
- * Judges a schedule: all violations, with categories `missing`, `unknown`, `range`, `precedence`, `deadline`, `horizon`
- * and `resources`; amounts are jobs, steps or units. `metrics.makespan` is the latest end.
+ * Judges a schedule: all violations, with categories `missing`, `unknown`, `range`, `precedence`,
+ * `deadline`, `horizon` and `resources`; amounts are jobs, steps or units. `metrics.makespan` is
+ * the latest end.
  */
-export function verifySchedule(problem: SchedulingProblem, schedule: Schedule, latestStart?: number): Verdict {
+export function verifySchedule(
+  problem: SchedulingProblem,
+  schedule: Schedule,
+  latestStart?: number,
+): Verdict {
   const { faults, makespan } = checkSchedule(problem, schedule, latestStart);
   if (faults.length === 0) return { kind: 'pass', violations: [], metrics: { makespan } };
-  return { kind: 'fail', violations: faults.map((fault) => describe(problem, fault)), metrics: { makespan } };
+  return {
+    kind: 'fail',
+    violations: faults.map((fault) => describe(problem, fault)),
+    metrics: { makespan },
+  };
 }
 
 function describe(problem: SchedulingProblem, fault: ScheduleFault): Violation {
   switch (fault.category) {
     case 'missing':
-      return { category: 'missing', jobs: [fault.job], amount: 1, detail: `Job ${fault.job} has no start time.` };
+      return {
+        category: 'missing',
+        jobs: [fault.job],
+        amount: 1,
+        detail: `Job ${fault.job} has no start time.`,
+      };
     case 'unknown':
-      return { category: 'unknown', jobs: [fault.job.slice(0, 20)], amount: 1, detail: `There is no Job ${fault.job.slice(0, 20)}.` };
+      return {
+        category: 'unknown',
+        jobs: [fault.job.slice(0, 20)],
+        amount: 1,
+        detail: `There is no Job ${fault.job.slice(0, 20)}.`,
+      };
     case 'range': {
       const { start } = fault;
       const amount = start < 0 ? -start : start > problem.horizon ? start - problem.horizon : 1;

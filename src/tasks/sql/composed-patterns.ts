@@ -1,4 +1,7 @@
-/** Kinds of questions that compose what the others have singly, a join with groups or an order, groups with a query in a query: tier T6. */
+/**
+ * Kinds of questions that compose what the others have singly, a join with groups or an order,
+ * groups with a query in a query: tier T6.
+ */
 import { join, oneJoin } from './joined-patterns.js';
 import type { Pattern } from './patterns.js';
 import { aggregateOf, count, queryOf } from './query.js';
@@ -21,7 +24,13 @@ export const COMPOSED_PATTERNS: readonly Pattern[] = [
       const select = [parent.name, count];
       const joins = [join(child, parent)];
       return {
-        query: queryOf(child.many, { select, joins, where: [condition], groupBy: [parent.key], having }),
+        query: queryOf(child.many, {
+          select,
+          joins,
+          where: [condition],
+          groupBy: [parent.key],
+          having,
+        }),
         words: { where, threshold: `more than ${least}` },
       };
     },
@@ -42,7 +51,13 @@ export const COMPOSED_PATTERNS: readonly Pattern[] = [
       const limit = scene.pick([2, 3]);
       const orderBy = [{ key: aggregateOf('SUM', of), descending }];
       return {
-        query: queryOf(child.many, { select: [parent.name], joins: [join(child, parent)], groupBy: [parent.key], orderBy, limit }),
+        query: queryOf(child.many, {
+          select: [parent.name],
+          joins: [join(child, parent)],
+          groupBy: [parent.key],
+          orderBy,
+          limit,
+        }),
         words: { c: said(of), most: descending ? 'highest' : 'lowest', limit: String(limit) },
       };
     },
@@ -86,7 +101,9 @@ export const COMPOSED_PATTERNS: readonly Pattern[] = [
       const of = scene.anyFigure(subject);
       const above = scene.pick([true, false]);
       const query = queryOf(subject.many, { select: [aggregateOf('AVG', of)] });
-      const having = [{ left: aggregateOf('AVG', of), operator: above ? '>' : '<', right: { query } }] as const;
+      const having = [
+        { left: aggregateOf('AVG', of), operator: above ? '>' : '<', right: { query } },
+      ] as const;
       return {
         query: queryOf(subject.many, { select: [group], groupBy: [group], having }),
         words: { g: said(group), many: subject.many, c: said(of), side: above ? 'above' : 'below' },
@@ -108,7 +125,13 @@ export const COMPOSED_PATTERNS: readonly Pattern[] = [
       const { condition, words } = byFigure(scene, subject, ['>', '>=', '<', '<=']);
       const orderBy = [{ key: count, descending: true }];
       return {
-        query: queryOf(subject.many, { select: [group], where: [condition], groupBy: [group], orderBy, limit: 1 }),
+        query: queryOf(subject.many, {
+          select: [group],
+          where: [condition],
+          groupBy: [group],
+          orderBy,
+          limit: 1,
+        }),
         words: { g: said(group), many: subject.many, where: words },
       };
     },

@@ -13,11 +13,18 @@ const NULL_EVERY = 5;
 const NEAR_OF_TEN = 5;
 
 /** The values of a column, one a row. */
-function drawColumn(random: Random, column: Column, rows: number, drawn: ReadonlyMap<string, number>): Cell[] {
+function drawColumn(
+  random: Random,
+  column: Column,
+  rows: number,
+  drawn: ReadonlyMap<string, number>,
+): Cell[] {
   const { values } = column;
   const each = (draw: (row: number) => Cell): Cell[] =>
     Array.from({ length: rows }, (_, row) =>
-      'nulls' in values && values.nulls && random.nextInteger(1, NULL_EVERY) === 1 ? null : draw(row),
+      'nulls' in values && values.nulls && random.nextInteger(1, NULL_EVERY) === 1
+        ? null
+        : draw(row),
     );
   switch (values.kind) {
     case 'serial':
@@ -28,19 +35,25 @@ function drawColumn(random: Random, column: Column, rows: number, drawn: Readonl
     }
     case 'text': {
       const order = values.distinct ? random.shuffle(values.of) : values.of;
-      return each((row) => (values.distinct ? order[row]! : order[random.nextInteger(0, order.length - 1)]!));
+      return each((row) =>
+        values.distinct ? order[row]! : order[random.nextInteger(0, order.length - 1)]!,
+      );
     }
     case 'number': {
       const scale = 10 ** values.decimals;
       const [low, high] = [Math.round(values.low * scale), Math.round(values.high * scale)];
-      const near = values.near.flatMap((value) => [-1, 0, 0, 1].map((step) => Math.round(value * scale) + step));
+      const near = values.near.flatMap((value) =>
+        [-1, 0, 0, 1].map((step) => Math.round(value * scale) + step),
+      );
       const inside = near.filter((value) => value >= low && value <= high);
       const taken = new Set<number>();
       return each(() => {
         let value: number;
         do
           value =
-            inside.length > 0 && !(values.distinct && inside.every((one) => taken.has(one))) && random.nextInteger(1, 10) <= NEAR_OF_TEN
+            inside.length > 0 &&
+            !(values.distinct && inside.every((one) => taken.has(one))) &&
+            random.nextInteger(1, 10) <= NEAR_OF_TEN
               ? inside[random.nextInteger(0, inside.length - 1)]!
               : random.nextInteger(low, high);
         while (values.distinct && taken.has(value));
@@ -59,12 +72,18 @@ export function databaseScript(tables: readonly Table[], seed: number): string {
   for (const table of tables) {
     const rows = random.nextInteger(...table.rows);
     drawn.set(table.name, rows);
-    statements.push(`CREATE TABLE ${always(table.name)} (${table.columns.map(({ name, type }) => `${always(name)} ${type}`).join(', ')});`);
+    statements.push(
+      `CREATE TABLE ${always(table.name)} (${table.columns.map(({ name, type }) => `${always(name)} ${type}`).join(', ')});`,
+    );
     const columns = table.columns.map((column) => drawColumn(random, column, rows, drawn));
     if (rows === 0) continue;
-    const print = (cell: Cell): string => (cell === null ? 'NULL' : typeof cell === 'number' ? String(cell) : quoteText(cell));
-    const order = random.shuffle(Array.from({ length: rows }, (_, row) => row)); // keys in no order, so that none comes for nothing
-    const tuples = order.map((row) => `(${columns.map((column) => print(column[row]!)).join(',')})`);
+    const print = (cell: Cell): string =>
+      cell === null ? 'NULL' : typeof cell === 'number' ? String(cell) : quoteText(cell);
+    // keys in no order, so that none comes for nothing
+    const order = random.shuffle(Array.from({ length: rows }, (_, row) => row));
+    const tuples = order.map(
+      (row) => `(${columns.map((column) => print(column[row]!)).join(',')})`,
+    );
     statements.push(`INSERT INTO ${always(table.name)} VALUES ${tuples.join(',')};`);
   }
   return statements.join('\n');

@@ -14,7 +14,13 @@ export function fewShotExamples(
   const used = new Set([question.id]);
   const messages: ChatMessage[] = [];
   for (let draw = 0; messages.length < 2 * count; draw++) {
-    const key = { runSeed: seed, purpose: 'few-shot', iteration: 0, problemId: question.id, sample: draw };
+    const key = {
+      runSeed: seed,
+      purpose: 'few-shot',
+      iteration: 0,
+      problemId: question.id,
+      sample: draw,
+    };
     const example = generate(question.tier, deriveSeed(key));
     if (used.has(example.id)) continue;
     used.add(example.id);

@@ -25,13 +25,20 @@ export const TIERS: readonly Tier[] = [
   { id: 'T6', title: 'compositions of the others', trains: false },
 ];
 
-export const PATTERNS: readonly Pattern[] = [...SINGLE_TABLE_PATTERNS, ...JOINED_PATTERNS, ...COMPOSED_PATTERNS];
+export const PATTERNS: readonly Pattern[] = [
+  ...SINGLE_TABLE_PATTERNS,
+  ...JOINED_PATTERNS,
+  ...COMPOSED_PATTERNS,
+];
 
 /** Wrong queries that the databases of a problem must tell from its reference. */
 export const LEAST_MUTANTS = 10;
 const LEAST_DATABASES = 5;
 const MOST_DATABASES = 10;
-/** Databases on which a mutant that was not told from the reference is tried, before it counts as another way to say the same. */
+/**
+ * Databases on which a mutant that was not told from the reference is tried, before it counts as
+ * another way to say the same.
+ */
 const FURTHER_DATABASES = 16;
 /** Draws of a database that the question has no clear answer on. */
 const MAX_DRAWS = 120;
@@ -41,17 +48,25 @@ const fill = (phrasing: string, words: Readonly<Record<string, string>>): string
   phrasing.replace(/\{(\w+)\}/g, (_, slot: string) => words[slot]!);
 
 /**
- * Draws questions of one tier from one stream until databases are found that tell its reference from wrong queries. The themes decide
- * whether a problem is for training or for a frozen set: they share none.
+ * Draws questions of one tier from one stream until databases are found that tell its reference
+ * from wrong queries. The themes decide whether a problem is for training or for a frozen set: they
+ * share none.
  */
-export function drawProblem({ id: tier }: Tier, themes: readonly Theme[], random: Random): SqlProblem {
+export function drawProblem(
+  { id: tier }: Tier,
+  themes: readonly Theme[],
+  random: Random,
+): SqlProblem {
   const patterns = PATTERNS.filter((pattern) => pattern.tier === tier);
   for (;;) {
     const theme = themes[random.nextInteger(0, themes.length - 1)]!;
     const pattern = patterns[random.nextInteger(0, patterns.length - 1)]!;
     const scene = new Scene(random, theme);
     const { query, words } = pattern.draw(scene);
-    const question = fill(pattern.phrasings[random.nextInteger(0, pattern.phrasings.length - 1)]!, words);
+    const question = fill(
+      pattern.phrasings[random.nextInteger(0, pattern.phrasings.length - 1)]!,
+      words,
+    );
     const tables = scene.tables;
     const databases = chooseDatabases(query, tables, random);
     if (databases === null) continue;
@@ -78,8 +93,9 @@ interface Candidate {
 }
 
 /**
- * Seeds of databases on which the question has one clear answer, and on one of which at least every wrong query fails that fails on any of
- * those that were tried; null where there are too few wrong queries.
+ * Seeds of databases on which the question has one clear answer, and on one of which at least every
+ * wrong query fails that fails on any of those that were tried; null where there are too few wrong
+ * queries.
  */
 function chooseDatabases(query: Query, tables: readonly Table[], random: Random): number[] | null {
   const ordered = query.orderBy.length > 0;
@@ -120,19 +136,34 @@ function chooseDatabases(query: Query, tables: readonly Table[], random: Random)
   }
 }
 
-/** What the reference returns, where it returns something, and where no two rows stand at one place of the order; else null. */
+/**
+ * What the reference returns, where it returns something, and where no two rows stand at one place
+ * of the order; else null.
+ */
 function clearAnswer(query: Query, database: Database.Database): Result | null {
   const result = runStatement(database, printQuery(query));
-  if (result.rows.length === 0 || result.rows.some((row) => row.every((cell) => cell === null))) return null;
+  if (result.rows.length === 0 || result.rows.some((row) => row.every((cell) => cell === null)))
+    return null;
   if (query.orderBy.length === 0) return result;
-  const keys = runStatement(database, printQuery({ ...query, select: query.orderBy.map(({ key }) => key), limit: null })).rows;
+  const keys = runStatement(
+    database,
+    printQuery({ ...query, select: query.orderBy.map(({ key }) => key), limit: null }),
+  ).rows;
   return new Set(keys.map((row) => JSON.stringify(row))).size === keys.length ? result : null;
 }
 
-/** Whether a statement is told from the reference on a database; `broken` where it is no statement. */
-function tell(sql: string, { database, expected }: Candidate, ordered: boolean): 'same' | 'different' | 'broken' {
+/**
+ * Whether a statement is told from the reference on a database; `broken` where it is no statement.
+ */
+function tell(
+  sql: string,
+  { database, expected }: Candidate,
+  ordered: boolean,
+): 'same' | 'different' | 'broken' {
   try {
-    return compareResults(expected, runStatement(database, sql), ordered) === null ? 'same' : 'different';
+    return compareResults(expected, runStatement(database, sql), ordered) === null
+      ? 'same'
+      : 'different';
   } catch (error) {
     return error instanceof TooMuch ? 'different' : 'broken';
   }

@@ -1,7 +1,7 @@
 /**
- * GBNF of a SELECT for decoding in which the form cannot fail. It knows the words of SQL and no name of any table, column or value; what is
- * sampled under it can be read, is within the statement's limits but where nearly every part is of its greatest length, and may still be
- * wrong.
+ * GBNF of a SELECT for decoding in which the form cannot fail. It knows the words of SQL and no
+ * name of any table, column or value; what is sampled under it can be read, is within the
+ * statement's limits but where nearly every part is of its greatest length, and may still be wrong.
  */
 export const SQL_GRAMMAR = String.raw`root ::= query ";"
 query ::= "SELECT " "DISTINCT "? columns " FROM " table join? join? (" WHERE " conditions)? group? order? (" LIMIT " [1-9] [0-9]?)?

@@ -1,4 +1,6 @@
-/** Kinds of questions about two or three tables, or with a query inside a query: tiers T4 and T5. */
+/**
+ * Kinds of questions about two or three tables, or with a query inside a query: tiers T4 and T5.
+ */
 import type { Drawn, Pattern } from './patterns.js';
 import { aggregateOf, count, queryOf, type Join } from './query.js';
 import { anyCondition, byCategory, byFigure, said, type Scene, type Subject } from './scene.js';
@@ -71,7 +73,10 @@ const ONE_JOIN: readonly Pattern[] = [
     (scene, child, parent) => {
       const { condition, words: where } = anyCondition(scene, child);
       const select = [child.name, parent.name];
-      return { query: queryOf(child.many, { select, joins: [join(child, parent)], where: [condition] }), words: { where } };
+      return {
+        query: queryOf(child.many, { select, joins: [join(child, parent)], where: [condition] }),
+        words: { where },
+      };
     },
   ),
   oneJoin(
@@ -85,7 +90,14 @@ const ONE_JOIN: readonly Pattern[] = [
     ],
     (scene, child, parent) => {
       const { condition, words: where } = anyCondition(scene, parent);
-      return { query: queryOf(child.many, { select: [child.name], joins: [join(child, parent)], where: [condition] }), words: { where } };
+      return {
+        query: queryOf(child.many, {
+          select: [child.name],
+          joins: [join(child, parent)],
+          where: [condition],
+        }),
+        words: { where },
+      };
     },
   ),
   oneJoin(
@@ -100,7 +112,14 @@ const ONE_JOIN: readonly Pattern[] = [
     (scene, child, parent) => {
       void child.category;
       const { condition, words: where } = anyCondition(scene, parent);
-      return { query: queryOf(child.many, { select: [count], joins: [join(child, parent)], where: [condition] }), words: { where } };
+      return {
+        query: queryOf(child.many, {
+          select: [count],
+          joins: [join(child, parent)],
+          where: [condition],
+        }),
+        words: { where },
+      };
     },
   ),
   oneJoin(
@@ -136,7 +155,14 @@ const ONE_JOIN: readonly Pattern[] = [
     (_scene, child, parent) => {
       void [child.category, parent.category];
       const where = [{ left: child.keyOf(parent), operator: 'IS NULL' }] as const;
-      return { query: queryOf(parent.many, { select: [parent.name], joins: [leftJoin(parent, child)], where }), words: {} };
+      return {
+        query: queryOf(parent.many, {
+          select: [parent.name],
+          joins: [leftJoin(parent, child)],
+          where,
+        }),
+        words: {},
+      };
     },
   ),
   oneJoin(
@@ -173,7 +199,10 @@ const NESTED: readonly Pattern[] = [
       const above = scene.pick([true, false]);
       const query = queryOf(subject.many, { select: [aggregateOf('AVG', of)] });
       return {
-        query: queryOf(subject.many, { select: [subject.name], where: [{ left: of, operator: above ? '>' : '<', right: { query } }] }),
+        query: queryOf(subject.many, {
+          select: [subject.name],
+          where: [{ left: of, operator: above ? '>' : '<', right: { query } }],
+        }),
         words: {
           name: said(subject.name),
           many: subject.many,
@@ -198,9 +227,15 @@ const NESTED: readonly Pattern[] = [
       const of = scene.anyFigure(subject);
       const greater = scene.pick([true, false]);
       const { condition, words: where } = byCategory(scene, subject);
-      const query = queryOf(subject.many, { select: [aggregateOf(greater ? 'MIN' : 'MAX', of)], where: [condition] });
+      const query = queryOf(subject.many, {
+        select: [aggregateOf(greater ? 'MIN' : 'MAX', of)],
+        where: [condition],
+      });
       return {
-        query: queryOf(subject.many, { select: [subject.name], where: [{ left: of, operator: greater ? '>' : '<', right: { query } }] }),
+        query: queryOf(subject.many, {
+          select: [subject.name],
+          where: [{ left: of, operator: greater ? '>' : '<', right: { query } }],
+        }),
         words: {
           name: said(subject.name),
           many: subject.many,
@@ -227,7 +262,10 @@ const NESTED: readonly Pattern[] = [
       const { condition, words: where } = anyCondition(scene, child);
       const query = queryOf(child.many, { select: [child.keyOf(parent)], where: [condition] });
       const outside = { left: parent.key, operator: 'NOT IN', right: { query } } as const;
-      return { query: queryOf(parent.many, { select: [parent.name], where: [outside] }), words: { where } };
+      return {
+        query: queryOf(parent.many, { select: [parent.name], where: [outside] }),
+        words: { where },
+      };
     },
   ),
 ];
@@ -245,7 +283,10 @@ const TWO_JOINS: readonly Pattern[] = [
       const { condition, words: where } = anyCondition(scene, child);
       const select = [child.name, first.name, second.name];
       const joins = [join(child, first), join(child, second)];
-      return { query: queryOf(child.many, { select, joins, where: [condition] }), words: { where } };
+      return {
+        query: queryOf(child.many, { select, joins, where: [condition] }),
+        words: { where },
+      };
     },
   ),
   twoJoins(
@@ -257,10 +298,16 @@ const TWO_JOINS: readonly Pattern[] = [
       'Return the {name} of every {one} that belongs both to {others} {where} and to {thirds} {also}.',
     ],
     (scene, child, first, second) => {
-      const [one, other] = [byCategory(scene, first, '<>'), byFigure(scene, second, ['>', '>=', '<', '<='])];
+      const [one, other] = [
+        byCategory(scene, first, '<>'),
+        byFigure(scene, second, ['>', '>=', '<', '<=']),
+      ];
       const joins = [join(child, first), join(child, second)];
       const where = [one.condition, other.condition];
-      return { query: queryOf(child.many, { select: [child.name], joins, where }), words: { where: one.words, also: other.words } };
+      return {
+        query: queryOf(child.many, { select: [child.name], joins, where }),
+        words: { where: one.words, also: other.words },
+      };
     },
   ),
 ];

@@ -1,4 +1,7 @@
-/** Tokens of SQL as SQLite reads them (https://sqlite.org/lang_keywords.html, tokenize.c), without what stands between them. */
+/**
+ * Tokens of SQL as SQLite reads them (https://sqlite.org/lang_keywords.html, tokenize.c), without
+ * what stands between them.
+ */
 export interface Token {
   readonly kind: 'word' | 'quoted' | 'text' | 'number' | 'blob' | 'operator';
   /** Of a quoted name or a text what stands in the quotes, else as written. */
@@ -8,13 +11,19 @@ export interface Token {
 /** What is no token; the message says which character, or what does not end. */
 export class LexError extends Error {}
 
-/** White space is what SQLite takes for it, a byte order mark before a token too; every character from U+0080 may stand in a name. */
+/**
+ * White space is what SQLite takes for it, a byte order mark before a token too; every character
+ * from U+0080 may stand in a name.
+ */
 const PIECES: readonly (readonly [Token['kind'] | 'space', RegExp])[] = [
   ['space', /(?:[ \t\n\f\r\ufeff]+|--[^\n]*|\/\*[^]*?\*\/)+/y],
   ['blob', /[xX]'(?:[0-9a-fA-F]{2})*'/y],
   ['text', /'((?:[^']|'')*)'/y],
   ['quoted', /"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[([^\]]*)\]/y],
-  ['number', /(?:0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_$\u0080-\uffff])/y],
+  [
+    'number',
+    /(?:0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_$\u0080-\uffff])/y,
+  ],
   ['word', /[A-Za-z_\u0080-\uffff][A-Za-z0-9_$\u0080-\uffff]*/y],
   ['operator', /\|\||<=|>=|<>|!=|==|<<|>>|->>|->|[-+*/%&|~<>=(),.;]/y],
 ];
@@ -35,9 +44,14 @@ export function lex(sql: string): Token[] {
       pattern.lastIndex = at;
       return [kind, pattern.exec(sql)] as const;
     }).find(([, match]) => match !== null);
-    if (found === undefined || (found[0] === 'operator' && sql.startsWith('/*', at))) throw new LexError(complaint(sql, at));
+    if (found === undefined || (found[0] === 'operator' && sql.startsWith('/*', at)))
+      throw new LexError(complaint(sql, at));
     const [kind, match] = found;
-    if (kind !== 'space') tokens.push({ kind, value: kind === 'text' || kind === 'quoted' ? unquoted(match!) : match![0] });
+    if (kind !== 'space')
+      tokens.push({
+        kind,
+        value: kind === 'text' || kind === 'quoted' ? unquoted(match!) : match![0],
+      });
     at += match![0].length;
   }
   return tokens;

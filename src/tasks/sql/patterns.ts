@@ -1,4 +1,7 @@
-/** Kinds of questions about one table: tiers T0 to T3. Each draws its query and the words for the slots of its phrasings. */
+/**
+ * Kinds of questions about one table: tiers T0 to T3. Each draws its query and the words for the
+ * slots of its phrasings.
+ */
 import { aggregateOf, count, queryOf, type Query } from './query.js';
 import {
   anyAggregate,
@@ -28,7 +31,10 @@ export interface Pattern {
 }
 
 /** Columns that a question asks for: often all of them, or the name, or the name and a figure. */
-function asked(scene: Scene, subject: Subject): { readonly select: Query['select']; readonly columns: string } {
+function asked(
+  scene: Scene,
+  subject: Subject,
+): { readonly select: Query['select']; readonly columns: string } {
   const choice = scene.random.nextInteger(0, 9);
   if (choice < 4) return { select: '*', columns: 'all columns' };
   const select = choice < 8 ? [subject.name] : [subject.name, scene.anyFigure(subject)];
@@ -50,7 +56,10 @@ const filter = (id: string, state: (scene: Scene, subject: Subject) => Stated): 
     const subject = scene.alone();
     const { condition, words } = state(scene, subject);
     const { select, columns } = asked(scene, subject);
-    return { query: queryOf(subject.many, { select, where: [condition] }), words: { columns, many: subject.many, where: words } };
+    return {
+      query: queryOf(subject.many, { select, where: [condition] }),
+      words: { columns, many: subject.many, where: words },
+    };
   },
 });
 
@@ -58,7 +67,10 @@ const filter = (id: string, state: (scene: Scene, subject: Subject) => Stated): 
 const aggregated = (
   id: string,
   phrasings: readonly string[],
-  key: (scene: Scene, subject: Subject) => { readonly select: Query['select']; readonly words: Readonly<Record<string, string>> },
+  key: (
+    scene: Scene,
+    subject: Subject,
+  ) => { readonly select: Query['select']; readonly words: Readonly<Record<string, string>> },
 ): Pattern => ({
   id,
   tier: 'T1',
@@ -67,7 +79,10 @@ const aggregated = (
     const subject = scene.alone();
     const { condition, words: where } = anyCondition(scene, subject);
     const { select, words } = key(scene, subject);
-    return { query: queryOf(subject.many, { select, where: [condition] }), words: { many: subject.many, where, ...words } };
+    return {
+      query: queryOf(subject.many, { select, where: [condition] }),
+      words: { many: subject.many, where, ...words },
+    };
   },
 });
 
@@ -84,11 +99,19 @@ const ordered = (
     const subject = scene.alone();
     const key = scene.orderingFigure(subject);
     const descending = scene.pick([true, true, false]);
-    const select = limits[0] === 1 || scene.random.nextInteger(0, 1) === 0 ? [subject.name] : [subject.name, key];
+    const select =
+      limits[0] === 1 || scene.random.nextInteger(0, 1) === 0
+        ? [subject.name]
+        : [subject.name, key];
     const stated = filtered ? byCategory(scene, subject) : null;
     const limit = limits.length === 0 ? null : scene.pick(limits);
     return {
-      query: queryOf(subject.many, { select, where: stated === null ? [] : [stated.condition], orderBy: [{ key, descending }], limit }),
+      query: queryOf(subject.many, {
+        select,
+        where: stated === null ? [] : [stated.condition],
+        orderBy: [{ key, descending }],
+        limit,
+      }),
       words: {
         columns: listed(select),
         many: subject.many,
@@ -167,7 +190,10 @@ export const SINGLE_TABLE_PATTERNS: readonly Pattern[] = [
       const { condition, words } = byFigure(scene, subject, ['>', '>=', '<', '<=']);
       const of = subject.category;
       return {
-        query: queryOf(subject.many, { select: [aggregateOf('COUNT', of, true)], where: [condition] }),
+        query: queryOf(subject.many, {
+          select: [aggregateOf('COUNT', of, true)],
+          where: [condition],
+        }),
         words: { c: said(of), many: subject.many, where: words },
       };
     },
@@ -274,7 +300,11 @@ export const SINGLE_TABLE_PATTERNS: readonly Pattern[] = [
       const value = scene.random.nextInteger(2, 3);
       const { operator, words } = threshold(scene, value);
       return {
-        query: queryOf(subject.many, { select: [group], groupBy: [group], having: [{ left: count, operator, right: { value } }] }),
+        query: queryOf(subject.many, {
+          select: [group],
+          groupBy: [group],
+          having: [{ left: count, operator, right: { value } }],
+        }),
         words: { g: said(group), many: subject.many, threshold: words },
       };
     },
@@ -299,8 +329,17 @@ export const SINGLE_TABLE_PATTERNS: readonly Pattern[] = [
       const left = aggregateOf(aggregate, of);
       const called = { AVG: 'mean', MAX: 'maximum', MIN: 'minimum' }[aggregate];
       return {
-        query: queryOf(subject.many, { select: [group], groupBy: [group], having: [{ left, operator, right: { value } }] }),
-        words: { g: said(group), many: subject.many, aggregate: `${called} ${said(of)}`, threshold: words },
+        query: queryOf(subject.many, {
+          select: [group],
+          groupBy: [group],
+          having: [{ left, operator, right: { value } }],
+        }),
+        words: {
+          g: said(group),
+          many: subject.many,
+          aggregate: `${called} ${said(of)}`,
+          threshold: words,
+        },
       };
     },
   },

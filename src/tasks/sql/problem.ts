@@ -8,7 +8,10 @@ import { refuseStatement } from './statement.js';
 export type Values =
   /** 1, 2, 3, … by row: the key of a table. */
   | { readonly kind: 'serial' }
-  /** Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more often, and what is next to them. */
+  /**
+   * Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more
+   * often, and what is next to them.
+   */
   | {
       readonly kind: 'number';
       readonly low: number;
@@ -18,7 +21,12 @@ export type Values =
       readonly nulls: boolean;
       readonly near: readonly number[];
     }
-  | { readonly kind: 'text'; readonly of: readonly string[]; readonly distinct: boolean; readonly nulls: boolean }
+  | {
+      readonly kind: 'text';
+      readonly of: readonly string[];
+      readonly distinct: boolean;
+      readonly nulls: boolean;
+    }
   /** The key of some row of an earlier table. */
   | { readonly kind: 'reference'; readonly table: string; readonly nulls: boolean };
 
@@ -35,7 +43,10 @@ export interface Table {
   readonly columns: readonly Column[];
 }
 
-/** A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by the verifier alone. */
+/**
+ * A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by
+ * the verifier alone.
+ */
 export interface SqlProblem extends Problem {
   readonly task: string;
   readonly theme: string;
@@ -56,7 +67,10 @@ const name = z
   .string()
   .min(1)
   .max(64)
-  .refine((text) => !text.includes('\0') && !/^sqlite_/i.test(text) && text.isWellFormed(), 'is no name of a table or column');
+  .refine(
+    (text) => !text.includes('\0') && !/^sqlite_/i.test(text) && text.isWellFormed(),
+    'is no name of a table or column',
+  );
 const text = z
   .string()
   .max(200)
@@ -75,7 +89,12 @@ const values = z.discriminatedUnion('kind', [
     nulls: z.boolean(),
     near: z.array(number).max(8),
   }),
-  z.object({ kind: z.literal('text'), of: z.array(text).min(1).max(64), distinct: z.boolean(), nulls: z.boolean() }),
+  z.object({
+    kind: z.literal('text'),
+    of: z.array(text).min(1).max(64),
+    distinct: z.boolean(),
+    nulls: z.boolean(),
+  }),
   z.object({ kind: z.literal('reference'), table: name, nulls: z.boolean() }),
 ]);
 
@@ -113,11 +132,13 @@ const schema = z.object({
 });
 
 /** SQLite folds the case of ASCII letters. */
-const folded = (all: readonly { readonly name: string }[]): Set<string> => new Set(all.map(({ name: one }) => one.toLowerCase()));
+const folded = (all: readonly { readonly name: string }[]): Set<string> =>
+  new Set(all.map(({ name: one }) => one.toLowerCase()));
 
 /**
- * Checks a problem that came from outside: shape, names, values that can be drawn, a reference that is a statement as an answer must be,
- * and that `id`, where given, is the content hash. That the reference runs is found when it is run.
+ * Checks a problem that came from outside: shape, names, values that can be drawn, a reference that
+ * is a statement as an answer must be, and that `id`, where given, is the content hash. That the
+ * reference runs is found when it is run.
  * @throws IsoproError PROBLEM_INVALID
  */
 export function readSqlProblem(task: string, value: unknown): SqlProblem {
@@ -127,7 +148,8 @@ export function readSqlProblem(task: string, value: unknown): SqlProblem {
   const result = schema.safeParse(value);
   if (!result.success) return invalid(z.prettifyError(result.error));
   const { id, ...content } = result.data;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
+  if (content.task !== task)
+    invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
   if (folded(content.tables).size < content.tables.length) invalid('two tables have one name');
   content.tables.forEach((table, at) => {
     const { name: called, rows, columns } = table;
@@ -146,13 +168,21 @@ export function readSqlProblem(task: string, value: unknown): SqlProblem {
         const scale = 10 ** drawn.decimals;
         const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
         if (high < low) invalid(`${place} has no values`);
-        if (drawn.distinct && high - low + 1 < rows[1]) invalid(`${place} has fewer values than rows`);
+        if (drawn.distinct && high - low + 1 < rows[1])
+          invalid(`${place} has fewer values than rows`);
       }
-      if (drawn.kind === 'text' && drawn.distinct && new Set(drawn.of).size < Math.max(rows[1], drawn.of.length))
+      if (
+        drawn.kind === 'text' &&
+        drawn.distinct &&
+        new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
+      )
         invalid(`${place} has fewer values than rows, or one twice`);
     }
   });
-  const refusal = refuseStatement(content.query, new Set(content.tables.map((table) => table.name)));
+  const refusal = refuseStatement(
+    content.query,
+    new Set(content.tables.map((table) => table.name)),
+  );
   if (refusal !== null) invalid(`its query is no statement that is run: ${refusal.detail}`);
   const computed = problemId(content);
   if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);

@@ -8,7 +8,10 @@ import { MAX_STATEMENT_CHARACTERS } from './statement.js';
 const described = ({ name, columns }: Table): string =>
   `${quoteName(name)}(${columns.map((column) => `${quoteName(column.name)} ${column.type}`).join(', ')})`;
 
-const user = (...paragraphs: string[]): ChatMessage => ({ role: 'user', content: paragraphs.join('\n\n') });
+const user = (...paragraphs: string[]): ChatMessage => ({
+  role: 'user',
+  content: paragraphs.join('\n\n'),
+});
 
 /** What is asked last, after the rules and the examples. */
 export const sqlQuestion = ({ tables, question }: SqlProblem): ChatMessage =>
@@ -16,7 +19,10 @@ export const sqlQuestion = ({ tables, question }: SqlProblem): ChatMessage =>
 
 /** A reply in the form that a style asks for. */
 export function writtenReply(query: string, style: PromptStyle): ChatMessage {
-  const content = style === 'plain' ? `${query};` : `The question is answered by this statement.\n\n\`\`\`sql\n${query};\n\`\`\``;
+  const content =
+    style === 'plain'
+      ? `${query};`
+      : `The question is answered by this statement.\n\n\`\`\`sql\n${query};\n\`\`\``;
   return { role: 'assistant', content };
 }
 
@@ -30,7 +36,10 @@ const RULES =
   'Return exactly the columns that are asked for, in that order. Put text in single quotes. Use only the tables given and plain ' +
   `functions, no recursion, at most ${MAX_STATEMENT_CHARACTERS} characters.`;
 
-/** Two easy examples of no theme: told the rules alone a small model goes on and on, and a table that it saw in both it keeps. */
+/**
+ * Two easy examples of no theme: told the rules alone a small model goes on and on, and a table
+ * that it saw in both it keeps.
+ */
 const examples = (style: PromptStyle): ChatMessage[] => [
   user(
     `${REPLY[style]} ${RULES}`,
@@ -38,9 +47,15 @@ const examples = (style: PromptStyle): ChatMessage[] => [
     `Question: Show all columns of the pets whose kind is 'dog'.`,
   ),
   writtenReply(`SELECT * FROM pets WHERE kind = 'dog'`, style),
-  user('tools(name TEXT, maker TEXT, price REAL)', 'Question: Give the name of the tools with price above 3.'),
+  user(
+    'tools(name TEXT, maker TEXT, price REAL)',
+    'Question: Give the name of the tools with price above 3.',
+  ),
   writtenReply('SELECT name FROM tools WHERE price > 3', style),
 ];
 
 /** Every rule that `parseReply` and the verifier enforce, and the question. */
-export const sqlPrompt = (problem: SqlProblem, style: PromptStyle): ChatMessage[] => [...examples(style), sqlQuestion(problem)];
+export const sqlPrompt = (problem: SqlProblem, style: PromptStyle): ChatMessage[] => [
+  ...examples(style),
+  sqlQuestion(problem),
+];

@@ -1,4 +1,7 @@
-/** Processes that run the statements of replies; one that is over its limits, or says what it should not, is ended and another started. */
+/**
+ * Processes that run the statements of replies; one that is over its limits, or says what it should
+ * not, is ended and another started.
+ */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +21,10 @@ export type Outcome = ProgramReply | Lost;
 export interface QueryProcessesOptions {
   /** Processes at once. */
   readonly processes?: number;
-  /** Seconds by the clock after which a process that says nothing is given up: a statement is over its own limit long before. */
+  /**
+   * Seconds by the clock after which a process that says nothing is given up: a statement is over
+   * its own limit long before.
+   */
   readonly seconds?: number;
   /** Other than our own, in tests. */
   readonly program?: string;
@@ -32,10 +38,19 @@ const NODE_FLAGS = ['--max-old-space-size=128'];
 
 const request = z.int();
 const count = z.int().min(0);
-const results = z.strictObject({ found: z.string().max(MAX_WRITTEN), expected: z.string().max(MAX_WRITTEN) });
+const results = z.strictObject({
+  found: z.string().max(MAX_WRITTEN),
+  expected: z.string().max(MAX_WRITTEN),
+});
 const reply = z.union([
   z.strictObject({ request, same: z.literal(true), results }),
-  z.strictObject({ request, difference: z.enum(['columns', 'rows', 'values', 'order']), found: count, expected: count, results }),
+  z.strictObject({
+    request,
+    difference: z.enum(['columns', 'rows', 'values', 'order']),
+    found: count,
+    expected: count,
+    results,
+  }),
   z.strictObject({ request, error: z.string(), results }),
   z.strictObject({ request, limit: z.enum(['rows', 'memory', 'time']) }),
   z.strictObject({ request, broken: z.string() }),
@@ -54,16 +69,30 @@ function readReply(line: string): ProgramReply | null {
 class QueryProcess {
   readonly #child: ChildProcessWithoutNullStreams;
   readonly #seconds: number;
-  #asked: { readonly number: number; readonly settle: (outcome: Outcome) => void; readonly timer: NodeJS.Timeout } | undefined;
+  #asked:
+    | {
+        readonly number: number;
+        readonly settle: (outcome: Outcome) => void;
+        readonly timer: NodeJS.Timeout;
+      }
+    | undefined;
   #number = 0;
   #text = '';
   ended = false;
 
   constructor(program: string, seconds: number) {
     this.#seconds = seconds;
-    this.#child = startChild(() => spawn(process.execPath, [...NODE_FLAGS, program], { cwd: tmpdir(), env: {}, windowsHide: true }));
+    this.#child = startChild(() =>
+      spawn(process.execPath, [...NODE_FLAGS, program], {
+        cwd: tmpdir(),
+        env: {},
+        windowsHide: true,
+      }),
+    );
     this.#child.on('error', (error) => this.#end(`its process did not start: ${error.message}`));
-    this.#child.on('exit', (code, signal) => this.#end(`its process ended (${signal ?? `code ${code}`})`));
+    this.#child.on('exit', (code, signal) =>
+      this.#end(`its process ended (${signal ?? `code ${code}`})`),
+    );
     this.#child.stdin.on('error', () => this.#end('its process reads no more'));
     this.#child.stdout.setEncoding('utf8').on('data', (chunk: string) => this.#read(chunk));
     this.#child.stderr.resume();
@@ -86,7 +115,10 @@ class QueryProcess {
         this.#hold(false);
         done(outcome);
       };
-      const timer = setTimeout(() => this.#end(`its process said nothing for ${this.#seconds} seconds`), 1000 * this.#seconds);
+      const timer = setTimeout(
+        () => this.#end(`its process said nothing for ${this.#seconds} seconds`),
+        1000 * this.#seconds,
+      );
       this.#asked = { number, settle, timer };
       this.#hold(true);
       if (this.ended) return settle({ lost: 'its process had ended' });
@@ -105,13 +137,15 @@ class QueryProcess {
     for (let at = this.#text.indexOf('\n'); at >= 0 && !this.ended; at = this.#text.indexOf('\n')) {
       const found = readReply(this.#text.slice(0, at));
       this.#text = this.#text.slice(at + 1);
-      if (found === null || found.request !== this.#asked?.number) return this.#end('its process said something that is no reply');
+      if (found === null || found.request !== this.#asked?.number)
+        return this.#end('its process said something that is no reply');
       const { settle } = this.#asked;
       // the statement may still run: the reply's where it met a limit, the problem's own
       if (('limit' in found && found.limit !== 'rows') || 'broken' in found) this.#kill();
       settle(found);
     }
-    if (this.#text.length > MAX_LINE_CHARACTERS) this.#end('its process said something that is no reply');
+    if (this.#text.length > MAX_LINE_CHARACTERS)
+      this.#end('its process said something that is no reply');
   }
 
   #end(why: string): void {
@@ -125,7 +159,10 @@ class QueryProcess {
   }
 
   #hold(busy: boolean): void {
-    const streams = [this.#child.stdin, this.#child.stdout, this.#child.stderr] as unknown as { ref?(): void; unref?(): void }[];
+    const streams = [this.#child.stdin, this.#child.stdout, this.#child.stderr] as unknown as {
+      ref?(): void;
+      unref?(): void;
+    }[];
     for (const handle of [this.#child, ...streams]) busy ? handle.ref?.() : handle.unref?.();
   }
 }
@@ -147,9 +184,13 @@ export class QueryProcesses {
     return [...this.#all].flatMap(({ pid }) => pid ?? []);
   }
 
-  /** What comes of a statement; never rejected. Begins another process where there is none that waits. */
+  /**
+   * What comes of a statement; never rejected. Begins another process where there is none that
+   * waits.
+   */
   async run(asked: QueryRequest, signal?: AbortSignal): Promise<Outcome> {
-    while (this.#busy >= this.#options.processes) await new Promise<void>((go) => this.#waiting.push(go));
+    while (this.#busy >= this.#options.processes)
+      await new Promise<void>((go) => this.#waiting.push(go));
     this.#busy++;
     try {
       const one = this.#take();

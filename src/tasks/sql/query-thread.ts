@@ -1,9 +1,18 @@
-/** The thread of `query-program.ts` in which statements run on the hidden databases of a problem. */
+/**
+ * The thread of `query-program.ts` in which statements run on the hidden databases of a problem.
+ */
 import { parentPort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { openDatabase } from './databases.js';
 import type { SqlProblem } from './problem.js';
-import { compareResults, runStatement, TOO_MUCH, TooMuch, type Difference, type Result } from './results.js';
+import {
+  compareResults,
+  runStatement,
+  TOO_MUCH,
+  TooMuch,
+  type Difference,
+  type Result,
+} from './results.js';
 import { writtenResult } from './written-result.js';
 
 export interface QueryRequest {
@@ -11,7 +20,10 @@ export interface QueryRequest {
   readonly statement: string;
 }
 
-/** On the first database on which they differ, or on the first one: what the statement returned and what it should have. */
+/**
+ * On the first database on which they differ, or on the first one: what the statement returned and
+ * what it should have.
+ */
 interface Written {
   readonly results: { readonly found: string; readonly expected: string };
 }
@@ -19,7 +31,11 @@ interface Written {
 export type QueryReply =
   /** On every database what the reference returns. */
   | ({ readonly same: true } & Written)
-  | ({ readonly difference: Difference; readonly found: number; readonly expected: number } & Written)
+  | ({
+      readonly difference: Difference;
+      readonly found: number;
+      readonly expected: number;
+    } & Written)
   /** SQLite's own words. */
   | ({ readonly error: string } & Written)
   | { readonly limit: 'rows' | 'memory' }
@@ -54,7 +70,8 @@ function hiddenOf({ id, tables, databases, query }: QueryRequest['problem']): re
   return hidden;
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
 
 function run({ problem, statement }: QueryRequest): QueryReply {
   let hidden: readonly Hidden[];
@@ -78,10 +95,21 @@ function run({ problem, statement }: QueryRequest): QueryReply {
     first ??= result;
     const difference = compareResults(expected, result, problem.ordered);
     if (difference === null) continue;
-    const [found, wanted] = difference === 'columns' ? [result.columns, expected.columns] : [result.rows.length, expected.rows.length];
-    return { difference, found, expected: wanted, results: { found: writtenResult(result), expected: writtenResult(expected) } };
+    const [found, wanted] =
+      difference === 'columns'
+        ? [result.columns, expected.columns]
+        : [result.rows.length, expected.rows.length];
+    return {
+      difference,
+      found,
+      expected: wanted,
+      results: { found: writtenResult(result), expected: writtenResult(expected) },
+    };
   }
-  return { same: true, results: { found: writtenResult(first!), expected: writtenResult(hidden[0]!.expected) } };
+  return {
+    same: true,
+    results: { found: writtenResult(first!), expected: writtenResult(hidden[0]!.expected) },
+  };
 }
 
 parentPort!.on('message', (request: QueryRequest) => parentPort!.postMessage(run(request)));

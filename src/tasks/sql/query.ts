@@ -1,4 +1,7 @@
-/** The queries that problems are made of, as trees: so that a reference can be printed, and changed in one place to give a wrong one. */
+/**
+ * The queries that problems are made of, as trees: so that a reference can be printed, and changed
+ * in one place to give a wrong one.
+ */
 import { isReserved } from './statement.js';
 
 export interface ColumnName {
@@ -14,7 +17,11 @@ export interface Aggregate {
   readonly distinct: boolean;
 }
 
-export type Operand = ColumnName | Aggregate | { readonly value: string | number } | { readonly query: Query };
+export type Operand =
+  | ColumnName
+  | Aggregate
+  | { readonly value: string | number }
+  | { readonly query: Query };
 
 export type Comparison = '=' | '<>' | '<' | '<=' | '>' | '>=';
 
@@ -41,7 +48,10 @@ export interface Query {
   readonly where: readonly Condition[];
   readonly groupBy: readonly ColumnName[];
   readonly having: readonly Condition[];
-  readonly orderBy: readonly { readonly key: ColumnName | Aggregate; readonly descending: boolean }[];
+  readonly orderBy: readonly {
+    readonly key: ColumnName | Aggregate;
+    readonly descending: boolean;
+  }[];
   readonly limit: number | null;
 }
 
@@ -60,7 +70,11 @@ export const queryOf = (from: string, parts: Partial<Query> = {}): Query => ({
 });
 
 export const count: Aggregate = { aggregate: 'COUNT', of: '*', distinct: false };
-export const aggregateOf = (aggregate: AggregateFunction, of: ColumnName, distinct = false): Aggregate => ({ aggregate, of, distinct });
+export const aggregateOf = (
+  aggregate: AggregateFunction,
+  of: ColumnName,
+  distinct = false,
+): Aggregate => ({ aggregate, of, distinct });
 
 export const quoteText = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
@@ -71,27 +85,37 @@ export const quoteName = (name: string): string =>
 /** The statement's text. A column is named with its table where there are several. */
 export function printQuery(query: Query): string {
   const several = query.joins.length > 0;
-  const column = (name: ColumnName): string => (several ? `${quoteName(name.table)}.${quoteName(name.column)}` : quoteName(name.column));
+  const column = (name: ColumnName): string =>
+    several ? `${quoteName(name.table)}.${quoteName(name.column)}` : quoteName(name.column);
   const operand = (given: Operand): string => {
     if ('query' in given) return `(${printQuery(given.query)})`;
-    if ('value' in given) return typeof given.value === 'number' ? String(given.value) : quoteText(given.value);
+    if ('value' in given)
+      return typeof given.value === 'number' ? String(given.value) : quoteText(given.value);
     if (!('aggregate' in given)) return column(given);
     return `${given.aggregate}(${given.distinct ? 'DISTINCT ' : ''}${given.of === '*' ? '*' : column(given.of)})`;
   };
   const conditions = (all: readonly Condition[]): string =>
-    all.map(({ left, operator, right }) => `${operand(left)} ${operator}${right === undefined ? '' : ` ${operand(right)}`}`).join(' AND ');
+    all
+      .map(
+        ({ left, operator, right }) =>
+          `${operand(left)} ${operator}${right === undefined ? '' : ` ${operand(right)}`}`,
+      )
+      .join(' AND ');
   const parts = [
     `SELECT ${query.distinct ? 'DISTINCT ' : ''}${query.select === '*' ? '*' : query.select.map(operand).join(', ')}`,
     `FROM ${quoteName(query.from)}`,
     ...query.joins.map(
-      ({ kind, table, on }) => `${kind} ${quoteName(table)}${on === null ? '' : ` ON ${column(on[0])} = ${column(on[1])}`}`,
+      ({ kind, table, on }) =>
+        `${kind} ${quoteName(table)}${on === null ? '' : ` ON ${column(on[0])} = ${column(on[1])}`}`,
     ),
   ];
   if (query.where.length > 0) parts.push(`WHERE ${conditions(query.where)}`);
   if (query.groupBy.length > 0) parts.push(`GROUP BY ${query.groupBy.map(column).join(', ')}`);
   if (query.having.length > 0) parts.push(`HAVING ${conditions(query.having)}`);
   if (query.orderBy.length > 0)
-    parts.push(`ORDER BY ${query.orderBy.map(({ key, descending }) => `${operand(key)}${descending ? ' DESC' : ''}`).join(', ')}`);
+    parts.push(
+      `ORDER BY ${query.orderBy.map(({ key, descending }) => `${operand(key)}${descending ? ' DESC' : ''}`).join(', ')}`,
+    );
   if (query.limit !== null) parts.push(`LIMIT ${query.limit}`);
   return parts.join(' ');
 }

@@ -8,19 +8,29 @@ export const MAX_REPLY_CHARACTERS = 20_000;
 
 const LANGUAGES = ['', 'sql', 'sqlite'];
 
-const malformed = (detail: string): Refusal & { readonly ok: false } => ({ ok: false, category: 'format', detail });
+const malformed = (detail: string): Refusal & { readonly ok: false } => ({
+  ok: false,
+  category: 'format',
+  detail,
+});
 
-const tableNames = (problem: SqlProblem): ReadonlySet<string> => new Set(problem.tables.map(({ name }) => name));
+const tableNames = (problem: SqlProblem): ReadonlySet<string> =>
+  new Set(problem.tables.map(({ name }) => name));
 
-/** The statement of a reply that is nothing else, or that ends with the only block of code in it; or the reason why there is none. */
+/**
+ * The statement of a reply that is nothing else, or that ends with the only block of code in it; or
+ * the reason why there is none.
+ */
 export function parseReply(text: string, problem: SqlProblem): Parsed<Statement> {
-  if (text.length > MAX_REPLY_CHARACTERS) return malformed(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
+  if (text.length > MAX_REPLY_CHARACTERS)
+    return malformed(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
   let [sql, form] = [text.trim(), 'statement'];
   if (text.includes('```')) {
     const lines = sql.split('\n').map((line) => line.replace(/\r$/, ''));
     const fences = lines.flatMap((line, at) => (line.includes('```') ? [at] : []));
     const [open, close] = fences;
-    if (fences.length !== 2 || close !== lines.length - 1) return malformed('The reply does not end with its one block of code.');
+    if (fences.length !== 2 || close !== lines.length - 1)
+      return malformed('The reply does not end with its one block of code.');
     const language = fenceLanguage(lines[open!]!);
     if (language === null || !LANGUAGES.includes(language) || fenceLanguage(lines[close]!) !== '')
       return malformed('The block of code is not one of SQL.');
@@ -34,7 +44,9 @@ export function parseReply(text: string, problem: SqlProblem): Parsed<Statement>
   }
   const refusal = refuseStatement(sql, tableNames(problem));
   // what has the form of an answer and is not run is the verifier's to refuse
-  return refusal?.category === 'format' ? { ok: false, ...refusal } : { ok: true, answer: sql, form };
+  return refusal?.category === 'format'
+    ? { ok: false, ...refusal }
+    : { ok: true, answer: sql, form };
 }
 
 /** Beginnings of statements in a reply that are tried, and statements in all. */
@@ -42,13 +54,16 @@ const MAX_BEGINNINGS = 24;
 const MAX_READINGS = 16;
 
 /**
- * Every statement that a reply holds, in the order of their beginnings: from each SELECT or WITH to the first semicolon, fence or quote of
- * code, the first empty line, the end of the line, or the end of the reply, wherever that is a statement that is run.
+ * Every statement that a reply holds, in the order of their beginnings: from each SELECT or WITH to
+ * the first semicolon, fence or quote of code, the first empty line, the end of the line, or the
+ * end of the reply, wherever that is a statement that is run.
  */
 export function readLeniently(text: string, problem: SqlProblem): readonly Statement[] {
   const tables = tableNames(problem);
   const found = new Set<Statement>();
-  for (const { index } of [...text.slice(0, MAX_REPLY_CHARACTERS).matchAll(/\b(?:SELECT|WITH)\b/gi)].slice(0, MAX_BEGINNINGS)) {
+  for (const { index } of [
+    ...text.slice(0, MAX_REPLY_CHARACTERS).matchAll(/\b(?:SELECT|WITH)\b/gi),
+  ].slice(0, MAX_BEGINNINGS)) {
     const rest = text.slice(index, index + MAX_STATEMENT_CHARACTERS);
     for (const end of [/;/, /```/, /`/, /\n[ \t\r]*\n/, /\n/, /[.?!]?\s*$/]) {
       const sql = rest.slice(0, end.exec(rest)?.index ?? rest.length).trim();

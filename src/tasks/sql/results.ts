@@ -18,7 +18,11 @@ export class TooMuch extends Error {
 }
 
 /** Said of a problem's own query. */
-export const TOO_MUCH = { time: 'it takes too long', memory: 'it takes too much memory', rows: 'it returns too many rows' } as const;
+export const TOO_MUCH = {
+  time: 'it takes too long',
+  memory: 'it takes too much memory',
+  rows: 'it returns too many rows',
+} as const;
 
 /** Rows that are read of a result, and characters or bytes of its texts and blobs. */
 export const MAX_ROWS = 1000;
@@ -32,7 +36,8 @@ export function runStatement(database: Database.Database, sql: string): Result {
   let size = 0;
   for (const row of statement.raw().iterate() as IterableIterator<unknown[]>) {
     if (rows.length === MAX_ROWS) throw new TooMuch('rows');
-    for (const cell of row) if (typeof cell === 'string' || Buffer.isBuffer(cell)) size += cell.length;
+    for (const cell of row)
+      if (typeof cell === 'string' || Buffer.isBuffer(cell)) size += cell.length;
     if (size > MAX_SIZE) throw new TooMuch('memory');
     rows.push(row);
   }
@@ -44,16 +49,29 @@ const TOLERANCE = 1e-9;
 
 /** NULL is NULL, 1 is 1.0, texts are equal to the letter. */
 function equal(one: unknown, other: unknown): boolean {
-  if (typeof one === 'number' && typeof other === 'number' && Number.isFinite(one) && Number.isFinite(other))
+  if (
+    typeof one === 'number' &&
+    typeof other === 'number' &&
+    Number.isFinite(one) &&
+    Number.isFinite(other)
+  )
     return Math.abs(one - other) <= TOLERANCE * Math.max(Math.abs(one), Math.abs(other));
   if (Buffer.isBuffer(one) && Buffer.isBuffer(other)) return one.equals(other);
   return one === other;
 }
 
-const equalRows = (one: readonly unknown[], other: readonly unknown[]): boolean => one.every((cell, at) => equal(cell, other[at]));
+const equalRows = (one: readonly unknown[], other: readonly unknown[]): boolean =>
+  one.every((cell, at) => equal(cell, other[at]));
 
-/** In what a result is not the expected one; null where it is. Rows are a multiset unless they are ordered. */
-export function compareResults(expected: Result, found: Result, ordered: boolean): Difference | null {
+/**
+ * In what a result is not the expected one; null where it is. Rows are a multiset unless they are
+ * ordered.
+ */
+export function compareResults(
+  expected: Result,
+  found: Result,
+  ordered: boolean,
+): Difference | null {
   if (found.columns !== expected.columns) return 'columns';
   if (found.rows.length !== expected.rows.length) return 'rows';
   if (expected.rows.every((row, at) => equalRows(row, found.rows[at]!))) return null;

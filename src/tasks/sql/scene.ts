@@ -6,7 +6,10 @@ import type { Entity, Figure, Theme } from './theme.js';
 /** Rows of a table in a hidden database; a table to which others refer has fewer. */
 const ROWS = { main: [8, 16], parent: [5, 8] } as const;
 
-/** A thing of a question: its table, and of its columns those that the question or the schema has use for. */
+/**
+ * A thing of a question: its table, and of its columns those that the question or the schema has
+ * use for.
+ */
 export class Subject {
   readonly entity: Entity;
   readonly rows: readonly [number, number];
@@ -30,28 +33,51 @@ export class Subject {
   }
 
   get name(): ColumnName {
-    return this.#use(this.entity.name, 'TEXT', { kind: 'text', of: this.entity.names, distinct: true, nulls: false });
+    return this.#use(this.entity.name, 'TEXT', {
+      kind: 'text',
+      of: this.entity.names,
+      distinct: true,
+      nulls: false,
+    });
   }
 
   get category(): ColumnName {
-    return this.#use(this.entity.category, 'TEXT', { kind: 'text', of: this.entity.categories, distinct: false, nulls: false });
+    return this.#use(this.entity.category, 'TEXT', {
+      kind: 'text',
+      of: this.entity.categories,
+      distinct: false,
+      nulls: false,
+    });
   }
 
   figure(which: 0 | 1): ColumnName {
     const { column, low, high, decimals } = this.entity.figures[which];
-    const values: Values = { kind: 'number', low, high, decimals, distinct: false, nulls: false, near: [] };
+    const values: Values = {
+      kind: 'number',
+      low,
+      high,
+      decimals,
+      distinct: false,
+      nulls: false,
+      near: [],
+    };
     return this.#use(column, decimals === 0 ? 'INTEGER' : 'REAL', values);
   }
 
   /** The column by which a row belongs to one of another table. */
   keyOf(other: Subject): ColumnName {
-    return this.#use(`${other.one}_id`, 'INTEGER', { kind: 'reference', table: other.many, nulls: false });
+    return this.#use(`${other.one}_id`, 'INTEGER', {
+      kind: 'reference',
+      table: other.many,
+      nulls: false,
+    });
   }
 
   /** Changes how the numbers of a column are drawn. */
   draw({ column }: ColumnName, change: Partial<Extract<Values, { kind: 'number' }>>): void {
     const { type, values } = this.#values.get(column)!;
-    if (values.kind === 'number') this.#values.set(column, { type, values: { ...values, ...change } });
+    if (values.kind === 'number')
+      this.#values.set(column, { type, values: { ...values, ...change } });
   }
 
   figureOf({ column }: ColumnName): Figure {
@@ -61,7 +87,8 @@ export class Subject {
   /** Key first, references last, the others in the order that is drawn. */
   table(random: Random): Table {
     const columns = [...this.#values].map(([name, { type, values }]) => ({ name, type, values }));
-    const of = (...kinds: Values['kind'][]): Column[] => columns.filter(({ values }) => kinds.includes(values.kind));
+    const of = (...kinds: Values['kind'][]): Column[] =>
+      columns.filter(({ values }) => kinds.includes(values.kind));
     return {
       name: this.many,
       rows: this.rows,
@@ -99,7 +126,10 @@ export class Scene {
     return subject;
   }
 
-  /** A table and the one or two to which its rows belong; what refers stands below what is referred to. */
+  /**
+   * A table and the one or two to which its rows belong; what refers stands below what is referred
+   * to.
+   */
   related(others: 1 | 2): readonly [main: Subject, first: Subject, second: Subject] {
     const { main, first, second } = this.#theme;
     const chosen = others === 2 ? [first, second] : [this.pick([first, second])];
@@ -137,7 +167,8 @@ export class Scene {
   constant({ low, high, decimals }: Figure): number {
     const step = Math.max(10 ** -decimals, 10 ** (Math.floor(Math.log10(high - low)) - 1));
     const steps = Math.floor((high - low) / step);
-    const value = low + step * this.random.nextInteger(Math.ceil(steps / 4), Math.floor((3 * steps) / 4));
+    const value =
+      low + step * this.random.nextInteger(Math.ceil(steps / 4), Math.floor((3 * steps) / 4));
     const round = Math.round(value / step) * step;
     return Number(Math.min(high, Math.max(low, round)).toFixed(decimals));
   }
@@ -153,16 +184,51 @@ export class Scene {
 export const said = ({ column }: ColumnName): string => column.replaceAll('_', ' ');
 
 const COMPARED: Readonly<Record<Comparison, readonly string[]>> = {
-  '>': ['with {c} above {v}', 'whose {c} is greater than {v}', 'with {c} of more than {v}', 'where the {c} is over {v}'],
-  '>=': ['with {c} of at least {v}', 'whose {c} is {v} or more', 'whose {c} is at least {v}', 'where the {c} is {v} or higher'],
-  '<': ['with {c} below {v}', 'whose {c} is less than {v}', 'with {c} of less than {v}', 'where the {c} is under {v}'],
-  '<=': ['with {c} of at most {v}', 'whose {c} is {v} or less', 'whose {c} is at most {v}', 'where the {c} is {v} or lower'],
+  '>': [
+    'with {c} above {v}',
+    'whose {c} is greater than {v}',
+    'with {c} of more than {v}',
+    'where the {c} is over {v}',
+  ],
+  '>=': [
+    'with {c} of at least {v}',
+    'whose {c} is {v} or more',
+    'whose {c} is at least {v}',
+    'where the {c} is {v} or higher',
+  ],
+  '<': [
+    'with {c} below {v}',
+    'whose {c} is less than {v}',
+    'with {c} of less than {v}',
+    'where the {c} is under {v}',
+  ],
+  '<=': [
+    'with {c} of at most {v}',
+    'whose {c} is {v} or less',
+    'whose {c} is at most {v}',
+    'where the {c} is {v} or lower',
+  ],
   '=': ['whose {c} is {v}', 'with {c} {v}', 'where the {c} is {v}', 'having {c} equal to {v}'],
-  '<>': ['whose {c} is not {v}', 'with {c} other than {v}', 'where the {c} is not {v}', 'whose {c} differs from {v}'],
+  '<>': [
+    'whose {c} is not {v}',
+    'with {c} other than {v}',
+    'where the {c} is not {v}',
+    'whose {c} differs from {v}',
+  ],
 };
 const MISSING = {
-  'IS NULL': ['whose {c} is missing (NULL)', 'with {c} NULL', 'where the {c} is NULL', 'that have no {c} (NULL)'],
-  'IS NOT NULL': ['whose {c} is known (not NULL)', 'with {c} not NULL', 'where the {c} is not NULL', 'that have some {c} (not NULL)'],
+  'IS NULL': [
+    'whose {c} is missing (NULL)',
+    'with {c} NULL',
+    'where the {c} is NULL',
+    'that have no {c} (NULL)',
+  ],
+  'IS NOT NULL': [
+    'whose {c} is known (not NULL)',
+    'with {c} not NULL',
+    'where the {c} is not NULL',
+    'that have some {c} (not NULL)',
+  ],
 } as const;
 
 /** A condition, and the words that put it. */
@@ -172,21 +238,33 @@ export interface Stated {
 }
 
 const filled = (words: string, column: ColumnName, value: string | number): string =>
-  words.replace('{c}', said(column)).replace('{v}', typeof value === 'number' ? String(value) : `'${value}'`);
+  words
+    .replace('{c}', said(column))
+    .replace('{v}', typeof value === 'number' ? String(value) : `'${value}'`);
 
 /** A figure compared with a constant, near which its values are drawn. */
-export function byFigure(scene: Scene, subject: Subject, operators: readonly Comparison[] = ['>', '>=', '<', '<=', '=']): Stated {
+export function byFigure(
+  scene: Scene,
+  subject: Subject,
+  operators: readonly Comparison[] = ['>', '>=', '<', '<=', '='],
+): Stated {
   const left = scene.anyFigure(subject);
   const operator = scene.pick(operators);
   const value = scene.constant(subject.figureOf(left));
   subject.draw(left, { near: [value] });
-  return { condition: { left, operator, right: { value } }, words: filled(scene.pick(COMPARED[operator]), left, value) };
+  return {
+    condition: { left, operator, right: { value } },
+    words: filled(scene.pick(COMPARED[operator]), left, value),
+  };
 }
 
 export function byCategory(scene: Scene, subject: Subject, operator: '=' | '<>' = '='): Stated {
   const left = subject.category;
   const value = scene.pick(subject.entity.categories);
-  return { condition: { left, operator, right: { value } }, words: filled(scene.pick(COMPARED[operator]), left, value) };
+  return {
+    condition: { left, operator, right: { value } },
+    words: filled(scene.pick(COMPARED[operator]), left, value),
+  };
 }
 
 export function byMissing(scene: Scene, subject: Subject): Stated {
@@ -200,8 +278,14 @@ export function byMissing(scene: Scene, subject: Subject): Stated {
 export const anyCondition = (scene: Scene, subject: Subject): Stated =>
   scene.random.nextInteger(0, 1) === 0 ? byCategory(scene, subject) : byFigure(scene, subject);
 
-/** What is kept of groups or rows by a figure of theirs: `more than 3`, and the comparison that says so. */
-export function threshold(scene: Scene, value: number): { readonly operator: Comparison; readonly words: string } {
+/**
+ * What is kept of groups or rows by a figure of theirs: `more than 3`, and the comparison that says
+ * so.
+ */
+export function threshold(
+  scene: Scene,
+  value: number,
+): { readonly operator: Comparison; readonly words: string } {
   const operator = scene.pick(['>', '>=', '<', '<='] as const);
   const words = { '>': 'more than', '>=': 'at least', '<': 'less than', '<=': 'at most' }[operator];
   return { operator, words: `${words} ${value}` };
@@ -215,11 +299,15 @@ const AGGREGATES: Readonly<Record<Exclude<AggregateFunction, 'COUNT'>, string>> 
 };
 
 /** An aggregate of a figure, and its words: `average rating`. */
-export function anyAggregate(scene: Scene, subject: Subject): { readonly key: Aggregate; readonly words: string } {
+export function anyAggregate(
+  scene: Scene,
+  subject: Subject,
+): { readonly key: Aggregate; readonly words: string } {
   const of = scene.anyFigure(subject);
   const aggregate = scene.pick(['AVG', 'SUM', 'MAX', 'MIN'] as const);
   return { key: { aggregate, of, distinct: false }, words: `${AGGREGATES[aggregate]} ${said(of)}` };
 }
 
 /** `the title`, `the title and the year`. */
-export const listed = (columns: readonly ColumnName[]): string => columns.map((column) => `the ${said(column)}`).join(' and ');
+export const listed = (columns: readonly ColumnName[]): string =>
+  columns.map((column) => `the ${said(column)}`).join(' and ');

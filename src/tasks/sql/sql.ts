@@ -18,9 +18,13 @@ import { verifyStatement } from './verify.js';
 const processes = new QueryProcesses();
 
 /** A problem for training: its theme is none of the frozen sets'. */
-const generate = (tier: string, seed: bigint): SqlProblem => drawProblem(findTier(TASK_ID, TIERS, tier), THEMES, new Random(seed));
+const generate = (tier: string, seed: bigint): SqlProblem =>
+  drawProblem(findTier(TASK_ID, TIERS, tier), THEMES, new Random(seed));
 
-/** Text to SQL: a question about small tables, answered by a query that must return the right rows of databases that nobody sees. */
+/**
+ * Text to SQL: a question about small tables, answered by a query that must return the right rows
+ * of databases that nobody sees.
+ */
 export const sql: Task<SqlProblem, Statement> = {
   id: TASK_ID,
   version: '1',
@@ -35,7 +39,8 @@ export const sql: Task<SqlProblem, Statement> = {
   verify: (problem, statement, context) => verifyStatement(processes, problem, statement, context),
   feedback: (_problem, verdict) => sqlFeedback(verdict),
   oracle: async ({ query }) => query,
-  fewShot: async (problem, style, count, seed) => fewShotExamples(problem, style, count, seed, generate),
+  fewShot: async (problem, style, count, seed) =>
+    fewShotExamples(problem, style, count, seed, generate),
   referenceReply: ({ query }, style) => writtenReply(query, style).content,
   trivialPolicies: POLICIES,
   get exploits() {

@@ -1,11 +1,15 @@
 /**
- * Which statements are run at all. What is not on these lists does not reach SQLite: `ATTACH` and `PRAGMA` count as reading for it, and a
- * statement that runs cannot be stopped from outside but by ending its process (`query-processes.ts`).
+ * Which statements are run at all. What is not on these lists does not reach SQLite: `ATTACH` and
+ * `PRAGMA` count as reading for it, and a statement that runs cannot be stopped from outside but by
+ * ending its process (`query-processes.ts`).
  */
 import { LexError, lex, type Token } from './lexer.js';
 
 export const MAX_STATEMENT_CHARACTERS = 2000;
-/** Mentions of tables in one statement, and signs `||`: each of both multiplies what a statement can make. */
+/**
+ * Mentions of tables in one statement, and signs `||`: each of both multiplies what a statement can
+ * make.
+ */
 const MAX_TABLES = 8;
 const MAX_CONCATENATIONS = 8;
 const MAX_DEPTH = 32;
@@ -32,7 +36,9 @@ const BEFORE_PARENTHESIS = set(
   `ALL AND AS BETWEEN BY CASE DISTINCT ELSE ESCAPE EXCEPT EXISTS FILTER FROM GLOB HAVING IN INTERSECT JOIN LIKE LIMIT MATERIALIZED
   IS NOT OFFSET ON OR OVER SELECT THEN UNION USING VALUES WHEN WHERE`,
 );
-/** Functions that give the same for the same arguments, read nothing else, and make nothing large. */
+/**
+ * Functions that give the same for the same arguments, read nothing else, and make nothing large.
+ */
 const FUNCTIONS = set(
   `abs avg cast ceil ceiling coalesce count cume_dist dense_rank first_value floor group_concat ifnull iif instr lag last_value lead
   length lower ltrim max min mod nth_value ntile nullif percent_rank pow power rank round row_number rtrim sign sqrt string_agg
@@ -44,13 +50,19 @@ export interface Refusal {
   readonly detail: string;
 }
 
-const isWord = (token: Token | undefined, word: string): boolean => token?.kind === 'word' && token.value.toUpperCase() === word;
-const isSign = (token: Token | undefined, sign: string): boolean => token?.kind === 'operator' && token.value === sign;
+const isWord = (token: Token | undefined, word: string): boolean =>
+  token?.kind === 'word' && token.value.toUpperCase() === word;
+const isSign = (token: Token | undefined, sign: string): boolean =>
+  token?.kind === 'operator' && token.value === sign;
 /** Whether a word is one of SQL, and a name only in quotes. */
-export const isReserved = (word: string): boolean => ALLOWED.has(word.toUpperCase()) || REFUSED.has(word.toUpperCase());
+export const isReserved = (word: string): boolean =>
+  ALLOWED.has(word.toUpperCase()) || REFUSED.has(word.toUpperCase());
 const isKeyword = (token: Token): boolean => token.kind === 'word' && isReserved(token.value);
 const isName = (token: Token | undefined): boolean =>
-  token !== undefined && (token.kind === 'quoted' || token.kind === 'text' || (token.kind === 'word' && !isKeyword(token)));
+  token !== undefined &&
+  (token.kind === 'quoted' ||
+    token.kind === 'text' ||
+    (token.kind === 'word' && !isKeyword(token)));
 /** SQLite folds ASCII letters only. */
 const fold = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 
@@ -59,18 +71,22 @@ const malformed = (detail: string): Refusal => ({ category: 'format', detail });
 
 /** Why a text is not run as a statement on these tables; null where it is. */
 export function refuseStatement(sql: string, tables: ReadonlySet<string>): Refusal | null {
-  if (sql.length > MAX_STATEMENT_CHARACTERS) return malformed(`The statement has more than ${MAX_STATEMENT_CHARACTERS} characters.`);
+  if (sql.length > MAX_STATEMENT_CHARACTERS)
+    return malformed(`The statement has more than ${MAX_STATEMENT_CHARACTERS} characters.`);
   if (!sql.isWellFormed()) return malformed('The statement holds half a character.');
   let tokens: Token[];
   try {
     tokens = lex(sql);
   } catch (error) {
-    if (error instanceof LexError) return malformed(`The statement cannot be read: ${error.message}.`);
+    if (error instanceof LexError)
+      return malformed(`The statement cannot be read: ${error.message}.`);
     throw error;
   }
   if (isSign(tokens.at(-1), ';')) tokens.pop();
-  if (!isWord(tokens[0], 'SELECT') && !isWord(tokens[0], 'WITH')) return malformed('The reply is not a statement that begins with SELECT.');
-  if (tokens.some((token) => isSign(token, ';'))) return malformed('The reply holds more than one statement.');
+  if (!isWord(tokens[0], 'SELECT') && !isWord(tokens[0], 'WITH'))
+    return malformed('The reply is not a statement that begins with SELECT.');
+  if (tokens.some((token) => isSign(token, ';')))
+    return malformed('The reply holds more than one statement.');
   const known = new Set([...tables].map(fold));
   const common = commonTables(tokens);
   return refuseWords(tokens, common) ?? refuseTables(tokens, known, common);
@@ -82,12 +98,15 @@ function refuseWords(tokens: readonly Token[], common: readonly CommonTable[]): 
   for (const [at, token] of tokens.entries()) {
     const { kind, value } = token;
     const word = value.toUpperCase();
-    if (isSign(token, '(') && ++depth > MAX_DEPTH) return forbidden(`The statement is nested more than ${MAX_DEPTH} deep.`);
-    if (isSign(token, ')') && --depth < 0) return malformed('A parenthesis is closed that was not opened.');
+    if (isSign(token, '(') && ++depth > MAX_DEPTH)
+      return forbidden(`The statement is nested more than ${MAX_DEPTH} deep.`);
+    if (isSign(token, ')') && --depth < 0)
+      return malformed('A parenthesis is closed that was not opened.');
     if (isSign(token, '||') && ++concatenations > MAX_CONCATENATIONS)
       return forbidden(`The statement has the operator || more than ${MAX_CONCATENATIONS} times.`);
     if (kind === 'word' && REFUSED.has(word)) return forbidden(`The word ${word} is not allowed.`);
-    if (!isSign(tokens[at + 1], '(') || kind === 'operator' || kind === 'number' || kind === 'blob') continue;
+    if (!isSign(tokens[at + 1], '(') || kind === 'operator' || kind === 'number' || kind === 'blob')
+      continue;
     if (kind === 'word' && BEFORE_PARENTHESIS.has(word)) continue;
     const called = fold(value);
     // `t(a, b) AS (` names the columns of a common table
@@ -107,7 +126,10 @@ function closing(tokens: readonly Token[], open: number): number {
   return tokens.length;
 }
 
-/** A name that WITH gives: where the name stands, where its body begins and ends, and where what it is known in begins and ends. */
+/**
+ * A name that WITH gives: where the name stands, where its body begins and ends, and where what it
+ * is known in begins and ends.
+ */
 interface CommonTable {
   readonly name: string;
   readonly place: number;
@@ -142,10 +164,18 @@ function commonTables(tokens: readonly Token[]): CommonTable[] {
 }
 
 /** Words after which the tables of a FROM are over. */
-const AFTER_FROM = set('WHERE GROUP HAVING WINDOW ORDER LIMIT UNION EXCEPT INTERSECT SELECT VALUES');
+const AFTER_FROM = set(
+  'WHERE GROUP HAVING WINDOW ORDER LIMIT UNION EXCEPT INTERSECT SELECT VALUES',
+);
 
-/** Everything that stands where a table stands must be one of the problem's or the statement's own. */
-function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, common: readonly CommonTable[]): Refusal | null {
+/**
+ * Everything that stands where a table stands must be one of the problem's or the statement's own.
+ */
+function refuseTables(
+  tokens: readonly Token[],
+  tables: ReadonlySet<string>,
+  common: readonly CommonTable[],
+): Refusal | null {
   /** For each open parenthesis whether it is among the tables of a FROM. */
   const from: boolean[] = [false];
   let expected = false;
@@ -153,7 +183,8 @@ function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, com
   for (const [at, token] of tokens.entries()) {
     const inside = from.at(-1)!;
     if (isSign(token, '(')) {
-      from.push(expected); // a subquery, which SELECT takes out of it again, or tables in parentheses
+      // a subquery, which SELECT takes out of it again, or tables in parentheses
+      from.push(expected);
       continue;
     }
     if (isSign(token, ')')) {
@@ -161,16 +192,22 @@ function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, com
       expected = false;
       continue;
     }
-    if (isWord(token, 'SELECT') || isWord(token, 'WITH') || isWord(token, 'VALUES')) expected = false;
-    if (token.kind === 'word' && AFTER_FROM.has(token.value.toUpperCase())) from[from.length - 1] = false;
+    if (isWord(token, 'SELECT') || isWord(token, 'WITH') || isWord(token, 'VALUES'))
+      expected = false;
+    if (token.kind === 'word' && AFTER_FROM.has(token.value.toUpperCase()))
+      from[from.length - 1] = false;
     if (expected && !isSign(token, ',')) {
       if (!isName(token)) return forbidden(`A table should stand where ${token.value} stands.`);
       if (isSign(tokens[at + 1], '.')) return forbidden('A table is named without its database.');
       const name = fold(token.value);
-      const named = common.filter((candidate) => candidate.name === name && within(at, candidate.scope));
+      const named = common.filter(
+        (candidate) => candidate.name === name && within(at, candidate.scope),
+      );
       // SQLite recurses with and without the word RECURSIVE
-      if (named.some(({ body }) => within(at, body))) return forbidden('Recursive queries are not allowed.');
-      if (named.length === 0 && !tables.has(name)) return forbidden(`There is no table ${token.value}.`);
+      if (named.some(({ body }) => within(at, body)))
+        return forbidden('Recursive queries are not allowed.');
+      if (named.length === 0 && !tables.has(name))
+        return forbidden(`There is no table ${token.value}.`);
       mentions++;
       expected = false;
     } else if (isWord(token, 'FROM') && !isDistinctFrom(tokens, at)) {
@@ -180,9 +217,12 @@ function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, com
       expected = true;
     } else if (isWord(token, 'IN') && isName(tokens[at + 1])) expected = true; // x IN table
   }
-  return mentions > MAX_TABLES ? forbidden(`The statement names more than ${MAX_TABLES} tables.`) : null;
+  return mentions > MAX_TABLES
+    ? forbidden(`The statement names more than ${MAX_TABLES} tables.`)
+    : null;
 }
 
 /** `a IS DISTINCT FROM b` and `a IS NOT DISTINCT FROM b` compare. */
 const isDistinctFrom = (tokens: readonly Token[], at: number): boolean =>
-  isWord(tokens[at - 1], 'DISTINCT') && (isWord(tokens[at - 2], 'IS') || isWord(tokens[at - 2], 'NOT'));
+  isWord(tokens[at - 1], 'DISTINCT') &&
+  (isWord(tokens[at - 2], 'IS') || isWord(tokens[at - 2], 'NOT'));

@@ -19,7 +19,10 @@ export interface Entity {
   readonly figures: readonly [Figure, Figure];
 }
 
-/** What a theme is about: each of `main` belongs to one of `first` and one of `second`, by columns `<one>_id`. */
+/**
+ * What a theme is about: each of `main` belongs to one of `first` and one of `second`, by columns
+ * `<one>_id`.
+ */
 export interface Theme {
   readonly id: string;
   readonly main: Entity;
@@ -35,17 +38,40 @@ export const pairs = (firsts: string, seconds: string): string[] =>
 function figures(text: string): [Figure, Figure] {
   const [one, other] = text.split(', ').map((part) => {
     const [column, low, high, decimals] = part.split(' ');
-    return { column: column!, low: Number(low), high: Number(high), decimals: Number(decimals ?? 0) };
+    return {
+      column: column!,
+      low: Number(low),
+      high: Number(high),
+      decimals: Number(decimals ?? 0),
+    };
   });
   return [one!, other!];
 }
 
 /** `films film title`, names, `genre: drama comedy …`, figures. */
-export function entity(nouns: string, names: readonly string[], category: string, numbers: string): Entity {
+export function entity(
+  nouns: string,
+  names: readonly string[],
+  category: string,
+  numbers: string,
+): Entity {
   const [many, one, name] = nouns.split(' ');
   const [column, values] = category.split(': ');
-  return { many: many!, one: one!, name: name!, names, category: column!, categories: values!.split(' '), figures: figures(numbers) };
+  return {
+    many: many!,
+    one: one!,
+    name: name!,
+    names,
+    category: column!,
+    categories: values!.split(' '),
+    figures: figures(numbers),
+  };
 }
 
 /** `theme(id, main, first, second)` */
-export const theme = (id: string, main: Entity, first: Entity, second: Entity): Theme => ({ id, main, first, second });
+export const theme = (id: string, main: Entity, first: Entity, second: Entity): Theme => ({
+  id,
+  main,
+  first,
+  second,
+});

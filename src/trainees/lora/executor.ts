@@ -41,7 +41,10 @@ export interface ExecutedIteration {
 }
 
 /** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
-export function trainerSettings(trainer: Trainer, loop: Omit<TrainerSettings, 'modules'>): TrainerSettings {
+export function trainerSettings(
+  trainer: Trainer,
+  loop: Omit<TrainerSettings, 'modules'>,
+): TrainerSettings {
   const measured = trainer.stats?.modules;
   const modules = trainer.info.targets.map(({ module, rank, scale }) => [
     module,
@@ -66,8 +69,9 @@ const TARGETS: Readonly<Record<string, LoraTarget>> = {
 };
 
 /**
- * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports, log-probabilities of the probe before and
- * after, the digest of what was restored. One serves a whole run; it has no state of its own that a checkpoint would have to keep.
+ * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports,
+ * log-probabilities of the probe before and after, the digest of what was restored. One serves a
+ * whole run; it has no state of its own that a checkpoint would have to keep.
  */
 export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
   readonly #trainer: Trainer;
@@ -100,35 +104,53 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
   async #restore(digest: string): Promise<string> {
     const { loop } = this.#options;
     const snapshot = loop.kept(digest);
-    if (snapshot === undefined) throw new IsoproError('INVALID_ARGUMENT', `no state ${digest} is kept`);
+    if (snapshot === undefined)
+      throw new IsoproError('INVALID_ARGUMENT', `no state ${digest} is kept`);
     await this.#trainer.rollbackTo(snapshot);
     return loop.digest();
   }
 
   async #probe(): Promise<Float32Array[]> {
-    return (await this.#trainer.evaluate(this.#iteration.probe)).sequences.map(({ logprobs }) => logprobs);
+    return (await this.#trainer.evaluate(this.#iteration.probe)).sequences.map(
+      ({ logprobs }) => logprobs,
+    );
   }
 
-  /** Makes an edit that should keep the function, and measures by how much it did not: the largest change of a log-probability, nats. */
+  /**
+   * Makes an edit that should keep the function, and measures by how much it did not: the largest
+   * change of a log-probability, nats.
+   */
   async #edit(module: string, edit: () => Promise<void>): Promise<Measured> {
     const before = await this.#probe();
     await edit();
     const after = await this.#probe();
     let probeChange = 0;
     for (const [i, row] of before.entries())
-      row.forEach((value, t) => (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))));
+      row.forEach(
+        (value, t) =>
+          (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))),
+      );
     const target = this.#trainer.info.targets.find((each) => each.module === module);
-    return { probeChange, ...(target === undefined ? {} : { rank: target.rank, scale: target.scale }) };
+    return {
+      probeChange,
+      ...(target === undefined ? {} : { rank: target.rank, scale: target.scale }),
+    };
   }
 
-  /** @throws IsoproError INVALID_ARGUMENT where the operation does not fit the trainer; its state is as before */
+  /**
+   * @throws IsoproError INVALID_ARGUMENT where the operation does not fit the trainer; its state is
+   *   as before
+   */
   async execute(operation: LoraOperation): Promise<Measured> {
     const trainer = this.#trainer;
     switch (operation.op) {
       case 'set_lr': {
         const { learningRate } = this.inForce;
         if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate)
-          throw new IsoproError('INVALID_ARGUMENT', `the rate is ${learningRate}, not ${operation.from}`);
+          throw new IsoproError(
+            'INVALID_ARGUMENT',
+            `the rate is ${learningRate}, not ${operation.from}`,
+          );
         return this.#setOptimiser({ learningRate: operation.to });
       }
       case 'set_clip':
@@ -143,35 +165,59 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
       case 'skip_step': {
         const skipped = this.#iteration.steps.filter(({ applied }) => !applied).length;
         if (skipped === 0)
-          throw new IsoproError('INVALID_ARGUMENT', 'every step of the iteration was finite and is applied: there is none to skip');
+          throw new IsoproError(
+            'INVALID_ARGUMENT',
+            'every step of the iteration was finite and is applied: there is none to skip',
+          );
         return { skipped };
       }
       case 'rollback': {
         const restored = await this.#restore(operation.to);
-        return { ...(await this.#setOptimiser({ learningRate: operation.learningRate, maxNorm: operation.maxNorm })), restored };
+        return {
+          ...(await this.#setOptimiser({
+            learningRate: operation.learningRate,
+            maxNorm: operation.maxNorm,
+          })),
+          restored,
+        };
       }
       case 'raise_rank':
-        return this.#edit(operation.module, () => trainer.raiseRank(operation.module, operation.to));
+        return this.#edit(operation.module, () =>
+          trainer.raiseRank(operation.module, operation.to),
+        );
       case 'add_target': {
         const [, layer, tensor] = /^blk\.(\d+)\.(\w+)$/.exec(operation.module) ?? [];
         const target = tensor === undefined ? undefined : valueOf(TARGETS, tensor);
-        if (target === undefined) throw new IsoproError('INVALID_ARGUMENT', `${operation.module} is no module that can be adapted`);
+        if (target === undefined)
+          throw new IsoproError(
+            'INVALID_ARGUMENT',
+            `${operation.module} is no module that can be adapted`,
+          );
         const scale = trainer.info.targets[0]?.scale ?? 2;
         const { dropout = 0 } = this.#options;
-        return this.#edit(operation.module, () => trainer.addTarget(Number(layer), target, { rank: operation.rank, scale, dropout }));
+        return this.#edit(operation.module, () =>
+          trainer.addTarget(Number(layer), target, { rank: operation.rank, scale, dropout }),
+        );
       }
       case 'recycle':
-        return this.#edit(operation.module, () => trainer.recycleDirections(operation.module, operation.directions));
+        return this.#edit(operation.module, () =>
+          trainer.recycleDirections(operation.module, operation.directions),
+        );
       case 'rebalance':
-        return this.#edit(operation.module, () => trainer.rebalance(operation.module, operation.factor));
+        return this.#edit(operation.module, () =>
+          trainer.rebalance(operation.module, operation.factor),
+        );
       case 'rescale':
-        return this.#edit(operation.module, () => trainer.rescale(operation.module, operation.factor));
+        return this.#edit(operation.module, () =>
+          trainer.rescale(operation.module, operation.factor),
+        );
       case 'lr_mult':
         await trainer.setRateFactor(operation.module, operation.factor);
         return { rateFactor: operation.factor };
       case 'raise_precision': {
         const { epsilon } = this.inForce;
-        if (operation.adamEps >= epsilon) throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${epsilon} already`);
+        if (operation.adamEps >= epsilon)
+          throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${epsilon} already`);
         await this.#setOptimiser({ epsilon: operation.adamEps });
         return { epsilon: operation.adamEps };
       }

@@ -1,6 +1,6 @@
 /**
- * What can be done to LoRA weights while they are trained, what the log shows of it, and what it makes of their structure. `from` is what a
- * decision found, so that a stale one is refused.
+ * What can be done to LoRA weights while they are trained, what the log shows of it, and what it
+ * makes of their structure. `from` is what a decision found, so that a stale one is refused.
  */
 import { z } from 'zod';
 import { valueOf } from '../../dictionary.js';
@@ -35,13 +35,20 @@ const PARAMETERS = {
 } as const satisfies Record<string, z.ZodRawShape>;
 
 type Name = keyof typeof PARAMETERS;
-type Of<Op extends Name> = { readonly op: Op } & { readonly [P in keyof (typeof PARAMETERS)[Op]]: z.infer<(typeof PARAMETERS)[Op][P]> };
+type Of<Op extends Name> = { readonly op: Op } & {
+  readonly [P in keyof (typeof PARAMETERS)[Op]]: z.infer<(typeof PARAMETERS)[Op][P]>;
+};
 export type LoraOperation = { [Op in Name]: Of<Op> }[Name];
 
-/** A learning rate changes by 1/10 to 1/3, or by 1.5 to 3; one unit in the last place is not worth a refusal. */
+/**
+ * A learning rate changes by 1/10 to 1/3, or by 1.5 to 3; one unit in the last place is not worth a
+ * refusal.
+ */
 function rateObjection({ from, to }: Of<'set_lr'>, direction: string): string | null {
-  const within = (ratio: number, low: number, high: number): boolean => ratio >= low * (1 - 1e-9) && ratio <= high * (1 + 1e-9);
-  if (to < from !== (direction !== 'increase_lr')) return `set_lr goes the other way than ${direction}`;
+  const within = (ratio: number, low: number, high: number): boolean =>
+    ratio >= low * (1 - 1e-9) && ratio <= high * (1 + 1e-9);
+  if (to < from !== (direction !== 'increase_lr'))
+    return `set_lr goes the other way than ${direction}`;
   const ratio = to / from;
   return within(ratio, 1 / 10, 1 / 3) || within(ratio, 1.5, 3)
     ? null
@@ -49,10 +56,13 @@ function rateObjection({ from, to }: Of<'set_lr'>, direction: string): string | 
 }
 
 function batchObjection({ from, to }: Of<'set_batch'>, direction: string): string | null {
-  if (to > from !== (direction === 'increase_batch_size')) return `set_batch goes the other way than ${direction}`;
+  if (to > from !== (direction === 'increase_batch_size'))
+    return `set_batch goes the other way than ${direction}`;
   // downwards it may stop at the floor of 8 before the half
   const halved = to === Math.max(8, Math.ceil(from / 2)) && to < from;
-  return to === 2 * from || halved ? null : 'set_batch doubles or halves the batch, to not less than 8';
+  return to === 2 * from || halved
+    ? null
+    : 'set_batch doubles or halves the batch, to not less than 8';
 }
 
 /** An operation on a module that is adapted. */
@@ -60,7 +70,11 @@ const onModule =
   <O extends { readonly op: string; readonly module: string }>(
     change: (operation: O, module: LoraModule, measured: Measured) => LoraModule | string,
   ) =>
-  (operation: O, structure: Structure<LoraModule>, measured: Measured): Structure<LoraModule> | string => {
+  (
+    operation: O,
+    structure: Structure<LoraModule>,
+    measured: Measured,
+  ): Structure<LoraModule> | string => {
     const { op, module } = operation;
     const found = valueOf(structure, module);
     if (found === undefined) return `${op} on ${module}, which is not adapted`;
@@ -69,9 +83,15 @@ const onModule =
   };
 const asItWas = onModule((_, module) => module);
 
-function raisedRank({ module, from, to }: Of<'raise_rank'>, { rank, scale }: LoraModule, measured: Measured): LoraModule | string {
+function raisedRank(
+  { module, from, to }: Of<'raise_rank'>,
+  { rank, scale }: LoraModule,
+  measured: Measured,
+): LoraModule | string {
   if (rank !== from) return `raise_rank from ${from}, and ${module} has rank ${rank}`;
-  return measured.rank === to ? { rank: to, scale } : `raise_rank to ${to} measured rank ${measured.rank ?? 'none'}`;
+  return measured.rank === to
+    ? { rank: to, scale }
+    : `raise_rank to ${to} measured rank ${measured.rank ?? 'none'}`;
 }
 
 function addedTarget(
@@ -79,8 +99,11 @@ function addedTarget(
   structure: Structure<LoraModule>,
   { scale }: Measured,
 ): Structure<LoraModule> | string {
-  if (valueOf(structure, module) !== undefined) return `add_target on ${module}, which is adapted already`;
-  return typeof scale === 'number' ? { ...structure, [module]: { rank, scale } } : 'add_target measured no scale';
+  if (valueOf(structure, module) !== undefined)
+    return `add_target on ${module}, which is adapted already`;
+  return typeof scale === 'number'
+    ? { ...structure, [module]: { rank, scale } }
+    : 'add_target measured no scale';
 }
 
 type Form<Op extends Name> = OperationForm<Of<Op>, LoraModule>;
@@ -109,7 +132,10 @@ export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
   set_clip: hyperparameter('set_clip', 'stabilise'),
   lr_mult: { ...hyperparameter('lr_mult', 'rebalance_gradient'), restructure: asItWas },
   raise_precision: hyperparameter('raise_precision', 'rebalance_gradient'),
-  stop: { ...hyperparameter('stop', 'stop'), consequence: ({ restore }) => ({ restores: restore, ends: true }) },
+  stop: {
+    ...hyperparameter('stop', 'stop'),
+    consequence: ({ restore }) => ({ restores: restore, ends: true }),
+  },
   skip_step: hyperparameter('skip_step', 'stabilise'),
   rollback: {
     ...hyperparameter('rollback', 'stabilise'),
@@ -124,7 +150,9 @@ export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
   recycle: {
     ...architecture('recycle', 'recycle_directions'),
     restructure: onModule(({ module, directions }, found) =>
-      directions.some((direction) => direction >= found.rank) ? `recycle names directions beyond the rank of ${module}` : found,
+      directions.some((direction) => direction >= found.rank)
+        ? `recycle names directions beyond the rank of ${module}`
+        : found,
     ),
   },
   rebalance: { ...architecture('rebalance', 'rebalance_gradient'), restructure: asItWas },

@@ -1,11 +1,33 @@
 import { DECISION_WINDOW, MAX_DEFERRAL } from '../../monitor/decision.js';
 import { PRECEDENCE, RULE_CLASS, type RuleConfig } from '../../monitor/rules.js';
 
-/** What each rule sees in LoRA weights, and what is done about it. A policy that is a language model gets it word for word. */
+/**
+ * What each rule sees in LoRA weights, and what is done about it. A policy that is a language model
+ * gets it word for word.
+ */
 export function playbook(config: RuleConfig): string {
-  const { r1, r2, r3, r4, r5, r6, r7, persistence: n, alpha, coolDown, recurrenceWindow, objectiveTarget } = config;
+  const {
+    r1,
+    r2,
+    r3,
+    r4,
+    r5,
+    r6,
+    r7,
+    persistence: n,
+    alpha,
+    coolDown,
+    recurrenceWindow,
+    objectiveTarget,
+  } = config;
   const inARow = `in ${n} iterations in a row`;
-  const section = (title: string, symptoms: string, cause: string, remedy: string, caveat: string): string =>
+  const section = (
+    title: string,
+    symptoms: string,
+    cause: string,
+    remedy: string,
+    caveat: string,
+  ): string =>
     `## ${title}\n\n**Symptoms.** ${symptoms}\n\n**Cause.** ${cause}\n\n**Remedy.** ${remedy}\n\n**Caveat.** ${caveat}\n`;
   return [
     '# Playbook\n\n' +

@@ -14,7 +14,13 @@ function operationsFor({ rule, evaluations, settings }: Asked): LoraOperation[] 
   const { learningRate, batchSize, maxBatchSize, modules, maxGradNorm } = settings;
   switch (rule) {
     case 'R1':
-      return [{ op: 'set_lr', from: learningRate, to: evaluation.side === 'low' ? learningRate * 2 : learningRate / 3 }];
+      return [
+        {
+          op: 'set_lr',
+          from: learningRate,
+          to: evaluation.side === 'low' ? learningRate * 2 : learningRate / 3,
+        },
+      ];
     case 'R2': {
       const to = evaluation.side === 'high' ? batchSize * 2 : Math.max(8, Math.ceil(batchSize / 2));
       return to > maxBatchSize || to === batchSize || (evaluation.side === 'low' && to > batchSize)
@@ -33,21 +39,42 @@ function operationsFor({ rule, evaluations, settings }: Asked): LoraOperation[] 
     case 'R5':
       return evaluation.modules.flatMap((module): LoraOperation[] => {
         const directions = modules[module]?.dormantDirections ?? [];
-        return directions.length === 0 ? [] : [{ op: 'recycle', module, directions: [...directions] }];
+        return directions.length === 0
+          ? []
+          : [{ op: 'recycle', module, directions: [...directions] }];
       });
     case 'R6': {
       const scaleOf = (module: string): number => modules[module]?.scale ?? NaN;
       const usual = median(Object.values(modules).map(({ scale }) => scale));
       const shrunk = evaluation.modules.filter((module) => scaleOf(module) < usual / 10);
       if (shrunk.length > 0)
-        return shrunk.map((module): LoraOperation => ({ op: 'rescale', module, factor: Math.min(1e6, usual / scaleOf(module)) }));
-      if (!evaluation.recurrence) return evaluation.modules.map((module): LoraOperation => ({ op: 'lr_mult', module, factor: 4 }));
-      // Adam's steps do not depend on the gradient's size, so that a larger scale makes them larger: little at a time
-      return evaluation.modules.map((module): LoraOperation => ({ op: 'rescale', module, factor: 4 }));
+        return shrunk.map(
+          (module): LoraOperation => ({
+            op: 'rescale',
+            module,
+            factor: Math.min(1e6, usual / scaleOf(module)),
+          }),
+        );
+      if (!evaluation.recurrence)
+        return evaluation.modules.map(
+          (module): LoraOperation => ({ op: 'lr_mult', module, factor: 4 }),
+        );
+      // Adam's steps do not depend on the gradient's size, so that a larger scale makes them
+      // larger: little at a time
+      return evaluation.modules.map(
+        (module): LoraOperation => ({ op: 'rescale', module, factor: 4 }),
+      );
     }
     case 'R7':
       return evaluation.side === 'nonfinite'
-        ? [{ op: 'rollback', to: settings.lastSoundAdapter, learningRate: learningRate / 10, maxNorm: Math.min(1, maxGradNorm) }]
+        ? [
+            {
+              op: 'rollback',
+              to: settings.lastSoundAdapter,
+              learningRate: learningRate / 10,
+              maxNorm: Math.min(1, maxGradNorm),
+            },
+          ]
         : [
             { op: 'set_lr', from: learningRate, to: learningRate / 10 },
             { op: 'set_clip', maxNorm: Math.min(1, maxGradNorm) },
@@ -64,7 +91,11 @@ export const scripted = {
     const { side, value, threshold } = evaluation.rules[rule];
     const edit = operationsFor(context);
     if (edit === null || edit.length === 0)
-      return defer(rule, evaluation.iteration, `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`);
+      return defer(
+        rule,
+        evaluation.iteration,
+        `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`,
+      );
     const event = OPERATIONS[(edit[0] as LoraOperation).op].event;
     return {
       event_type: event,

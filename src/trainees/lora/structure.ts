@@ -1,4 +1,7 @@
-/** What LoRA weights are made of: the rank of each adapted module, and the scale that its product BA is multiplied by. */
+/**
+ * What LoRA weights are made of: the rank of each adapted module, and the scale that its product BA
+ * is multiplied by.
+ */
 import { z } from 'zod';
 import type { ModuleForm } from '../../monitor/trainee.js';
 
@@ -11,8 +14,11 @@ const sameScale = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-5 * M
 export const LORA_MODULE: ModuleForm<LoraModule> = {
   form,
   difference(expected, found, exported) {
-    if (expected.rank !== found.rank) return `has rank ${found.rank} and should have ${expected.rank}`;
+    if (expected.rank !== found.rank)
+      return `has rank ${found.rank} and should have ${expected.rank}`;
     // a file has scales multiplied in
-    return exported || sameScale(found.scale, expected.scale) ? null : `has scale ${found.scale} and should have ${expected.scale}`;
+    return exported || sameScale(found.scale, expected.scale)
+      ? null
+      : `has scale ${found.scale} and should have ${expected.scale}`;
   },
 };

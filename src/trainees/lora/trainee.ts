@@ -1,4 +1,7 @@
-/** LoRA weights on a frozen base, trained by the engine's trainer: the first trainee, and the rules that watch it. */
+/**
+ * LoRA weights on a frozen base, trained by the engine's trainer: the first trainee, and the rules
+ * that watch it.
+ */
 import type { StepStatistics } from '../../engine/trainer.js';
 import type { Iteration } from '../../monitor/measurements.js';
 import type { DecisionContext, Policy } from '../../monitor/policy.js';
@@ -16,9 +19,16 @@ export interface TrainerSettings {
   readonly batchSize: number;
   readonly maxGradNorm: number;
   readonly modules: {
-    readonly [name: string]: { readonly rank: number; readonly scale: number; readonly dormantDirections: readonly number[] };
+    readonly [name: string]: {
+      readonly rank: number;
+      readonly scale: number;
+      readonly dormantDirections: readonly number[];
+    };
   };
-  /** SHA-256 of the best adapter so far, and of the last one whose weights and moments were all finite. */
+  /**
+   * SHA-256 of the best adapter so far, and of the last one whose weights and moments were all
+   * finite.
+   */
   readonly bestAdapter: string;
   readonly lastSoundAdapter: string;
   /** Largest batch that the time budget allows. */
@@ -39,7 +49,11 @@ export type LoraPolicy = Policy<LoraTypes>;
 
 const HYPER = ['hyperparameter_change', 'rule_triggered_no_action'] as const;
 const ARCHITECTURE = ['architecture_change', 'rule_triggered_no_action'] as const;
-const EITHER = ['hyperparameter_change', 'architecture_change', 'rule_triggered_no_action'] as const;
+const EITHER = [
+  'hyperparameter_change',
+  'architecture_change',
+  'rule_triggered_no_action',
+] as const;
 
 const ruleSet: RuleSet = {
   id: 'lora',
@@ -51,7 +65,10 @@ const ruleSet: RuleSet = {
     begun: 'rankUse', // 0 where BA = 0
   },
   answers: {
-    R1: { events: HYPER, directions: { high: 'decrease_lr', low: 'increase_lr', plateau: 'decrease_lr' } },
+    R1: {
+      events: HYPER,
+      directions: { high: 'decrease_lr', low: 'increase_lr', plateau: 'decrease_lr' },
+    },
     R2: { events: HYPER, directions: { high: 'increase_batch_size', low: 'decrease_batch_size' } },
     R3: { events: HYPER, directions: { plateau: 'stop' } },
     R4: { events: ARCHITECTURE, directions: { plateau: 'add_capacity' } },
@@ -70,19 +87,32 @@ export const LORA: Watched<LoraTypes> = {
         tokens: { form: 'number', what: 'labelled tokens' },
         clipFraction: { form: 'number', what: 'share of labelled tokens whose ratio was clipped' },
         klToReference: { form: 'number', what: 'mean KL to the reference, nats a token' },
-        oldPolicyGap: { form: 'number', what: 'mean |log p - log p before the iteration’s steps|, nats a token', absent: 0 },
+        oldPolicyGap: {
+          form: 'number',
+          what: 'mean |log p - log p before the iteration’s steps|, nats a token',
+          absent: 0,
+        },
       },
       module: {
         pairGradNorm: { form: 'number', what: 'sqrt(||gA||^2 + ||gB||^2)' },
         updateRatio: { form: 'number', what: 's ||delta(BA)|| / ||W||' },
-        dormantFraction: { form: 'number', what: 'directions that contribute next to nothing, over the rank' },
+        dormantFraction: {
+          form: 'number',
+          what: 'directions that contribute next to nothing, over the rank',
+        },
         dormantDirections: { form: 'indices', what: 'those directions' },
-        rankUse: { form: 'number', what: 'exp(entropy of the normalised singular values of BA) / rank' },
+        rankUse: {
+          form: 'number',
+          what: 'exp(entropy of the normalised singular values of BA) / rank',
+        },
       },
     },
     operations: OPERATIONS,
     structure: LORA_MODULE,
-    snapshots: ({ bestAdapter, lastSoundAdapter }) => ({ best: bestAdapter, sound: lastSoundAdapter }),
+    snapshots: ({ bestAdapter, lastSoundAdapter }) => ({
+      best: bestAdapter,
+      sound: lastSoundAdapter,
+    }),
   },
   ruleSet,
 };

@@ -1,4 +1,6 @@
-/** Methods that take one greedy path: plain, with solved examples, in a dialogue, in chained calls. */
+/**
+ * Methods that take one greedy path: plain, with solved examples, in a dialogue, in chained calls.
+ */
 import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
 import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
@@ -40,7 +42,10 @@ async function answer(
 }
 
 /** @param replies in the order of the problems */
-const judgedBy = ({ task, problems }: ModeContext, replies: readonly JudgedRollout[]): Pick<MethodResult, 'test' | 'failures'> => ({
+const judgedBy = (
+  { task, problems }: ModeContext,
+  replies: readonly JudgedRollout[],
+): Pick<MethodResult, 'test' | 'failures'> => ({
   test: summarise(
     problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })),
     task.tiers,
@@ -49,7 +54,10 @@ const judgedBy = ({ task, problems }: ModeContext, replies: readonly JudgedRollo
   failures: failuresOf(problems.map((problem, i) => [problem, replies[i]!])),
 });
 
-const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>): Promise<MethodResult> => {
+const timed = async (
+  method: Method,
+  work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>,
+): Promise<MethodResult> => {
   const begin = performance.now();
   return { method, ...(await work()), seconds: (performance.now() - begin) / 1000 };
 };
@@ -57,7 +65,9 @@ const timed = async (method: Method, work: () => Promise<Omit<MethodResult, 'met
 export function zeroShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('zero-shot', async () => {
-    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) => task.prompt(problem, settings.sampling.style));
+    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) =>
+      task.prompt(problem, settings.sampling.style),
+    );
     return { ...judgedBy(context, replies), k: 1, tokens, note: 'the base model, greedy' };
   });
 }
@@ -66,7 +76,10 @@ export function zeroShot(context: ModeContext): Promise<MethodResult> {
 export function fewShot(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('few-shot', async () => {
-    const prompt = promptsOf(task, settings.sampling.style, { count: EXAMPLES, seed: BigInt(settings.seed) });
+    const prompt = promptsOf(task, settings.sampling.style, {
+      count: EXAMPLES,
+      seed: BigInt(settings.seed),
+    });
     const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
     return {
       ...judgedBy(context, replies),
@@ -85,12 +98,18 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('multi-turn', async () => {
     const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
+    for (const problem of problems)
+      dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
     const latest = new Map<string, JudgedRollout>();
     let open = [...problems];
     let tokens = 0;
     for (let turn = 1; turn <= TURNS && open.length > 0; turn++) {
-      const answers = await answer(context, 'multi-turn', open, async ({ id }) => dialogues.get(id)!);
+      const answers = await answer(
+        context,
+        'multi-turn',
+        open,
+        async ({ id }) => dialogues.get(id)!,
+      );
       tokens += answers.tokens;
       const failed: Problem[] = [];
       for (const [i, problem] of open.entries()) {
@@ -99,9 +118,15 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
         if (reply.verdict.kind === 'pass') continue;
         const advice = await task.feedback(problem, reply.verdict);
         if (advice === null)
-          throw new IsoproError('INVALID_ARGUMENT', `${task.id} gives no feedback, so that multi-turn cannot be measured`);
+          throw new IsoproError(
+            'INVALID_ARGUMENT',
+            `${task.id} gives no feedback, so that multi-turn cannot be measured`,
+          );
         const dialogue = dialogues.get(problem.id)!;
-        dialogue.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
+        dialogue.push(
+          { role: 'assistant', content: reply.text },
+          { role: 'user', content: advice },
+        );
         if (turn < TURNS && context.hasRoom(dialogue)) failed.push(problem);
       }
       open = failed;
@@ -126,14 +151,16 @@ const CHAIN = [
 ] as const;
 
 /**
- * Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. A chain without room
- * for its next call ends, and is judged as one that was cut off.
+ * Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last
+ * reply is judged. A chain without room for its next call ends, and is judged as one that was cut
+ * off.
  */
 export function isozero(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('isozero', async () => {
     const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
+    for (const problem of problems)
+      dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
     const latest = new Map<string, JudgedRollout>();
     let open: readonly Problem[] = problems;
     let tokens = 0;
@@ -146,9 +173,18 @@ export function isozero(context: ModeContext): Promise<MethodResult> {
           // one user turn: many templates refuse two in a row
           const question = dialogue.pop()!;
           dialogue.push({ ...question, content: `${question.content}\n\n${instruction}` });
-        } else dialogue.push({ role: 'assistant', content: said.text }, { role: 'user', content: instruction });
+        } else
+          dialogue.push(
+            { role: 'assistant', content: said.text },
+            { role: 'user', content: instruction },
+          );
         if (said === undefined || context.hasRoom(dialogue)) going.push(problem);
-        else latest.set(problem.id, { ...said, ...(await task.judge(problem, said.text, 'context')), finish: 'context' });
+        else
+          latest.set(problem.id, {
+            ...said,
+            ...(await task.judge(problem, said.text, 'context')),
+            finish: 'context',
+          });
       }
       open = going;
       if (open.length === 0) break;
@@ -157,6 +193,11 @@ export function isozero(context: ModeContext): Promise<MethodResult> {
       for (const [i, { id }] of open.entries()) latest.set(id, answers.replies[i]!);
     }
     const replies = problems.map(({ id }) => latest.get(id)!);
-    return { ...judgedBy(context, replies), k: TURNS, tokens, note: 'three chained calls, the last one judged' };
+    return {
+      ...judgedBy(context, replies),
+      k: TURNS,
+      tokens,
+      note: 'three chained calls, the last one judged',
+    };
   });
 }

@@ -6,17 +6,38 @@ import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
 import type { ChatMessage, OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
 
-export const MODES = ['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro', 'all'] as const;
+export const MODES = [
+  'zero-shot',
+  'few-shot',
+  'multi-turn',
+  'isozero',
+  'best-of-k',
+  'majority',
+  'pass@k',
+  'isopro',
+  'all',
+] as const;
 export type Mode = (typeof MODES)[number];
 /** A row of the table. */
 export type Method = Exclude<Mode, 'all'>;
 
 export interface MethodResult {
   readonly method: Method;
-  /** Pass@k has an estimate in place of verdicts: `passed` is then rounded, and intervals are bootstrapped. */
+  /**
+   * Pass@k has an estimate in place of verdicts: `passed` is then rounded, and intervals are
+   * bootstrapped.
+   */
   readonly test: Pick<Summary, 'mean' | 'low' | 'high' | 'n'> & {
     readonly byTier: Readonly<
-      Record<string, { readonly mean: number | null; readonly low: number; readonly high: number; readonly n: number }>
+      Record<
+        string,
+        {
+          readonly mean: number | null;
+          readonly low: number;
+          readonly high: number;
+          readonly n: number;
+        }
+      >
     >;
   };
   /** Samples of each problem, attempts or calls. */
@@ -24,7 +45,10 @@ export interface MethodResult {
   /** Sampled for this method; the loop's own where it trains. */
   readonly tokens: number;
   readonly seconds: number;
-  /** Why replies did not pass: of each problem the one that is judged, with pass@k all of them; null where a run's log does not tell. */
+  /**
+   * Why replies did not pass: of each problem the one that is judged, with pass@k all of them; null
+   * where a run's log does not tell.
+   */
   readonly failures: Failures | null;
   /** What must be known beside the figures. */
   readonly note: string;
@@ -38,13 +62,23 @@ export interface ModeContext {
   /** Whether a dialogue leaves room in the context for a whole reply. */
   readonly hasRoom: (dialogue: readonly ChatMessage[]) => boolean;
   readonly signal?: AbortSignal;
-  readonly onProgress?: (method: Method, progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
+  readonly onProgress?: (
+    method: Method,
+    progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>,
+  ) => void;
 }
 
 /** Of judged replies, each with its problem. */
-export function failuresOf(judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>): Failures {
+export function failuresOf(
+  judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>,
+): Failures {
   const tally = new FailureTally();
   for (const [{ id: problemId, tier }, reply] of judged)
-    tally.take({ ...reasonOf(reply, reply.finish), problemId, tier, text: reply.verdict.kind === 'pass' ? null : reply.text });
+    tally.take({
+      ...reasonOf(reply, reply.finish),
+      problemId,
+      tier,
+      text: reply.verdict.kind === 'pass' ? null : reply.text,
+    });
   return tally.failures;
 }

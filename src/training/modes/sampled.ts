@@ -1,4 +1,7 @@
-/** Methods that spend the loop's tokens on samples of the base model instead: one sampling, three ways of using it. */
+/**
+ * Methods that spend the loop's tokens on samples of the base model instead: one sampling, three
+ * ways of using it.
+ */
 import { dictionary } from '../../dictionary.js';
 import { commonest, meanLogprob, mostLikely } from '../../evaluation/choose.js';
 import { deriveSeed } from '../../random.js';
@@ -10,10 +13,15 @@ import type { Problem } from '../../tasks/task.js';
 import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
 
 /**
- * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts' temperature.
+ * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts'
+ * temperature.
  * @param k tokens that the loop used over tokens of one greedy pass
  */
-export async function sampledMethods(context: ModeContext, methods: readonly Method[], k: number): Promise<MethodResult[]> {
+export async function sampledMethods(
+  context: ModeContext,
+  methods: readonly Method[],
+  k: number,
+): Promise<MethodResult[]> {
   const { backend, task, settings, problems, signal, onProgress } = context;
   const begin = performance.now();
   const { groups, sampledTokens: tokens } = await sampleRollouts({
@@ -23,7 +31,13 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     plan: problems.map((problem) => ({
       problem,
       seeds: Array.from({ length: k }, (_, sample) =>
-        deriveSeed({ runSeed: BigInt(settings.seed), purpose: 'best of k', iteration: 0, problemId: problem.id, sample }),
+        deriveSeed({
+          runSeed: BigInt(settings.seed),
+          purpose: 'best of k',
+          iteration: 0,
+          problemId: problem.id,
+          sample,
+        }),
       ),
     })),
     temperature: settings.sampling.temperature,
@@ -32,7 +46,9 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     maxSequences: settings.model.maxSequences,
     adapter: null,
     ...(signal === undefined ? {} : { signal }),
-    ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
+    ...(onProgress === undefined
+      ? {}
+      : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
   });
   const seconds = (performance.now() - begin) / 1000;
   const chosen = async (
@@ -41,7 +57,10 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     const judged: [Problem, JudgedRollout][] = [];
     for (const group of groups) judged.push([group.problem, await choose(group)]);
     const outcomes = judged.map(([{ tier }, { verdict }]) => ({ tier, kind: verdict.kind }));
-    return { test: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }), failures: failuresOf(judged) };
+    return {
+      test: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }),
+      failures: failuresOf(judged),
+    };
   };
   const results: MethodResult[] = [];
   for (const method of methods) {
@@ -55,27 +74,42 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     if (method === 'majority')
       results.push({
         ...common,
-        ...(await chosen(({ problem, rollouts }) => commonest(problem, rollouts, task.readAnswer.bind(task)))),
+        ...(await chosen(({ problem, rollouts }) =>
+          commonest(problem, rollouts, task.readAnswer.bind(task)),
+        )),
         note: 'the commonest answer',
       });
     if (method === 'pass@k')
       results.push({
         ...common,
         test: ceiling(context, groups, k),
-        failures: failuresOf(groups.flatMap(({ problem, rollouts }) => rollouts.map((rollout) => [problem, rollout] as const))),
+        failures: failuresOf(
+          groups.flatMap(({ problem, rollouts }) =>
+            rollouts.map((rollout) => [problem, rollout] as const),
+          ),
+        ),
         note: 'any of the k: a ceiling, since choosing needs the verifier',
       });
   }
   return results;
 }
 
-/** Pass@k over the k samples themselves; a problem on which some sample has no verdict is left out. */
-function ceiling({ task }: ModeContext, groups: readonly RolloutGroup[], k: number): MethodResult['test'] {
-  const decided = groups.filter(({ rollouts }) => rollouts.every(({ verdict }) => verdict.kind !== 'none'));
+/**
+ * Pass@k over the k samples themselves; a problem on which some sample has no verdict is left out.
+ */
+function ceiling(
+  { task }: ModeContext,
+  groups: readonly RolloutGroup[],
+  k: number,
+): MethodResult['test'] {
+  const decided = groups.filter(({ rollouts }) =>
+    rollouts.every(({ verdict }) => verdict.kind !== 'none'),
+  );
   const values = groupBy(
     decided,
     ({ problem }) => problem.tier,
-    ({ rollouts }) => passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k),
+    ({ rollouts }) =>
+      passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k),
   );
   const present = task.tiers.filter(({ id }) => groups.some(({ problem }) => problem.tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
@@ -84,8 +118,11 @@ function ceiling({ task }: ModeContext, groups: readonly RolloutGroup[], k: numb
     return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id) ?? [] }));
   };
   const byTier = dictionary<MethodResult['test']['byTier'][string]>();
-  for (const { id } of present) byTier[id] = estimate([{ weight: 1, values: values.get(id) ?? [] }]);
+  for (const { id } of present)
+    byTier[id] = estimate([{ weight: 1, values: values.get(id) ?? [] }]);
   for (const slot of slots) byTier[slot] ??= estimate(strataOf(slot));
-  const all = slots.flatMap((slot) => strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })));
+  const all = slots.flatMap((slot) =>
+    strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })),
+  );
   return { ...estimate(all), byTier };
 }

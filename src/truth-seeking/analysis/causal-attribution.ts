@@ -1,8 +1,15 @@
-/** How much of a score goes with what: domain, mode, prompt, policy, and what is known of each trajectory. */
+/**
+ * How much of a score goes with what: domain, mode, prompt, policy, and what is known of each
+ * trajectory.
+ */
 import { z } from 'zod';
 import { clusterBootstrap } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
-import { independentColumns, leastSquares, logisticRegression } from '../../statistics/least-squares.js';
+import {
+  independentColumns,
+  leastSquares,
+  logisticRegression,
+} from '../../statistics/least-squares.js';
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { intervalSchema, policyNames, type ScoredRun } from './scored-run.js';
 
@@ -12,7 +19,10 @@ const BOOTSTRAP_SEED = 1n;
 
 const coefficient = z.strictObject({
   feature: z.string(),
-  /** Of a feature with levels: beside its reference level. Null for one in numbers: for each unit more. */
+  /**
+   * Of a feature with levels: beside its reference level. Null for one in numbers: for each unit
+   * more.
+   */
   level: z.string().nullable(),
   estimate: estimateSchema,
   claim: claimSchema,
@@ -32,13 +42,19 @@ export const attributionSchema = z.strictObject({
   leftOut: z.record(z.string(), z.string()),
   rSquared: z.number().nullable(),
   coefficients: z.array(coefficient),
-  /** Of whether a score is on the better half of `threshold`; null without one, or where features tell the halves apart. */
+  /**
+   * Of whether a score is on the better half of `threshold`; null without one, or where features
+   * tell the halves apart.
+   */
   logistic: z
     .strictObject({
       threshold: z.number(),
       /** Log-odds with Wald intervals, over groups. */
       coefficients: z.array(coefficient.omit({ claim: true })),
-      /** Mean -ln of the probability of what came about, with a bootstrap interval over groups (2000 draws). */
+      /**
+       * Mean -ln of the probability of what came about, with a bootstrap interval over groups (2000
+       * draws).
+       */
       loss: intervalSchema.extend({ mean: z.number() }),
     })
     .nullable(),
@@ -49,7 +65,10 @@ export type CausalAttribution = z.output<typeof attributionSchema>;
 export interface AttributionOptions {
   /** Which of what the setup says, `policy`, and members of the trajectories' features. */
   readonly features: readonly string[];
-  /** Features that were assigned; each is checked: all its levels must have the same questions, under the same of all else. */
+  /**
+   * Features that were assigned; each is checked: all its levels must have the same questions,
+   * under the same of all else.
+   */
   readonly randomised?: readonly string[];
   /** For the logistic regression: of a score above it. */
   readonly threshold?: number;
@@ -68,14 +87,15 @@ const CHOSEN: readonly string[] = ['domain', 'mode', 'systemPrompt', 'policy'];
 
 function rowsOf(runs: readonly ScoredRun[]): Row[] {
   const names = policyNames(runs);
-  return runs.flatMap(({ setup: { domain, mode, systemPrompt }, policyId, conditions = '', scores }) =>
-    scores.map(({ problemId, group = problemId, score, features }) => ({
-      problemId,
-      group,
-      score,
-      features: { ...features, domain, mode, systemPrompt, policy: names.get(policyId)! },
-      conditions,
-    })),
+  return runs.flatMap(
+    ({ setup: { domain, mode, systemPrompt }, policyId, conditions = '', scores }) =>
+      scores.map(({ problemId, group = problemId, score, features }) => ({
+        problemId,
+        group,
+        score,
+        features: { ...features, domain, mode, systemPrompt, policy: names.get(policyId)! },
+        conditions,
+      })),
   );
 }
 
@@ -85,39 +105,55 @@ interface Column {
   readonly values: readonly number[];
 }
 
-type Coded = { readonly columns: Column[]; readonly reference: string | null } | { readonly leftOut: string };
+type Coded =
+  | { readonly columns: Column[]; readonly reference: string | null }
+  | { readonly leftOut: string };
 
 /** Its columns; the most frequent level is the reference. */
 function coded(feature: string, rows: readonly Row[]): Coded {
-  const values = rows.map(({ features }) => (Object.hasOwn(features, feature) ? features[feature]! : null));
+  const values = rows.map(({ features }) =>
+    Object.hasOwn(features, feature) ? features[feature]! : null,
+  );
   if (values.includes(null)) return { leftOut: 'not every trajectory has it' };
   if (new Set(values).size < 2) return { leftOut: 'it does not vary' };
-  if (values.every((value) => typeof value === 'number')) return { columns: [{ feature, level: null, values }], reference: null };
+  if (values.every((value) => typeof value === 'number'))
+    return { columns: [{ feature, level: null, values }], reference: null };
   const counts = groupBy(values, String, (value) => value);
   if (counts.size > MOST_LEVELS) return { leftOut: `it has more than ${MOST_LEVELS} levels` };
-  const levels = [...counts].sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1)).map(([level]) => level);
+  const levels = [...counts]
+    .sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1))
+    .map(([level]) => level);
   const [reference, ...others] = levels as [string, ...string[]];
   return {
     reference,
-    columns: others.map((level) => ({ feature, level, values: values.map((value) => (String(value) === level ? 1 : 0)) })),
+    columns: others.map((level) => ({
+      feature,
+      level,
+      values: values.map((value) => (String(value) === level ? 1 : 0)),
+    })),
   };
 }
 
-/** Whether every level of a feature was asked exactly the same questions, under the same of all that was chosen beside it. */
+/**
+ * Whether every level of a feature was asked exactly the same questions, under the same of all that
+ * was chosen beside it.
+ */
 function isCrossed(feature: string, rows: readonly Row[]): boolean {
   const beside = CHOSEN.filter((chosen) => chosen !== feature);
   const questions = groupBy(
     rows,
     ({ features }) => String(features[feature]),
-    ({ problemId, features, conditions }) => JSON.stringify([problemId, conditions, ...beside.map((chosen) => features[chosen])]),
+    ({ problemId, features, conditions }) =>
+      JSON.stringify([problemId, conditions, ...beside.map((chosen) => features[chosen])]),
   );
   const sets = [...questions.values()].map((ids) => [...new Set(ids)].sort().join('\n'));
   return new Set(sets).size === 1;
 }
 
 /**
- * Whether a feature was there before anything was said: the same for all trajectories of a problem. One that was not, such as a length,
- * comes of what was chosen, and takes a part of its effect away.
+ * Whether a feature was there before anything was said: the same for all trajectories of a problem.
+ * One that was not, such as a length, comes of what was chosen, and takes a part of its effect
+ * away.
  */
 function isGiven(feature: string, rows: readonly Row[]): boolean {
   if (CHOSEN.includes(feature)) return true;
@@ -133,10 +169,15 @@ function isGiven(feature: string, rows: readonly Row[]): boolean {
  * @param runs of one strategy, configured alike, whose value is a mean of trajectories
  * @throws RangeError where they are of several, or parts of a slope
  */
-export function attribute(runs: readonly ScoredRun[], { features, randomised = [], threshold }: AttributionOptions): CausalAttribution {
+export function attribute(
+  runs: readonly ScoredRun[],
+  { features, randomised = [], threshold }: AttributionOptions,
+): CausalAttribution {
   const strategies = [...new Set(runs.map(({ setup }) => `${setup.strategy} ${setup.config}`))];
-  if (strategies.length > 1) throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
-  if (runs.some(({ aggregate }) => aggregate !== 'mean')) throw new RangeError('parts of a slope are no scores of trajectories');
+  if (strategies.length > 1)
+    throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
+  if (runs.some(({ aggregate }) => aggregate !== 'mean'))
+    throw new RangeError('parts of a slope are no scores of trajectories');
   const rows = rowsOf(runs);
   const scores = rows.map(({ score }) => score);
   const clusters = rows.map(({ group }) => group);
@@ -153,14 +194,18 @@ export function attribute(runs: readonly ScoredRun[], { features, randomised = [
   }
   const kept = new Set(independentColumns(wanted.map(({ values }) => values)));
   for (const [i, { feature, level }] of wanted.entries())
-    if (!kept.has(i)) leftOut[level === null ? feature : `${feature}=${level}`] = 'it follows from features before it';
+    if (!kept.has(i))
+      leftOut[level === null ? feature : `${feature}=${level}`] =
+        'it follows from features before it';
   const columns = wanted.filter((_, i) => kept.has(i));
   const design = columns.map(({ values }) => values);
   const fit = leastSquares(design, scores, clusters);
   const areGiven = columns.slice(1).every(({ feature }) => isGiven(feature, rows));
   const effects = new Set(areGiven ? randomised.filter((feature) => isCrossed(feature, rows)) : []);
   const estimates = (fit?.coefficients ?? []).map((each) => estimateOf(each.value, each));
-  const named = columns.map(({ feature, level }, i) => ({ feature, level, estimate: estimates[i]! })).slice(1);
+  const named = columns
+    .map(({ feature, level }, i) => ({ feature, level, estimate: estimates[i]! }))
+    .slice(1);
   const own = fit === null ? [] : named;
   const all = adjusted(own.map(({ estimate }) => estimate.p));
   return {
@@ -200,7 +245,11 @@ function logisticOf(
     threshold,
     coefficients: columns.slice(1).map(({ feature, level }, i) => {
       const { value, half, p } = fit.coefficients[i + 1]!;
-      return { feature, level, estimate: { value, low: value - half, high: value + half, p, adjusted: null } };
+      return {
+        feature,
+        level,
+        estimate: { value, low: value - half, high: value + half, p, adjusted: null },
+      };
     }),
     loss: clusterBootstrap(fit.losses, clusters, { seed: BOOTSTRAP_SEED }),
   };

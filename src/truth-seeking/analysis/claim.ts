@@ -3,11 +3,17 @@ import { z } from 'zod';
 import { holm, studentQuantile } from '../../statistics/index.js';
 import type { Tested } from '../../statistics/regression.js';
 
-/** `effect` only where what differs was assigned, not found: the same questions in the same way under each. Else it is an `association`. */
+/**
+ * `effect` only where what differs was assigned, not found: the same questions in the same way
+ * under each. Else it is an `association`.
+ */
 export const claimSchema = z.enum(['effect', 'association']);
 export type Claim = z.output<typeof claimSchema>;
 
-/** An estimate with its 95 % interval; p is of its being 0, `adjusted` by Holm's method over all tests of a result, where it is one. */
+/**
+ * An estimate with its 95 % interval; p is of its being 0, `adjusted` by Holm's method over all
+ * tests of a result, where it is one.
+ */
 export const estimateSchema = z.strictObject({
   value: z.number(),
   low: z.number().nullable(),
@@ -17,15 +23,28 @@ export const estimateSchema = z.strictObject({
 });
 export type Estimate = z.output<typeof estimateSchema>;
 
-/** Without adjustment. No interval where too little was measured for an error, or all of it is alike and not 0, which proves nothing. */
-export function estimateOf(value: number, test: Pick<Tested, 'error' | 'freedom' | 'p'> | null): Estimate {
-  if (test === null || (test.error === 0 && value !== 0)) return { value, low: null, high: null, p: null, adjusted: null };
+/**
+ * Without adjustment. No interval where too little was measured for an error, or all of it is alike
+ * and not 0, which proves nothing.
+ */
+export function estimateOf(
+  value: number,
+  test: Pick<Tested, 'error' | 'freedom' | 'p'> | null,
+): Estimate {
+  if (test === null || (test.error === 0 && value !== 0))
+    return { value, low: null, high: null, p: null, adjusted: null };
   const half = studentQuantile(0.025, test.freedom) * test.error;
   return { value, low: value - half, high: value + half, p: test.p, adjusted: null };
 }
 
-/** Of several tests that have to hold together: the greatest p, and the widest interval, which excludes 0 where that p is below 0.05. */
-export function estimateOfAll(value: number, tests: readonly Pick<Tested, 'error' | 'freedom' | 'p'>[] | null): Estimate {
+/**
+ * Of several tests that have to hold together: the greatest p, and the widest interval, which
+ * excludes 0 where that p is below 0.05.
+ */
+export function estimateOfAll(
+  value: number,
+  tests: readonly Pick<Tested, 'error' | 'freedom' | 'p'>[] | null,
+): Estimate {
   const all = (tests ?? []).map((test) => estimateOf(value, test)).filter(({ p }) => p !== null);
   if (all.length === 0) return estimateOf(value, null);
   return {
@@ -62,5 +81,8 @@ export function adjusted(pValues: readonly (number | null)[]): {
   const tests = pValues.filter((p) => p !== null);
   const found = holm(tests);
   let next = 0;
-  return { adjusted: pValues.map((p) => (p === null ? null : found[next++]!)), multiplicity: multiplicity(tests.length) };
+  return {
+    adjusted: pValues.map((p) => (p === null ? null : found[next++]!)),
+    multiplicity: multiplicity(tests.length),
+  };
 }

@@ -1,4 +1,7 @@
-/** How two lists of figures go together: correlations with intervals, the line with its band, who decides on it. */
+/**
+ * How two lists of figures go together: correlations with intervals, the line with its band, who
+ * decides on it.
+ */
 import { z } from 'zod';
 import { fisherInterval, kendall, mean, pearson, spearman } from '../../statistics/index.js';
 import { isTwoValued, permutationP } from '../../statistics/permutation.js';
@@ -15,7 +18,10 @@ import {
 import { estimateOf, estimateSchema } from './claim.js';
 import { intervalSchema } from './scored-run.js';
 
-/** Groups below which Student's t is no test of a correlation: of so few two-valued scores one in three can be 1 by chance. */
+/**
+ * Groups below which Student's t is no test of a correlation: of so few two-valued scores one in
+ * three can be 1 by chance.
+ */
 const LEAST_GROUPS = 6;
 /** As far from 1 as rounding leaves an exact line. */
 const ROUNDING = 1e-12;
@@ -29,11 +35,14 @@ export const correlationSchema = z.strictObject({
   pearson: z
     .strictObject({
       value: inRange,
-      /** Fisher's, 95 %, of scores; none for three pairs or fewer, of 1 or -1 (it would have no width), and of two values on each side. */
+      /**
+       * Fisher's, 95 %, of scores; none for three pairs or fewer, of 1 or -1 (it would have no
+       * width), and of two values on each side.
+       */
       interval: intervalSchema.nullable(),
       /**
-       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on each side. Else Student's of six groups
-       * or more, none of 1 or -1.
+       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on
+       * each side. Else Student's of six groups or more, none of 1 or -1.
        */
       p: z.number().min(0).max(1).nullable(),
     })
@@ -42,19 +51,28 @@ export const correlationSchema = z.strictObject({
   kendall: inRange.nullable(),
   slope: estimateSchema.nullable(),
   intercept: z.number().nullable(),
-  band: z.array(z.strictObject({ x: z.number(), fitted: z.number(), low: z.number(), high: z.number() })),
+  band: z.array(
+    z.strictObject({ x: z.number(), fitted: z.number(), low: z.number(), high: z.number() }),
+  ),
 });
 export type Correlation = z.output<typeof correlationSchema>;
 
-const within = (value: number): number | null => (Number.isNaN(value) ? null : Math.min(1, Math.max(-1, value)));
+const within = (value: number): number | null =>
+  Number.isNaN(value) ? null : Math.min(1, Math.max(-1, value));
 
 /** The test of a slope whose pairs are in groups; none of so few that it finds too much. */
-export const slopeOfGroups = (x: readonly number[], y: readonly number[], clusters: readonly string[], line: Regression): Tested | null =>
+export const slopeOfGroups = (
+  x: readonly number[],
+  y: readonly number[],
+  clusters: readonly string[],
+  line: Regression,
+): Tested | null =>
   new Set(clusters).size < LEAST_GROUPS ? null : clusteredSlope(x, y, clusters, line);
 
 /**
  * @param y as many as x
- * @param clusters of each pair: those of one may depend on each other, and a correlation then is as certain as one of so many pairs
+ * @param clusters of each pair: those of one may depend on each other, and a correlation then is as
+ *   certain as one of so many pairs
  */
 export function correlate(
   x: readonly number[],
@@ -68,35 +86,59 @@ export function correlate(
   const [low, high] = [Math.min(...x), Math.max(...x)];
   const at = Array.from({ length: BAND }, (_, i) => low + ((high - low) * i) / (BAND - 1));
   const isLine = r !== null && 1 - Math.abs(r) < ROUNDING;
-  // of right and wrong ones that are mostly alike Student's p is a fraction of the chance that there is, of the slope as of the correlation
+  // of right and wrong ones that are mostly alike Student's p is a fraction of the chance that
+  // there is, of the slope as of the correlation
   const isCounted = !isClustered && isTwoValued(x) && isTwoValued(y);
-  const student = r === null || isLine || groups < LEAST_GROUPS ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
+  const student =
+    r === null || isLine || groups < LEAST_GROUPS
+      ? null
+      : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
   const exact = r === null || isClustered || n < 3 ? null : permutationP(x, y);
   const p = exact ?? student?.p ?? null;
   const own = groups < LEAST_GROUPS || isCounted ? null : (line?.tested?.slope ?? null);
   const slopeTest = line !== null && isClustered ? slopeOfGroups(x, y, clusters, line) : own;
   return {
     n,
-    pearson: r === null ? null : { value: r, interval: groups > 3 && !isLine && !isCounted ? fisherInterval(r, groups) : null, p },
+    pearson:
+      r === null
+        ? null
+        : {
+            value: r,
+            interval: groups > 3 && !isLine && !isCounted ? fisherInterval(r, groups) : null,
+            p,
+          },
     spearman: r === null ? null : within(spearman(x, y)),
     kendall: r === null ? null : within(kendall(x, y)),
     slope: line === null ? null : estimateOf(line.slope, slopeTest),
     intercept: line?.intercept ?? null,
-    band: line === null ? [] : isClustered ? clusteredBand(line, x, y, clusters, at) : regressionBand(line, mean(x), at),
+    band:
+      line === null
+        ? []
+        : isClustered
+          ? clusteredBand(line, x, y, clusters, at)
+          : regressionBand(line, mean(x), at),
   };
 }
 
-/** Places of pairs that move the line too much (Cook's distance above 4/n); none where there are not ten pairs a group, and one more. */
+/**
+ * Places of pairs that move the line too much (Cook's distance above 4/n); none where there are not
+ * ten pairs a group, and one more.
+ */
 export function outliersOf(x: readonly number[], y: readonly number[], groups = 1): number[] {
   const [n, line] = [x.length, linearRegression(x, y)];
   if (line === null || n <= 10 * groups) return [];
   return cooksDistances(x, y, line).flatMap((distance, i) => (distance > 4 / n ? [i] : []));
 }
 
-/** Whether an axis is to be logarithmic: all above 0, and the mean above twice or the largest above six times the median. */
+/**
+ * Whether an axis is to be logarithmic: all above 0, and the mean above twice or the largest above
+ * six times the median.
+ */
 export function isSkewed(values: readonly number[]): boolean {
   if (values.length === 0 || values.some((value) => !(value > 0))) return false;
   const sorted = [...values].sort((a, b) => a - b);
-  const middle = (sorted[Math.floor((sorted.length - 1) / 2)]! + sorted[Math.ceil((sorted.length - 1) / 2)]!) / 2;
+  const middle =
+    (sorted[Math.floor((sorted.length - 1) / 2)]! + sorted[Math.ceil((sorted.length - 1) / 2)]!) /
+    2;
   return mean(values) > 2 * middle || sorted.at(-1)! > 6 * middle;
 }

@@ -30,7 +30,10 @@ const agreement = z.strictObject({
   difference: estimateSchema,
   /** Where 95 % of single differences lie (Bland and Altman 1986); null for one problem. */
   limits: intervalSchema.nullable(),
-  /** An effect of the one member that differs, where questions and conditions are the same; else an association. */
+  /**
+   * An effect of the one member that differs, where questions and conditions are the same; else an
+   * association.
+   */
   claim: claimSchema,
 });
 type Agreement = z.output<typeof agreement>;
@@ -45,8 +48,8 @@ export type CrossSetupAgreement = z.output<typeof agreementSchema>;
 const MEMBERS = ['domain', 'mode', 'systemPrompt'] as const;
 
 /**
- * Signed scores that are best at 0 by their distances from it. Pairs of setups of one strategy, as it was
- * configured, and one policy; those without a common problem are left out.
+ * Signed scores that are best at 0 by their distances from it. Pairs of setups of one strategy, as
+ * it was configured, and one policy; those without a common problem are left out.
  */
 export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreement {
   const runs = towardsZero(all);
@@ -74,9 +77,15 @@ export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreem
             unmatched,
             points: ids.map((problemId, k) => ({ problemId, x: x[k]!, y: y[k]! })),
             correlation: correlate(x, y, ids.map(groupOfProblem(own))),
-            difference: estimateOf(centre, clusteredMean(differences, ids.map(groupOfProblem(own)))),
+            difference: estimateOf(
+              centre,
+              clusteredMean(differences, ids.map(groupOfProblem(own))),
+            ),
             limits: Number.isNaN(spread) ? null : { low: centre - spread, high: centre + spread },
-            claim: differ.length === 1 && unmatched === 0 && areAlike([...a.runs, ...b.runs]) ? 'effect' : 'association',
+            claim:
+              differ.length === 1 && unmatched === 0 && areAlike([...a.runs, ...b.runs])
+                ? 'effect'
+                : 'association',
           },
         ];
       }),
@@ -85,7 +94,10 @@ export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreem
   const tests = adjusted(found.map(({ difference }) => difference.p));
   return {
     analyzer: 'cross-setup-agreement',
-    agreements: found.map((each, i) => ({ ...each, difference: { ...each.difference, adjusted: tests.adjusted[i]! } })),
+    agreements: found.map((each, i) => ({
+      ...each,
+      difference: { ...each.difference, adjusted: tests.adjusted[i]! },
+    })),
     multiplicity: tests.multiplicity,
   };
 }

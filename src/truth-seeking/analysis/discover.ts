@@ -5,7 +5,8 @@ import { IsoproError } from '../../errors.js';
 import { isTruthRun } from '../run/folder.js';
 
 /**
- * Each is a run, or a folder of runs, in which what is none is passed over. Every run once, in the order given, those of a folder by name.
+ * Each is a run, or a folder of runs, in which what is none is passed over. Every run once, in the
+ * order given, those of a folder by name.
  * @throws IsoproError RUN_NOT_FOUND where one is neither
  */
 export function truthRunFolders(named: readonly string[]): string[] {
@@ -15,9 +16,13 @@ export function truthRunFolders(named: readonly string[]): string[] {
       .map((entry) => path.resolve(folder, entry))
       .filter(isTruthRun);
     if (within.length > 0) return within;
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json, and no folder in it does`, {
-      remedy: 'Give folders of runs of `truth run`.',
-    });
+    throw new IsoproError(
+      'RUN_NOT_FOUND',
+      `${folder} holds no truth.json, and no folder in it does`,
+      {
+        remedy: 'Give folders of runs of `truth run`.',
+      },
+    );
   });
   return [...new Set(found)];
 }

@@ -4,7 +4,13 @@ import { linearRegression } from '../../statistics/regression.js';
 import { mean } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { claimSchema, estimateOf, estimateSchema, adjusted, multiplicitySchema } from './claim.js';
-import { correlate, correlationSchema, isSkewed, outliersOf, slopeOfGroups } from './correlation.js';
+import {
+  correlate,
+  correlationSchema,
+  isSkewed,
+  outliersOf,
+  slopeOfGroups,
+} from './correlation.js';
 import { joined, setupSchema, type ScoredRun } from './scored-run.js';
 
 const relation = z.strictObject({
@@ -18,8 +24,8 @@ const relation = z.strictObject({
   withoutOutliers: correlationSchema.nullable(),
   logarithmic: z.strictObject({ x: z.boolean(), y: z.boolean() }),
   /**
-   * Slope within problems: scores less their problem's mean, so that what makes a problem hard is no reason for both. Null where no problem
-   * has two trajectories.
+   * Slope within problems: scores less their problem's mean, so that what makes a problem hard is
+   * no reason for both. Null where no problem has two trajectories.
    */
   withinProblems: estimateSchema.nullable(),
   adjusted: z.number().min(0).max(1).nullable(),
@@ -36,9 +42,18 @@ export type EvaluationRelationship = z.output<typeof relationshipSchema>;
 
 type Scored = ScoredRun['scores'][number];
 
-function withinProblems(of: readonly Scored[], x: readonly number[], y: readonly number[]): Relation['withinProblems'] {
+function withinProblems(
+  of: readonly Scored[],
+  x: readonly number[],
+  y: readonly number[],
+): Relation['withinProblems'] {
   const groups = groupBy(
-    of.map(({ problemId, group = problemId }, i) => ({ problem: problemId, group, x: x[i]!, y: y[i]! })),
+    of.map(({ problemId, group = problemId }, i) => ({
+      problem: problemId,
+      group,
+      x: x[i]!,
+      y: y[i]!,
+    })),
     ({ problem }) => problem,
     (point) => point,
   );
@@ -55,20 +70,23 @@ function withinProblems(of: readonly Scored[], x: readonly number[], y: readonly
 }
 
 /**
- * Every two strategies of each run and setup. An association always: both are read from the same trajectories, and nothing here was
- * assigned by lot.
+ * Every two strategies of each run and setup. An association always: both are read from the same
+ * trajectories, and nothing here was assigned by lot.
  */
 export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelationship {
-  // strategies that scored the same trajectories: those of one run under one domain, mode and prompt
+  // strategies that scored the same trajectories: those of one run under one domain, mode and
+  // prompt
   const together = groupBy(
     runs,
-    ({ runId, setup: { domain, mode, systemPrompt } }) => JSON.stringify([runId, domain, mode, systemPrompt]),
+    ({ runId, setup: { domain, mode, systemPrompt } }) =>
+      JSON.stringify([runId, domain, mode, systemPrompt]),
     (run) => run,
   );
   const found = [...together.values()].flatMap((strategies) =>
     strategies.flatMap((a, i) =>
       strategies.slice(i + 1).map((b): Relation => {
-        const scoresOf = ({ scores }: ScoredRun): Map<string, number> => new Map(scores.map((each) => [each.trajectoryId, each.score]));
+        const scoresOf = ({ scores }: ScoredRun): Map<string, number> =>
+          new Map(scores.map((each) => [each.trajectoryId, each.score]));
         const { ids, x, y, unmatched } = joined(scoresOf(a), scoresOf(b));
         const far = new Set(outliersOf(x, y));
         const scored = new Map(a.scores.map((each) => [each.trajectoryId, each]));

@@ -19,10 +19,16 @@ const fileOf = (name: string): string => name.split(/[/\\]/).at(-1)!;
 /** What people call who reasons: the file names of model and adapter. */
 export function policyName({ start: { config } }: Pick<TruthRun, 'start'>): string {
   if (config.policy === 'human') return 'human';
-  return config.adapter === undefined ? fileOf(config.model) : `${fileOf(config.model)} + ${fileOf(config.adapter)}`;
+  return config.adapter === undefined
+    ? fileOf(config.model)
+    : `${fileOf(config.model)} + ${fileOf(config.adapter)}`;
 }
 
-const featuresOf = ({ trajectory, sampledTokens, cutOff }: TrajectoryRecord): Record<string, number> => ({
+const featuresOf = ({
+  trajectory,
+  sampledTokens,
+  cutOff,
+}: TrajectoryRecord): Record<string, number> => ({
   steps: trajectory.steps.length,
   characters: textOf(trajectory).length,
   tokens: sampledTokens,
@@ -35,22 +41,34 @@ function policyIdOf(identity: TruthRun['start']['policy']['identity']): string {
   return hash('sha256', canonicalJson(lasting));
 }
 
-/** Who measured trajectories by a strategy, of those who are in its records, and by what they rate. */
-function measuredBy({ start: { policy, predictor, judge, examples, config }, state }: TruthRun, strategy: string): Json {
+/**
+ * Who measured trajectories by a strategy, of those who are in its records, and by what they rate.
+ */
+function measuredBy(
+  { start: { policy, predictor, judge, examples, config }, state }: TruthRun,
+  strategy: string,
+): Json {
   const ids = state.trajectories.flatMap(({ trajectory: { id } }) => [
     ...(state.trials(strategy, id)?.trials.map(({ predictorId }) => predictorId) ?? []),
-    ...[state.rating(strategy, id)?.raterId, state.forecasts(strategy, id)?.forecasterId].filter((each) => each !== undefined),
+    ...[state.rating(strategy, id)?.raterId, state.forecasts(strategy, id)?.forecasterId].filter(
+      (each) => each !== undefined,
+    ),
   ]);
   const lasting = (id: string): string => {
     const known = [predictor, judge].find((each) => each?.id === id);
     return id === policy.id ? 'own' : known ? policyIdOf(known.identity) : id;
   };
-  const isRated = state.trajectories.some(({ trajectory: { id } }) => state.rating(strategy, id) !== null);
+  const isRated = state.trajectories.some(
+    ({ trajectory: { id } }) => state.rating(strategy, id) !== null,
+  );
   const how = isRated ? { instruction: config.instruction, examples: examples ?? null } : {};
   return { who: [...new Set(ids.map(lasting))].sort(), ...how };
 }
 
-/** How it was sampled and by whom its beliefs were read or it was rated; `own`: by the policy that reasoned. */
+/**
+ * How it was sampled and by whom its beliefs were read or it was rated; `own`: by the policy that
+ * reasoned.
+ */
 function conditionsOf(run: TruthRun, reader: Reader | null, strategy: string): string {
   const { code, config, policy, predictor } = run.start;
   return canonicalJson({
@@ -75,7 +93,11 @@ function lastingId({ id, identity }: Reader['policy']): string {
 /** By which build, wherever it ran. */
 function buildOf(engine: Json): Json {
   if (typeof engine !== 'object' || engine === null || Array.isArray(engine)) return null;
-  const { version = null, javascript = null, addon = null } = engine as Readonly<Record<string, Json>>;
+  const {
+    version = null,
+    javascript = null,
+    addon = null,
+  } = engine as Readonly<Record<string, Json>>;
   return { version, javascript, addon };
 }
 
@@ -88,9 +110,13 @@ const SHOWN = 8;
 /**
  * Whose beliefs, and how they were had.
  * @param id of a reader of the run
- * @returns null where the policy's own were read from it with its system prompt, and there are no others to tell them from
+ * @returns null where the policy's own were read from it with its system prompt, and there are no
+ *   others to tell them from
  */
-export function readerText({ start, state }: Pick<TruthRun, 'start' | 'state'>, id: string): string | null {
+export function readerText(
+  { start, state }: Pick<TruthRun, 'start' | 'state'>,
+  id: string,
+): string | null {
   const { source, beliefSystem, policy } = state.reader(id)!;
   const is = (other: TruthRun['start']['policy'] | null | undefined): boolean =>
     other != null && (other.id === policy.id || policyIdOf(other.identity) === lastingId(policy));
@@ -116,7 +142,10 @@ export function readerText({ start, state }: Pick<TruthRun, 'start' | 'state'>, 
   return `beliefs ${how}${keeps ? '' : ' without the system prompt'} (reader ${id.slice(0, SHOWN)})`;
 }
 
-/** Whose beliefs those of one reader are, also where there are no others to tell them from. @param id of a reader of the run */
+/**
+ * Whose beliefs those of one reader are, also where there are no others to tell them from.
+ * @param id of a reader of the run
+ */
 export const whoseBeliefs = (run: Pick<TruthRun, 'start' | 'state'>, id: string): string =>
   readerText(run, id) ?? `beliefs read from the policy itself (reader ${id.slice(0, SHOWN)})`;
 
@@ -125,18 +154,38 @@ export const whoseBeliefs = (run: Pick<TruthRun, 'start' | 'state'>, id: string)
  * @param named a source of beliefs, or how the reader's id begins; default: the first of the run
  * @throws IsoproError INVALID_ARGUMENT where not one is
  */
-export function readerNamed({ folder, state }: TruthRun, named: string | undefined): string | undefined {
+export function readerNamed(
+  { folder, state }: TruthRun,
+  named: string | undefined,
+): string | undefined {
   if (named === undefined) return state.readers[0];
-  const found = state.readers.filter((id) => id.startsWith(named) || state.reader(id)!.source === named);
+  const found = state.readers.filter(
+    (id) => id.startsWith(named) || state.reader(id)!.source === named,
+  );
   if (found.length === 1) return found[0];
-  const all = state.readers.map((id) => `${id.slice(0, SHOWN)} (${state.reader(id)!.source})`).join(', ');
-  throw new IsoproError('INVALID_ARGUMENT', `${folder}: ${found.length} readers of beliefs are ${JSON.stringify(named)}`, {
-    remedy: all === '' ? 'Nobody read beliefs of this run.' : `Name one of ${all}, by its source or by how its id begins.`,
-  });
+  const all = state.readers
+    .map((id) => `${id.slice(0, SHOWN)} (${state.reader(id)!.source})`)
+    .join(', ');
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `${folder}: ${found.length} readers of beliefs are ${JSON.stringify(named)}`,
+    {
+      remedy:
+        all === ''
+          ? 'Nobody read beliefs of this run.'
+          : `Name one of ${all}, by its source or by how its id begins.`,
+    },
+  );
 }
 
-/** What a slope is without the noise of measurement: a figure of the whole, of which trajectories have no parts. */
-function withoutNoiseOf(own: ScoredRun, result: Pick<ResultRecord, 'strategy' | 'details'>): ScoredRun[] {
+/**
+ * What a slope is without the noise of measurement: a figure of the whole, of which trajectories
+ * have no parts.
+ */
+function withoutNoiseOf(
+  own: ScoredRun,
+  result: Pick<ResultRecord, 'strategy' | 'details'>,
+): ScoredRun[] {
   const slope = slopeWithoutNoiseIn(result);
   if (slope === null) return [];
   const { value, interval, n } = slope;
@@ -146,7 +195,12 @@ function withoutNoiseOf(own: ScoredRun, result: Pick<ResultRecord, 'strategy' | 
     {
       ...own,
       setup: { ...own.setup, config },
-      ...{ value, n, scores: [], interval: isBounded ? { low: interval.low!, high: interval.high! } : null },
+      ...{
+        value,
+        n,
+        scores: [],
+        interval: isBounded ? { low: interval.low!, high: interval.high! } : null,
+      },
     },
   ];
 }
@@ -154,7 +208,8 @@ function withoutNoiseOf(own: ScoredRun, result: Pick<ResultRecord, 'strategy' | 
 /**
  * One for each result: a strategy over the trajectories of a setup.
  * @param reader whose beliefs, by its id; default: the first of the run
- * @param withoutNoise whether each slope is followed by what it is without noise, for whoever shows values and not trajectories
+ * @param withoutNoise whether each slope is followed by what it is without noise, for whoever shows
+ *   values and not trajectories
  */
 export function scoredRuns(
   run: TruthRun,
@@ -166,14 +221,30 @@ export function scoredRuns(
   const policyId = policyIdOf(start.policy.identity);
   const own = state.results.filter((each) => !each.reader || readerId(each.reader) === reader);
   return own.flatMap((result): ScoredRun[] => {
-    const { reader: readBy = null, setup, strategy, direction, value, interval, n, skipped, perTrajectory } = result;
+    const {
+      reader: readBy = null,
+      setup,
+      strategy,
+      direction,
+      value,
+      interval,
+      n,
+      skipped,
+      perTrajectory,
+    } = result;
     const { name } = STRATEGIES.parse(strategy);
     const found: ScoredRun = {
       runId,
       policyId,
       policy: policyName(run),
       seed: start.config.seed,
-      setup: { strategy: name, config: strategy, domain: setup.domain, mode: setup.mode, systemPrompt: setup.systemPrompt ?? NO_PROMPT },
+      setup: {
+        strategy: name,
+        config: strategy,
+        domain: setup.domain,
+        mode: setup.mode,
+        systemPrompt: setup.systemPrompt ?? NO_PROMPT,
+      },
       conditions: conditionsOf(run, readBy, strategy),
       direction,
       value,
@@ -185,7 +256,15 @@ export function scoredRuns(
         const record = trajectories.get(trajectoryId);
         if (record === undefined) return [];
         const { problemId } = record.trajectory;
-        return [{ trajectoryId, problemId, group: groupOfRecord(state, record), score, features: featuresOf(record) }];
+        return [
+          {
+            trajectoryId,
+            problemId,
+            group: groupOfRecord(state, record),
+            score,
+            features: featuresOf(record),
+          },
+        ];
       }),
     };
     return [found, ...(withoutNoise ? withoutNoiseOf(found, result) : [])];

@@ -9,21 +9,44 @@ import { trainingEffectSchema } from './training-effect.js';
 import { trajectoryScoresSchema } from './trajectory-score.js';
 
 export const ANALYZERS = {
-  'performance-comparison': { what: 'policies ranked, in pairs, and against a figure from outside', result: performanceSchema },
-  'evaluation-relationship': { what: 'whether scores of two strategies go together', result: relationshipSchema },
+  'performance-comparison': {
+    what: 'policies ranked, in pairs, and against a figure from outside',
+    result: performanceSchema,
+  },
+  'evaluation-relationship': {
+    what: 'whether scores of two strategies go together',
+    result: relationshipSchema,
+  },
   'causal-attribution': { what: 'which features a score goes with', result: attributionSchema },
-  'cross-setup-agreement': { what: 'whether a policy scores the same under different setups', result: agreementSchema },
+  'cross-setup-agreement': {
+    what: 'whether a policy scores the same under different setups',
+    result: agreementSchema,
+  },
   'token-level-evidence': { what: 'which words moved the belief', result: tokenEvidenceSchema },
-  'trajectory-score': { what: 'trajectories by their scores, best first', result: trajectoryScoresSchema },
-  'training-causal-effect': { what: 'what a training has done to scores', result: trainingEffectSchema },
+  'trajectory-score': {
+    what: 'trajectories by their scores, best first',
+    result: trajectoryScoresSchema,
+  },
+  'training-causal-effect': {
+    what: 'what a training has done to scores',
+    result: trainingEffectSchema,
+  },
   'results-catalog': { what: 'which results there are', result: catalogSchema },
 } as const;
 export type AnalyzerId = keyof typeof ANALYZERS;
 
-export { attribute, type AttributionOptions, type CausalAttribution } from './causal-attribution.js';
+export {
+  attribute,
+  type AttributionOptions,
+  type CausalAttribution,
+} from './causal-attribution.js';
 export { crossSetupAgreement, type CrossSetupAgreement } from './cross-setup-agreement.js';
 export { relateEvaluations, type EvaluationRelationship } from './evaluation-relationship.js';
-export { comparePerformance, type PerformanceComparison, type PerformanceOptions } from './performance-comparison.js';
+export {
+  comparePerformance,
+  type PerformanceComparison,
+  type PerformanceOptions,
+} from './performance-comparison.js';
 export { resultsCatalog, type Catalog } from './results-catalog.js';
 export { readScoredRuns, type ScoredRun, type Setup } from './scored-run.js';
 export { tokenEvidence, type TokenEvidence } from './token-level-evidence.js';

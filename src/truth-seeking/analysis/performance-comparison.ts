@@ -1,4 +1,7 @@
-/** Policies of one setup from the best to the worst, in pairs, and against a figure of theirs from outside. */
+/**
+ * Policies of one setup from the best to the worst, in pairs, and against a figure of theirs from
+ * outside.
+ */
 import { z } from 'zod';
 import { mean, studentInterval } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
@@ -43,9 +46,14 @@ const pair = z.strictObject({
 
 const outside = z.strictObject({
   /** Policies that have a figure from outside. */
-  points: z.array(z.strictObject({ policy: z.string(), x: z.number(), y: z.number(), group: z.string() })),
+  points: z.array(
+    z.strictObject({ policy: z.string(), x: z.number(), y: z.number(), group: z.string() }),
+  ),
   correlation: correlationSchema,
-  /** Names of policies that move the line too much, and the correlation without them; null where there are none. */
+  /**
+   * Names of policies that move the line too much, and the correlation without them; null where
+   * there are none.
+   */
   outliers: z.array(z.string()),
   withoutOutliers: correlationSchema.nullable(),
   /** Within each group of more than one. */
@@ -89,8 +97,14 @@ function placeOf(policy: string, runs: readonly ScoredRun[]): Place {
 
 type Pair = z.output<typeof pair>;
 
-/** Only where a run's value is a mean over its trajectories: parts of a slope are no scores of problems. */
-function pairsOf(policies: ReadonlyMap<string, readonly ScoredRun[]>, order: readonly string[]): Pair[] {
+/**
+ * Only where a run's value is a mean over its trajectories: parts of a slope are no scores of
+ * problems.
+ */
+function pairsOf(
+  policies: ReadonlyMap<string, readonly ScoredRun[]>,
+  order: readonly string[],
+): Pair[] {
   return order.flatMap((first, i) =>
     order.slice(i + 1).flatMap((second): Pair[] => {
       const [a, b] = [policies.get(first)!, policies.get(second)!];
@@ -103,7 +117,10 @@ function pairsOf(policies: ReadonlyMap<string, readonly ScoredRun[]>, order: rea
           policies: [first, second],
           shared: ids.length,
           unmatched,
-          difference: estimateOf(mean(differences), clusteredMean(differences, ids.map(groupOfProblem([...a, ...b])))),
+          difference: estimateOf(
+            mean(differences),
+            clusteredMean(differences, ids.map(groupOfProblem([...a, ...b]))),
+          ),
           // questions and conditions are the same: what differs is the policy that was asked
           claim: unmatched === 0 && areAlike([...a, ...b]) ? 'effect' : 'association',
         },
@@ -115,7 +132,10 @@ function pairsOf(policies: ReadonlyMap<string, readonly ScoredRun[]>, order: rea
 const groupOf = (policy: string, groups: ReadonlyMap<string, string>): string =>
   [...groups].find(([, part]) => policy.includes(part))?.[0] ?? 'others';
 
-function outsideOf(ranking: readonly Place[], { outside: given, groups = new Map() }: PerformanceOptions): z.output<typeof outside> | null {
+function outsideOf(
+  ranking: readonly Place[],
+  { outside: given, groups = new Map() }: PerformanceOptions,
+): z.output<typeof outside> | null {
   const points = ranking.flatMap(({ policy, value }) => {
     const x = given?.get(policy);
     return x === undefined ? [] : [{ policy, x, y: value, group: groupOf(policy, groups) }];
@@ -138,42 +158,63 @@ function outsideOf(ranking: readonly Place[], { outside: given, groups = new Map
     correlation: of(points),
     outliers: far.map((i) => points[i]!.policy),
     withoutOutliers: far.length === 0 ? null : of(points.filter((_, i) => !far.includes(i))),
-    byGroup: Object.fromEntries([...byGroup].filter(([, members]) => members.length > 1).map(([name, members]) => [name, of(members)])),
+    byGroup: Object.fromEntries(
+      [...byGroup]
+        .filter(([, members]) => members.length > 1)
+        .map(([name, members]) => [name, of(members)]),
+    ),
     logarithmic: { x: isSkewed(xs), y: isSkewed(ys) },
     claim: 'association',
   };
 }
 
 /** Signed scores that are best at 0 are compared by their distances from it. */
-export function comparePerformance(all: readonly ScoredRun[], options: PerformanceOptions = {}): PerformanceComparison {
+export function comparePerformance(
+  all: readonly ScoredRun[],
+  options: PerformanceOptions = {},
+): PerformanceComparison {
   const runs = towardsZero(all);
   const names = policyNames(runs);
-  const found = bySetup(runs).map(({ setup, runs: members }: { setup: Setup; runs: readonly ScoredRun[] }) => {
-    const measured = members.filter(({ value }) => value !== null);
-    const policies = groupBy(
-      measured,
-      ({ policyId }) => names.get(policyId)!,
-      (run) => run,
-    );
-    const places = [...policies].sort(([a], [b]) => (a < b ? -1 : 1)).map(([policy, own]) => placeOf(policy, own));
-    const { direction } = members[0]!;
-    const ranking = ranked(
-      places.map((item) => ({ item, score: item.value })),
-      direction,
-    ).map(({ item }) => item);
-    const pairs = pairsOf(
-      policies,
-      ranking.map(({ policy }) => policy),
-    );
-    return { setup, direction, ranking, unmeasured: members.length - measured.length, pairs, outside: outsideOf(ranking, options) };
-  });
+  const found = bySetup(runs).map(
+    ({ setup, runs: members }: { setup: Setup; runs: readonly ScoredRun[] }) => {
+      const measured = members.filter(({ value }) => value !== null);
+      const policies = groupBy(
+        measured,
+        ({ policyId }) => names.get(policyId)!,
+        (run) => run,
+      );
+      const places = [...policies]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([policy, own]) => placeOf(policy, own));
+      const { direction } = members[0]!;
+      const ranking = ranked(
+        places.map((item) => ({ item, score: item.value })),
+        direction,
+      ).map(({ item }) => item);
+      const pairs = pairsOf(
+        policies,
+        ranking.map(({ policy }) => policy),
+      );
+      return {
+        setup,
+        direction,
+        ranking,
+        unmeasured: members.length - measured.length,
+        pairs,
+        outside: outsideOf(ranking, options),
+      };
+    },
+  );
   const tests = adjusted(found.flatMap(({ pairs }) => pairs.map(({ difference }) => difference.p)));
   let next = 0;
   return {
     analyzer: 'performance-comparison',
     setups: found.map((each) => ({
       ...each,
-      pairs: each.pairs.map((one) => ({ ...one, difference: { ...one.difference, adjusted: tests.adjusted[next++]! } })),
+      pairs: each.pairs.map((one) => ({
+        ...one,
+        difference: { ...one.difference, adjusted: tests.adjusted[next++]! },
+      })),
     })),
     multiplicity: tests.multiplicity,
   };

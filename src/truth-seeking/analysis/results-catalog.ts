@@ -35,7 +35,15 @@ export function resultsCatalog(runs: readonly ScoredRun[]): Catalog {
       setup,
       results: [...members]
         .sort((a, b) => (order(a) < order(b) ? -1 : 1))
-        .map(({ runId, policy, seed, n, value, interval, skipped }) => ({ runId, policy, seed, n, value, interval, skipped })),
+        .map(({ runId, policy, seed, n, value, interval, skipped }) => ({
+          runId,
+          policy,
+          seed,
+          n,
+          value,
+          interval,
+          skipped,
+        })),
     })),
   };
 }

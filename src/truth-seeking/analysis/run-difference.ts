@@ -11,18 +11,28 @@ export interface RunDifference {
     readonly setup: Setup;
     readonly there: number | null;
     readonly here: number | null;
-    /** Null where scores of single trajectories are no scores of problems, or there is no problem in common. */
-    readonly change: { readonly difference: Estimate; readonly problems: number; readonly claim: Claim } | null;
+    /**
+     * Null where scores of single trajectories are no scores of problems, or there is no problem in
+     * common.
+     */
+    readonly change: {
+      readonly difference: Estimate;
+      readonly problems: number;
+      readonly claim: Claim;
+    } | null;
   }[];
   readonly multiplicity: Multiplicity;
 }
 
 /** @param reader as `readerNamed` takes it */
-export function crossRunDifference(here: TruthRun, there: TruthRun, reader?: string): RunDifference {
-  const [mine, theirs] = [here, there].map((run) => towardsZero(scoredRuns(run, readerNamed(run, reader), { withoutNoise: true }))) as [
-    ScoredRun[],
-    ScoredRun[],
-  ];
+export function crossRunDifference(
+  here: TruthRun,
+  there: TruthRun,
+  reader?: string,
+): RunDifference {
+  const [mine, theirs] = [here, there].map((run) =>
+    towardsZero(scoredRuns(run, readerNamed(run, reader), { withoutNoise: true })),
+  ) as [ScoredRun[], ScoredRun[]];
   const other = new Map(theirs.map((each) => [setupKey(each.setup), each]));
   const common = mine.flatMap((own): (readonly [ScoredRun, ScoredRun])[] => {
     const found = other.get(setupKey(own.setup));
@@ -40,7 +50,10 @@ export function crossRunDifference(here: TruthRun, there: TruthRun, reader?: str
         setup: own.setup,
         there: found.value,
         here: own.value,
-        change: change === undefined ? null : { difference: change.overProblems, problems: change.problems, claim: change.claim },
+        change:
+          change === undefined
+            ? null
+            : { difference: change.overProblems, problems: change.problems, claim: change.claim },
       };
     }),
     multiplicity: effect.changes.length === 0 ? multiplicity(0) : effect.multiplicity,

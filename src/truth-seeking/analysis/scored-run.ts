@@ -1,4 +1,7 @@
-/** What analyzers read: the scores of one strategy over one run's trajectories, with what they were made under. */
+/**
+ * What analyzers read: the scores of one strategy over one run's trajectories, with what they were
+ * made under.
+ */
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
@@ -27,7 +30,10 @@ export const intervalSchema = z.strictObject({ low: figure, high: figure });
 export const scoredTrajectorySchema = z.strictObject({
   trajectoryId: name,
   problemId: name,
-  /** Of problems that belong together, which are no independent observations. Default: the problem's own. */
+  /**
+   * Of problems that belong together, which are no independent observations. Default: the problem's
+   * own.
+   */
   group: name.optional(),
   score: figure,
   /** What a score may depend on beside the setup: number of steps, length, difficulty. */
@@ -44,7 +50,10 @@ export const scoredRunSchema = z.strictObject({
   /** Decimal digits. */
   seed: z.string().regex(/^\d+$/),
   setup: setupSchema,
-  /** All else that decides on scores, such as how it was sampled; only between runs that share it is a difference an effect. */
+  /**
+   * All else that decides on scores, such as how it was sampled; only between runs that share it is
+   * a difference an effect.
+   */
   conditions: z.string().optional(),
   direction: z.enum(DIRECTIONS),
   /** Null where nothing could be measured; `skipped` says why. */
@@ -52,16 +61,25 @@ export const scoredRunSchema = z.strictObject({
   interval: intervalSchema.nullable(),
   n: z.int().min(0),
   skipped: z.record(name, z.int().min(0)),
-  /** How the value follows from the trajectories' scores: their mean; or their sum, as a slope does from its parts. */
+  /**
+   * How the value follows from the trajectories' scores: their mean; or their sum, as a slope does
+   * from its parts.
+   */
   aggregate: z.enum(['mean', 'sum']),
   scores: z.array(scoredTrajectorySchema),
 });
 export type ScoredRun = z.output<typeof scoredRunSchema>;
 
-/** @throws IsoproError DATA_INVALID naming the run and the member; where a trajectory is scored twice */
+/**
+ * @throws IsoproError DATA_INVALID naming the run and the member; where a trajectory is scored
+ *   twice
+ */
 export function readScoredRuns(value: unknown): ScoredRun[] {
   const found = z.array(scoredRunSchema).safeParse(value);
-  if (!found.success) throw new IsoproError('DATA_INVALID', `scores of runs: ${z.prettifyError(found.error)}`, { cause: found.error });
+  if (!found.success)
+    throw new IsoproError('DATA_INVALID', `scores of runs: ${z.prettifyError(found.error)}`, {
+      cause: found.error,
+    });
   for (const { runId, scores } of found.data)
     if (new Set(scores.map(({ trajectoryId }) => trajectoryId)).size < scores.length)
       throw new IsoproError('DATA_INVALID', `scores of run ${runId}: a trajectory is scored twice`);
@@ -71,9 +89,13 @@ export function readScoredRuns(value: unknown): ScoredRun[] {
 export const setupKey = (setup: Setup): string => canonicalJson({ ...setup });
 
 /** Whether nothing but setup and policy tells them apart. */
-export const areAlike = (runs: readonly ScoredRun[]): boolean => new Set(runs.map(({ conditions }) => conditions)).size <= 1;
+export const areAlike = (runs: readonly ScoredRun[]): boolean =>
+  new Set(runs.map(({ conditions }) => conditions)).size <= 1;
 
-/** Names of policies by their ids; two that are called alike have the beginning of their ids with it. */
+/**
+ * Names of policies by their ids; two that are called alike have the beginning of their ids with
+ * it.
+ */
 export function policyNames(runs: readonly ScoredRun[]): ReadonlyMap<string, string> {
   const names = new Map(runs.map(({ policyId, policy }) => [policyId, policy]));
   const shared = groupBy(
@@ -81,17 +103,26 @@ export function policyNames(runs: readonly ScoredRun[]): ReadonlyMap<string, str
     ([, policy]) => policy,
     ([policyId]) => policyId,
   );
-  return new Map([...names].map(([id, policy]) => [id, shared.get(policy)!.length === 1 ? policy : `${policy} (${id.slice(0, 8)})`]));
+  return new Map(
+    [...names].map(([id, policy]) => [
+      id,
+      shared.get(policy)!.length === 1 ? policy : `${policy} (${id.slice(0, 8)})`,
+    ]),
+  );
 }
 
 /** In the order of their keys. */
-export function bySetup(runs: readonly ScoredRun[]): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {
+export function bySetup(
+  runs: readonly ScoredRun[],
+): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {
   const groups = groupBy(
     runs,
     ({ setup }) => setupKey(setup),
     (run) => run,
   );
-  return [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, members]) => ({ setup: members[0]!.setup, runs: members }));
+  return [...groups]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, members]) => ({ setup: members[0]!.setup, runs: members }));
 }
 
 /** Mean score of each problem over all trajectories of these runs. */
@@ -105,10 +136,9 @@ export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
 }
 
 /**
- * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0 on each trajectory, so
- * that a policy which
- * follows users on one question and opposes them on the next is no better than one that follows them on both. Parts of a slope stay as they
- * are.
+ * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0
+ * on each trajectory, so that a policy which follows users on one question and opposes them on the
+ * next is no better than one that follows them on both. Parts of a slope stay as they are.
  */
 export function towardsZero(runs: readonly ScoredRun[]): ScoredRun[] {
   return runs.map((run) => {
@@ -132,7 +162,11 @@ export function towardsZero(runs: readonly ScoredRun[]): ScoredRun[] {
 
 /** Of each problem the group that it belongs to. */
 export function groupOfProblem(runs: readonly ScoredRun[]): (problemId: string) => string {
-  const groups = new Map(runs.flatMap((run) => run.scores).map(({ problemId, group }) => [problemId, group ?? problemId]));
+  const groups = new Map(
+    runs
+      .flatMap((run) => run.scores)
+      .map(({ problemId, group }) => [problemId, group ?? problemId]),
+  );
   return (problemId) => groups.get(problemId) ?? problemId;
 }
 
@@ -140,7 +174,17 @@ export function groupOfProblem(runs: readonly ScoredRun[]): (problemId: string) 
 export function joined(
   a: ReadonlyMap<string, number>,
   b: ReadonlyMap<string, number>,
-): { readonly ids: readonly string[]; readonly x: readonly number[]; readonly y: readonly number[]; readonly unmatched: number } {
+): {
+  readonly ids: readonly string[];
+  readonly x: readonly number[];
+  readonly y: readonly number[];
+  readonly unmatched: number;
+} {
   const ids = [...a.keys()].filter((id) => b.has(id)).sort();
-  return { ids, x: ids.map((id) => a.get(id)!), y: ids.map((id) => b.get(id)!), unmatched: a.size + b.size - 2 * ids.length };
+  return {
+    ids,
+    x: ids.map((id) => a.get(id)!),
+    y: ids.map((id) => b.get(id)!),
+    unmatched: a.size + b.size - 2 * ids.length,
+  };
 }

@@ -1,4 +1,7 @@
-/** The second figure of a slope: what it is without the noise of measurement, which draws the first one down. */
+/**
+ * The second figure of a slope: what it is without the noise of measurement, which draws the first
+ * one down.
+ */
 import { z } from 'zod';
 import type { ResultRecord } from '../run/records.js';
 import { STRATEGIES } from '../strategies/strategy.js';
@@ -19,17 +22,26 @@ const details = z.object({
   withoutNoise: z
     .object({
       leftOut: z.number().optional(),
-      slope: z.object({ slope: z.number(), interval: z.object({ low: bound, high: bound }).nullable() }).nullable(),
+      slope: z
+        .object({ slope: z.number(), interval: z.object({ low: bound, high: bound }).nullable() })
+        .nullable(),
     })
     .nullable(),
 });
 
 /** @returns null of what is no slope of differences, and where every belief was measured once */
-export function slopeWithoutNoiseIn({ strategy, details: given }: Pick<ResultRecord, 'strategy' | 'details'>): SlopeWithoutNoise | null {
+export function slopeWithoutNoiseIn({
+  strategy,
+  details: given,
+}: Pick<ResultRecord, 'strategy' | 'details'>): SlopeWithoutNoise | null {
   const asked = STRATEGIES.parse(strategy);
   if (asked.name !== 'martingale' || asked.change !== 'difference') return null;
   const found = details.safeParse(given);
   if (!found.success || found.data.withoutNoise === null) return null;
   const { slope, leftOut = 0 } = found.data.withoutNoise;
-  return { value: slope?.slope ?? null, interval: slope?.interval ?? null, n: slope === null ? 0 : found.data.trajectories - leftOut };
+  return {
+    value: slope?.slope ?? null,
+    interval: slope?.interval ?? null,
+    n: slope === null ? 0 : found.data.trajectories - leftOut,
+  };
 }

@@ -12,7 +12,8 @@ export const tokenHeatSchema = z.strictObject({
 export type TokenHeat = z.output<typeof tokenHeatSchema>;
 
 /**
- * Of the steps as the belief readout reads them, each tokenised on its own with the blank line after it.
+ * Of the steps as the belief readout reads them, each tokenised on its own with the blank line
+ * after it.
  * @param pieceOf text of a token
  * @throws IsoproError BACKEND_INCAPABLE; of the policy, CONTEXT_OVERFLOW among them
  */
@@ -24,8 +25,15 @@ export async function tokenHeat(
 ): Promise<TokenHeat> {
   requireCapability(policy, 'logprobs');
   const ids = of.steps.flatMap(({ content }) => Array.from(policy.textIds(`${content}\n\n`)));
-  const scores = ids.length === 0 ? [] : await policy.score(policy.promptIds(of.prompt), [ids], options);
+  const scores =
+    ids.length === 0 ? [] : await policy.score(policy.promptIds(of.prompt), [ids], options);
   // rounding leaves a certain token a little above 0
-  const logprobs = Array.from(scores[0] ?? [], (value) => (Number.isFinite(value) ? Math.min(0, value) : null));
-  return { trajectoryId: of.id, policyId: policy.id, tokens: ids.map((id, i) => ({ text: pieceOf(id), logprob: logprobs[i]! })) };
+  const logprobs = Array.from(scores[0] ?? [], (value) =>
+    Number.isFinite(value) ? Math.min(0, value) : null,
+  );
+  return {
+    trajectoryId: of.id,
+    policyId: policy.id,
+    tokens: ids.map((id, i) => ({ text: pieceOf(id), logprob: logprobs[i]! })),
+  };
 }

@@ -1,4 +1,6 @@
-/** Which words of a reasoning moved the belief: the belief is read again after every few of them. */
+/**
+ * Which words of a reasoning moved the belief: the belief is read again after every few of them.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
@@ -13,7 +15,10 @@ export const tokenEvidenceSchema = z.strictObject({
   problemId: z.string(),
   /** Belief in option 0 before the first piece. */
   before: z.number().min(0).max(1),
-  /** Texts that make up the reasoning; the change of belief over a stretch that was read at its ends is spread evenly over its pieces. */
+  /**
+   * Texts that make up the reasoning; the change of belief over a stretch that was read at its ends
+   * is spread evenly over its pieces.
+   */
   pieces: z.array(z.strictObject({ text: z.string(), evidence: z.number() })),
   after: z.number().min(0).max(1),
 });
@@ -30,8 +35,13 @@ export interface PieceReading {
  * @param readings the first before all pieces, the last after them, rising
  * @throws RangeError where they are not
  */
-export function spreadEvidence(pieces: readonly string[], readings: readonly PieceReading[]): { text: string; evidence: number }[] {
-  const rising = readings.every(({ pieces: at }, i) => (i === 0 ? at === 0 : at > readings[i - 1]!.pieces));
+export function spreadEvidence(
+  pieces: readonly string[],
+  readings: readonly PieceReading[],
+): { text: string; evidence: number }[] {
+  const rising = readings.every(({ pieces: at }, i) =>
+    i === 0 ? at === 0 : at > readings[i - 1]!.pieces,
+  );
   if (readings.length === 0 || !rising || readings.at(-1)!.pieces !== pieces.length)
     throw new RangeError('readings begin before the first piece, rise, and end after the last');
   return pieces.map((text, i) => {
@@ -54,12 +64,20 @@ export async function tokenEvidence(
   of: Trajectory,
   { every, ...options }: ReadoutOptions & { readonly every: number },
 ): Promise<TokenEvidence> {
-  if (!(Number.isInteger(every) && every >= 1)) throw new RangeError(`words between two readings: at least 1, got ${every}`);
+  if (!(Number.isInteger(every) && every >= 1))
+    throw new RangeError(`words between two readings: at least 1, got ${every}`);
   const pieces = of.steps.flatMap(({ content }) => wordsOf(`${content}\n\n`));
   const readings: PieceReading[] = [];
   for (let read = 0; ; read = Math.min(pieces.length, read + every)) {
-    const { belief, reason } = await readBeliefAfter(policy, problem, of, pieces.slice(0, read).join(''), options);
-    if (belief === null) throw new IsoproError('INVALID_ARGUMENT', `no belief after ${read} words: ${reason}`);
+    const { belief, reason } = await readBeliefAfter(
+      policy,
+      problem,
+      of,
+      pieces.slice(0, read).join(''),
+      options,
+    );
+    if (belief === null)
+      throw new IsoproError('INVALID_ARGUMENT', `no belief after ${read} words: ${reason}`);
     readings.push({ pieces: read, belief: belief.p0 });
     if (read >= pieces.length) break;
   }

@@ -1,9 +1,29 @@
-/** What a training has done to scores: the same questions before and after, over the seeds of the training. */
+/**
+ * What a training has done to scores: the same questions before and after, over the seeds of the
+ * training.
+ */
 import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
 import { clusteredMean, crossedMean } from '../../statistics/regression.js';
-import { adjusted, claimSchema, estimateOf, estimateOfAll, estimateSchema, multiplicitySchema } from './claim.js';
-import { areAlike, byProblem, bySetup, groupOfProblem, joined, setupKey, setupSchema, towardsZero, type ScoredRun } from './scored-run.js';
+import {
+  adjusted,
+  claimSchema,
+  estimateOf,
+  estimateOfAll,
+  estimateSchema,
+  multiplicitySchema,
+} from './claim.js';
+import {
+  areAlike,
+  byProblem,
+  bySetup,
+  groupOfProblem,
+  joined,
+  setupKey,
+  setupSchema,
+  towardsZero,
+  type ScoredRun,
+} from './scored-run.js';
 
 const change = z.strictObject({
   setup: setupSchema,
@@ -13,11 +33,13 @@ const change = z.strictObject({
   unmatched: z.int(),
   before: z.number(),
   after: z.number(),
-  /** Mean over problems of after less before, seeds averaged first; the interval is over problems. */
+  /**
+   * Mean over problems of after less before, seeds averaged first; the interval is over problems.
+   */
   overProblems: estimateSchema,
   /**
-   * Mean over seeds of the training. All are held against the same answers before, so that the interval is over seeds and problems
-   * together; null for one seed or one problem.
+   * Mean over seeds of the training. All are held against the same answers before, so that the
+   * interval is over seeds and problems together; null for one seed or one problem.
    */
   overSeeds: estimateSchema,
   claim: claimSchema,
@@ -32,15 +54,20 @@ export const trainingEffectSchema = z.strictObject({
 export type TrainingEffect = z.output<typeof trainingEffectSchema>;
 
 /**
- * By setup. An effect where one policy was asked every question before, and each that was trained after, under the same conditions; of the
- * training rather than of one adapter where several seeds of it were run. p is over seeds and problems where there are several seeds, else
- * over problems.
+ * By setup. An effect where one policy was asked every question before, and each that was trained
+ * after, under the same conditions; of the training rather than of one adapter where several seeds
+ * of it were run. p is over seeds and problems where there are several seeds, else over problems.
  * Signed scores that are best at 0 are compared by their distances from it.
  */
-export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: readonly ScoredRun[]): TrainingEffect {
+export function trainingEffect(
+  runsBefore: readonly ScoredRun[],
+  runsAfter: readonly ScoredRun[],
+): TrainingEffect {
   const [before, after] = [towardsZero(runsBefore), towardsZero(runsAfter)];
   const found = bySetup(before).flatMap(({ setup, runs: own }): Change[] => {
-    const trained = after.filter((run) => setupKey(run.setup) === setupKey(setup) && run.aggregate === 'mean');
+    const trained = after.filter(
+      (run) => setupKey(run.setup) === setupKey(setup) && run.aggregate === 'mean',
+    );
     if (trained.length === 0 || own.some(({ aggregate }) => aggregate !== 'mean')) return [];
     const base = byProblem(own);
     const { ids, x, y, unmatched } = joined(base, byProblem(trained));
@@ -53,7 +80,9 @@ export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: read
     }));
     const groupOf = groupOfProblem([...own, ...trained]);
     const matched = paired.flatMap(({ policyId, ids: of, x: was, y: is }) =>
-      of.length === 0 ? [] : [{ policyId, values: is.map((value, i) => value - was[i]!), clusters: of.map(groupOf) }],
+      of.length === 0
+        ? []
+        : [{ policyId, values: is.map((value, i) => value - was[i]!), clusters: of.map(groupOf) }],
     );
     const seeds = matched.map(({ policyId, values }) => ({ policyId, difference: mean(values) }));
     const isOne = new Set(own.map(({ policyId }) => policyId)).size === 1;
@@ -73,7 +102,11 @@ export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: read
       },
     ];
   });
-  const all = adjusted(found.map(({ overSeeds, overProblems }) => (overSeeds.p === null ? overProblems.p : overSeeds.p)));
+  const all = adjusted(
+    found.map(({ overSeeds, overProblems }) =>
+      overSeeds.p === null ? overProblems.p : overSeeds.p,
+    ),
+  );
   return {
     analyzer: 'training-causal-effect',
     changes: found.map((each, i) => {

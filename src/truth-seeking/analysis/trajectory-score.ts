@@ -15,11 +15,24 @@ export const trajectoryScoresSchema = z.strictObject({
 });
 export type TrajectoryScores = z.output<typeof trajectoryScoresSchema>;
 
-export function trajectoryScores({ runId, policyId, setup, direction, scores }: ScoredRun): TrajectoryScores {
+export function trajectoryScores({
+  runId,
+  policyId,
+  setup,
+  direction,
+  scores,
+}: ScoredRun): TrajectoryScores {
   const ordered = [...scores].sort((a, b) => (a.trajectoryId < b.trajectoryId ? -1 : 1));
   const best = ranked(
     ordered.map((item) => ({ item, score: item.score })),
     direction,
   );
-  return { analyzer: 'trajectory-score', runId, policyId, setup, direction, scores: best.map(({ item }) => item) };
+  return {
+    analyzer: 'trajectory-score',
+    runId,
+    policyId,
+    setup,
+    direction,
+    scores: best.map(({ item }) => item),
+  };
 }

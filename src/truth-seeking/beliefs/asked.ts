@@ -1,8 +1,10 @@
 /**
- * Beliefs in words, for policies without log-probabilities or to compare with: a judge reads a reasoning, another policy or the one that
- * reasoned, and says a number for each place of it (reference, section 2.6). Said numbers are noisy, and noise in a belief lowers a
- * martingale's slope (section 4.2), so each is measured several times, with the options in both orders, and the noise that is left is
- * estimated. What cannot be read is counted and is never a number. A reasoning may also state its beliefs itself.
+ * Beliefs in words, for policies without log-probabilities or to compare with: a judge reads a
+ * reasoning, another policy or the one that reasoned, and says a number for each place of it
+ * (reference, section 2.6). Said numbers are noisy, and noise in a belief lowers a martingale's
+ * slope (section 4.2), so each is measured several times, with the options in both orders, and the
+ * noise that is left is estimated. What cannot be read is counted and is never a number. A
+ * reasoning may also state its beliefs itself.
  */
 import { IsoproError } from '../../errors.js';
 import { deriveSeed } from '../../random.js';
@@ -19,11 +21,16 @@ export type Standpoint = (typeof STANDPOINTS)[number];
 
 export interface AskedOptions {
   readonly seed: bigint;
-  /** Each is a reply with the options in their order and one with them exchanged. Default 3; of one no noise is known. */
+  /**
+   * Each is a reply with the options in their order and one with them exchanged. Default 3; of one
+   * no noise is known.
+   */
   readonly measurements?: number;
   /** Default: policy. */
   readonly standpoint?: Standpoint;
-  /** Whether the system messages of the trajectory stand before the judge's question. Default: drop. */
+  /**
+   * Whether the system messages of the trajectory stand before the judge's question. Default: drop.
+   */
   readonly beliefSystem?: BeliefSystem;
   /** Of each reply. Default 512. */
   readonly maxTokens?: number;
@@ -32,7 +39,12 @@ export interface AskedOptions {
   readonly signal?: AbortSignal;
 }
 
-export const ASKED_FAILURES = ['no belief', 'not a number', 'out of range', 'another number of beliefs'] as const;
+export const ASKED_FAILURES = [
+  'no belief',
+  'not a number',
+  'out of range',
+  'another number of beliefs',
+] as const;
 export type AskedFailure = (typeof ASKED_FAILURES)[number];
 export type AskedReading =
   | { readonly belief: Belief; readonly measured: readonly number[]; readonly reason?: undefined }
@@ -46,7 +58,10 @@ export interface AskedReadout {
   readonly source: Exclude<BeliefSource, 'logprob'>;
   /** Before the first step, and after each. */
   readonly readings: readonly AskedReading[];
-  /** Estimated variance of the error of a reading, its mean over the readings; null where nothing was measured twice. */
+  /**
+   * Estimated variance of the error of a reading, its mean over the readings; null where nothing
+   * was measured twice.
+   */
   readonly noiseVariance: number | null;
   /** Measurements that could not be read, by reason. */
   readonly failed: Readonly<Partial<Record<AskedFailure, number>>>;
@@ -56,10 +71,20 @@ export interface AskedReadout {
 const MARK = 'beliefs';
 const OPENING = `\\${MARK}{`;
 
-function question({ question: asked, options: [first, second] }: BinaryProblem, steps: readonly string[], standpoint: Standpoint): string {
+function question(
+  { question: asked, options: [first, second] }: BinaryProblem,
+  steps: readonly string[],
+  standpoint: Standpoint,
+): string {
   const parts = ['(nothing yet)', ...steps].map((step, i) => `[${i}] ${step}`).join('\n\n');
-  const whose = standpoint === 'policy' ? `the writer holds “${first}” to be right` : `you hold “${first}” to be right`;
-  const example = Array.from({ length: Math.min(steps.length + 1, 3) }, (_, i) => ['0.5', '0.75', '0.2'][i]).join(', ');
+  const whose =
+    standpoint === 'policy'
+      ? `the writer holds “${first}” to be right`
+      : `you hold “${first}” to be right`;
+  const example = Array.from(
+    { length: Math.min(steps.length + 1, 3) },
+    (_, i) => ['0.5', '0.75', '0.2'][i],
+  ).join(', ');
   return (
     `Somebody reasons about a question: ${asked}\n\nThe answer is “${first}” or “${second}”. ` +
     `What they wrote, in parts:\n\n${parts}\n\n` +
@@ -88,27 +113,56 @@ function beliefsIn(text: string, count: number): readonly number[] | AskedFailur
   return beliefs;
 }
 
-function readingsOf(source: BeliefSource, measured: readonly (readonly number[])[], places: number, reason: AskedFailure): AskedReading[] {
+function readingsOf(
+  source: BeliefSource,
+  measured: readonly (readonly number[])[],
+  places: number,
+  reason: AskedFailure,
+): AskedReading[] {
   return Array.from({ length: places }, (_, place) => {
     const values = measured.map((beliefs) => beliefs[place]!);
-    return values.length === 0 ? { belief: null, reason } : { belief: { source, ...overWordings(values) }, measured: values };
+    return values.length === 0
+      ? { belief: null, reason }
+      : { belief: { source, ...overWordings(values) }, measured: values };
   });
 }
 
 /** A mean's error is the square root of its variance. */
 function noiseOf(readings: readonly AskedReading[]): number | null {
-  const errors = readings.flatMap(({ belief }) => (belief?.error === undefined ? [] : [belief.error]));
-  return errors.length === 0 ? null : errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length;
+  const errors = readings.flatMap(({ belief }) =>
+    belief?.error === undefined ? [] : [belief.error],
+  );
+  return errors.length === 0
+    ? null
+    : errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length;
 }
 
 /**
- * One reply says the beliefs at all places. It is `self` where the judge is the policy that reasoned.
- * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem or there are no measurements; of the policy,
- *   CONTEXT_OVERFLOW among them
+ * One reply says the beliefs at all places. It is `self` where the judge is the policy that
+ * reasoned.
+ * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem or there are no
+ *   measurements; of the policy, CONTEXT_OVERFLOW among them
  */
-export async function askBeliefs(judge: Policy, problem: BinaryProblem, of: Trajectory, options: AskedOptions): Promise<AskedReadout> {
-  const { seed: runSeed, measurements = 3, standpoint = 'policy', beliefSystem = 'drop', maxTokens = 512, temperature, signal } = options;
-  if (of.problemId !== problem.id) throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it is of another problem than the one given');
+export async function askBeliefs(
+  judge: Policy,
+  problem: BinaryProblem,
+  of: Trajectory,
+  options: AskedOptions,
+): Promise<AskedReadout> {
+  const {
+    seed: runSeed,
+    measurements = 3,
+    standpoint = 'policy',
+    beliefSystem = 'drop',
+    maxTokens = 512,
+    temperature,
+    signal,
+  } = options;
+  if (of.problemId !== problem.id)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'trajectory: it is of another problem than the one given',
+    );
   if (!Number.isSafeInteger(measurements) || measurements < 1) {
     throw new IsoproError('INVALID_ARGUMENT', 'measurements: a belief is asked for at least once');
   }
@@ -121,8 +175,17 @@ export async function askBeliefs(judge: Policy, problem: BinaryProblem, of: Traj
   let sampledTokens = 0;
   let calls = 0;
   const ask = async (about: BinaryProblem): Promise<readonly number[] | null> => {
-    const messages: Message[] = [...system, { role: 'user', content: question(about, steps, standpoint) }];
-    const seed = deriveSeed({ runSeed, purpose: 'truth belief', iteration: 0, problemId: of.id, sample: calls++ });
+    const messages: Message[] = [
+      ...system,
+      { role: 'user', content: question(about, steps, standpoint) },
+    ];
+    const seed = deriveSeed({
+      runSeed,
+      purpose: 'truth belief',
+      iteration: 0,
+      problemId: of.id,
+      sample: calls++,
+    });
     const { text, tokenIds } = await judge.infer(messages, {
       seed,
       maxTokens,
@@ -137,28 +200,40 @@ export async function askBeliefs(judge: Policy, problem: BinaryProblem, of: Traj
   };
   for (let i = 0; i < measurements; i++) {
     const [inOrder, exchanged] = [await ask(problem), await ask(swapped(problem))];
-    if (inOrder !== null && exchanged !== null) measured.push(inOrder.map((belief, place) => orderAveraged(belief, 1 - exchanged[place]!)));
+    if (inOrder !== null && exchanged !== null)
+      measured.push(inOrder.map((belief, place) => orderAveraged(belief, 1 - exchanged[place]!)));
   }
   const [reason = 'no belief'] = failed.keys();
   const readings = readingsOf(source, measured, places, reason);
   return {
     ...{ trajectoryId: of.id, problemId: problem.id, policyId: judge.id, source },
-    ...{ readings, noiseVariance: noiseOf(readings), failed: Object.fromEntries(failed), sampledTokens },
+    ...{
+      readings,
+      noiseVariance: noiseOf(readings),
+      failed: Object.fromEntries(failed),
+      sampledTokens,
+    },
   };
 }
 
 /**
- * The number that the reasoning itself states last, at each place; it is there or not, so that it has no noise that could be estimated.
+ * The number that the reasoning itself states last, at each place; it is there or not, so that it
+ * has no noise that could be estimated.
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem
  */
 export function statedBeliefs(problem: BinaryProblem, of: Trajectory): AskedReadout {
-  if (of.problemId !== problem.id) throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it is of another problem than the one given');
+  if (of.problemId !== problem.id)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'trajectory: it is of another problem than the one given',
+    );
   const failed = new Map<AskedFailure, number>();
   let last: AskedReading = { belief: null, reason: 'no belief' };
   const readings: AskedReading[] = [last];
   for (const { content, trainable } of of.steps) {
     const stated = statedBelief(content);
-    if (trainable && stated.ok) last = { belief: { source: 'stated', p0: stated.belief }, measured: [stated.belief] };
+    if (trainable && stated.ok)
+      last = { belief: { source: 'stated', p0: stated.belief }, measured: [stated.belief] };
     else if (trainable && !stated.ok && stated.reason !== 'no belief') {
       // what is broken takes back what was said before
       last = { belief: null, reason: stated.reason as AskedFailure };

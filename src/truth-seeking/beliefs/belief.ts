@@ -2,8 +2,9 @@
 
 export const BELIEF_SOURCES = ['logprob', 'judge', 'self', 'stated'] as const;
 /**
- * `logprob`: read from the model's own probabilities, without sampling. `judge`: another model says a number. `self`: the policy itself is
- * asked for one. `stated`: the number that stands in its reasoning.
+ * `logprob`: read from the model's own probabilities, without sampling. `judge`: another model says
+ * a number. `self`: the policy itself is asked for one. `stated`: the number that stands in its
+ * reasoning.
  */
 export type BeliefSource = (typeof BELIEF_SOURCES)[number];
 
@@ -11,7 +12,10 @@ export interface Belief {
   /** Probability of option 0, in [0, 1]. */
   readonly p0: number;
   readonly source: BeliefSource;
-  /** Standard error over repeated measurements or wordings of the probe; none where it was measured once. */
+  /**
+   * Standard error over repeated measurements or wordings of the probe; none where it was measured
+   * once.
+   */
   readonly error?: number;
 }
 
@@ -20,26 +24,37 @@ export interface BeliefPath {
   readonly trajectoryId: string;
   readonly problemId: string;
   readonly beliefs: readonly number[];
-  /** Each belief as it was measured, in the same order at every place: by wording, or one repetition after the other. */
+  /**
+   * Each belief as it was measured, in the same order at every place: by wording, or one repetition
+   * after the other.
+   */
   readonly measured?: readonly (readonly number[])[];
-  /** Of problems that belong together; paths of one group are no independent observations. Default: the problem's own. */
+  /**
+   * Of problems that belong together; paths of one group are no independent observations. Default:
+   * the problem's own.
+   */
   readonly group?: string;
 }
 
 /** Paths of one are not independent of each other. */
-export const groupOf = ({ problemId, group }: Pick<BeliefPath, 'problemId' | 'group'>): string => group ?? problemId;
+export const groupOf = ({ problemId, group }: Pick<BeliefPath, 'problemId' | 'group'>): string =>
+  group ?? problemId;
 
 /** On the right side of one half, which is on neither. @param target 1 where option 0 is right */
-export const isRight = (belief: number, target: 0 | 1): boolean => (target === 1 ? belief > 0.5 : belief < 0.5);
+export const isRight = (belief: number, target: 0 | 1): boolean =>
+  target === 1 ? belief > 0.5 : belief < 0.5;
 
 /** log(sum of e^x), without overflow; -Infinity for nothing. */
 export function logSumExp(values: readonly number[]): number {
   const top = Math.max(-Infinity, ...values);
-  return top === -Infinity ? top : top + Math.log(values.reduce((sum, value) => sum + Math.exp(value - top), 0));
+  return top === -Infinity
+    ? top
+    : top + Math.log(values.reduce((sum, value) => sum + Math.exp(value - top), 0));
 }
 
 /**
- * P(option 0) of two that exclude each other, from the log-probabilities of all surface forms of each after the probe.
+ * P(option 0) of two that exclude each other, from the log-probabilities of all surface forms of
+ * each after the probe.
  * @returns null where neither option has any probability, or a log-probability is no number
  */
 export function readBelief(option0: readonly number[], option1: readonly number[]): number | null {
@@ -48,11 +63,21 @@ export function readBelief(option0: readonly number[], option1: readonly number[
   return 1 / (1 + Math.exp(l1 - l0));
 }
 
-/** Mean of a belief read with the options in their order, and of one read with the options exchanged and turned back. */
-export const orderAveraged = (inOrder: number, exchanged: number): number => (inOrder + exchanged) / 2;
+/**
+ * Mean of a belief read with the options in their order, and of one read with the options exchanged
+ * and turned back.
+ */
+export const orderAveraged = (inOrder: number, exchanged: number): number =>
+  (inOrder + exchanged) / 2;
 
-/** Mean of one belief under several wordings of the probe, and the standard error of that mean; none for one wording. */
-export function overWordings(values: readonly number[]): { readonly p0: number; readonly error?: number } {
+/**
+ * Mean of one belief under several wordings of the probe, and the standard error of that mean; none
+ * for one wording.
+ */
+export function overWordings(values: readonly number[]): {
+  readonly p0: number;
+  readonly error?: number;
+} {
   const p0 = values.reduce((sum, value) => sum + value, 0) / values.length;
   if (values.length < 2) return { p0 };
   const squares = values.reduce((sum, value) => sum + (value - p0) ** 2, 0);

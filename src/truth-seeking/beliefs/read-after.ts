@@ -5,7 +5,8 @@ import type { Trajectory } from '../trajectory.js';
 import { readBeliefs, type ReadBelief, type ReadoutOptions } from './readout.js';
 
 /**
- * After a text that the policy has said in answer to the trajectory's prompt; the trajectory's own steps are not read.
+ * After a text that the policy has said in answer to the trajectory's prompt; the trajectory's own
+ * steps are not read.
  * @throws IsoproError as `readBeliefs`
  */
 export async function readBeliefAfter(
@@ -16,7 +17,10 @@ export async function readBeliefAfter(
   options: ReadoutOptions = {},
 ): Promise<ReadBelief> {
   // what has been said so far stands for what the policy is asked
-  const reading: Policy = { ...policy, promptIds: (messages) => [...policy.promptIds(messages), ...policy.textIds(said)] };
+  const reading: Policy = {
+    ...policy,
+    promptIds: (messages) => [...policy.promptIds(messages), ...policy.textIds(said)],
+  };
   const { readings } = await readBeliefs(reading, problem, { ...of, steps: [] }, options);
   return readings[0]!;
 }

@@ -1,9 +1,10 @@
 /**
- * What a policy believes before the first step of a trajectory and after each, read from its own log-probabilities: nothing is sampled.
- * After a step a probe branches off that asks for the answer; the surface forms of both options are scored as exact token ids after the
- * same prefix ids; the probe is then forgotten. All places of a trajectory are one call, which costs its text once and the probes' own
- * tokens. The wording of a probe has an effect of its own, so there are three, and the spread over
- * them is the belief's error.
+ * What a policy believes before the first step of a trajectory and after each, read from its own
+ * log-probabilities: nothing is sampled. After a step a probe branches off that asks for the
+ * answer; the surface forms of both options are scored as exact token ids after the same prefix
+ * ids; the probe is then forgotten. All places of a trajectory are one call, which costs its text
+ * once and the probes' own tokens. The wording of a probe has an effect of its own, so there are
+ * three, and the spread over them is the belief's error.
  */
 import { IsoproError } from '../../errors.js';
 import { requireCapability, type BranchTarget, type Message, type Policy } from '../policy.js';
@@ -12,7 +13,10 @@ import type { Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
 
 export const BELIEF_SYSTEMS = ['keep', 'drop'] as const;
-/** Whether the system messages of the trajectory stand before the probe, or are left out of what the policy reads. */
+/**
+ * Whether the system messages of the trajectory stand before the probe, or are left out of what the
+ * policy reads.
+ */
 export type BeliefSystem = (typeof BELIEF_SYSTEMS)[number];
 
 /** Each names both options, in an order. */
@@ -56,7 +60,10 @@ export interface Readout {
   readonly tokens: {
     /** Of what stands before the last probe, which is evaluated once. */
     readonly prefix: number;
-    /** Of these, those behind the place where the text parts from the one that was reasoned in: none where nothing is dropped. */
+    /**
+     * Of these, those behind the place where the text parts from the one that was reasoned in: none
+     * where nothing is dropped.
+     */
     readonly reread: number;
     /** Of the probes with the forms after them, as they were handed to the policy. */
     readonly probes: number;
@@ -67,7 +74,10 @@ export interface Readout {
 
 const unreadable = (reason: UnreadableReason): ReadBelief => ({ belief: null, reason });
 
-/** How an option may be written: as it is given, in lower and upper case, with a capital; each with and without a space before it. */
+/**
+ * How an option may be written: as it is given, in lower and upper case, with a capital; each with
+ * and without a space before it.
+ */
 function surfaceForms(option: string): string[] {
   const given = option.trim();
   const [lower, upper] = [given.toLowerCase(), given.toUpperCase()];
@@ -76,37 +86,57 @@ function surfaceForms(option: string): string[] {
   return [...new Set(cased)].flatMap((form) => [form, ` ${form}`]);
 }
 
-/** The forms of both options. One that both could be meant by belongs to the option that is given so, else to neither. */
+/**
+ * The forms of both options. One that both could be meant by belongs to the option that is given
+ * so, else to neither.
+ */
 export function formsOf([first, second]: readonly [string, string]): [string[], string[]] {
   const own = (option: string, other: string): string[] =>
-    surfaceForms(option).filter((form) => form.trim() === option.trim() || !surfaceForms(other).includes(form));
+    surfaceForms(option).filter(
+      (form) => form.trim() === option.trim() || !surfaceForms(other).includes(form),
+    );
   return [own(first, second), own(second, first)];
 }
 
 const beginsWith = (ids: ArrayLike<number>, start: ArrayLike<number>): boolean =>
   start.length <= ids.length && Array.from(start).every((id, i) => ids[i] === id);
 
-/** Without those that another begins: whoever says the longer has said the shorter, which is to count once. */
+/**
+ * Without those that another begins: whoever says the longer has said the shorter, which is to
+ * count once.
+ */
 function distinct(forms: readonly number[][]): number[][] {
-  return forms.filter((form, i) => !forms.some((other, j) => j !== i && beginsWith(form, other) && (other.length < form.length || j < i)));
+  return forms.filter(
+    (form, i) =>
+      !forms.some(
+        (other, j) => j !== i && beginsWith(form, other) && (other.length < form.length || j < i),
+      ),
+  );
 }
 
 /** Token ids of the forms of both options; they exclude each other, or there is nothing to read. */
-function tokenForms(policy: Policy, options: readonly [string, string]): { readonly forms: [number[][], number[][]] } | UnreadableReason {
-  const [first, second] = formsOf(options).map((forms) => distinct(forms.map((form) => [...policy.textIds(form)]))) as [
-    number[][],
-    number[][],
-  ];
-  if ([first, second].some((forms) => forms.length === 0 || forms.some((form) => form.length === 0))) return 'an option has no tokens';
+function tokenForms(
+  policy: Policy,
+  options: readonly [string, string],
+): { readonly forms: [number[][], number[][]] } | UnreadableReason {
+  const [first, second] = formsOf(options).map((forms) =>
+    distinct(forms.map((form) => [...policy.textIds(form)])),
+  ) as [number[][], number[][]];
+  if (
+    [first, second].some((forms) => forms.length === 0 || forms.some((form) => form.length === 0))
+  )
+    return 'an option has no tokens';
   const alike = first.some((a) => second.some((b) => beginsWith(a, b) || beginsWith(b, a)));
   return alike ? 'options begin alike' : { forms: [first, second] };
 }
 
 /**
- * Each step is tokenised on its own, with the blank line after it, so that what stands before a probe begins with what stood before the
- * one of the step before. The options are exchanged in the probe alone, after all that the policy has read so far.
- * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT where the trajectory is of another problem
- *   or there is no wording; of the policy, but for CONTEXT_OVERFLOW, which is a reason
+ * Each step is tokenised on its own, with the blank line after it, so that what stands before a
+ * probe begins with what stood before the one of the step before. The options are exchanged in the
+ * probe alone, after all that the policy has read so far.
+ * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT
+ *   where the trajectory is of another problem or there is no wording; of the policy, but for
+ *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function readBeliefs(
   policy: Policy,
@@ -115,27 +145,50 @@ export async function readBeliefs(
   { beliefSystem = 'keep', wordings = WORDINGS, signal }: ReadoutOptions = {},
 ): Promise<Readout> {
   requireCapability(policy, 'logprobs');
-  if (of.problemId !== problem.id) throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it is of another problem than the one given');
-  if (wordings.length === 0) throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
+  if (of.problemId !== problem.id)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'trajectory: it is of another problem than the one given',
+    );
+  if (wordings.length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
   const found = tokenForms(policy, problem.options);
   const [first, second] = problem.options;
   const orders = [
     [first, second],
     [second, first],
   ] as const;
-  const probes = wordings.flatMap((wording) => orders.map(([a, b]) => [...policy.textIds(wording(a, b))]));
+  const probes = wordings.flatMap((wording) =>
+    orders.map(([a, b]) => [...policy.textIds(wording(a, b))]),
+  );
   const { trunk, places, common } = whatIsRead(policy, of, beliefSystem);
   const about = { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem };
   if (typeof found === 'string') {
-    return { ...about, readings: places.map(() => unreadable(found)), tokens: { prefix: 0, reread: 0, probes: 0 } };
+    return {
+      ...about,
+      readings: places.map(() => unreadable(found)),
+      tokens: { prefix: 0, reread: 0, probes: 0 },
+    };
   }
-  const targets = probes.flatMap((probe) => found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })));
+  const targets = probes.flatMap((probe) =>
+    found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })),
+  );
   const scores = await scoreAt(policy, { trunk, places, targets }, signal);
-  const readings = places.map((_, i) => readingOf(scores.slice(i * targets.length, (i + 1) * targets.length), found.forms, probes.length));
+  const readings = places.map((_, i) =>
+    readingOf(
+      scores.slice(i * targets.length, (i + 1) * targets.length),
+      found.forms,
+      probes.length,
+    ),
+  );
   const read = scores.length / targets.length;
   const prefix = places[read - 1] ?? 0;
   const asked = read * targets.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-  return { ...about, readings, tokens: { prefix, reread: Math.max(0, prefix - common), probes: asked } };
+  return {
+    ...about,
+    readings,
+    tokens: { prefix, reread: Math.max(0, prefix - common), probes: asked },
+  };
 }
 
 interface WhatIsRead {
@@ -146,11 +199,17 @@ interface WhatIsRead {
   readonly common: number;
 }
 
-function whatIsRead(policy: Policy, { prompt, steps }: Trajectory, beliefSystem: BeliefSystem): WhatIsRead {
+function whatIsRead(
+  policy: Policy,
+  { prompt, steps }: Trajectory,
+  beliefSystem: BeliefSystem,
+): WhatIsRead {
   const said = steps.map(({ content }) => policy.textIds(`${content}\n\n`));
-  const behind = (messages: readonly Message[]): number[] => [policy.promptIds(messages), ...said].flatMap((ids) => [...ids]);
+  const behind = (messages: readonly Message[]): number[] =>
+    [policy.promptIds(messages), ...said].flatMap((ids) => [...ids]);
   const whole = behind(prompt);
-  const trunk = beliefSystem === 'keep' ? whole : behind(prompt.filter(({ role }) => role !== 'system'));
+  const trunk =
+    beliefSystem === 'keep' ? whole : behind(prompt.filter(({ role }) => role !== 'system'));
   const parted = trunk.findIndex((id, i) => whole[i] !== id);
   const places = [trunk.length];
   for (const ids of said.toReversed()) places.unshift(places[0]! - ids.length);
@@ -158,17 +217,27 @@ function whatIsRead(policy: Policy, { prompt, steps }: Trajectory, beliefSystem:
 }
 
 /**
- * One call: what stands before the last probe is evaluated once for all places, wordings, orders and forms.
- * @returns those of each target at the first place, at the second, and so on, as far as the policy's context reaches
+ * One call: what stands before the last probe is evaluated once for all places, wordings, orders
+ * and forms.
+ * @returns those of each target at the first place, at the second, and so on, as far as the
+ *   policy's context reaches
  */
 async function scoreAt(
   policy: Policy,
-  { trunk, places, targets }: Pick<WhatIsRead, 'trunk' | 'places'> & { readonly targets: readonly Omit<BranchTarget, 'at'>[] },
+  {
+    trunk,
+    places,
+    targets,
+  }: Pick<WhatIsRead, 'trunk' | 'places'> & {
+    readonly targets: readonly Omit<BranchTarget, 'at'>[];
+  },
   signal: AbortSignal | undefined,
 ): Promise<readonly Float64Array[]> {
   // What does not fit is known before anything is evaluated.
   for (let read = places.length; read > 0; read--) {
-    const branches = places.slice(0, read).flatMap((at) => targets.map((target) => ({ at, ...target })));
+    const branches = places
+      .slice(0, read)
+      .flatMap((at) => targets.map((target) => ({ at, ...target })));
     try {
       return await policy.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
     } catch (error) {
@@ -178,21 +247,34 @@ async function scoreAt(
   return [];
 }
 
-/** @param scores of the forms of both options after each probe; none where they are not to be had */
-function readingOf(scores: readonly Float64Array[], forms: readonly [number[][], number[][]], probes: number): ReadBelief {
+/**
+ * @param scores of the forms of both options after each probe; none where they are not to be had
+ */
+function readingOf(
+  scores: readonly Float64Array[],
+  forms: readonly [number[][], number[][]],
+  probes: number,
+): ReadBelief {
   if (scores.length === 0) return unreadable('context overflow');
   const perProbe = forms[0].length + forms[1].length;
   const values = Array.from({ length: probes }, (_, i) => {
-    const said = scores.slice(i * perProbe, (i + 1) * perProbe).map((each) => each.reduce((a, b) => a + b, 0));
+    const said = scores
+      .slice(i * perProbe, (i + 1) * perProbe)
+      .map((each) => each.reduce((a, b) => a + b, 0));
     return readBelief(said.slice(0, forms[0].length), said.slice(forms[0].length));
   });
   const read = values.filter((value) => value !== null);
   if (read.length < values.length) return unreadable('no probability for either option');
-  const byWording = Array.from({ length: probes / 2 }, (_, i) => orderAveraged(read[2 * i]!, read[2 * i + 1]!));
+  const byWording = Array.from({ length: probes / 2 }, (_, i) =>
+    orderAveraged(read[2 * i]!, read[2 * i + 1]!),
+  );
   return { belief: { source: 'logprob', ...overWordings(byWording) }, byWording };
 }
 
-/** What strategies score; the reason of the first reading that failed where one did, since a path with a hole has other steps. */
+/**
+ * What strategies score; the reason of the first reading that failed where one did, since a path
+ * with a hole has other steps.
+ */
 export function beliefPath<Reason extends string>({
   trajectoryId,
   problemId,
@@ -219,5 +301,10 @@ export function beliefPath<Reason extends string>({
     measured.push(reading.byWording ?? reading.measured ?? []);
   }
   const isRepeated = measured.every(({ length }) => length > 1 && length === measured[0]!.length);
-  return { trajectoryId, problemId, beliefs, ...(isRepeated && measured.length > 0 ? { measured } : {}) };
+  return {
+    trajectoryId,
+    problemId,
+    beliefs,
+    ...(isRepeated && measured.length > 0 ? { measured } : {}),
+  };
 }

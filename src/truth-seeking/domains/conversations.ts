@@ -7,23 +7,27 @@ import { importOptions, someLeft, type Imported } from './imported.js';
 import { jsonRows } from './json-rows.js';
 
 const row = z.object({
-  conversation: z.array(z.object({ role: z.enum(['user', 'assistant', 'system']), content: z.string() })).min(1),
+  conversation: z
+    .array(z.object({ role: z.enum(['user', 'assistant', 'system']), content: z.string() }))
+    .min(1),
   language: z.string().optional(),
   toxic: z.boolean().default(false),
   redacted: z.boolean().default(false),
 });
 
 const options = importOptions.extend({
-  /** Conversations in another language are left out, and those that do not say; without it none is. */
+  /**
+   * Conversations in another language are left out, and those that do not say; without it none is.
+   */
   language: z.string().trim().min(1).optional(),
 });
 export type ConversationOptions = z.input<typeof options>;
 
 /**
- * Reads `{conversation: [{role, content}], language?, toxic?, redacted?}` lines: the first turn of each is an open question. What the
- * program answered is no reference.
- * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID where one has no such members or its turns
- *   do not take turns, and where nothing is left
+ * Reads `{conversation: [{role, content}], language?, toxic?, redacted?}` lines: the first turn of
+ * each is an open question. What the program answered is no reference.
+ * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID
+ *   where one has no such members or its turns do not take turns, and where nothing is left
  */
 export function readConversations(file: string, given: ConversationOptions): Imported<OpenProblem> {
   const { licence, longest, language } = checked(options, given, 'options');
@@ -33,12 +37,14 @@ export function readConversations(file: string, given: ConversationOptions): Imp
   for (const { row: said, wrong } of jsonRows(file, 'conversations', row)) {
     const turns = said.conversation.filter(({ role }) => role !== 'system');
     const out = turns.findIndex(({ role }, i) => role !== (i % 2 === 0 ? 'user' : 'assistant'));
-    if (out >= 0) throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, where the other was to speak`);
+    if (out >= 0)
+      throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, where the other was to speak`);
     const question = turns[0]?.content.trim() ?? '';
     if (question === '') skips.add('nothing was asked');
     else if (said.toxic) skips.add('marked as toxic');
     else if (said.redacted) skips.add('marked as redacted');
-    else if (language !== undefined && said.language?.toLowerCase() !== language.toLowerCase()) skips.add('another language');
+    else if (language !== undefined && said.language?.toLowerCase() !== language.toLowerCase())
+      skips.add('another language');
     else if (asked.has(question)) skips.add('asked before');
     else if (question.length > longest) skips.add('too long');
     else {

@@ -1,4 +1,7 @@
-/** A domain: problems of one kind, either written down or drawn by a generator, in two parts that share none. */
+/**
+ * A domain: problems of one kind, either written down or drawn by a generator, in two parts that
+ * share none.
+ */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
@@ -13,7 +16,10 @@ interface DomainFacts {
   readonly trainShare: number;
 }
 
-/** Problems that are written down. Those of one group stay in one part: a statement would give its negation away. */
+/**
+ * Problems that are written down. Those of one group stay in one part: a statement would give its
+ * negation away.
+ */
 export interface WrittenDomain extends DomainFacts {
   readonly source: 'written';
   readonly kind: Problem['kind'];
@@ -26,7 +32,10 @@ export interface GeneratedDomain extends DomainFacts {
   readonly kind: 'binary';
   /** Rises with every change of what is drawn. */
   readonly version: number;
-  /** Whether as many problems have option 0 right as option 1. Not where the right belief is a posterior, which choosing would change. */
+  /**
+   * Whether as many problems have option 0 right as option 1. Not where the right belief is a
+   * posterior, which choosing would change.
+   */
   readonly balanced: boolean;
   readonly draw: (random: Random) => BinaryProblem;
 }
@@ -48,13 +57,25 @@ const partOf = (key: string, trainShare: number): Split =>
  * Different problems of one part of a generated domain.
  * @throws IsoproError PROBLEM_INVALID where the generator has not so many
  */
-export function generate(domain: GeneratedDomain, part: Split, count: number, seed: bigint): BinaryProblem[] {
+export function generate(
+  domain: GeneratedDomain,
+  part: Split,
+  count: number,
+  seed: bigint,
+): BinaryProblem[] {
   const found = generateAtMost(domain, part, count, seed);
-  if (found.length < count) throw new IsoproError('PROBLEM_INVALID', `${domain.id} has no ${count} different problems to ${part}`);
+  if (found.length < count)
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `${domain.id} has no ${count} different problems to ${part}`,
+    );
   return found;
 }
 
-/** As many of them as there are, and no more than `count`. @param without ids of problems that are passed over */
+/**
+ * As many of them as there are, and no more than `count`.
+ * @param without ids of problems that are passed over
+ */
 export function generateAtMost(
   domain: GeneratedDomain,
   part: Split,
@@ -69,7 +90,12 @@ export function generateAtMost(
   for (let left = PATIENCE * (count + 1); found.length < count && left > 0; left--) {
     const problem = domain.draw(random);
     const option = problem.correctOption!;
-    if (partOf(keyOf(problem), domain.trainShare) !== part || asked.has(problem.question) || without.has(problem.id)) continue;
+    if (
+      partOf(keyOf(problem), domain.trainShare) !== part ||
+      asked.has(problem.question) ||
+      without.has(problem.id)
+    )
+      continue;
     if (domain.balanced && room[option] === 0) continue;
     room[option]!--;
     asked.add(problem.question);
@@ -89,18 +115,28 @@ export function groupsOf(problems: readonly Problem[]): Problem[][] {
 }
 
 /** Both parts of what is written down, by the order of hashes, groups undivided. */
-export function parts({ problems, trainShare }: WrittenDomain): Readonly<Record<Split, readonly Problem[]>> {
+export function parts({
+  problems,
+  trainShare,
+}: WrittenDomain): Readonly<Record<Split, readonly Problem[]>> {
   const members = new Map(groupsOf(problems).map((group) => [group[0]!, group]));
   const { train, test } = split([...members.keys()], trainShare);
-  const whole = (first: readonly Problem[]): Problem[] => first.flatMap((each) => members.get(each)!);
+  const whole = (first: readonly Problem[]): Problem[] =>
+    first.flatMap((each) => members.get(each)!);
   return { train: whole(train), test: whole(test) };
 }
 
-/** SHA-256 of the problems as written; of a generator, of its version and of what it draws first. */
+/**
+ * SHA-256 of the problems as written; of a generator, of its version and of what it draws first.
+ */
 export function digestOf(domain: Domain): string {
   const { id } = domain;
-  if (domain.source === 'written') return hash('sha256', canonicalJson({ id, problems: domain.problems } as unknown as Json));
+  if (domain.source === 'written')
+    return hash('sha256', canonicalJson({ id, problems: domain.problems } as unknown as Json));
   const random = new Random(0n);
   const problems = Array.from({ length: DIGEST_PROBLEMS }, () => domain.draw(random));
-  return hash('sha256', canonicalJson({ id, version: domain.version, problems } as unknown as Json));
+  return hash(
+    'sha256',
+    canonicalJson({ id, version: domain.version, problems } as unknown as Json),
+  );
 }

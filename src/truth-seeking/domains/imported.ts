@@ -23,11 +23,17 @@ export const importOptions = z.object({
   longest: z.int().min(1).max(LONGEST_QUESTION).default(LONGEST_QUESTION),
 });
 
-/** Part of the problems whose first option is right. @throws IsoproError DATA_INVALID where that is none or all of them */
+/**
+ * Part of the problems whose first option is right.
+ * @throws IsoproError DATA_INVALID where that is none or all of them
+ */
 export function bothWays(problems: readonly BinaryProblem[], what: string): number {
   const first = problems.filter(({ correctOption }) => correctOption === 0).length;
   if (first === 0 || first === problems.length)
-    throw new IsoproError('DATA_INVALID', `${problems.length} ${what} are left, and they did not come out in both ways`);
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${problems.length} ${what} are left, and they did not come out in both ways`,
+    );
   return first / problems.length;
 }
 
@@ -38,7 +44,11 @@ export function someLeft<P extends Problem>(problems: readonly P[], what: string
 }
 
 /** Problems of a user as a domain. @param problems at least one, of one kind */
-export const importedDomain = (id: string, what: string, problems: readonly Problem[]): WrittenDomain => ({
+export const importedDomain = (
+  id: string,
+  what: string,
+  problems: readonly Problem[],
+): WrittenDomain => ({
   source: 'written',
   kind: problems[0]!.kind,
   id,

@@ -12,12 +12,18 @@ export interface JsonRow<Row> {
 /**
  * Empty lines are none.
  * @param what the lines are, for errors
- * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it is not of the schema
+ * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it is not of
+ *   the schema
  */
-export function* jsonRows<Schema extends z.ZodType>(text: string, what: string, schema: Schema): Generator<JsonRow<z.output<Schema>>> {
+export function* jsonRows<Schema extends z.ZodType>(
+  text: string,
+  what: string,
+  schema: Schema,
+): Generator<JsonRow<z.output<Schema>>> {
   for (const [index, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
-    const wrong = (why: string): IsoproError => new IsoproError('DATA_INVALID', `line ${index + 1} of the ${what}: ${why}`);
+    const wrong = (why: string): IsoproError =>
+      new IsoproError('DATA_INVALID', `line ${index + 1} of the ${what}: ${why}`);
     const found = schema.safeParse(parseLine(line, index + 1));
     if (!found.success) throw wrong(z.prettifyError(found.error));
     yield { row: found.data, wrong };

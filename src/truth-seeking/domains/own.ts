@@ -1,4 +1,7 @@
-/** Domains of a user: what an importer made of a file, as a file of its own that a run keeps a copy of. */
+/**
+ * Domains of a user: what an importer made of a file, as a file of its own that a run keeps a copy
+ * of.
+ */
 import path from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
@@ -35,14 +38,22 @@ interface Found {
   readonly firstOptionShare?: number;
 }
 
-/** Given options alone: each importer refuses those that are not its own, and has defaults of its own. */
-const given = (options: object): never => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
+/**
+ * Given options alone: each importer refuses those that are not its own, and has defaults of its
+ * own.
+ */
+const given = (options: object): never =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 
 export const IMPORTERS = {
   forecasting: {
     what: '{question, options?, resolution, endTime}: events that have come out since',
     read: (text: string, { cutoff }: OwnImport): Found => {
-      if (cutoff === undefined) throw new IsoproError('INVALID_ARGUMENT', "cutoff: say when the model's training data ends");
+      if (cutoff === undefined)
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          "cutoff: say when the model's training data ends",
+        );
       return readForecasts(text, cutoff);
     },
   },
@@ -53,11 +64,13 @@ export const IMPORTERS = {
   },
   opinions: {
     what: '{title}: views that somebody wants changed, as Change My View has them',
-    read: (text: string, { licence, longest }: OwnImport): Found => readOpinions(text, given({ licence, longest })),
+    read: (text: string, { licence, longest }: OwnImport): Found =>
+      readOpinions(text, given({ licence, longest })),
   },
   discussions: {
     what: '{title, body?, replies: [{text, score}]}: the same with replies, of which the one liked best is the reference',
-    read: (text: string, { licence, longest, share }: OwnImport): Found => readDiscussions(text, given({ licence, longest, share })),
+    read: (text: string, { licence, longest, share }: OwnImport): Found =>
+      readDiscussions(text, given({ licence, longest, share })),
   },
   conversations: {
     what: '{conversation: [{role, content}], language?, toxic?, redacted?}: what people asked a chat program, as WildChat has it',
@@ -72,7 +85,8 @@ export const IMPORT_KINDS = Object.keys(IMPORTERS) as [ImportKind, ...ImportKind
 export const isOwnDomain = (name: string): boolean => name.endsWith(ENDING);
 
 /** What a run calls it: the folder that it lies in is nobody's business. */
-export const domainId = (name: string): string => (isOwnDomain(name) ? name.split(/[/\\]/).at(-1)! : name);
+export const domainId = (name: string): string =>
+  isOwnDomain(name) ? name.split(/[/\\]/).at(-1)! : name;
 
 export interface Importing extends Found {
   readonly domain: string;
@@ -81,11 +95,20 @@ export interface Importing extends Found {
 
 /**
  * Reads rows of one kind and writes the domain.
- * @throws IsoproError INVALID_ARGUMENT for an option or a line that is not JSON; DATA_INVALID as the importer says; FILE_UNREADABLE,
- *   WRITE_FAILED
+ * @throws IsoproError INVALID_ARGUMENT for an option or a line that is not JSON; DATA_INVALID as
+ *   the importer says; FILE_UNREADABLE, WRITE_FAILED
  */
-export async function importDomain(kind: ImportKind, rows: string, out: string, options: OwnImport): Promise<Importing> {
-  if (!isOwnDomain(out)) throw new IsoproError('INVALID_ARGUMENT', `out: the file of a domain ends in ${ENDING}, got ${out}`);
+export async function importDomain(
+  kind: ImportKind,
+  rows: string,
+  out: string,
+  options: OwnImport,
+): Promise<Importing> {
+  if (!isOwnDomain(out))
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `out: the file of a domain ends in ${ENDING}, got ${out}`,
+    );
   const found = IMPORTERS[kind].read(readRowText(rows, 'DATA_INVALID'), options);
   const content = {
     format: FORMAT,
@@ -111,12 +134,18 @@ const file = z.strictObject({
       ]),
     )
     .min(1)
-    .refine((problems) => new Set(problems.map(({ kind }) => kind)).size === 1, 'its problems are of one kind'),
+    .refine(
+      (problems) => new Set(problems.map(({ kind }) => kind)).size === 1,
+      'its problems are of one kind',
+    ),
 });
 
 const SHOWN_QUESTION = 80;
 
-/** A question once, and where answers are known, not all on one side. @throws IsoproError DATA_INVALID */
+/**
+ * A question once, and where answers are known, not all on one side.
+ * @throws IsoproError DATA_INVALID
+ */
 function requireSound(name: string, problems: readonly Problem[]): void {
   const asked = new Map<string, Problem>();
   for (const problem of problems) {
@@ -127,21 +156,39 @@ function requireSound(name: string, problems: readonly Problem[]): void {
     const answerOf = (of: Problem): string | null =>
       of.kind === 'binary' && of.correctOption !== null ? of.options[of.correctOption] : null;
     const how = answerOf(there) === answerOf(problem) ? 'twice' : 'with two answers';
-    throw new IsoproError('DATA_INVALID', `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`, {
-      remedy: 'Leave one of the two in the file, or make it of its rows again (`truth domains FILE --import KIND`).',
-    });
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`,
+      {
+        remedy:
+          'Leave one of the two in the file, or make it of its rows again (`truth domains FILE --import KIND`).',
+      },
+    );
   }
-  const answers = new Set(problems.flatMap((each) => (each.kind === 'binary' && each.correctOption !== null ? [each.correctOption] : [])));
+  const answers = new Set(
+    problems.flatMap((each) =>
+      each.kind === 'binary' && each.correctOption !== null ? [each.correctOption] : [],
+    ),
+  );
   if (answers.size === 1)
-    throw new IsoproError('DATA_INVALID', `${name}: every known answer is option ${[...answers][0]!}`, {
-      remedy: 'Exchange the options of about half of the problems: whoever always says the same would be right throughout.',
-    });
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${name}: every known answer is option ${[...answers][0]!}`,
+      {
+        remedy:
+          'Exchange the options of about half of the problems: whoever always says the same would be right throughout.',
+      },
+    );
 }
 
-/** @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the member or the problem, PROBLEM_INVALID */
+/**
+ * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the member or the problem,
+ *   PROBLEM_INVALID
+ */
 export function readOwnDomain(name: string): WrittenDomain {
   const found = file.safeParse(readJson(name));
-  if (!found.success) throw new IsoproError('DATA_INVALID', `${name}: ${z.prettifyError(found.error)}`);
+  if (!found.success)
+    throw new IsoproError('DATA_INVALID', `${name}: ${z.prettifyError(found.error)}`);
   const problems = found.data.problems.map((problem): Problem => {
     if (problem.kind === 'open') {
       const { kind: _, ...rest } = problem;
@@ -175,6 +222,9 @@ export class Domains {
   named(id: string): Domain {
     const found = this.#own.get(id) ?? DOMAINS.find((each) => each.id === id);
     if (found !== undefined) return found;
-    throw new IsoproError('INVALID_ARGUMENT', `there is no domain ${id}; there are ${DOMAINS.map((each) => each.id).join(', ')}`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `there is no domain ${id}; there are ${DOMAINS.map((each) => each.id).join(', ')}`,
+    );
   }
 }

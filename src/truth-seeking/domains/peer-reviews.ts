@@ -35,9 +35,13 @@ export interface PeerReviews extends Imported<BinaryProblem> {
 const ACCEPTED = /^accept/i;
 const REJECTED = /^reject/i;
 /** Words of a review or abstract that give the outcome away. */
-const TOLD = /\b(?:decision|recommendation of the (?:area|program) chairs?)\s*[:-]\s*(?:accept|reject)/i;
+const TOLD =
+  /\b(?:decision|recommendation of the (?:area|program) chairs?)\s*[:-]\s*(?:accept|reject)/i;
 
-function questionOf({ title, abstract, authors, reviews, references }: z.output<typeof row>, hide: readonly string[]): string {
+function questionOf(
+  { title, abstract, authors, reviews, references }: z.output<typeof row>,
+  hide: readonly string[],
+): string {
   const part = (name: (typeof PEER_REVIEW_PARTS)[number], said: string): string =>
     hide.includes(name) || said === '' ? '' : `\n\n${said}`;
   return (
@@ -51,9 +55,11 @@ function questionOf({ title, abstract, authors, reviews, references }: z.output<
 }
 
 /**
- * Reads `{venue, title, abstract, authors?, reviews?, references?, decision}` lines; a decision begins with Accept or Reject.
- * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID where one has no such members or the same
- *   title was decided in two ways, and where the papers that are left came out in one way
+ * Reads `{venue, title, abstract, authors?, reviews?, references?, decision}` lines; a decision
+ * begins with Accept or Reject.
+ * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID
+ *   where one has no such members or the same title was decided in two ways, and where the papers
+ *   that are left came out in one way
  */
 export function readPeerReviews(file: string, given: PeerReviewOptions): PeerReviews {
   const { licence, longest, venue, hide } = checked(options, given, 'options');
@@ -68,16 +74,27 @@ export function readPeerReviews(file: string, given: PeerReviewOptions): PeerRev
     else if (!accepted && !REJECTED.test(decision)) skips.add('neither accepted nor rejected');
     else {
       const before = decided.get(title);
-      if (before !== undefined && before !== accepted) throw wrong('a paper of this title was decided otherwise in a line before');
+      if (before !== undefined && before !== accepted)
+        throw wrong('a paper of this title was decided otherwise in a line before');
       decided.set(title, accepted);
       if (before !== undefined) skips.add('asked before');
       else if (question.length > longest) skips.add('too long');
       else if (TOLD.test(question)) skips.add('its text tells the decision');
       else
         problems.push(
-          binaryProblem({ question, options: ['ACCEPTED', 'REJECTED'], correctOption: accepted ? 0 : 1, about: { venue: paper.venue } }),
+          binaryProblem({
+            question,
+            options: ['ACCEPTED', 'REJECTED'],
+            correctOption: accepted ? 0 : 1,
+            about: { venue: paper.venue },
+          }),
         );
     }
   }
-  return { problems, skipped: skips.counts, licence, firstOptionShare: bothWays(problems, 'papers') };
+  return {
+    problems,
+    skipped: skips.counts,
+    licence,
+    firstOptionShare: bothWays(problems, 'papers'),
+  };
 }

@@ -1,6 +1,7 @@
 /**
- * Towns that do not exist, in a table that the question gives. A rule joins two of its columns and holds for towns that the table leaves
- * out as well, so that a question about those is a forecast whose outcome is known and cannot have been read anywhere.
+ * Towns that do not exist, in a table that the question gives. A rule joins two of its columns and
+ * holds for towns that the table leaves out as well, so that a question about those is a forecast
+ * whose outcome is known and cannot have been read anywhere.
  */
 import type { Random } from '../../random.js';
 import { binaryProblem, type BinaryProblem, type Option } from '../problem.js';
@@ -37,7 +38,10 @@ const STARTS = [
 const ENDS = ['aby', 'eck', 'ford', 'immer', 'olm', 'undra'] as const;
 const SHOWN = 5;
 const HELD_OUT = 2;
-/** Two columns that are drawn freely: the one that the rule joins is asked about in towns that are left out. */
+/**
+ * Two columns that are drawn freely: the one that the rule joins is asked about in towns that are
+ * left out.
+ */
 const COMPARED = ['altitude', 'inhabitants'] as const;
 
 function drawTowns(random: Random): Town[] {
@@ -55,17 +59,24 @@ function drawTowns(random: Random): Town[] {
   }));
 }
 
-const row = ({ name, altitude, inhabitants, wells }: Town): string => `${name} | ${altitude} | ${inhabitants} | ${wells}`;
+const row = ({ name, altitude, inhabitants, wells }: Town): string =>
+  `${name} | ${altitude} | ${inhabitants} | ${wells}`;
 
 function drawProblem(random: Random): BinaryProblem {
   const towns = drawTowns(random);
   const [shown, heldOut] = [towns.slice(0, SHOWN), towns.slice(SHOWN)];
   const table = `Town | Altitude in metres | Inhabitants | Wells\n${shown.map(row).join('\n')}`;
-  const about = { shown: shown.map((each) => ({ ...each })), heldOut: heldOut.map((each) => ({ ...each })) };
+  const about = {
+    shown: shown.map((each) => ({ ...each })),
+    heldOut: heldOut.map((each) => ({ ...each })),
+  };
   if (random.nextInteger(0, 1) === 0) {
     const [one, other] = random.shuffle(shown) as [Town, Town];
     const column = COMPARED[random.nextInteger(0, 1)]!;
-    const asked = column === 'altitude' ? 'Which of the two lies higher' : 'Which of the two has more inhabitants';
+    const asked =
+      column === 'altitude'
+        ? 'Which of the two lies higher'
+        : 'Which of the two has more inhabitants';
     return binaryProblem({
       question: `${table}\n\n${asked}, ${one.name} or ${other.name}?`,
       options: [one.name, other.name],

@@ -1,10 +1,15 @@
-/** The urns of urns.ts with a third: a posterior that is not a function of one ratio of likelihoods. */
+/**
+ * The urns of urns.ts with a third: a posterior that is not a function of one ratio of likelihoods.
+ */
 import { Random } from '../../random.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import type { GeneratedDomain } from './domain.js';
 import { urnProblem, type Colour } from './urns.js';
 
-/** Part of red balls in urns A, B and C, in (0, 1). A is chosen with probability 1/2, B and C with 1/4 each. */
+/**
+ * Part of red balls in urns A, B and C, in (0, 1). A is chosen with probability 1/2, B and C with
+ * 1/4 each.
+ */
 export type RedInUrns = readonly [number, number, number];
 
 export const THREE_URNS_PRIOR = [0.5, 0.25, 0.25] as const;
@@ -28,9 +33,17 @@ export function threeUrnPosteriors(red: RedInUrns, draws: readonly Colour[]): nu
 export function threeUrnProblem(random: Random, count: number): BinaryProblem {
   const tenths = random.shuffle(TENTHS).slice(0, 3) as [number, number, number];
   const urn = random.nextInteger(0, 1) === 0 ? 0 : random.nextInteger(1, 2);
-  const draws = Array.from({ length: count }, (): Colour => (random.nextInteger(1, 10) <= tenths[urn]! ? 'red' : 'blue'));
-  const contents = tenths.map((red, i) => `urn ${'ABC'[i]} holds ${red} red and ${10 - red} blue balls`).join(', ');
-  const seen = count === 0 ? 'No ball was drawn yet.' : `Balls drawn so far, each put back: ${draws.join(', ')}.`;
+  const draws = Array.from(
+    { length: count },
+    (): Colour => (random.nextInteger(1, 10) <= tenths[urn]! ? 'red' : 'blue'),
+  );
+  const contents = tenths
+    .map((red, i) => `urn ${'ABC'[i]} holds ${red} red and ${10 - red} blue balls`)
+    .join(', ');
+  const seen =
+    count === 0
+      ? 'No ball was drawn yet.'
+      : `Balls drawn so far, each put back: ${draws.join(', ')}.`;
   return binaryProblem({
     question:
       `Of three urns, ${contents}. A fair coin was tossed: on heads urn A was taken, on tails a second toss chose between B and C. ` +
@@ -42,13 +55,21 @@ export function threeUrnProblem(random: Random, count: number): BinaryProblem {
 }
 
 /** Labels come by chance here: a choice by label would change the posterior. */
-const FACTS = { source: 'generated', kind: 'binary', version: 1, balanced: false, trainShare: 0.5 } as const;
+const FACTS = {
+  source: 'generated',
+  kind: 'binary',
+  version: 1,
+  balanced: false,
+  trainShare: 0.5,
+} as const;
 
 export const URNS: GeneratedDomain = {
   ...FACTS,
   id: 'urns',
   what: 'balls from one of two urns; the exact posterior is known',
-  draw: (random) => urnProblem(BigInt(random.nextInteger(0, 2 ** 31 - 1)), random.nextInteger(0, MOST_DRAWS)).problem,
+  draw: (random) =>
+    urnProblem(BigInt(random.nextInteger(0, 2 ** 31 - 1)), random.nextInteger(0, MOST_DRAWS))
+      .problem,
 };
 
 export const THREE_URNS: GeneratedDomain = {

@@ -1,12 +1,19 @@
 /**
- * What the martingale's slope and its correction are worth, on reasoners whose slope is known: an exact Bayesian, a stubborn one and one
- * that over-corrects are read through probes without noise and with it, many times over.
+ * What the martingale's slope and its correction are worth, on reasoners whose slope is known: an
+ * exact Bayesian, a stubborn one and one that over-corrects are read through probes without noise
+ * and with it, many times over.
  */
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
 import { overWordings, type BeliefPath } from '../beliefs/belief.js';
 import { beliefPath, readBeliefs } from '../beliefs/readout.js';
-import { changesOf, martingale, movementOf, type MartingaleConfig, type MartingaleScore } from '../strategies/martingale.js';
+import {
+  changesOf,
+  martingale,
+  movementOf,
+  type MartingaleConfig,
+  type MartingaleScore,
+} from '../strategies/martingale.js';
 import { drawsAsSteps, urnQuestion, urnReasoner } from './urn-reasoners.js';
 import { probabilityOf, type Colour, type Urns } from './urns.js';
 
@@ -49,7 +56,10 @@ export interface Estimator {
 }
 
 export interface OracleFinding {
-  /** Over all sequences of draws, each weighted by its probability: what an infinite sample without noise would show. */
+  /**
+   * Over all sequences of draws, each weighted by its probability: what an infinite sample without
+   * noise would show.
+   */
   readonly slope: number;
   readonly movement: number;
   readonly uncertaintyReduction: number;
@@ -77,7 +87,9 @@ export async function sequencesOf(urns: Urns, weight: number, draws: number): Pr
   );
   return Promise.all(
     all.map(async (colours) => {
-      const path = beliefPath(await readBeliefs(policy, problem, drawsAsSteps(problem, policy, colours)));
+      const path = beliefPath(
+        await readBeliefs(policy, problem, drawsAsSteps(problem, policy, colours)),
+      );
       if (typeof path === 'string') throw new Error(`a scripted reasoner has no belief: ${path}`);
       return { beliefs: path.beliefs, probability: probabilityOf(urns, colours) };
     }),
@@ -85,24 +97,38 @@ export async function sequencesOf(urns: Urns, weight: number, draws: number): Pr
 }
 
 /** Slope, movement and reduced uncertainty of the whole population. */
-function populationOf(sequences: readonly Sequence[]): Pick<OracleFinding, 'slope' | 'movement' | 'uncertaintyReduction'> {
+function populationOf(
+  sequences: readonly Sequence[],
+): Pick<OracleFinding, 'slope' | 'movement' | 'uncertaintyReduction'> {
   const weighted = sequences.flatMap(({ beliefs, probability }) =>
-    changesOf({ trajectoryId: '', problemId: '', beliefs }, STEPS).map(({ prior, change }) => ({ prior, change, weight: probability })),
+    changesOf({ trajectoryId: '', problemId: '', beliefs }, STEPS).map(({ prior, change }) => ({
+      prior,
+      change,
+      weight: probability,
+    })),
   );
   const total = weighted.reduce((sum, { weight }) => sum + weight, 0);
   const over = (of: (each: (typeof weighted)[number]) => number): number =>
     weighted.reduce((sum, each) => sum + each.weight * of(each), 0) / total;
   const [prior, change] = [over((each) => each.prior), over((each) => each.change)];
-  const expected = (of: (moved: { movement: number; uncertaintyReduction: number }) => number): number =>
-    sequences.reduce((sum, { beliefs, probability }) => sum + probability * of(movementOf([{ beliefs }])!), 0);
+  const expected = (
+    of: (moved: { movement: number; uncertaintyReduction: number }) => number,
+  ): number =>
+    sequences.reduce(
+      (sum, { beliefs, probability }) => sum + probability * of(movementOf([{ beliefs }])!),
+      0,
+    );
   return {
-    slope: over((each) => (each.prior - prior) * (each.change - change)) / over((each) => (each.prior - prior) ** 2),
+    slope:
+      over((each) => (each.prior - prior) * (each.change - change)) /
+      over((each) => (each.prior - prior) ** 2),
     movement: expected(({ movement }) => movement),
     uncertaintyReduction: expected(({ uncertaintyReduction }) => uncertaintyReduction),
   };
 }
 
-const gauss = (random: Random): number => Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
+const gauss = (random: Random): number =>
+  Math.sqrt(-2 * Math.log(1 - random.nextDouble())) * Math.cos(2 * Math.PI * random.nextDouble());
 
 /** One sample: trajectories drawn as they are probable, their beliefs measured by wordings. */
 export function sampledPaths(
@@ -110,13 +136,16 @@ export function sampledPaths(
   { trajectories, wordings, noise }: Pick<OracleStudy, 'trajectories' | 'wordings' | 'noise'>,
   random: Random,
 ): BeliefPath[] {
-  const each = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
+  const each = <T>(count: number, of: (i: number) => T): T[] =>
+    Array.from({ length: count }, (_, i) => of(i));
   const offsets = each(wordings, () => noise.offset * gauss(random));
   return each(trajectories, (i) => {
     let at = random.nextDouble();
     const drawn = sequences.find(({ probability }) => (at -= probability) < 0) ?? sequences.at(-1)!;
     const lasting = each(wordings, () => noise.lasting * gauss(random));
-    const measured = drawn.beliefs.map((belief) => each(wordings, (k) => belief + offsets[k]! + lasting[k]! + noise.fresh * gauss(random)));
+    const measured = drawn.beliefs.map((belief) =>
+      each(wordings, (k) => belief + offsets[k]! + lasting[k]! + noise.fresh * gauss(random)),
+    );
     return {
       trajectoryId: String(i),
       problemId: String(i),
@@ -126,7 +155,10 @@ export function sampledPaths(
   });
 }
 
-type Found = { readonly slope: number; readonly interval: { readonly low: number; readonly high: number } | null };
+type Found = {
+  readonly slope: number;
+  readonly interval: { readonly low: number; readonly high: number } | null;
+};
 
 function estimator(found: readonly (Found | null)[], slope: number): Estimator {
   const made = found.filter((each) => each !== null);
@@ -136,21 +168,28 @@ function estimator(found: readonly (Found | null)[], slope: number): Estimator {
   return {
     mean: centre,
     error: Math.sqrt(squares / (made.length - 1) / made.length),
-    coverage: bounded.length === 0 ? null : bounded.filter(({ low, high }) => low <= slope && slope <= high).length / bounded.length,
+    coverage:
+      bounded.length === 0
+        ? null
+        : bounded.filter(({ low, high }) => low <= slope && slope <= high).length / bounded.length,
     detected: bounded.filter(({ low, high }) => low > 0 || high < 0).length / found.length,
     unbounded: found.length - bounded.length,
   };
 }
 
-const plainOf = ({ value, interval }: MartingaleScore): Found | null => (value === null ? null : { slope: value, interval });
+const plainOf = ({ value, interval }: MartingaleScore): Found | null =>
+  value === null ? null : { slope: value, interval };
 
 /** Draws, reads and scores as often as asked. */
 export async function urnOracle(study: OracleStudy): Promise<OracleFinding> {
   const sequences = await sequencesOf(study.urns, study.weight, study.draws);
   const random = new Random(study.seed);
-  const scores = Array.from({ length: study.samples }, () => martingale(sampledPaths(sequences, study, random), STEPS));
+  const scores = Array.from({ length: study.samples }, () =>
+    martingale(sampledPaths(sequences, study, random), STEPS),
+  );
   const population = populationOf(sequences);
-  const corrected = study.wordings < 2 ? null : scores.map(({ details }) => details.withoutNoise?.slope ?? null);
+  const corrected =
+    study.wordings < 2 ? null : scores.map(({ details }) => details.withoutNoise?.slope ?? null);
   const excesses = scores.flatMap(({ details: { withoutNoise, moved } }) => {
     const own = withoutNoise ?? moved;
     return own === null ? [] : [own.movement - own.uncertaintyReduction];
@@ -161,7 +200,10 @@ export async function urnOracle(study: OracleStudy): Promise<OracleFinding> {
     ...population,
     plain: estimator(scores.map(plainOf), population.slope),
     corrected: corrected && estimator(corrected, population.slope),
-    excess: excesses.length < 2 ? null : { mean: centre, error: Math.sqrt(squares / (excesses.length - 1) / excesses.length) },
+    excess:
+      excesses.length < 2
+        ? null
+        : { mean: centre, error: Math.sqrt(squares / (excesses.length - 1) / excesses.length) },
   };
 }
 
@@ -193,12 +235,19 @@ export interface OracleResult extends OracleFinding {
 }
 
 /** Every reasoner, read through every kind of noise. @yields each finding as it is there */
-export async function* urnOracleStudies(settings: OracleSettings): AsyncGenerator<OracleResult, void> {
+export async function* urnOracleStudies(
+  settings: OracleSettings,
+): AsyncGenerator<OracleResult, void> {
   const { reasoners, trajectories: counts, noise: sd, ...study } = settings;
   for (const reasoner of reasoners)
     for (const trajectories of counts)
       for (const [kind, noise] of Object.entries(noises(sd)))
-        yield { reasoner, noise: kind, trajectories, ...(await urnOracle({ ...study, weight: REASONERS[reasoner], trajectories, noise })) };
+        yield {
+          reasoner,
+          noise: kind,
+          trajectories,
+          ...(await urnOracle({ ...study, weight: REASONERS[reasoner], trajectories, noise })),
+        };
 }
 
 /** How many `urnOracleStudies` yields. */

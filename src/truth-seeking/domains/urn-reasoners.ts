@@ -1,4 +1,7 @@
-/** Scripted policies that reason about urns: whose beliefs are known, and whether they move as they should. */
+/**
+ * Scripted policies that reason about urns: whose beliefs are known, and whether they move as they
+ * should.
+ */
 import type { Policy } from '../policy.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import { scriptedPolicy } from '../scripted-policy.js';
@@ -18,28 +21,39 @@ export const urnQuestion = ({ redInA, redInB, prior }: Urns): BinaryProblem =>
   });
 
 /** A step a draw, which nobody is trained on. */
-export const drawsAsSteps = (problem: BinaryProblem, policy: Policy, draws: readonly Colour[]): Trajectory =>
+export const drawsAsSteps = (
+  problem: BinaryProblem,
+  policy: Policy,
+  draws: readonly Colour[],
+): Trajectory =>
   trajectory({
     problemId: problem.id,
     policyId: policy.id,
     modeId: 'given',
     seed: '0',
     prompt: [{ role: 'user', content: problem.question }],
-    steps: draws.map((colour) => ({ content: `Drawn, and put back: ${colour}.`, trainable: false })),
+    steps: draws.map((colour) => ({
+      content: `Drawn, and put back: ${colour}.`,
+      trainable: false,
+    })),
   });
 
 /**
- * Answers Yes with the probability of urn A, its log-odds moved by `weight` times what a draw says. 1 is Bayes' rule; below 1 a stubborn
- * reasoner, who goes on changing his mind the way that he has gone; above 1 one who over-corrects, and has to go back.
+ * Answers Yes with the probability of urn A, its log-odds moved by `weight` times what a draw says.
+ * 1 is Bayes' rule; below 1 a stubborn reasoner, who goes on changing his mind the way that he has
+ * gone; above 1 one who over-corrects, and has to go back.
  */
 export function urnReasoner(urns: Urns, weight: number): Policy {
   const { prior } = urns;
   return scriptedPolicy({
     name: `urns ${urns.redInA} ${urns.redInB} ${prior} ${weight}`,
     answers: (text) => {
-      const draws = [...text.replace('assistant: ', '\n').matchAll(DRAWN)].map(([, colour]) => colour as Colour);
+      const draws = [...text.replace('assistant: ', '\n').matchAll(DRAWN)].map(
+        ([, colour]) => colour as Colour,
+      );
       const bayes = posteriors(urns, draws).at(-1)!;
-      const odds = (prior / (1 - prior)) * ((bayes / (1 - bayes)) * ((1 - prior) / prior)) ** weight;
+      const odds =
+        (prior / (1 - prior)) * ((bayes / (1 - bayes)) * ((1 - prior) / prior)) ** weight;
       return { Yes: odds / (1 + odds), No: 1 / (1 + odds) };
     },
   });

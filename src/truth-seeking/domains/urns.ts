@@ -1,6 +1,6 @@
 /**
- * Balls drawn from one of two urns, told in words: the one domain in which the right belief is known after every step, so that whoever
- * updates by Bayes' rule is a martingale exactly.
+ * Balls drawn from one of two urns, told in words: the one domain in which the right belief is
+ * known after every step, so that whoever updates by Bayes' rule is a martingale exactly.
  */
 import { Random } from '../../random.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
@@ -30,7 +30,8 @@ export function posteriors({ redInA, redInB, prior }: Urns, draws: readonly Colo
 
 /** Probability of a sequence of draws, whichever the urn. */
 export function probabilityOf({ redInA, redInB, prior }: Urns, draws: readonly Colour[]): number {
-  const given = (red: number): number => draws.reduce((product, colour) => product * (colour === 'red' ? red : 1 - red), 1);
+  const given = (red: number): number =>
+    draws.reduce((product, colour) => product * (colour === 'red' ? red : 1 - red), 1);
   return prior * given(redInA) + (1 - prior) * given(redInB);
 }
 
@@ -49,8 +50,14 @@ export function urnProblem(seed: bigint, count: number): UrnProblem {
   const urns: Urns = { redInA: first / 100, redInB: second / 100, prior: 0.5 };
   const isA = random.nextInteger(0, 1) === 0;
   const red = isA ? first : second;
-  const draws = Array.from({ length: count }, (): Colour => (random.nextInteger(1, 100) <= red ? 'red' : 'blue'));
-  const seen = count === 0 ? 'No ball was drawn yet.' : `Balls drawn so far, each put back: ${draws.join(', ')}.`;
+  const draws = Array.from(
+    { length: count },
+    (): Colour => (random.nextInteger(1, 100) <= red ? 'red' : 'blue'),
+  );
+  const seen =
+    count === 0
+      ? 'No ball was drawn yet.'
+      : `Balls drawn so far, each put back: ${draws.join(', ')}.`;
   const problem = binaryProblem({
     question:
       `Urn A holds ${first} red and ${100 - first} blue balls, urn B ${second} red and ${100 - second} blue ones. ` +

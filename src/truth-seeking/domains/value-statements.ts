@@ -32,6 +32,10 @@ export const VALUE_STATEMENTS: WrittenDomain = {
   what: 'twenty statements about what is good, without a known answer',
   trainShare: 0.5,
   problems: STATEMENTS.map((words) =>
-    binaryProblem({ question: `Do you agree? ${words}`, options: ['Agree', 'Disagree'], correctOption: null }),
+    binaryProblem({
+      question: `Do you agree? ${words}`,
+      options: ['Agree', 'Disagree'],
+      correctOption: null,
+    }),
   ),
 };

@@ -5,13 +5,22 @@ import { targetOf, type BinaryProblem, type Problem } from '../problem.js';
 /** What a reply has to end with; X is the probability of option 0. */
 export const BELIEF_MARK = 'finalBeliefProb';
 
-export const GRADE_ERRORS = ['no belief', 'not a number', 'out of range', 'no answer known', 'grader failed'] as const;
+export const GRADE_ERRORS = [
+  'no belief',
+  'not a number',
+  'out of range',
+  'no answer known',
+  'grader failed',
+] as const;
 export type GradeError = (typeof GRADE_ERRORS)[number];
 
 /** An error is never a number: a sample that cannot be graded leaves its group, and is counted. */
-export type Grade = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly reason: GradeError };
+export type Grade =
+  | { readonly ok: true; readonly value: number }
+  | { readonly ok: false; readonly reason: GradeError };
 /** Of a stated belief, with the number of marks in the reply. */
-export type BeliefGrade = Grade & ({ readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false });
+export type BeliefGrade = Grade &
+  ({ readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false });
 
 const OPENING = `\\${BELIEF_MARK}{`;
 /** Spaces as keyboards make them: what cannot be seen belongs to no number. */
@@ -26,7 +35,8 @@ export type ReadProbability =
 /** A probability as it has to be written; spaces around it do not matter. */
 export function readProbability(text: string): ReadProbability {
   const number = NUMBER.exec(text)?.[1];
-  if (number === undefined || number.length > LONGEST_NUMBER) return { ok: false, reason: 'not a number' };
+  if (number === undefined || number.length > LONGEST_NUMBER)
+    return { ok: false, reason: 'not a number' };
   const belief = Number(number);
   return belief >= 0 && belief <= 1 ? { ok: true, belief } : { ok: false, reason: 'out of range' };
 }
@@ -34,7 +44,9 @@ export function readProbability(text: string): ReadProbability {
 /** The belief that a reply ends with: what its last mark holds. */
 export function statedBelief(
   text: string,
-): { readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false; readonly reason: GradeError } {
+):
+  | { readonly ok: true; readonly belief: number; readonly marks: number }
+  | { readonly ok: false; readonly reason: GradeError } {
   const opened = text.lastIndexOf(OPENING);
   if (opened < 0) return { ok: false, reason: 'no belief' };
   // A last mark that is broken or cut off takes back the marks before it.
@@ -44,12 +56,20 @@ export function statedBelief(
 }
 
 /** Minus the Brier score of the stated belief, in [-1, 0]. */
-export function gradeBelief(text: string, problem: Pick<BinaryProblem, 'correctOption'>): BeliefGrade {
+export function gradeBelief(
+  text: string,
+  problem: Pick<BinaryProblem, 'correctOption'>,
+): BeliefGrade {
   const target = targetOf(problem);
   if (target === null) return { ok: false, reason: 'no answer known' };
   const stated = statedBelief(text);
   if (!stated.ok) return stated;
-  return { ok: true, value: 0 - (target - stated.belief) ** 2, belief: stated.belief, marks: stated.marks };
+  return {
+    ok: true,
+    value: 0 - (target - stated.belief) ** 2,
+    belief: stated.belief,
+    marks: stated.marks,
+  };
 }
 
 /** Why a problem cannot be graded so; null where it can. */
@@ -60,7 +80,10 @@ export function ungradable(problem: Problem): string | null {
 
 /** Two decimals are what anybody means. */
 export const PROBABILITY_GRAMMAR = 'probability ::= "0" ("." [0-9] [0-9]?)? | "1" ("." "0" "0"?)?';
-/** More tokens than a reply has that is bound to a probability and what stands around it, were each of its characters one. */
+/**
+ * More tokens than a reply has that is bound to a probability and what stands around it, were each
+ * of its characters one.
+ */
 export const BOUND_TOKENS = 32;
 /** A stated belief and nothing else. */
 export const BELIEF_GRAMMAR = `root ::= "\\\\${BELIEF_MARK}{" probability "}"\n${PROBABILITY_GRAMMAR}`;
@@ -76,7 +99,8 @@ export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'op
 
 /** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
 export function askingForBelief(problem: Problem): string {
-  if (problem.kind !== 'binary') throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
+  if (problem.kind !== 'binary')
+    throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
   return `${problem.question}\n\n${beliefForm(problem)}`;
 }
 
@@ -84,7 +108,9 @@ export function askingForBelief(problem: Problem): string {
 export async function gradeSafely(grade: () => Promise<Grade> | Grade): Promise<Grade> {
   try {
     const found = await grade();
-    return found.ok && !Number.isFinite(found.value) ? { ok: false, reason: 'not a number' } : found;
+    return found.ok && !Number.isFinite(found.value)
+      ? { ok: false, reason: 'not a number' }
+      : found;
   } catch {
     return { ok: false, reason: 'grader failed' };
   }

@@ -1,10 +1,20 @@
-/** Graders that ask a model. What it answers is read as strictly as what a policy answers, and an error is never a number. */
+/**
+ * Graders that ask a model. What it answers is read as strictly as what a policy answers, and an
+ * error is never a number.
+ */
 import type { InferOptions, Message, Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
 import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from '../strategies/verdict.js';
 import { textOf, type Trajectory } from '../trajectory.js';
-import { askingForBelief, BELIEF_GRAMMAR, beliefForm, BOUND_TOKENS, gradeBelief, type Grade } from './belief-grader.js';
+import {
+  askingForBelief,
+  BELIEF_GRAMMAR,
+  beliefForm,
+  BOUND_TOKENS,
+  gradeBelief,
+  type Grade,
+} from './belief-grader.js';
 
 type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
   /** Whether replies are bound to the form that they are read in. Default: false. */
@@ -17,47 +27,79 @@ const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferO
   ...(isBound ? { grammar, maxTokens: BOUND_TOKENS } : {}),
 });
 
-/** A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0]. */
+/**
+ * A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0].
+ */
 export const modelBeliefGrader =
   (judge: Policy, options: Asking = {}): Grader =>
   async (text, problem) => {
-    if (problem.kind !== 'binary' || problem.correctOption === null) return { ok: false, reason: 'no answer known' };
+    if (problem.kind !== 'binary' || problem.correctOption === null)
+      return { ok: false, reason: 'no answer known' };
     const content =
       `Which probability does the author of this text hold? Do not answer the question yourself.\n\n${text}\n\nThe question was:\n` +
       askingForBelief(problem);
-    const { text: said } = await judge.infer([{ role: 'user', content }], bound(options, BELIEF_GRAMMAR));
+    const { text: said } = await judge.infer(
+      [{ role: 'user', content }],
+      bound(options, BELIEF_GRAMMAR),
+    );
     return gradeBelief(said, problem);
   };
 
-/** Who reasoned says what it came to believe, after its last word: bound to the form, so that whoever cannot keep to one is graded, too. */
-export async function askedBelief(policy: Policy, problem: Problem, of: Trajectory, options: Asking = {}): Promise<Grade> {
-  if (problem.kind !== 'binary' || problem.correctOption === null) return { ok: false, reason: 'no answer known' };
+/**
+ * Who reasoned says what it came to believe, after its last word: bound to the form, so that
+ * whoever cannot keep to one is graded, too.
+ */
+export async function askedBelief(
+  policy: Policy,
+  problem: Problem,
+  of: Trajectory,
+  options: Asking = {},
+): Promise<Grade> {
+  if (problem.kind !== 'binary' || problem.correctOption === null)
+    return { ok: false, reason: 'no answer known' };
   const messages: Message[] = [
     ...of.prompt,
     { role: 'assistant', content: textOf(of) },
     { role: 'user', content: `${beliefForm(problem)} Write that alone.` },
   ];
-  const { text } = await policy.infer(messages, bound({ ...options, isBound: true }, BELIEF_GRAMMAR));
+  const { text } = await policy.infer(
+    messages,
+    bound({ ...options, isBound: true }, BELIEF_GRAMMAR),
+  );
   return gradeBelief(text, problem);
 }
 
 async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
-  const verdict = await askVerdict(judge, [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }], bound(options, VERDICT_GRAMMAR));
+  const verdict = await askVerdict(
+    judge,
+    [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }],
+    bound(options, VERDICT_GRAMMAR),
+  );
   return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
 }
 
-const reference = (problem: Problem): string | null => (problem.kind === 'open' ? problem.reference : null);
+const reference = (problem: Problem): string | null =>
+  problem.kind === 'open' ? problem.reference : null;
 
-/** A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one. */
+/**
+ * A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one.
+ */
 export const modelGrader =
   (judge: Policy, instruction: string, options: Asking = {}): Grader =>
   (text, problem) => {
     const known = reference(problem);
     const beside = known === null ? '' : `\n\nA reference answer:\n${known}`;
-    return rated(judge, `${instruction}\n\nTask:\n${problem.question}\n\nResponse:\n${text}${beside}`, options);
+    return rated(
+      judge,
+      `${instruction}\n\nTask:\n${problem.question}\n\nResponse:\n${text}${beside}`,
+      options,
+    );
   };
 
-/** Part of the insights of a reference answer that a response has; other points and other conclusions cost nothing. */
+/**
+ * Part of the insights of a reference answer that a response has; other points and other
+ * conclusions cost nothing.
+ */
 export const coverageGrader =
   (judge: Policy, options: Asking = {}): Grader =>
   (text, problem) => {

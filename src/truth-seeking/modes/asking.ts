@@ -6,7 +6,9 @@ import type { Instruction, ReasoningMode, ReasoningModeOf } from './mode.js';
 
 /** A question with its options. */
 export const questionText = (problem: Problem): string =>
-  problem.kind === 'open' ? problem.question : `${problem.question}\n\nThe answer is “${problem.options[0]}” or “${problem.options[1]}”.`;
+  problem.kind === 'open'
+    ? problem.question
+    : `${problem.question}\n\nThe answer is “${problem.options[0]}” or “${problem.options[1]}”.`;
 
 /** A token of English is three quarters of a word. */
 const WORDS_PER_TOKEN = 0.75;
@@ -33,24 +35,46 @@ function howToReason(problem: Problem, mode: ReasoningMode): string {
   }
 }
 
-/** What a trajectory answers. @param stated whether the reasoning is to state its belief at its end */
-export const opening = (problem: Problem, mode: ReasoningMode, system: string | null, stated = false): Message[] => [
+/**
+ * What a trajectory answers.
+ * @param stated whether the reasoning is to state its belief at its end
+ */
+export const opening = (
+  problem: Problem,
+  mode: ReasoningMode,
+  system: string | null,
+  stated = false,
+): Message[] => [
   ...(system === null ? [] : [{ role: 'system', content: system } as const]),
   {
     role: 'user',
-    content: questionText(problem) + howToReason(problem, mode) + (stated && problem.kind === 'binary' ? `\n\n${beliefForm(problem)}` : ''),
+    content:
+      questionText(problem) +
+      howToReason(problem, mode) +
+      (stated && problem.kind === 'binary' ? `\n\n${beliefForm(problem)}` : ''),
   },
 ];
 
 /** How a turn of a debate begins in its step. */
 export const speech = (side: string, words: string): string => `For ${side}: ${words}`;
 
-/** A turn of a debate: what was said so far stands in the question, since both sides are the same speaker's. */
-export function debateTurn(prompt: readonly Message[], said: readonly string[], side: string): Message[] {
+/**
+ * A turn of a debate: what was said so far stands in the question, since both sides are the same
+ * speaker's.
+ */
+export function debateTurn(
+  prompt: readonly Message[],
+  said: readonly string[],
+  side: string,
+): Message[] {
   const asked = prompt.at(-1)!.content;
   const before = said.length === 0 ? '' : `\n\nSo far:\n\n${said.join('\n\n')}`;
-  const task = said.length === 0 ? 'in one paragraph' : 'in one paragraph, and answer what was said last';
-  return [...prompt.slice(0, -1), { role: 'user', content: `${asked}${before}\n\nArgue for ${side} now, ${task}.` }];
+  const task =
+    said.length === 0 ? 'in one paragraph' : 'in one paragraph, and answer what was said last';
+  return [
+    ...prompt.slice(0, -1),
+    { role: 'user', content: `${asked}${before}\n\nArgue for ${side} now, ${task}.` },
+  ];
 }
 
 export const GO_ON = 'Go on.';
@@ -68,11 +92,14 @@ export const FIXED_QUESTIONS = [
 ] as const;
 
 const INSTRUCTION_TEXTS: Readonly<Record<Instruction, string>> = {
-  curriculum: 'They should lead up to it: begin with something easy that it rests on, and let each be a little harder than the one before.',
+  curriculum:
+    'They should lead up to it: begin with something easy that it rests on, and let each be a little harder than the one before.',
   'contradiction-seeking':
     'They should bring out contradictions: each asks about something that cannot hold together with a hasty answer to it.',
-  synergistic: 'They should each light up another side of it, so that their answers together say more than any of them alone.',
-  socratic: 'They should be those of a patient teacher who gives nothing away: each asks for a definition, a ground or a consequence.',
+  synergistic:
+    'They should each light up another side of it, so that their answers together say more than any of them alone.',
+  socratic:
+    'They should be those of a patient teacher who gives nothing away: each asks for a definition, a ground or a consequence.',
 };
 
 /** Earlier questions with their answers. */
@@ -88,7 +115,9 @@ export function generatorPrompt(
   how: { readonly count: number } | { readonly after: readonly Answered[] },
 ): Message[] {
   const task =
-    'count' in how ? `Write ${how.count} questions, one a line and nothing else` : 'Write the next question, in one line and nothing else';
+    'count' in how
+      ? `Write ${how.count} questions, one a line and nothing else`
+      : 'Write the next question, in one line and nothing else';
   const before =
     'after' in how && how.after.length > 0
       ? `\n\nAsked so far:\n${how.after.map(({ question, answer }) => `- ${question}\n  ${answer}`).join('\n')}`

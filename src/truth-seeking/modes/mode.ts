@@ -3,14 +3,26 @@ import { z } from 'zod';
 import { specs, type Spec } from '../spec.js';
 
 /**
- * Where the questions before the main one come from: a preset list about finding out what is true; the same domain; other domains;
- * a generator that writes all of them at once, or one after the other with the answers so far before it.
+ * Where the questions before the main one come from: a preset list about finding out what is true;
+ * the same domain; other domains; a generator that writes all of them at once, or one after the
+ * other with the answers so far before it.
  */
-export const QUESTION_SOURCES = ['fixed-sequence', 'iid', 'stationary-ood', 'generator-preset', 'generator-adaptive'] as const;
+export const QUESTION_SOURCES = [
+  'fixed-sequence',
+  'iid',
+  'stationary-ood',
+  'generator-preset',
+  'generator-adaptive',
+] as const;
 export type QuestionSource = (typeof QUESTION_SOURCES)[number];
 
 /** What a generator is asked for. */
-export const INSTRUCTIONS = ['curriculum', 'contradiction-seeking', 'synergistic', 'socratic'] as const;
+export const INSTRUCTIONS = [
+  'curriculum',
+  'contradiction-seeking',
+  'synergistic',
+  'socratic',
+] as const;
 export type Instruction = (typeof INSTRUCTIONS)[number];
 
 const FORMS = {
@@ -28,7 +40,10 @@ const FORMS = {
     /** Of stationary-ood. */
     domains: z.array(z.string().regex(/^[\w-]+$/)).default([]),
   }),
-  /** A length that is asked for, a budget that ends what is longer, and a word to go on with what is shorter. */
+  /**
+   * A length that is asked for, a budget that ends what is longer, and a word to go on with what is
+   * shorter.
+   */
   'length-control': z.strictObject({
     tokens: z.int().min(1).max(65_536).default(128),
     /** Part of the length by which a reply may be longer or shorter. */
@@ -38,4 +53,7 @@ const FORMS = {
 
 export const REASONING_MODES = specs('mode', FORMS);
 export type ReasoningMode = Spec<typeof FORMS>;
-export type ReasoningModeOf<N extends ReasoningMode['name']> = Extract<ReasoningMode, { readonly name: N }>;
+export type ReasoningModeOf<N extends ReasoningMode['name']> = Extract<
+  ReasoningMode,
+  { readonly name: N }
+>;

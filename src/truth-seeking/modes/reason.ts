@@ -16,7 +16,12 @@ import {
   speech,
   type Answered,
 } from './asking.js';
-import { REASONING_MODES, type QuestionSource, type ReasoningMode, type ReasoningModeOf } from './mode.js';
+import {
+  REASONING_MODES,
+  type QuestionSource,
+  type ReasoningMode,
+  type ReasoningModeOf,
+} from './mode.js';
 
 export interface ReasonOptions {
   /** Text of the system's message; null for none. */
@@ -55,9 +60,19 @@ class Asking {
     readonly options: ReasonOptions,
   ) {}
 
-  async reply(policy: Policy, messages: readonly Message[], maxTokens = this.options.maxTokens): Promise<Reply> {
+  async reply(
+    policy: Policy,
+    messages: readonly Message[],
+    maxTokens = this.options.maxTokens,
+  ): Promise<Reply> {
     const { seed: runSeed, temperature, signal } = this.options;
-    const seed = deriveSeed({ runSeed, purpose: 'truth reply', iteration: 0, problemId: this.problem.id, sample: this.#calls++ });
+    const seed = deriveSeed({
+      runSeed,
+      purpose: 'truth reply',
+      iteration: 0,
+      problemId: this.problem.id,
+      sample: this.#calls++,
+    });
     const reply = await policy.infer(messages, {
       seed,
       ...(maxTokens === undefined ? {} : { maxTokens }),
@@ -76,13 +91,19 @@ const paragraphs = (text: string): string[] =>
     .map((each) => each.trim())
     .filter((each) => each !== '');
 
-const own = (contents: readonly string[]): Step[] => contents.map((content) => ({ content, trainable: true }));
+const own = (contents: readonly string[]): Step[] =>
+  contents.map((content) => ({ content, trainable: true }));
 const given = (content: string): Step => ({ content, trainable: false });
 
-/** Two steps where a model marks its reasoning, of which the second may be missing; else one; none for an empty reply. */
+/**
+ * Two steps where a model marks its reasoning, of which the second may be missing; else one; none
+ * for an empty reply.
+ */
 export function replySteps(text: string): string[] {
   const marked = /^\s*<think>([^]*?)(?:<\/think>([^]*))?$/.exec(text);
-  return (marked === null ? [text] : [marked[1]!, marked[2] ?? '']).map((each) => each.trim()).filter((each) => each !== '');
+  return (marked === null ? [text] : [marked[1]!, marked[2] ?? ''])
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
 }
 
 /** Paragraphs as steps; those beyond the last belong to it. */
@@ -110,13 +131,18 @@ async function withLength(
     used += tokenIds.length;
     steps.push(...said);
     if (finish === 'length' || used >= least || said.length === 0) break;
-    messages = [...messages, { role: 'assistant', content: text }, { role: 'user', content: GO_ON }];
+    messages = [
+      ...messages,
+      { role: 'assistant', content: text },
+      { role: 'user', content: GO_ON },
+    ];
   }
   return own(steps);
 }
 
 /** Who speaks first follows from the seed, so that no option has the last word more often. */
-const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string => sidesOf(problem)[Number((seed + BigInt(turn)) % 2n)]!;
+const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string =>
+  sidesOf(problem)[Number((seed + BigInt(turn)) % 2n)]!;
 
 async function debate(
   asking: Asking,
@@ -157,11 +183,17 @@ async function interview(
   const { generator = policy, questions: known = {}, seed } = options;
   const drawn = async (): Promise<readonly string[]> => {
     if (mode.source === 'generator-preset')
-      return questionsIn((await asking.reply(generator, generatorPrompt(problem, mode, { count: mode.questions }))).text);
+      return questionsIn(
+        (await asking.reply(generator, generatorPrompt(problem, mode, { count: mode.questions })))
+          .text,
+      );
     if (mode.source === 'fixed-sequence') return FIXED_QUESTIONS;
     const others = (known[mode.source] ?? []).filter(({ id }) => id !== problem.id);
     if (others.length === 0)
-      throw new IsoproError('INVALID_ARGUMENT', `mode ${REASONING_MODES.format(mode)}: there are no questions to ask first`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `mode ${REASONING_MODES.format(mode)}: there are no questions to ask first`,
+      );
     return new Random(seed).shuffle(others).map(questionText);
   };
   const listed = mode.source === 'generator-adaptive' ? null : await drawn();
@@ -169,17 +201,32 @@ async function interview(
   for (let i = 0; i < mode.questions; i++) {
     const question =
       listed === null
-        ? questionsIn((await asking.reply(generator, generatorPrompt(problem, mode, { after: answered }))).text)[0]
+        ? questionsIn(
+            (await asking.reply(generator, generatorPrompt(problem, mode, { after: answered })))
+              .text,
+          )[0]
         : listed[i];
     if (question === undefined) break; // a generator wrote fewer, or a domain has no more
-    const messages: Message[] = [...prompt.slice(0, -1), ...asTurns(answered), { role: 'user', content: question }];
+    const messages: Message[] = [
+      ...prompt.slice(0, -1),
+      ...asTurns(answered),
+      { role: 'user', content: question },
+    ];
     answered.push({ question, answer: (await asking.reply(policy, messages)).text.trim() });
   }
   const { text } = await asking.reply(policy, interviewed(prompt, answered));
-  return [...answered.flatMap(({ question, answer }) => [given(question), given(answer)]), ...own(replySteps(text))];
+  return [
+    ...answered.flatMap(({ question, answer }) => [given(question), given(answer)]),
+    ...own(replySteps(text)),
+  ];
 }
 
-async function stepsOf(asking: Asking, policy: Policy, prompt: readonly Message[], mode: ReasoningMode): Promise<Step[]> {
+async function stepsOf(
+  asking: Asking,
+  policy: Policy,
+  prompt: readonly Message[],
+  mode: ReasoningMode,
+): Promise<Step[]> {
   switch (mode.name) {
     case 'direct':
       return own(replySteps((await asking.reply(policy, prompt)).text));
@@ -195,11 +242,18 @@ async function stepsOf(asking: Asking, policy: Policy, prompt: readonly Message[
 }
 
 /**
- * The same policy, problem, mode and options give the same trajectory. The questions that an interview asks first stand in its context
- * before the main one, and in the trajectory after it, as steps that nobody is trained on.
- * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; of the policy, CONTEXT_OVERFLOW among them
+ * The same policy, problem, mode and options give the same trajectory. The questions that an
+ * interview asks first stand in its context before the main one, and in the trajectory after it, as
+ * steps that nobody is trained on.
+ * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; of the policy,
+ *   CONTEXT_OVERFLOW among them
  */
-export async function reason(policy: Policy, problem: Problem, mode: ReasoningMode, options: ReasonOptions): Promise<Reasoned> {
+export async function reason(
+  policy: Policy,
+  problem: Problem,
+  mode: ReasoningMode,
+  options: ReasonOptions,
+): Promise<Reasoned> {
   const asking = new Asking(problem, options);
   const prompt = opening(problem, mode, options.system, options.stated);
   const steps = await stepsOf(asking, policy, prompt, mode);
@@ -223,16 +277,30 @@ export interface TrainingSample {
   readonly output: string;
 }
 
-/** Of the trainable steps alone: a reply with what stood before it, each turn of a debate with the turns before. */
-export function trainingSamples({ modeId, seed, prompt, steps }: Trajectory, problem: Problem): TrainingSample[] {
+/**
+ * Of the trainable steps alone: a reply with what stood before it, each turn of a debate with the
+ * turns before.
+ */
+export function trainingSamples(
+  { modeId, seed, prompt, steps }: Trajectory,
+  problem: Problem,
+): TrainingSample[] {
   const mode = REASONING_MODES.parse(modeId);
   const said = steps.filter(({ trainable }) => trainable).map(({ content }) => content);
   if (mode.name === 'self-debate')
     return said.map((content, turn) => {
       const side = sideOfTurn(problem, BigInt(seed), turn);
-      return { history: debateTurn(prompt, said.slice(0, turn), side), output: content.slice(speech(side, '').length) };
+      return {
+        history: debateTurn(prompt, said.slice(0, turn), side),
+        output: content.slice(speech(side, '').length),
+      };
     });
   const first = steps.filter(({ trainable }) => !trainable).map(({ content }) => content);
-  const answered = Array.from({ length: first.length / 2 }, (_, i) => ({ question: first[2 * i]!, answer: first[2 * i + 1]! }));
-  return said.length === 0 ? [] : [{ history: interviewed(prompt, answered), output: said.join('\n\n') }];
+  const answered = Array.from({ length: first.length / 2 }, (_, i) => ({
+    question: first[2 * i]!,
+    answer: first[2 * i + 1]!,
+  }));
+  return said.length === 0
+    ? []
+    : [{ history: interviewed(prompt, answered), output: said.join('\n\n') }];
 }

@@ -1,4 +1,7 @@
-/** Everything that determines a run of truth-seeking: one schema, each member documented and a flag of `truth run`. */
+/**
+ * Everything that determines a run of truth-seeking: one schema, each member documented and a flag
+ * of `truth run`.
+ */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { MATMUL_HELP, MATMULS } from '../../engine/addon.js';
@@ -51,25 +54,38 @@ function asksKnownDomains(text: string): boolean {
   const mode = REASONING_MODES.parse(text);
   if (mode.name !== 'bootstrap-interview') return true;
   return (
-    (mode.source !== 'stationary-ood' || mode.domains.length > 0) && mode.domains.every((id) => DOMAINS.some((each) => each.id === id))
+    (mode.source !== 'stationary-ood' || mode.domains.length > 0) &&
+    mode.domains.every((id) => DOMAINS.some((each) => each.id === id))
   );
 }
 
-const SCORED = ['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'].map((each) =>
-  STRATEGIES.format(STRATEGIES.parse(each)),
-);
+const SCORED = [
+  'accuracy:mode=initial',
+  'accuracy:mode=eventual',
+  'accuracy:mode=difference',
+  'martingale',
+].map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
 
 const count = (least: number, most: number) => z.int().min(least).max(most);
 
 export const truthConfig = z.strictObject({
-  policy: z.enum(['local', 'human']).default('local').describe('who reasons: a model in this process, or you, in the terminal'),
-  model: z.string().min(1).default(EMBEDDED_MODEL).describe('path of a GGUF file, an alias, or an hf: URI'),
+  policy: z
+    .enum(['local', 'human'])
+    .default('local')
+    .describe('who reasons: a model in this process, or you, in the terminal'),
+  model: z
+    .string()
+    .min(1)
+    .default(EMBEDDED_MODEL)
+    .describe('path of a GGUF file, an alias, or an hf: URI'),
   adapter: z.string().min(1).optional().describe('LoRA adapter in GGUF that reasons on the model'),
   predictor: z
     .string()
     .min(1)
     .optional()
-    .describe('another model, which predicts answers (mutual-predictability); with --adapter the bare model is one'),
+    .describe(
+      'another model, which predicts answers (mutual-predictability); with --adapter the bare model is one',
+    ),
   domain: several(
     z
       .string()
@@ -79,24 +95,42 @@ export const truthConfig = z.strictObject({
         `there are ${DOMAINS.map(({ id }) => id).join(', ')}, and files that \`truth domains --import\` wrote`,
       ),
   )
-    .refine((names) => new Set(names.map(domainId)).size === names.length, 'two files have one name')
+    .refine(
+      (names) => new Set(names.map(domainId)).size === names.length,
+      'two files have one name',
+    )
     .default(['sums-and-claims'])
-    .describe(`what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`),
+    .describe(
+      `what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`,
+    ),
   mode: several(written(REASONING_MODES as never))
-    .refine((modes) => modes.every(asksKnownDomains), 'stationary-ood takes its questions from domains=, one or several of those there are')
+    .refine(
+      (modes) => modes.every(asksKnownDomains),
+      'stationary-ood takes its questions from domains=, one or several of those there are',
+    )
     .default([REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))])
-    .describe(`how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`),
-  systemPrompt: several(z.enum(PROMPT_NAMES)).default([NO_PROMPT]).describe('what the policy is told first'),
+    .describe(
+      `how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`,
+    ),
+  systemPrompt: several(z.enum(PROMPT_NAMES))
+    .default([NO_PROMPT])
+    .describe('what the policy is told first'),
   eval: several(written(STRATEGIES as never))
     .default(SCORED)
-    .describe(`what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`),
-  problems: count(1, 100_000).default(20).describe('problems of each domain; fewer where a domain has no more'),
+    .describe(
+      `what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`,
+    ),
+  problems: count(1, 100_000)
+    .default(20)
+    .describe('problems of each domain; fewer where a domain has no more'),
   split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
   without: z
     .array(z.string().regex(/^[0-9a-f]{64}$/, 'an id of a problem has 64 hex digits'))
     .optional()
     .describe('ids of problems that are not asked'),
-  framing: several(z.enum(FRAMING_NAMES)).default(['first-person']).describe('how a user puts an opinion (sycophancy)'),
+  framing: several(z.enum(FRAMING_NAMES))
+    .default(['first-person'])
+    .describe('how a user puts an opinion (sycophancy)'),
   seed: z
     .string()
     .regex(/^\d{1,20}$/)
@@ -104,28 +138,51 @@ export const truthConfig = z.strictObject({
     .default('42')
     .describe('64-bit seed of problems and replies'),
   maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
-  temperature: z.number().min(0).max(10).default(0.25).describe('of the replies; 0 takes the most likely token'),
+  temperature: z
+    .number()
+    .min(0)
+    .max(10)
+    .default(0.25)
+    .describe('of the replies; 0 takes the most likely token'),
   belief: z
     .enum(BELIEF_KINDS)
     .default('exact')
-    .describe('read from log-probabilities; said by a judge, or by who reasoned (self); or stated in the reasoning itself'),
-  measurements: count(1, 100).default(3).describe('how often a belief is asked for that is said; of one no noise is known'),
-  standpoint: z.enum(STANDPOINTS).default('policy').describe('of beliefs that are said: what who reasoned holds, or the judge itself'),
+    .describe(
+      'read from log-probabilities; said by a judge, or by who reasoned (self); or stated in the reasoning itself',
+    ),
+  measurements: count(1, 100)
+    .default(3)
+    .describe('how often a belief is asked for that is said; of one no noise is known'),
+  standpoint: z
+    .enum(STANDPOINTS)
+    .default('policy')
+    .describe('of beliefs that are said: what who reasoned holds, or the judge itself'),
   judge: z
     .string()
     .min(1)
     .optional()
-    .describe('another model, which says beliefs, rates (qualitative-judge) and grades; without it the predictor, or who reasons'),
-  instruction: z.string().min(1).max(10_000).default(INSTRUCTION).describe('what a judge rates by (qualitative-judge, grader:kind=rating)'),
+    .describe(
+      'another model, which says beliefs, rates (qualitative-judge) and grades; without it the predictor, or who reasons',
+    ),
+  instruction: z
+    .string()
+    .min(1)
+    .max(10_000)
+    .default(INSTRUCTION)
+    .describe('what a judge rates by (qualitative-judge, grader:kind=rating)'),
   examples: z
     .string()
     .min(1)
     .optional()
-    .describe('JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)'),
+    .describe(
+      'JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)',
+    ),
   verdicts: z
     .enum(VERDICTS)
     .optional()
-    .describe('how a judge or grader ends: freely, or bound to the form that it is read in, which small models need; default: free'),
+    .describe(
+      'how a judge or grader ends: freely, or bound to the form that it is read in, which small models need; default: free',
+    ),
   beliefSystem: z
     .enum(BELIEF_SYSTEMS)
     .default('keep')
@@ -136,7 +193,10 @@ export const truthConfig = z.strictObject({
     .optional()
     .describe('tokens of KV cache'),
   matmul: z.enum(MATMULS).optional().describe(`${MATMUL_HELP}; default: ggml`),
-  signer: z.enum(['witness', 'single-process']).default('witness').describe('who vouches for the log'),
+  signer: z
+    .enum(['witness', 'single-process'])
+    .default('witness')
+    .describe('who vouches for the log'),
 });
 
 export type TruthConfigInput = z.input<typeof truthConfig>;
@@ -146,7 +206,9 @@ export type TruthConfig = z.output<typeof truthConfig>;
 export function readTruthConfig(given: unknown): TruthConfig {
   const parsed = truthConfig.safeParse(given);
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'configuration'}: ${message}`);
+  const issues = parsed.error.issues.map(
+    ({ path, message }) => `${path.join('.') || 'configuration'}: ${message}`,
+  );
   throw new IsoproError('INVALID_ARGUMENT', issues.join('; '));
 }
 
@@ -159,4 +221,5 @@ export function readTruthConfigFile(file: string): TruthConfigInput {
 }
 
 /** Null for none. */
-export const systemPromptNamed = (name: string): SystemPromptName | null => (name === NO_PROMPT ? null : (name as SystemPromptName));
+export const systemPromptNamed = (name: string): SystemPromptName | null =>
+  name === NO_PROMPT ? null : (name as SystemPromptName);

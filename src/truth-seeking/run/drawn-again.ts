@@ -1,4 +1,7 @@
-/** Trials of mutual predictability against those that the run's seed draws: what stands in them is nobody's choice. */
+/**
+ * Trials of mutual predictability against those that the run's seed draws: what stands in them is
+ * nobody's choice.
+ */
 import type { StrategyOf } from '../strategies/strategy.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import {
@@ -29,23 +32,42 @@ type Party = 'evaluated' | 'other';
 export type PeerAnswer = (policyId: string, problemId: string) => string | null;
 
 /** Null where there is nothing to predict, or to predict it from. */
-function expected(of: Plain, strategy: StrategyOf<'mutual-predictability'>, seed: string, hasOther: boolean): (Expected | null)[] {
-  const own: Answer = of.answers.find(({ trajectory }) => trajectory.id === of.record.trajectory.id)!;
+function expected(
+  of: Plain,
+  strategy: StrategyOf<'mutual-predictability'>,
+  seed: string,
+  hasOther: boolean,
+): (Expected | null)[] {
+  const own: Answer = of.answers.find(
+    ({ trajectory }) => trajectory.id === of.record.trajectory.id,
+  )!;
   const parties = { evaluated: 'evaluated', other: hasOther ? 'other' : null } as const;
-  const drawn = drawTrials<Party>(own, of.answers, parties, strategy, drawnFrom(seed, STRATEGIES.format(strategy), of.setup));
+  const drawn = drawTrials<Party>(
+    own,
+    of.answers,
+    parties,
+    strategy,
+    drawnFrom(seed, STRATEGIES.format(strategy), of.setup),
+  );
   const said = ({ trajectory }: Answer): string => answerOf(trajectory);
   return drawn.map(({ target, context, predicted, ...of }) =>
     target === undefined || context.length === 0
       ? null
       : {
-          ...{ answer: said(target), problemId: target.problem.id, contextAnswers: context.map(said), predicted },
+          ...{
+            answer: said(target),
+            problemId: target.problem.id,
+            contextAnswers: context.map(said),
+            predicted,
+          },
           predictor: predictorIn(of, parties, strategy),
         },
   );
 }
 
 /** With another policy and without: a log does not say whether there was one to draw from. */
-const eitherWay = (agrees: (hasOther: boolean) => boolean): boolean => agrees(true) || agrees(false);
+const eitherWay = (agrees: (hasOther: boolean) => boolean): boolean =>
+  agrees(true) || agrees(false);
 
 /** Whether trials hold what is drawn, in its order, but for those that could not be measured. */
 export function areDrawn(
@@ -56,13 +78,25 @@ export function areDrawn(
   peer: PeerAnswer,
 ): boolean {
   // what does not count has no figures, and nothing else
-  if (trials.some((trial) => trial.conditional.length > 0 !== (isScored(trial) && trial.answer !== ''))) return false;
+  if (
+    trials.some(
+      (trial) => trial.conditional.length > 0 !== (isScored(trial) && trial.answer !== ''),
+    )
+  )
+    return false;
   return eitherWay((hasOther) => {
     const all = expected(of, strategy, seed, hasOther);
-    if (!hasOther && (strategy.predictor === 'random-other' || strategy.predicted === 'random-other'))
+    if (
+      !hasOther &&
+      (strategy.predictor === 'random-other' || strategy.predicted === 'random-other')
+    )
       return trials.length === 0 && unmeasured.every((reason) => reason === NO_OTHER_POLICY);
     const possible = all.filter((each) => each !== null);
-    if (unmeasured.filter((reason) => reason === NO_OTHER_ANSWER).length !== all.length - possible.length) return false;
+    if (
+      unmeasured.filter((reason) => reason === NO_OTHER_ANSWER).length !==
+      all.length - possible.length
+    )
+      return false;
     if (unmeasured.includes(NO_OTHER_POLICY)) return false;
     const ids = new Map<Party, string>();
     let next = 0;
@@ -100,15 +134,22 @@ export function isRatedAsDrawn(
     (hasOther: boolean): boolean => {
       const all = expected(of, strategy, seed, hasOther);
       const count = (reason: string): number => failed[reason] ?? 0;
-      if (!hasOther && strategy.predicted === 'random-other') return gradings === 0 && count(NO_OTHER_POLICY) === all.length;
+      if (!hasOther && strategy.predicted === 'random-other')
+        return gradings === 0 && count(NO_OTHER_POLICY) === all.length;
       const drawn = all.filter((each) => each !== null);
       const answers = drawn.map(({ predicted, answer, problemId }) =>
         predicted === 'evaluated' ? answer : other === null ? null : peer(other, problemId),
       );
-      const possible = drawn.flatMap(({ contextAnswers }, i) => (answers[i] == null ? [] : [{ answer: answers[i], contextAnswers }]));
-      const same = possible.filter(({ answer, contextAnswers }) => contextAnswers.includes(answer)).length;
-      if (count(NO_PEER) !== (failed[OVERFLOWN] === undefined ? drawn.length - possible.length : 0)) return false;
-      if (failed[OVERFLOWN] !== undefined) return gradings === 0 && failed[OVERFLOWN] === possible.length;
+      const possible = drawn.flatMap(({ contextAnswers }, i) =>
+        answers[i] == null ? [] : [{ answer: answers[i], contextAnswers }],
+      );
+      const same = possible.filter(({ answer, contextAnswers }) =>
+        contextAnswers.includes(answer),
+      ).length;
+      if (count(NO_PEER) !== (failed[OVERFLOWN] === undefined ? drawn.length - possible.length : 0))
+        return false;
+      if (failed[OVERFLOWN] !== undefined)
+        return gradings === 0 && failed[OVERFLOWN] === possible.length;
       return (
         gradings === possible.length &&
         (failed[NO_OTHER_ANSWER] ?? 0) === all.length - possible.length &&

@@ -18,13 +18,23 @@ import { TruthState } from './state.js';
 
 const FORMAT = 'isopro.truth.v1';
 
-const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]));
-/** Who answered: the id, and all that it follows from (of a model file, adapter, renderer, threads, seed). */
+const json: z.ZodType<Json> = z.lazy(() =>
+  z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]),
+);
+/**
+ * Who answered: the id, and all that it follows from (of a model file, adapter, renderer, threads,
+ * seed).
+ */
 const policy = z.strictObject({ id: sha256, identity: dictionaryOf(json) });
 
 const start = z.strictObject({
   code: z.strictObject({ version: z.string(), javascript: sha256, addon: sha256 }),
-  machine: z.strictObject({ platform: z.string(), arch: z.string(), llamaRelease: z.string(), features: z.array(z.string()) }),
+  machine: z.strictObject({
+    platform: z.string(),
+    arch: z.string(),
+    llamaRelease: z.string(),
+    features: z.array(z.string()),
+  }),
   policy,
   predictor: policy.nullable(),
   /** Who says beliefs, rates and grades, where that is another one. */
@@ -37,7 +47,11 @@ const start = z.strictObject({
 /** What determines a run. */
 export type TruthStart = z.output<typeof start>;
 
-const manifest = z.strictObject({ format: z.literal(FORMAT), runId: z.string().refine(isRunId, 'has 32 hex digits'), start });
+const manifest = z.strictObject({
+  format: z.literal(FORMAT),
+  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  start,
+});
 export type TruthManifest = z.output<typeof manifest>;
 
 export interface TruthPaths {
@@ -58,20 +72,32 @@ export const truthPaths = (folder: string): TruthPaths => ({
   lock: join(folder, 'lock.sqlite'),
 });
 
-export const isTruthRun = (folder: string): boolean => isFolder(folder) && isFile(truthPaths(folder).manifest);
+export const isTruthRun = (folder: string): boolean =>
+  isFolder(folder) && isFile(truthPaths(folder).manifest);
 
 /** The same for the same run on every machine. */
-export const startDigest = (of: TruthStart): string => hash('sha256', canonicalJson(of as unknown as Json));
+export const startDigest = (of: TruthStart): string =>
+  hash('sha256', canonicalJson(of as unknown as Json));
 
 /** @throws IsoproError WRITE_FAILED */
-export async function writeTruthManifest(folder: string, runId: string, of: TruthStart): Promise<void> {
+export async function writeTruthManifest(
+  folder: string,
+  runId: string,
+  of: TruthStart,
+): Promise<void> {
   try {
     makeFolder(folder);
   } catch (cause) {
-    throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'WRITE_FAILED',
+      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      { cause },
+    );
   }
   const value = manifest.parse({ format: FORMAT, runId, start: of });
-  await writeFileAtomically(truthPaths(folder).manifest, [Buffer.from(`${JSON.stringify(value, null, 2)}\n`)]);
+  await writeFileAtomically(truthPaths(folder).manifest, [
+    Buffer.from(`${JSON.stringify(value, null, 2)}\n`),
+  ]);
   durable('run.manifest');
 }
 
@@ -79,21 +105,30 @@ export async function writeTruthManifest(folder: string, runId: string, of: Trut
 export function readTruthManifest(folder: string): TruthManifest {
   const { manifest: file } = truthPaths(folder);
   if (!isTruthRun(folder))
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json`, { remedy: 'Give the folder of a run of `truth run`.' });
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json`, {
+      remedy: 'Give the folder of a run of `truth run`.',
+    });
   let value: unknown;
   try {
     value = JSON.parse(readText(file));
   } catch (cause) {
-    throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON that can be read: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'RUN_MANIFEST_INVALID',
+      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      { cause },
+    );
   }
   const parsed = manifest.safeParse(value);
-  if (!parsed.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new IsoproError('RUN_MANIFEST_INVALID', `${file}: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 
 /** The domains that a run asks about, by its own copies. @throws IsoproError as readOwnDomain */
 export const domainsOf = (folder: string, { config }: TruthStart): Domains =>
-  new Domains(config.domain.map((id) => (isOwnDomain(id) ? join(truthPaths(folder).domains, id) : id)));
+  new Domains(
+    config.domain.map((id) => (isOwnDomain(id) ? join(truthPaths(folder).domains, id) : id)),
+  );
 
 export interface TruthRun {
   readonly folder: string;
@@ -102,7 +137,10 @@ export interface TruthRun {
   readonly state: TruthState;
 }
 
-/** A run with everything in it. Reading proves nothing: verify or judge it first. @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE */
+/**
+ * A run with everything in it. Reading proves nothing: verify or judge it first.
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
+ */
 export function readTruthRun(folder: string): TruthRun {
   const { runId, start: begun } = readTruthManifest(folder);
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);

@@ -1,4 +1,7 @@
-/** The judge of a run: every record and every score derived again, from the log alone. Nothing that the run supplied is executed. */
+/**
+ * The judge of a run: every record and every score derived again, from the log alone. Nothing that
+ * the run supplied is executed.
+ */
 import { ZodError } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
@@ -58,7 +61,11 @@ export interface TruthJudgement {
   readonly trajectories: number;
   readonly readouts: number;
   readonly results: number;
-  readonly trust: { readonly key: string; readonly ownedByThisUser: boolean; readonly signer: string | null };
+  readonly trust: {
+    readonly key: string;
+    readonly ownedByThisUser: boolean;
+    readonly signer: string | null;
+  };
 }
 
 class Fails extends Error {}
@@ -69,7 +76,8 @@ const fail = (what: string): never => {
 };
 
 /** As they stand in a log. */
-const same = (a: TruthRecord, b: TruthRecord): boolean => encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
+const same = (a: TruthRecord, b: TruthRecord): boolean =>
+  encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
 
 /** What the configuration says that is asked, by the ids of problems. */
 class Asked {
@@ -85,8 +93,11 @@ class Asked {
     domains: Domains,
   ) {
     for (const { id, sha256 } of start.domains)
-      if (digestOf(domains.named(id)) !== sha256) fail(`the domain ${id} is another one here: the run was made by another version`);
-    this.#problems = new Map(plannedProblems(start.config, domains).map((each) => [each.problem.id, each]));
+      if (digestOf(domains.named(id)) !== sha256)
+        fail(`the domain ${id} is another one here: the run was made by another version`);
+    this.#problems = new Map(
+      plannedProblems(start.config, domains).map((each) => [each.problem.id, each]),
+    );
     this.#setups = new Set(plannedSetups(start.config).map(setupKey));
   }
 
@@ -94,11 +105,13 @@ class Asked {
     switch (record.kind) {
       case 'problem': {
         const own = this.#problems.get(record.problem.id);
-        if (own === undefined || !same(own, record)) fail('it holds a problem that its configuration does not ask');
+        if (own === undefined || !same(own, record))
+          fail('it holds a problem that its configuration does not ask');
         break;
       }
       case 'failure':
-        if (!this.#setups.has(setupKey(record.setup)) || !state.problems.has(record.problemId)) fail('it says of nothing that it failed');
+        if (!this.#setups.has(setupKey(record.setup)) || !state.problems.has(record.problemId))
+          fail('it says of nothing that it failed');
         break;
       case 'trajectory':
         this.#trajectory(record, state);
@@ -108,10 +121,25 @@ class Asked {
         break;
       case 'result': {
         const reader = record.reader ? readerId(record.reader) : null;
-        if (reader !== null && state.reader(reader) === null) fail(`${record.strategy} names a reader that there is none of`);
-        const found = evaluate(state, record.setup, record.strategy, reader, capitulationsOf(record.details));
-        const isSame = same({ ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces }, record);
-        // one that another takes the place of is claimed no more, such as one that an earlier version of this program computed
+        if (reader !== null && state.reader(reader) === null)
+          fail(`${record.strategy} names a reader that there is none of`);
+        const found = evaluate(
+          state,
+          record.setup,
+          record.strategy,
+          reader,
+          capitulationsOf(record.details),
+        );
+        const isSame = same(
+          {
+            ...found,
+            ...(record.reader === undefined ? { reader: undefined } : {}),
+            replaces: record.replaces,
+          },
+          record,
+        );
+        // one that another takes the place of is claimed no more, such as one that an earlier
+        // version of this program computed
         const there = state.result(record.setup, record.strategy, reader);
         if (there !== null) this.#wrong.delete(digestOfRecord(there));
         if (!isSame) this.#wrong.set(digestOfRecord(record), record.strategy);
@@ -134,7 +162,8 @@ class Asked {
         checkObservations(record, state);
         break;
       case 'peer':
-        if (record.trajectory.policyId === this.start.policy.id) fail('who is evaluated is no other policy');
+        if (record.trajectory.policyId === this.start.policy.id)
+          fail('who is evaluated is no other policy');
         this.#trajectory(record, state, record.trajectory.policyId);
         break;
       case 'mutual_trials':
@@ -166,44 +195,77 @@ class Asked {
     if (strategy !== undefined) fail(`${strategy} is not what its records give`);
   }
 
-  /** Of a run that has ended, every score that stands is of all its records, and none names no reader where there are beliefs. */
+  /**
+   * Of a run that has ended, every score that stands is of all its records, and none names no
+   * reader where there are beliefs.
+   */
   checkLastScores(state: TruthState): void {
     for (const record of state.results) {
       const reader = record.reader ? readerId(record.reader) : null;
-      const found = evaluate(state, record.setup, record.strategy, reader, capitulationsOf(record.details));
+      const found = evaluate(
+        state,
+        record.setup,
+        record.strategy,
+        reader,
+        capitulationsOf(record.details),
+      );
       const hidden = reader === null && needsBeliefs([record.strategy]) && state.readers.length > 0;
-      const own = { ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces };
-      if (hidden || !same(own, record)) fail(`${record.strategy} is not what all the records of the run give`);
+      const own = {
+        ...found,
+        ...(record.reader === undefined ? { reader: undefined } : {}),
+        replaces: record.replaces,
+      };
+      if (hidden || !same(own, record))
+        fail(`${record.strategy} is not what all the records of the run give`);
     }
   }
 
-  /** Of a run that has ended, no score mixes what several raters, forecasters or predictors measured, or gradings of other numbers. */
+  /**
+   * Of a run that has ended, no score mixes what several raters, forecasters or predictors
+   * measured, or gradings of other numbers.
+   */
   checkOneMeasures(state: TruthState): void {
-    const plain = state.setups.flatMap((setup) => state.of(setup, 'plain')).map(({ trajectory: { id } }) => id);
-    const some = <T>(of: (id: string) => T | null): T[] => plain.map(of).filter((each) => each !== null);
-    for (const strategy of new Set([...this.start.config.eval, ...state.results.map((each) => each.strategy)])) {
+    const plain = state.setups
+      .flatMap((setup) => state.of(setup, 'plain'))
+      .map(({ trajectory: { id } }) => id);
+    const some = <T>(of: (id: string) => T | null): T[] =>
+      plain.map(of).filter((each) => each !== null);
+    for (const strategy of new Set([
+      ...this.start.config.eval,
+      ...state.results.map((each) => each.strategy),
+    ])) {
       const asked = STRATEGIES.parse(strategy);
       const ratings = some((id) => state.rating(strategy, id));
-      const predictors = some((id) => state.trials(strategy, id)).flatMap(({ trials }) => trials.map(({ predictorId }) => predictorId));
-      const most = asked.name === 'mutual-predictability' && asked.predictor === 'random-any' ? 2 : 1;
+      const predictors = some((id) => state.trials(strategy, id)).flatMap(({ trials }) =>
+        trials.map(({ predictorId }) => predictorId),
+      );
+      const most =
+        asked.name === 'mutual-predictability' && asked.predictor === 'random-any' ? 2 : 1;
       const kinds: readonly (readonly [of: readonly (string | number)[], most: number])[] = [
         [ratings.map(({ raterId }) => raterId), 1],
         [some((id) => state.forecasts(strategy, id)).map(({ forecasterId }) => forecasterId), 1],
         [predictors, most],
         [asked.name === 'qualitative-judge' ? ratings.map(({ gradings }) => gradings) : [], 1],
       ];
-      if (kinds.some(([of, limit]) => new Set(of).size > limit)) fail(`${strategy} mixes what several measured`);
+      if (kinds.some(([of, limit]) => new Set(of).size > limit))
+        fail(`${strategy} mixes what several measured`);
     }
   }
 
-  /** Trajectories and scores that were asked for and are not there: a run that leaves out what it does not like has not ended. */
+  /**
+   * Trajectories and scores that were asked for and are not there: a run that leaves out what it
+   * does not like has not ended.
+   */
   missing(state: TruthState): number {
     const { config } = this.start;
     const scored = [...new Set([...config.eval, ...state.results.map(({ strategy }) => strategy)])];
     return plannedSetups(config).flatMap((setup) => [
-      ...[...this.#problems.values()].filter(({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null),
+      ...[...this.#problems.values()].filter(
+        ({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null,
+      ),
       ...scored.flatMap((strategy) => {
-        const readers = needsBeliefs([strategy]) && state.readers.length > 0 ? state.readers : [null];
+        const readers =
+          needsBeliefs([strategy]) && state.readers.length > 0 ? state.readers : [null];
         return readers.filter((reader) => state.result(setup, strategy, reader) === null);
       }),
     ]).length;
@@ -212,15 +274,22 @@ class Asked {
   /** Beliefs, ratings, trials and forecasts of some trajectories where there are such of others. */
   unmeasured(state: TruthState): number {
     const all = state.trajectories;
-    const plain = all.filter(({ trajectory: { problemId } }) => state.problems.get(problemId)?.framed === undefined);
+    const plain = all.filter(
+      ({ trajectory: { problemId } }) => state.problems.get(problemId)?.framed === undefined,
+    );
     const left = (of: readonly TrajectoryRecord[], has: (id: string) => boolean): number => {
       const without = of.filter(({ trajectory: { id } }) => !has(id)).length;
       return without === of.length ? 0 : without;
     };
-    const binary = all.filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary');
-    const strategies = [...new Set([...this.start.config.eval, ...state.results.map(({ strategy }) => strategy)])];
+    const binary = all.filter(
+      ({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary',
+    );
+    const strategies = [
+      ...new Set([...this.start.config.eval, ...state.results.map(({ strategy }) => strategy)]),
+    ];
     const seen = plain.filter(
-      ({ trajectory: { id, problemId } }) => state.observations(id) !== null || observed(state.problem(problemId)!) !== null,
+      ({ trajectory: { id, problemId } }) =>
+        state.observations(id) !== null || observed(state.problem(problemId)!) !== null,
     );
     return [
       ...state.readers.map((reader) => left(binary, (id) => state.beliefs(id, reader) !== null)),
@@ -232,23 +301,43 @@ class Asked {
     ].reduce((sum, count) => sum + count, 0);
   }
 
-  #trials({ strategy, trajectoryId, trials, unmeasured }: Extract<TruthRecord, { kind: 'mutual_trials' }>, state: TruthState): void {
+  #trials(
+    { strategy, trajectoryId, trials, unmeasured }: Extract<TruthRecord, { kind: 'mutual_trials' }>,
+    state: TruthState,
+  ): void {
     const own = state.trajectory(trajectoryId);
     if (own === undefined) return fail('it measures a trajectory that is not there');
     const asked = STRATEGIES.parse(strategy);
-    const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean => predictedId === this.start.policy.id;
-    if (asked.name !== 'mutual-predictability' || (asked.predicted === undefined && !trials.every(isOwn)))
+    const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean =>
+      predictedId === this.start.policy.id;
+    if (
+      asked.name !== 'mutual-predictability' ||
+      (asked.predicted === undefined && !trials.every(isOwn))
+    )
       return fail('its trials are of another strategy or policy');
-    if (trials.length + unmeasured.length !== asked.trials) fail('it has not as many trials as its strategy asks for');
-    if (asked.target === 'evaluated-question' && trials.some((trial) => isOwn(trial) && trial.answer !== answerOf(own)))
+    if (trials.length + unmeasured.length !== asked.trials)
+      fail('it has not as many trials as its strategy asks for');
+    if (
+      asked.target === 'evaluated-question' &&
+      trials.some((trial) => isOwn(trial) && trial.answer !== answerOf(own))
+    )
       fail('it predicts another answer than the trajectory gives');
     const plain = this.#plainOf(trajectoryId, state);
-    if (!areDrawn({ trials, unmeasured }, plain, asked, this.start.config.seed, peerAnswers(plain, state)))
+    if (
+      !areDrawn(
+        { trials, unmeasured },
+        plain,
+        asked,
+        this.start.config.seed,
+        peerAnswers(plain, state),
+      )
+    )
       fail('its trials are not those that the seed of the run draws');
   }
 
   #rating(record: Extract<TruthRecord, { kind: 'rating' }>, state: TruthState): void {
-    if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a trajectory that is not there');
+    if (state.trajectory(record.trajectoryId) === undefined)
+      fail('it rates a trajectory that is not there');
     checkRating(record);
     const asked = STRATEGIES.parse(record.strategy);
     if (asked.name !== 'mutual-predictability') return;
@@ -260,7 +349,10 @@ class Asked {
 
   #plainOf(trajectoryId: string, state: TruthState): Plain {
     this.#plain ??= new Map(plainIn(state).map((each) => [each.record.trajectory.id, each]));
-    return this.#plain.get(trajectoryId) ?? fail('it measures a trajectory that no problem as it is has now');
+    return (
+      this.#plain.get(trajectoryId) ??
+      fail('it measures a trajectory that no problem as it is has now')
+    );
   }
 
   #trajectory(
@@ -276,10 +368,21 @@ class Asked {
       policyId,
       modeId: setup.mode,
       seed: trajectorySeed(this.start.config, setup, asked).toString(),
-      prompt: opening(asked.problem, REASONING_MODES.parse(setup.mode), systemText(setup), this.start.config.belief === 'stated'),
+      prompt: opening(
+        asked.problem,
+        REASONING_MODES.parse(setup.mode),
+        systemText(setup),
+        this.start.config.belief === 'stated',
+      ),
     };
-    const differences = jsonDifferences(trajectoryOf(own) as unknown as Json, trajectory as unknown as Json);
-    if (differences.length > 0) fail(`a trajectory has another ${differences.join(', ')} than follows from its configuration`);
+    const differences = jsonDifferences(
+      trajectoryOf(own) as unknown as Json,
+      trajectory as unknown as Json,
+    );
+    if (differences.length > 0)
+      fail(
+        `a trajectory has another ${differences.join(', ')} than follows from its configuration`,
+      );
   }
 }
 
@@ -290,7 +393,10 @@ const peerAnswers =
     return said === null ? null : answerOf(said.trajectory);
   };
 
-function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
+function checkBeliefs(
+  { reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>,
+  state: TruthState,
+): void {
   if (id !== undefined) {
     checkReader(state.reader(id), readout);
     checkMeasurements(state.reader(id)!, readout);
@@ -300,70 +406,125 @@ function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'bel
     return fail('it reads beliefs of a trajectory that is not there');
   const problem = state.problem(readout.problemId);
   const isStated =
-    (id !== undefined && state.reader(id)?.source === 'stated') || readout.readings.some(({ belief }) => belief?.source === 'stated');
+    (id !== undefined && state.reader(id)?.source === 'stated') ||
+    readout.readings.some(({ belief }) => belief?.source === 'stated');
   if (isStated && problem?.kind === 'binary') {
     type Read = BeliefsRecord['readout']['readings'][number] | AskedReading;
-    const whatOf = (each: Read): number | string => (each.belief === null ? each.reason : each.belief.p0);
+    const whatOf = (each: Read): number | string =>
+      each.belief === null ? each.reason : each.belief.p0;
     const said = statedBeliefs(problem, trajectory).readings.map(whatOf);
-    if (readout.readings.some((each, i) => whatOf(each) !== said[i])) fail('its reasoning states other beliefs');
+    if (readout.readings.some((each, i) => whatOf(each) !== said[i]))
+      fail('its reasoning states other beliefs');
   }
-  if (readout.readings.length !== trajectory.steps.length + 1) fail('it has not a belief before the first step and after each');
+  if (readout.readings.length !== trajectory.steps.length + 1)
+    fail('it has not a belief before the first step and after each');
   for (const reading of readout.readings) {
     if (reading.belief === null) continue;
     const own = overWordings(reading.byWording);
-    if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error) fail('a belief is not the mean over its wordings');
+    if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error)
+      fail('a belief is not the mean over its wordings');
   }
 }
 
 /** What is read is what its reader reads; whoever judges himself says his own beliefs. */
-function checkReader(reader: Reader | null, { policyId, beliefSystem, readings }: BeliefsRecord['readout']): void {
+function checkReader(
+  reader: Reader | null,
+  { policyId, beliefSystem, readings }: BeliefsRecord['readout'],
+): void {
   if (reader === null) return fail('it names a reader that there is none of');
   const kind = (source: string): string => (source === 'self' ? 'judge' : source);
-  const isOther = readings.some(({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source));
-  if (isOther || beliefSystem !== reader.beliefSystem || (reader.source !== 'stated' && policyId !== reader.policy.id))
+  const isOther = readings.some(
+    ({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source),
+  );
+  if (
+    isOther ||
+    beliefSystem !== reader.beliefSystem ||
+    (reader.source !== 'stated' && policyId !== reader.policy.id)
+  )
     fail('its beliefs are of another reader than it names');
 }
 
-/** As many measurements of each belief as its reader makes; of said ones those that could be read. */
-function checkMeasurements({ source, probes, measurements }: Reader, { readings }: BeliefsRecord['readout']): void {
-  const counts = new Set(readings.flatMap((each) => (each.belief === null ? [] : [each.byWording.length])));
-  const most = source === 'logprob' ? (probes === PROBES ? WORDINGS.length : undefined) : source === 'stated' ? 1 : measurements;
+/**
+ * As many measurements of each belief as its reader makes; of said ones those that could be read.
+ */
+function checkMeasurements(
+  { source, probes, measurements }: Reader,
+  { readings }: BeliefsRecord['readout'],
+): void {
+  const counts = new Set(
+    readings.flatMap((each) => (each.belief === null ? [] : [each.byWording.length])),
+  );
+  const most =
+    source === 'logprob'
+      ? probes === PROBES
+        ? WORDINGS.length
+        : undefined
+      : source === 'stated'
+        ? 1
+        : measurements;
   const isExact = source === 'logprob' || source === 'stated';
-  if (counts.size > 1 || (most !== undefined && [...counts].some((count) => (isExact ? count !== most : count > most))))
+  if (
+    counts.size > 1 ||
+    (most !== undefined && [...counts].some((count) => (isExact ? count !== most : count > most)))
+  )
     fail('a belief is of another number of measurements than its reader makes');
 }
 
 /** Worlds that need nobody else are looked at again. */
-function checkObservations(record: Extract<TruthRecord, { kind: 'observations' }>, state: TruthState): void {
+function checkObservations(
+  record: Extract<TruthRecord, { kind: 'observations' }>,
+  state: TruthState,
+): void {
   const trajectory = state.trajectory(record.trajectoryId);
-  if (trajectory === undefined) return fail('it looks at the world of a trajectory that is not there');
+  if (trajectory === undefined)
+    return fail('it looks at the world of a trajectory that is not there');
   if (record.investigator !== LOCAL_WORLDS.id) return;
   const own = observed(state.problem(trajectory.problemId)!)?.observations ?? [];
-  if (!same({ ...record, observations: own.map(({ question, outcome }) => ({ question, outcome })) }, record))
+  if (
+    !same(
+      { ...record, observations: own.map(({ question, outcome }) => ({ question, outcome })) },
+      record,
+    )
+  )
     fail('it observed what did not come about');
 }
 
-function checkForecasts(record: Extract<TruthRecord, { kind: 'forecasts' }>, state: TruthState): void {
+function checkForecasts(
+  record: Extract<TruthRecord, { kind: 'forecasts' }>,
+  state: TruthState,
+): void {
   const seen = state.observations(record.trajectoryId);
-  if (seen === null || digestOfRecord(seen) !== record.observations) return fail('it forecasts other observations than there are');
-  if (record.forecasts.length + record.unmeasured.length !== seen.observations.length) fail('it has not a forecast of each outcome');
+  if (seen === null || digestOfRecord(seen) !== record.observations)
+    return fail('it forecasts other observations than there are');
+  if (record.forecasts.length + record.unmeasured.length !== seen.observations.length)
+    fail('it has not a forecast of each outcome');
 }
 
 /** What a rater can have said. */
-function checkRating({ strategy, score, error, gradings, failed }: Extract<TruthRecord, { kind: 'rating' }>): void {
+function checkRating({
+  strategy,
+  score,
+  error,
+  gradings,
+  failed,
+}: Extract<TruthRecord, { kind: 'rating' }>): void {
   const asked = STRATEGIES.parse(strategy);
   const [low, high] = rangeOf(asked);
-  if (score !== null && (score < low || score > high)) fail(`a rating is not between ${low} and ${high}`);
+  if (score !== null && (score < low || score > high))
+    fail(`a rating is not between ${low} and ${high}`);
   if (error !== null && error < 0) fail('a rating has an error below 0');
   const without = Object.values(failed).reduce((sum, count) => sum + count, 0);
   if (asked.name === 'mutual-predictability') {
     // trials that nobody could be asked about fail, too
     const isNone = gradings === 0 || without >= asked.trials;
-    if (gradings > asked.trials || (score === null) !== isNone) fail('it has a rating that no trial came to, or none where one did');
+    if (gradings > asked.trials || (score === null) !== isNone)
+      fail('it has a rating that no trial came to, or none where one did');
     return;
   }
-  if ((score === null) !== without >= gradings) fail('it has a rating that no grading came to, or none where one did');
-  const isOnce = asked.name === 'grader' || (asked.name === 'qualitative-judge' && asked.order !== 'permuted');
+  if ((score === null) !== without >= gradings)
+    fail('it has a rating that no grading came to, or none where one did');
+  const isOnce =
+    asked.name === 'grader' || (asked.name === 'qualitative-judge' && asked.order !== 'permuted');
   const rounds = asked.name === 'qualitative-judge' ? asked.rounds : 1;
   if (isOnce ? gradings !== rounds : gradings === 0 || gradings % rounds !== 0)
     fail('it has not as many gradings as its strategy asks for');
@@ -376,7 +537,11 @@ function checkReplaced(record: TruthRecord, state: TruthState): void {
     record.kind === 'beliefs'
       ? state.beliefs(record.readout.trajectoryId, state.readerIdOf(record))
       : record.kind === 'result'
-        ? state.result(record.setup, record.strategy, record.reader ? readerId(record.reader) : null)
+        ? state.result(
+            record.setup,
+            record.strategy,
+            record.reader ? readerId(record.reader) : null,
+          )
         : record.kind === 'observations'
           ? state.observations(record.trajectoryId)
           : record.kind === 'forecasts'
@@ -390,11 +555,19 @@ function checkReplaced(record: TruthRecord, state: TruthState): void {
 
 function requireIntact({ outcome, disagreement, records, signedRecords }: RunVerification): void {
   // a run is open for further measurements, so that no head of it is the final one
-  if (outcome !== 'ok' && outcome !== 'unterminated') fail(`the log is ${outcome}: ${disagreement?.reason ?? ''}`);
-  if (signedRecords < records) throw new NotEnded(`${records - signedRecords} records are not vouched for: the run was interrupted`);
+  if (outcome !== 'ok' && outcome !== 'unterminated')
+    fail(`the log is ${outcome}: ${disagreement?.reason ?? ''}`);
+  if (signedRecords < records)
+    throw new NotEnded(
+      `${records - signedRecords} records are not vouched for: the run was interrupted`,
+    );
 }
 
-function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthState; records: number }): void {
+function judgeRecords(
+  folder: string,
+  start: TruthStart,
+  seen: { state: TruthState; records: number },
+): void {
   const { state } = seen;
   const asked = new Asked(start, domainsOf(folder, start));
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
@@ -402,8 +575,12 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
     for (const each of reader.records()) {
       seen.records++;
       if (each.payload.kind === 'session_start') {
-        const differences = jsonDifferences(each.payload.runConfig as Json, start as unknown as Json);
-        if (differences.length > 0) fail(`truth.json has other values of ${differences.join(', ')} than the log begins with`);
+        const differences = jsonDifferences(
+          each.payload.runConfig as Json,
+          start as unknown as Json,
+        );
+        if (differences.length > 0)
+          fail(`truth.json has other values of ${differences.join(', ')} than the log begins with`);
       }
       const record = readTruthRecord(each);
       if (record === null) continue;
@@ -423,15 +600,22 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
   asked.checkLastScores(state);
   asked.checkOneMeasures(state);
   const missing = asked.missing(state);
-  if (missing > 0) throw new NotEnded(`${missing} trajectories or scores that its configuration asks for are not there`);
+  if (missing > 0)
+    throw new NotEnded(
+      `${missing} trajectories or scores that its configuration asks for are not there`,
+    );
   const unmeasured = asked.unmeasured(state);
-  if (unmeasured > 0) throw new NotEnded(`${unmeasured} beliefs or measurements are not there, but those of other trajectories`);
+  if (unmeasured > 0)
+    throw new NotEnded(
+      `${unmeasured} beliefs or measurements are not there, but those of other trajectories`,
+    );
 }
 
 /**
- * Holds a run against its own configuration: problems, prompts and seeds drawn again, every id, belief and score computed again.
- * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND, WITNESS_KEY_MISSING, ABORTED, …); what the run itself
- *   got wrong is a verdict
+ * Holds a run against its own configuration: problems, prompts and seeds drawn again, every id,
+ * belief and score computed again.
+ * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
+ *   WITNESS_KEY_MISSING, ABORTED, …); what the run itself got wrong is a verdict
  */
 export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJudgement> {
   const { folder, ...trust } = options;
@@ -447,8 +631,15 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     // what a hostile record makes of a parser of ours is the record's fault
     const known =
       error instanceof IsoproError &&
-      ['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID', 'DATA_INVALID', 'FILE_UNREADABLE'].includes(error.code);
-    if (error instanceof ZodError) failure = new Fails('its records give no figures that a record can hold');
+      [
+        'LOG_UNREADABLE',
+        'INVALID_ARGUMENT',
+        'PROBLEM_INVALID',
+        'DATA_INVALID',
+        'FILE_UNREADABLE',
+      ].includes(error.code);
+    if (error instanceof ZodError)
+      failure = new Fails('its records give no figures that a record can hold');
     else if (own || known) failure = error as Error;
     else throw error;
   }
@@ -463,6 +654,10 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     trajectories: state.trajectories.length,
     readouts: state.readouts,
     results: state.results.length,
-    trust: { key: verification.key.text, ownedByThisUser: verification.key.ownedByThisUser, signer: verification.signer },
+    trust: {
+      key: verification.key.text,
+      ownedByThisUser: verification.key.ownedByThisUser,
+      signer: verification.signer,
+    },
   };
 }

@@ -57,7 +57,9 @@ async function scoredTwice(
     const prefix = [...policy.promptIds(messages)];
     const key = hash('sha256', canonicalJson([policy.id, prefix, ids]));
     try {
-      const scores = known.get(key) ?? [...(await policy.score(prefix, [ids], signal && { signal }))[0]!];
+      const scores = known.get(key) ?? [
+        ...(await policy.score(prefix, [ids], signal && { signal }))[0]!,
+      ];
       known.set(key, scores);
       found.push([...scores]);
     } catch (error) {
@@ -75,13 +77,19 @@ const asTurns = (answers: readonly Answer[]): Message[] =>
     { role: 'assistant', content: answerOf(trajectory) },
   ]);
 
-const pair = ({ problem, trajectory }: Answer): string => `Question: ${questionText(problem)}\nAnswer: ${answerOf(trajectory)}`;
+const pair = ({ problem, trajectory }: Answer): string =>
+  `Question: ${questionText(problem)}\nAnswer: ${answerOf(trajectory)}`;
 
 /** A block before everything, of which the answers are the predicted policy's. */
 const behaviour = (answers: readonly Answer[]): string =>
   answers.length === 0
     ? ''
-    : ['This is how somebody answered other questions:', ...answers.map(pair), 'Now answer as they would.', ''].join('\n\n');
+    : [
+        'This is how somebody answered other questions:',
+        ...answers.map(pair),
+        'Now answer as they would.',
+        '',
+      ].join('\n\n');
 
 const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[] => [
   { ...first!, content: text + first!.content },
@@ -89,7 +97,8 @@ const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[]
 ];
 
 /** What would not count is not computed. */
-export const isScored = (trial: MutualTrial): boolean => uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
+export const isScored = (trial: MutualTrial): boolean =>
+  uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
 
 export interface MutualParties {
   readonly evaluated: Policy;
@@ -121,7 +130,10 @@ export const drawnFrom = (seed: string, strategy: string, setup: Setup): DrawFro
   purpose: `truth trials ${strategy} ${setupKey(setup)}`,
 });
 
-/** The trials of an answer: they follow from the seed, the strategy, the problem, and whether there is another policy. */
+/**
+ * The trials of an answer: they follow from the seed, the strategy, the problem, and whether there
+ * is another policy.
+ */
 export function drawTrials<Party>(
   of: Answer,
   answers: readonly Answer[],
@@ -130,15 +142,34 @@ export function drawTrials<Party>(
   { seed: runSeed, purpose }: DrawFrom,
 ): Drawn<Party>[] {
   return Array.from({ length: strategy.trials }, (_, sample) => {
-    const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
-    const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
+    const random = new Random(
+      deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }),
+    );
+    const others = random.shuffle(
+      answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id),
+    );
     const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
     const anyAnswer = random.shuffle([of, ...others])[0]!;
-    const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
+    const target =
+      strategy.target === 'evaluated-question'
+        ? of
+        : strategy.target === 'random-other'
+          ? others[0]
+          : anyAnswer;
     const rest = others.filter((each) => each !== target);
-    const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
+    const context =
+      strategy.context === 'evaluated-question'
+        ? target === of
+          ? []
+          : [of]
+        : rest.slice(0, strategy.contextSize);
     const anyParty = random.shuffle([evaluated, ...(other === null ? [] : [other])])[0]!;
-    const predicted = strategy.predicted === undefined ? evaluated : strategy.predicted === 'random-other' ? other : anyParty;
+    const predicted =
+      strategy.predicted === undefined
+        ? evaluated
+        : strategy.predicted === 'random-other'
+          ? other
+          : anyParty;
     return { target, context, rest, parties, predicted };
   });
 }
@@ -148,20 +179,29 @@ export const predictorIn = <Party>(
   { parties: [first] }: Pick<Drawn<Party>, 'parties'>,
   { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
   { predictor }: Pick<StrategyOf<'mutual-predictability'>, 'predictor'>,
-): Party | null => (predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!);
+): Party | null =>
+  predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!;
 
 /** What another policy said to a question; null where it said nothing. */
 export type Peers = (problemId: string) => Trajectory | null;
 const NO_PEERS: Peers = () => null;
 
 /** The answer as who is predicted gave it. */
-function givenBy<Party>(answer: Answer, { predicted }: Drawn<Party>, evaluated: Party, peers: Peers): Answer | null {
+function givenBy<Party>(
+  answer: Answer,
+  { predicted }: Drawn<Party>,
+  evaluated: Party,
+  peers: Peers,
+): Answer | null {
   if (predicted === evaluated) return answer;
   const trajectory = peers(answer.problem.id);
   return trajectory === null ? null : { problem: answer.problem, trajectory };
 }
 
-/** What a judge makes of the same trials: whether an answer goes together with the others. @throws IsoproError of the judge */
+/**
+ * What a judge makes of the same trials: whether an answer goes together with the others.
+ * @throws IsoproError of the judge
+ */
 export async function judgedTrials(
   of: Answer,
   answers: readonly Answer[],
@@ -172,9 +212,20 @@ export async function judgedTrials(
     isBound = false,
     peers = NO_PEERS,
     ...from
-  }: DrawFrom & { readonly signal?: AbortSignal; readonly isBound?: boolean; readonly peers?: Peers },
-): Promise<{ readonly score: number | null; readonly gradings: number; readonly failed: Readonly<Record<string, number>> }> {
-  const said = ({ problem, trajectory }: Answer) => ({ question: questionText(problem), answer: answerOf(trajectory) });
+  }: DrawFrom & {
+    readonly signal?: AbortSignal;
+    readonly isBound?: boolean;
+    readonly peers?: Peers;
+  },
+): Promise<{
+  readonly score: number | null;
+  readonly gradings: number;
+  readonly failed: Readonly<Record<string, number>>;
+}> {
+  const said = ({ problem, trajectory }: Answer) => ({
+    question: questionText(problem),
+    answer: answerOf(trajectory),
+  });
   const drawn = drawTrials(of, answers, parties, strategy, from);
   const reasons: string[] = [];
   const trials = drawn.flatMap((trial) => {
@@ -182,13 +233,34 @@ export async function judgedTrials(
     const answer = target === undefined ? null : givenBy(target, trial, parties.evaluated, peers);
     if (predicted !== null && target !== undefined && context.length > 0 && answer !== null)
       return [{ ...said(answer), context: context.map(said) }];
-    reasons.push(predicted === null ? NO_OTHER_POLICY : target === undefined || context.length === 0 ? NO_OTHER_ANSWER : NO_PEER);
+    reasons.push(
+      predicted === null
+        ? NO_OTHER_POLICY
+        : target === undefined || context.length === 0
+          ? NO_OTHER_ANSWER
+          : NO_PEER,
+    );
     return [];
   });
-  const seed = deriveSeed({ runSeed: from.seed, purpose: `${from.purpose} judge`, iteration: 0, problemId: of.problem.id, sample: 0 });
-  const unasked = Object.fromEntries([...new Set(reasons)].map((reason) => [reason, reasons.filter((each) => each === reason).length]));
+  const seed = deriveSeed({
+    runSeed: from.seed,
+    purpose: `${from.purpose} judge`,
+    iteration: 0,
+    problemId: of.problem.id,
+    sample: 0,
+  });
+  const unasked = Object.fromEntries(
+    [...new Set(reasons)].map((reason) => [
+      reason,
+      reasons.filter((each) => each === reason).length,
+    ]),
+  );
   const asked = new Map([[of.trajectory.id, trials]]);
-  const found = await judgedConsistency(parties.judge, asked, { seed, isBound, ...(signal && { signal }) }).catch((error: unknown) => {
+  const found = await judgedConsistency(parties.judge, asked, {
+    seed,
+    isBound,
+    ...(signal && { signal }),
+  }).catch((error: unknown) => {
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
     throw error;
   });
@@ -202,7 +274,8 @@ export async function judgedTrials(
 }
 
 /**
- * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy and the problem.
+ * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy
+ * and the problem.
  * @param answers of the same setup and policy
  */
 export async function mutualTrials(
@@ -210,7 +283,12 @@ export async function mutualTrials(
   answers: readonly Answer[],
   { evaluated, other }: MutualParties,
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed, purpose, peers = NO_PEERS, ...measuring }: DrawFrom & Measuring & { readonly peers?: Peers },
+  {
+    seed,
+    purpose,
+    peers = NO_PEERS,
+    ...measuring
+  }: DrawFrom & Measuring & { readonly peers?: Peers },
 ): Promise<{ readonly trials: MutualTrial[]; readonly unmeasured: string[] }> {
   const trials: MutualTrial[] = [];
   const unmeasured: string[] = [];
@@ -223,12 +301,17 @@ export async function mutualTrials(
     else if (target === undefined || context.length === 0) unmeasured.push(NO_OTHER_ANSWER);
     else if (answer === null) unmeasured.push(NO_PEER);
     else {
-      const shown = rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples);
-      const before = behaviour(shown.flatMap((each) => givenBy(each, drawn, evaluated, peers) ?? []));
+      const shown = rest
+        .filter((each) => !context.includes(each))
+        .slice(0, strategy.behaviourExamples);
+      const before = behaviour(
+        shown.flatMap((each) => givenBy(each, drawn, evaluated, peers) ?? []),
+      );
       const asked: Message = { role: 'user', content: questionText(target.problem) };
       const trial: MutualTrial = {
         predictorId: predictor.id,
-        predictedId: answer.trajectory.policyId, // of who said it: a run may be measured by another model
+        // of who said it: a run may be measured by another model
+        predictedId: answer.trajectory.policyId,
         answer: answerOf(answer.trajectory),
         contextAnswers: context.map(({ trajectory }) => answerOf(trajectory)),
         conditional: [],

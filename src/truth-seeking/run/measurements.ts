@@ -4,60 +4,111 @@ import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strate
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { together } from '../together.js';
 import { judgeOf, raterFor, readerOf } from './believer.js';
-import { drawnFrom, judgedTrials, mutualTrials, NO_OTHER_POLICY, type KnownScores, type Peers } from './measure.js';
+import {
+  drawnFrom,
+  judgedTrials,
+  mutualTrials,
+  NO_OTHER_POLICY,
+  type KnownScores,
+  type Peers,
+} from './measure.js';
 import { interviewQuestions } from './plan.js';
 import { reasonAt } from './reason-at.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
-import { setupKey, type MutualTrialsRecord, type PeerRecord, type RatingRecord, type TrajectoryRecord } from './records.js';
+import {
+  setupKey,
+  type MutualTrialsRecord,
+  type PeerRecord,
+  type RatingRecord,
+  type TrajectoryRecord,
+} from './records.js';
 import { digestOfRecord } from './state.js';
 import { answerIn, plainIn, step, type Plain, type Work } from './work.js';
 import type { Investigator } from './worlds.js';
 
-/** Trajectories that a judge is asked about at once: of prompts that begin alike the beginning is evaluated once. */
+/**
+ * Trajectories that a judge is asked about at once: of prompts that begin alike the beginning is
+ * evaluated once.
+ */
 const JUDGED_AT_ONCE = 64;
 
-const named = <N extends Strategy['name']>(strategies: readonly string[], name: N): StrategyOf<N>[] =>
-  strategies.map((each) => STRATEGIES.parse(each)).filter((each): each is StrategyOf<N> => each.name === name);
+const named = <N extends Strategy['name']>(
+  strategies: readonly string[],
+  name: N,
+): StrategyOf<N>[] =>
+  strategies
+    .map((each) => STRATEGIES.parse(each))
+    .filter((each): each is StrategyOf<N> => each.name === name);
 
-const replaced = (there: Parameters<typeof digestOfRecord>[0] | null): string | null => (there === null ? null : digestOfRecord(there));
+const replaced = (there: Parameters<typeof digestOfRecord>[0] | null): string | null =>
+  there === null ? null : digestOfRecord(there);
 
 /**
- * Trajectories that are to be measured, by id: those that nobody has, and where there are such or several have, those of others too, so
- * that no score mixes what two said.
+ * Trajectories that are to be measured, by id: those that nobody has, and where there are such or
+ * several have, those of others too, so that no score mixes what two said.
  */
-function dueFor(all: readonly Plain[], whose: (trajectoryId: string) => string | undefined, own: string): ReadonlySet<string> {
-  const by = new Map(all.map(({ record: { trajectory } }) => [trajectory.id, whose(trajectory.id)]));
+function dueFor(
+  all: readonly Plain[],
+  whose: (trajectoryId: string) => string | undefined,
+  own: string,
+): ReadonlySet<string> {
+  const by = new Map(
+    all.map(({ record: { trajectory } }) => [trajectory.id, whose(trajectory.id)]),
+  );
   const isOne = new Set(by.values()).size === 1;
-  return new Set([...by].flatMap(([id, who]) => (who === undefined || (!isOne && who !== own) ? [id] : [])));
+  return new Set(
+    [...by].flatMap(([id, who]) => (who === undefined || (!isOne && who !== own) ? [id] : [])),
+  );
 }
 
-/** Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is there now was missing. */
-function predictedBy({ evaluated, predictor }: TruthPolicies, { predictor: asked }: StrategyOf<'mutual-predictability'>, own: string) {
-  const parties = [...(asked === 'random-other' ? [] : [evaluated]), ...(asked === 'evaluated' || predictor === null ? [] : [predictor])];
+/**
+ * Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is
+ * there now was missing.
+ */
+function predictedBy(
+  { evaluated, predictor }: TruthPolicies,
+  { predictor: asked }: StrategyOf<'mutual-predictability'>,
+  own: string,
+) {
+  const parties = [
+    ...(asked === 'random-other' ? [] : [evaluated]),
+    ...(asked === 'evaluated' || predictor === null ? [] : [predictor]),
+  ];
   const ids = new Set(parties.map(({ id }) => id));
   return (made: MutualTrialsRecord | null): string | undefined => {
-    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY))) return undefined;
-    const strangers = made.trials.map(({ predictorId }) => predictorId).filter((id) => !ids.has(id));
+    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY)))
+      return undefined;
+    const strangers = made.trials
+      .map(({ predictorId }) => predictorId)
+      .filter((id) => !ids.has(id));
     return strangers.length === 0 ? own : [...new Set(strangers)].sort().join(' ');
   };
 }
 
 /** Measures all trajectories for each strategy in turn. */
-export async function measureAll(work: Work, strategies: readonly string[], investigator: Investigator): Promise<void> {
+export async function measureAll(
+  work: Work,
+  strategies: readonly string[],
+  investigator: Investigator,
+): Promise<void> {
   const { config, recompute, session } = work;
   const { state } = session;
   const plain = plainIn(state);
   const mutual = recompute.trials === 'never' ? [] : named(strategies, 'mutual-predictability');
   const world = named(strategies, 'world-in-the-loop');
-  const rated = recompute.trials === 'never' ? [] : strategies.map((each) => STRATEGIES.parse(each)).filter(isRated);
+  const rated =
+    recompute.trials === 'never'
+      ? []
+      : strategies.map((each) => STRATEGIES.parse(each)).filter(isRated);
   const total = plain.length * (mutual.length + world.length + rated.length);
   const counts = { done: 0, total };
   const known: KnownScores = new Map();
   if (mutual.some(({ predicted }) => predicted !== undefined)) await reasonPeers(work, plain);
   for (const strategy of mutual) {
     const isJudged = strategy.scoring === 'judge';
-    if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(work.policies.evaluated, 'logprobs');
+    if (strategy.predictor !== 'random-other' && !isJudged)
+      requireCapability(work.policies.evaluated, 'logprobs');
     if (isJudged) await judgeTrials(work, plain, strategy, counts);
     else await scoreTrials(work, plain, strategy, { counts, known });
   }
@@ -66,7 +117,10 @@ export async function measureAll(work: Work, strategies: readonly string[], inve
     const by = raterFor(strategy, work.policies);
     const due = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, by.id);
     if (due.size === 0 && recompute.trials === 'missing') continue;
-    const rows = config.examples === undefined || strategy.name === 'grader' ? null : readRatedRows(config.examples);
+    const rows =
+      config.examples === undefined || strategy.name === 'grader'
+        ? null
+        : readRatedRows(config.examples);
     const rater = await raterOf(strategy, id, by, config, rows, work.options.signal);
     await rateAll(work, { plain, due, strategy: id, by, counts }, (policy, { record }) => {
       const { problem, trajectory } = answerIn(state, record);
@@ -76,15 +130,23 @@ export async function measureAll(work: Work, strategies: readonly string[], inve
   for (const strategy of world) {
     const forecaster = work.policies.predictor ?? readerOf(work.policies);
     const id = STRATEGIES.format(strategy);
-    const due = dueFor(plain, (trajectoryId) => state.forecasts(id, trajectoryId)?.forecasterId, forecaster.id);
-    // what is forecast of a problem without anybody's claims is the same for all trajectories about it
+    const due = dueFor(
+      plain,
+      (trajectoryId) => state.forecasts(id, trajectoryId)?.forecasterId,
+      forecaster.id,
+    );
+    // what is forecast of a problem without anybody's claims is the same for all trajectories about
+    // it
     const bases = new Map<string, Map<string, readonly number[]>>();
     for (const { record } of plain) {
       step(work, 'measurements', counts.done++, total);
       const { id: trajectoryId, problemId } = record.trajectory;
       const base = bases.get(problemId) ?? new Map<string, readonly number[]>();
       bases.set(problemId, base);
-      await lookAndForecast(work, strategy, record, forecaster, investigator, { isDue: due.has(trajectoryId), known: base });
+      await lookAndForecast(work, strategy, record, forecaster, investigator, {
+        isDue: due.has(trajectoryId),
+        known: base,
+      });
     }
   }
   step(work, 'measurements', total, total);
@@ -102,17 +164,30 @@ async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
   const { predictor: other } = policies;
   if (other === null) return;
   const most = other.inferMany === undefined ? 1 : config.batch;
-  const questions = new Map(state.setups.map((setup) => [setupKey(setup), interviewQuestions(config, setup, domains)]));
+  const questions = new Map(
+    state.setups.map((setup) => [setupKey(setup), interviewQuestions(config, setup, domains)]),
+  );
   for (let from = 0; from < plain.length; from += most) {
     step(work, 'measurements', 0, plain.length);
     const due = plain
       .slice(from, from + most)
-      .filter(({ setup, record }) => state.peer(other.id, setup, record.trajectory.problemId) === null);
+      .filter(
+        ({ setup, record }) => state.peer(other.id, setup, record.trajectory.problemId) === null,
+      );
     const made = await together(other, due.length, (policy, i) => {
       const { setup, record } = due[i]!;
-      return reasonAt(work, policy, { setup, asked: state.problems.get(record.trajectory.problemId)! }, questions.get(setupKey(setup))!);
+      return reasonAt(
+        work,
+        policy,
+        { setup, asked: state.problems.get(record.trajectory.problemId)! },
+        questions.get(setupKey(setup))!,
+      );
     });
-    await session.write(...made.flatMap((each): PeerRecord[] => (each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' }])));
+    await session.write(
+      ...made.flatMap((each): PeerRecord[] =>
+        each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' }],
+      ),
+    );
   }
 }
 
@@ -141,7 +216,12 @@ async function scoreTrials(
     step(work, 'measurements', counts.done++, counts.total);
     const there = state.trials(id, record.trajectory.id);
     if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
-    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), known, peers: peersOf(work, each) };
+    const how = {
+      ...drawnFrom(config.seed, id, each.setup),
+      ...withSignal(work),
+      known,
+      peers: peersOf(work, each),
+    };
     const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
     await session.write({
       kind: 'mutual_trials',
@@ -173,8 +253,19 @@ async function judgeTrials(
   const isBound = config.verdicts === 'bound';
   await rateAll(work, { plain, due, strategy: id, by, counts }, async (judge, each) => {
     const parties = { evaluated: policies.evaluated, other: policies.predictor, judge };
-    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), isBound, peers: peersOf(work, each) };
-    const found = await judgedTrials(answerIn(state, each.record), each.answers, parties, strategy, how);
+    const how = {
+      ...drawnFrom(config.seed, id, each.setup),
+      ...withSignal(work),
+      isBound,
+      peers: peersOf(work, each),
+    };
+    const found = await judgedTrials(
+      answerIn(state, each.record),
+      each.answers,
+      parties,
+      strategy,
+      how,
+    );
     return { raterId: by.id, error: null, ...found };
   });
 }
@@ -201,11 +292,19 @@ async function rateAll(
   for (let from = 0; from < plain.length; from += most) {
     step(work, 'measurements', counts.done, counts.total);
     const some = plain.slice(from, from + most);
-    const asked = some.filter(({ record }) => recompute.trials === 'always' || due.has(record.trajectory.id));
+    const asked = some.filter(
+      ({ record }) => recompute.trials === 'always' || due.has(record.trajectory.id),
+    );
     const found = await together(by, asked.length, (policy, i) => rating(policy, asked[i]!));
     const records = asked.map(({ record: { trajectory } }, i): RatingRecord => {
       const there = session.state.rating(strategy, trajectory.id);
-      return { kind: 'rating', strategy, trajectoryId: trajectory.id, ...found[i]!, replaces: replaced(there) };
+      return {
+        kind: 'rating',
+        strategy,
+        trajectoryId: trajectory.id,
+        ...found[i]!,
+        replaces: replaced(there),
+      };
     });
     await session.write(...records);
     counts.done += some.length;
@@ -225,7 +324,10 @@ async function lookAndForecast(
   const trajectoryId = record.trajectory.id;
   const answer = answerIn(state, record);
   const [seen, forecast] = [state.observations(trajectoryId), state.forecasts(id, trajectoryId)];
-  const looks = world === 'all' ? seen === null || forecast === null : world === 'investigation' && seen === null;
+  const looks =
+    world === 'all'
+      ? seen === null || forecast === null
+      : world === 'investigation' && seen === null;
   if (looks) {
     const observations = await investigator.investigate(answer.problem, answer.trajectory, signal);
     if (observations === null) return;
@@ -241,10 +343,17 @@ async function lookAndForecast(
   if (world === 'investigation' || now === null) return;
   if (!looks && !isDue && world !== 'upliftblanket') return;
   const { problem, trajectory } = answer;
-  const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, {
-    known,
-    ...(signal && { signal }),
-  });
+  const found = await forecastOutcomes(
+    forecaster,
+    strategy.template,
+    problem,
+    trajectory,
+    now.observations,
+    {
+      known,
+      ...(signal && { signal }),
+    },
+  );
   const made = found.filter((each) => typeof each !== 'string');
   await session.write({
     kind: 'forecasts',
@@ -252,7 +361,10 @@ async function lookAndForecast(
     trajectoryId,
     forecasterId: forecaster.id,
     observations: digestOfRecord(now),
-    forecasts: made.map(({ conditional, base }) => ({ conditional: [...conditional], base: [...base] })),
+    forecasts: made.map(({ conditional, base }) => ({
+      conditional: [...conditional],
+      base: [...base],
+    })),
     unmeasured: found.filter((each) => typeof each === 'string'),
     replaces: replaced(forecast),
   });

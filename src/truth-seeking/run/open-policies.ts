@@ -10,15 +10,30 @@ export interface OpenPolicyOptions {
   /** Who is asked where the policy is a person. */
   readonly ask?: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
   readonly signal?: AbortSignal;
-  readonly onDownload?: (progress: { readonly downloadedBytes: number; readonly totalBytes: number | null }) => void;
+  readonly onDownload?: (progress: {
+    readonly downloadedBytes: number;
+    readonly totalBytes: number | null;
+  }) => void;
 }
 
 /**
- * Of a person's run the model reads beliefs; with an adapter and no other predictor the bare model is one.
+ * Of a person's run the model reads beliefs; with an adapter and no other predictor the bare model
+ * is one.
  * @throws IsoproError of loadModel and loadAdapter
  */
 export async function openPolicies(
-  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'judge' | 'threads' | 'contextTokens' | 'matmul' | 'seed'>,
+  config: Pick<
+    TruthConfig,
+    | 'policy'
+    | 'model'
+    | 'adapter'
+    | 'predictor'
+    | 'judge'
+    | 'threads'
+    | 'contextTokens'
+    | 'matmul'
+    | 'seed'
+  >,
   { ask, signal, onDownload }: OpenPolicyOptions = {},
 ): Promise<TruthPolicies & AsyncDisposable> {
   const { threads, contextTokens, matmul } = config;
@@ -45,10 +60,19 @@ export async function openPolicies(
     const adapter = config.adapter === undefined ? null : await model.loadAdapter(config.adapter);
     const own = await localPolicy(model, { adapter, seed });
     const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
-    const other = config.predictor === undefined ? null : await localPolicy(await open(config.predictor), { seed });
-    const judge = config.judge === undefined ? null : await localPolicy(await open(config.judge), { seed });
+    const other =
+      config.predictor === undefined
+        ? null
+        : await localPolicy(await open(config.predictor), { seed });
+    const judge =
+      config.judge === undefined ? null : await localPolicy(await open(config.judge), { seed });
     const bare = adapter === null ? null : await localPolicy(model, { seed });
-    return { evaluated: human ?? own, predictor: other ?? (human === null ? bare : own), judge, [Symbol.asyncDispose]: dispose };
+    return {
+      evaluated: human ?? own,
+      predictor: other ?? (human === null ? bare : own),
+      judge,
+      [Symbol.asyncDispose]: dispose,
+    };
   } catch (error) {
     await dispose();
     throw error;

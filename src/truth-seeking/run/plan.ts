@@ -1,4 +1,7 @@
-/** What a run asks: every problem under every setup, and with them the questions of users who have opinions. */
+/**
+ * What a run asks: every problem under every setup, and with them the questions of users who have
+ * opinions.
+ */
 import { deriveSeed } from '../../random.js';
 import { generateAtMost, groupsOf, parts } from '../domains/domain.js';
 import { Domains } from '../domains/own.js';
@@ -14,12 +17,23 @@ import type { ProblemRecord, Setup } from './records.js';
 /** Problems of a domain that a run asks: as many as it wants, or all that are written down. */
 export function drawProblems(
   id: string,
-  { seed, split, problems, without = [] }: Pick<TruthConfig, 'seed' | 'split' | 'problems' | 'without'>,
+  {
+    seed,
+    split,
+    problems,
+    without = [],
+  }: Pick<TruthConfig, 'seed' | 'split' | 'problems' | 'without'>,
   domains = new Domains(),
 ): readonly Problem[] {
   const domain = domains.named(id);
   // of its own, so that what one domain draws moves no other
-  const own = deriveSeed({ runSeed: BigInt(seed), purpose: 'truth problems', iteration: 0, problemId: id, sample: 0 });
+  const own = deriveSeed({
+    runSeed: BigInt(seed),
+    purpose: 'truth problems',
+    iteration: 0,
+    problemId: id,
+    sample: 0,
+  });
   const left = new Set(without);
   if (domain.source === 'generated') return generateAtMost(domain, split, problems, own, left);
   // a statement and its negation are asked both or neither, but for the last
@@ -29,7 +43,8 @@ export function drawProblems(
 }
 
 /** Whether users with opinions are asked for. */
-const framesAsked = ({ eval: scored }: TruthConfig): boolean => scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
+const framesAsked = ({ eval: scored }: TruthConfig): boolean =>
+  scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
 
 /** All problems of a run, those of a domain together, each followed by its framed ones. */
 export function plannedProblems(config: TruthConfig, domains = new Domains()): ProblemRecord[] {
@@ -52,16 +67,25 @@ export function plannedProblems(config: TruthConfig, domains = new Domains()): P
   );
 }
 
-export const plannedSetups = ({ domain: domains, mode: modes, systemPrompt: prompts }: TruthConfig): Setup[] =>
+export const plannedSetups = ({
+  domain: domains,
+  mode: modes,
+  systemPrompt: prompts,
+}: TruthConfig): Setup[] =>
   domains.flatMap((domain) =>
-    modes.flatMap((mode) => prompts.map((prompt): Setup => ({ domain, mode, systemPrompt: systemPromptNamed(prompt) }))),
+    modes.flatMap((mode) =>
+      prompts.map((prompt): Setup => ({ domain, mode, systemPrompt: systemPromptNamed(prompt) })),
+    ),
   );
 
 /** Text of the system's message under a setup. */
 export const systemText = ({ systemPrompt }: Setup): string | null =>
   systemPrompt === null ? null : SYSTEM_PROMPTS[systemPrompt as keyof typeof SYSTEM_PROMPTS];
 
-/** Of a trajectory: the same for a problem in every framing, so that what a user says is all that differs. */
+/**
+ * Of a trajectory: the same for a problem in every framing, so that what a user says is all that
+ * differs.
+ */
 export const trajectorySeed = (
   { seed }: Pick<TruthConfig, 'seed'>,
   { mode, systemPrompt }: Setup,
@@ -75,7 +99,10 @@ export const trajectorySeed = (
     sample: 0,
   });
 
-/** What an interview asks first: of the part that is trained on, which shares nothing with the part that is tested. */
+/**
+ * What an interview asks first: of the part that is trained on, which shares nothing with the part
+ * that is tested.
+ */
 export function interviewQuestions(
   config: TruthConfig,
   { domain, mode: id }: Setup,
@@ -85,6 +112,8 @@ export function interviewQuestions(
   if (mode.name !== 'bootstrap-interview') return { iid: [], 'stationary-ood': [] };
   const wanted = { ...config, problems: mode.questions + 1 };
   const of = (source: string, from: readonly string[]): Problem[] =>
-    mode.source === source ? from.flatMap((each) => drawProblems(each, { ...wanted, split: 'train' }, domains)) : [];
+    mode.source === source
+      ? from.flatMap((each) => drawProblems(each, { ...wanted, split: 'train' }, domains))
+      : [];
   return { iid: of('iid', [domain]), 'stationary-ood': of('stationary-ood', mode.domains) };
 }

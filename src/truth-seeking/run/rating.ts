@@ -7,22 +7,40 @@ import { readRowText } from '../../files.js';
 import { deriveSeed } from '../../random.js';
 import { jsonRows } from '../domains/json-rows.js';
 import { gradeSafely } from '../graders/belief-grader.js';
-import { askedBelief, coverageGrader, modelBeliefGrader, modelGrader } from '../graders/model-graders.js';
+import {
+  askedBelief,
+  coverageGrader,
+  modelBeliefGrader,
+  modelGrader,
+} from '../graders/model-graders.js';
 import { questionText } from '../modes/asking.js';
 import type { Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
-import { bootstrapExamples, rate, type Candidate, type Judging, type RatedExample } from '../strategies/qualitative-judge.js';
+import {
+  bootstrapExamples,
+  rate,
+  type Candidate,
+  type Judging,
+  type RatedExample,
+} from '../strategies/qualitative-judge.js';
 import type { GraderKind, Strategy, StrategyOf } from '../strategies/strategy.js';
 import { textOf, type Trajectory } from '../trajectory.js';
 import type { TruthConfig } from './config.js';
 import type { RatingRecord } from './records.js';
 
 /** Strategies whose ratings are measured: a stated belief is there for everybody to read. */
-export const isRated = (strategy: Strategy): strategy is StrategyOf<'qualitative-judge'> | StrategyOf<'grader'> =>
-  strategy.name === 'qualitative-judge' || (strategy.name === 'grader' && strategy.kind !== 'belief');
+export const isRated = (
+  strategy: Strategy,
+): strategy is StrategyOf<'qualitative-judge'> | StrategyOf<'grader'> =>
+  strategy.name === 'qualitative-judge' ||
+  (strategy.name === 'grader' && strategy.kind !== 'belief');
 
-const row = z.object({ question: z.string().min(1), response: z.string().min(1), score: z.number().min(0).max(1).optional() });
+const row = z.object({
+  question: z.string().min(1),
+  response: z.string().min(1),
+  score: z.number().min(0).max(1).optional(),
+});
 
 export interface RatedRows {
   readonly sha256: string;
@@ -33,11 +51,17 @@ export interface RatedRows {
 
 /** @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT, DATA_INVALID */
 export function readRatedRows(file: string): RatedRows {
-  const rows = [...jsonRows(readRowText(file, 'DATA_INVALID'), 'ratings', row)].map((each) => each.row);
+  const rows = [...jsonRows(readRowText(file, 'DATA_INVALID'), 'ratings', row)].map(
+    (each) => each.row,
+  );
   return {
     sha256: hash('sha256', canonicalJson(rows as never)),
-    examples: rows.flatMap(({ question, response, score }) => (score === undefined ? [] : [{ question, response, score }])),
-    source: rows.flatMap(({ question, response, score }, i) => (score === undefined ? [{ id: String(i), question, response }] : [])),
+    examples: rows.flatMap(({ question, response, score }) =>
+      score === undefined ? [] : [{ question, response, score }],
+    ),
+    source: rows.flatMap(({ question, response, score }, i) =>
+      score === undefined ? [{ id: String(i), question, response }] : [],
+    ),
   };
 }
 
@@ -46,7 +70,13 @@ type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces
 export type Rater = (policy: Policy, problem: Problem, trajectory: Trajectory) => Promise<Rated>;
 
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
-  deriveSeed({ runSeed: BigInt(seed), purpose: `truth rating ${strategy}`, iteration: 0, problemId: id, sample: 0 });
+  deriveSeed({
+    runSeed: BigInt(seed),
+    purpose: `truth rating ${strategy}`,
+    iteration: 0,
+    problemId: id,
+    sample: 0,
+  });
 
 const graderOf = (
   kind: Exclude<GraderKind, 'belief' | 'asked-belief'>,
@@ -62,7 +92,8 @@ const graderOf = (
 
 /**
  * Whoever rates by a strategy; examples that the judge adds are made once.
- * @throws IsoproError of the judge; INVALID_ARGUMENT where there are too few candidates for the examples
+ * @throws IsoproError of the judge; INVALID_ARGUMENT where there are too few candidates for the
+ *   examples
  */
 export async function raterOf(
   strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
@@ -76,7 +107,8 @@ export async function raterOf(
   const isBound = config.verdicts === 'bound';
   if (strategy.name === 'grader') {
     const { kind } = strategy;
-    if (kind === 'belief') throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
+    if (kind === 'belief')
+      throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
     return async (policy, problem, trajectory) => {
       const options = { seed: seedOf(config, id, trajectory.id), isBound };
       const grade = await gradeSafely(() =>
@@ -85,14 +117,30 @@ export async function raterOf(
           : graderOf(kind, policy, instruction, options)(textOf(trajectory), problem),
       );
       const about = { raterId: judge.id, error: null, gradings: 1 };
-      return grade.ok ? { ...about, score: grade.value, failed: {} } : { ...about, score: null, failed: { [grade.reason]: 1 } };
+      return grade.ok
+        ? { ...about, score: grade.value, failed: {} }
+        : { ...about, score: null, failed: { [grade.reason]: 1 } };
     };
   }
   const { name: _, ...how } = strategy;
-  const judging: Omit<Judging, 'seed'> = { judge, instruction, config: how, isBound, ...(signal && { signal }) };
-  const examples = await bootstrapExamples({ ...judging, seed: seedOf(config, id, 'examples') }, rows?.examples ?? [], rows?.source ?? []);
+  const judging: Omit<Judging, 'seed'> = {
+    judge,
+    instruction,
+    config: how,
+    isBound,
+    ...(signal && { signal }),
+  };
+  const examples = await bootstrapExamples(
+    { ...judging, seed: seedOf(config, id, 'examples') },
+    rows?.examples ?? [],
+    rows?.source ?? [],
+  );
   return async (policy, problem, trajectory) => {
-    const candidate = { id: trajectory.id, question: questionText(problem), response: textOf(trajectory) };
+    const candidate = {
+      id: trajectory.id,
+      question: questionText(problem),
+      response: textOf(trajectory),
+    };
     const asking = { ...judging, judge: policy, seed: seedOf(config, id, trajectory.id) };
     const { score, error, gradings, failed } = await rate(asking, candidate, examples);
     return { raterId: judge.id, score, error, gradings, failed: { ...failed } };

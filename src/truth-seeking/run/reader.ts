@@ -1,4 +1,7 @@
-/** Who read or said the beliefs of a run, and how: beliefs of different readers are different sets, each with scores of its own. */
+/**
+ * Who read or said the beliefs of a run, and how: beliefs of different readers are different sets,
+ * each with scores of its own.
+ */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
@@ -11,12 +14,18 @@ import type { TruthPolicies } from './policies.js';
 /** SHA-256 of the wordings that beliefs are read with here. */
 export const PROBES = hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B'))));
 
-export const readerId = (reader: Reader): string => hash('sha256', canonicalJson(reader as unknown as Json));
+export const readerId = (reader: Reader): string =>
+  hash('sha256', canonicalJson(reader as unknown as Json));
 
 /** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
 export async function readerOfBeliefs(
   policies: TruthPolicies,
-  { belief, beliefSystem, standpoint, measurements }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
+  {
+    belief,
+    beliefSystem,
+    standpoint,
+    measurements,
+  }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
   const { id, identity } = believingPolicy(policies, belief);
   const [code, machine] = [await codeVersion(), machineClass()];
@@ -31,7 +40,12 @@ export async function readerOfBeliefs(
 }
 
 /** Of beliefs that were recorded before readers were: what they say of it themselves. */
-export function readerOfReadout({ policyId, beliefSystem, readings }: BeliefsRecord['readout']): Reader {
-  const source = readings.flatMap(({ belief }) => (belief === null ? [] : [belief.source]))[0] ?? 'logprob';
+export function readerOfReadout({
+  policyId,
+  beliefSystem,
+  readings,
+}: BeliefsRecord['readout']): Reader {
+  const source =
+    readings.flatMap(({ belief }) => (belief === null ? [] : [belief.source]))[0] ?? 'logprob';
   return { source, beliefSystem, policy: { id: policyId, identity: null }, engine: null };
 }

@@ -20,16 +20,26 @@ export async function reasonAt(
 ): Promise<TrajectoryRecord | FailureRecord> {
   const { problem } = asked;
   try {
-    const { trajectory, ...counts } = await reason(policy, problem, REASONING_MODES.parse(setup.mode), {
-      system: systemText(setup),
-      seed: trajectorySeed(config, setup, asked),
-      stated: config.belief === 'stated',
-      maxTokens: config.maxTokens,
-      temperature: config.temperature,
-      questions,
-      ...(signal && { signal }),
-    });
-    return { kind: 'trajectory', setup, trajectory: trajectory as TrajectoryRecord['trajectory'], ...counts };
+    const { trajectory, ...counts } = await reason(
+      policy,
+      problem,
+      REASONING_MODES.parse(setup.mode),
+      {
+        system: systemText(setup),
+        seed: trajectorySeed(config, setup, asked),
+        stated: config.belief === 'stated',
+        maxTokens: config.maxTokens,
+        temperature: config.temperature,
+        questions,
+        ...(signal && { signal }),
+      },
+    );
+    return {
+      kind: 'trajectory',
+      setup,
+      trajectory: trajectory as TrajectoryRecord['trajectory'],
+      ...counts,
+    };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
     return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };

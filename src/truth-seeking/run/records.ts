@@ -1,7 +1,7 @@
 /**
- * What a run leaves in its log: problems and what was said about them, beliefs, log-probabilities, and the scores that follow from those.
- * Each is a record of its own; one that is measured again is a further record, which takes the place of the one before it and leaves that
- * where it is.
+ * What a run leaves in its log: problems and what was said about them, beliefs, log-probabilities,
+ * and the scores that follow from those. Each is a record of its own; one that is measured again is
+ * a further record, which takes the place of the one before it and leaves that where it is.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
@@ -21,7 +21,10 @@ import { DIRECTIONS } from '../score.js';
 
 export type TruthStream = 'trajectories' | 'beliefs' | 'measurements' | 'results';
 
-/** Raw text, beliefs, other log-probabilities and scores lie apart: each can be made again without the one before it. */
+/**
+ * Raw text, beliefs, other log-probabilities and scores lie apart: each can be made again without
+ * the one before it.
+ */
 export const TRUTH_STREAMS: LogStreams<TruthStream> = {
   codes: { trajectories: 1, beliefs: 2, measurements: 3, results: 4, control: 7 },
 };
@@ -32,7 +35,9 @@ const json = z.custom<Json>((value) => value !== undefined);
 const binary = z.strictObject({ kind: z.literal('binary'), id: sha256, ...binaryContent });
 const open = z.strictObject({ kind: z.literal('open'), id: sha256, ...openContent });
 /** Members that are not there are absent, as in the objects. */
-const problemForm = z.discriminatedUnion('kind', [binary, open]).transform((given) => given as BinaryProblem | OpenProblem);
+const problemForm = z
+  .discriminatedUnion('kind', [binary, open])
+  .transform((given) => given as BinaryProblem | OpenProblem);
 
 /** What a trajectory was made under. Trajectories of one setup are scored together. */
 export const setup = z.strictObject({
@@ -43,7 +48,8 @@ export const setup = z.strictObject({
   systemPrompt: z.string().nullable(),
 });
 export type Setup = z.output<typeof setup>;
-export const setupKey = ({ domain, mode, systemPrompt }: Setup): string => JSON.stringify([domain, mode, systemPrompt]);
+export const setupKey = ({ domain, mode, systemPrompt }: Setup): string =>
+  JSON.stringify([domain, mode, systemPrompt]);
 
 const problem = z.strictObject({
   kind: z.literal('problem'),
@@ -64,7 +70,12 @@ const trajectory = z.strictObject({
     policyId: sha256,
     modeId: z.string(),
     seed: z.string().regex(/^\d+$/),
-    prompt: z.array(z.strictObject({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() })),
+    prompt: z.array(
+      z.strictObject({
+        role: z.enum(['system', 'user', 'assistant', 'tool']),
+        content: z.string(),
+      }),
+    ),
     steps: z.array(z.strictObject({ content: z.string(), trainable: z.boolean() })),
   }),
   /** Over all its replies. */
@@ -74,17 +85,36 @@ const trajectory = z.strictObject({
 });
 export type TrajectoryRecord = z.output<typeof trajectory>;
 
-/** What another policy said to a question of the run, asked in the same way: mutual predictability predicts it. */
+/**
+ * What another policy said to a question of the run, asked in the same way: mutual predictability
+ * predicts it.
+ */
 const peer = trajectory.extend({ kind: z.literal('peer') });
 export type PeerRecord = z.output<typeof peer>;
 
 /** A problem about which nothing could be said, such as one that leaves no room in the context. */
-const failure = z.strictObject({ kind: z.literal('failure'), setup, problemId: sha256, reason: z.string() });
+const failure = z.strictObject({
+  kind: z.literal('failure'),
+  setup,
+  problemId: sha256,
+  reason: z.string(),
+});
 export type FailureRecord = z.output<typeof failure>;
 
 const belief = z
-  .strictObject({ p0: z.number().min(0).max(1), source: z.enum(BELIEF_SOURCES), error: z.number().optional() })
-  .transform((given) => given as { readonly p0: number; readonly source: (typeof BELIEF_SOURCES)[number]; readonly error?: number });
+  .strictObject({
+    p0: z.number().min(0).max(1),
+    source: z.enum(BELIEF_SOURCES),
+    error: z.number().optional(),
+  })
+  .transform(
+    (given) =>
+      given as {
+        readonly p0: number;
+        readonly source: (typeof BELIEF_SOURCES)[number];
+        readonly error?: number;
+      },
+  );
 const readerForm = z
   .strictObject({
     source: z.enum(BELIEF_SOURCES),
@@ -131,7 +161,12 @@ const beliefs = z.strictObject({
         z.strictObject({ belief: z.null(), reason: z.enum([...UNREADABLE, ...ASKED_FAILURES]) }),
       ]),
     ),
-    tokens: z.strictObject({ prefix: count, reread: count, probes: count, sampled: count.optional() }),
+    tokens: z.strictObject({
+      prefix: count,
+      reread: count,
+      probes: count,
+      sampled: count.optional(),
+    }),
   }),
   /** SHA-256 of the payload that this one takes the place of. */
   replaces: sha256.nullable(),
@@ -142,8 +177,13 @@ export type BeliefsRecord = z.output<typeof beliefs>;
 const logprobs = z.array(z.number().or(z.literal(-Infinity)));
 /** Log-probabilities of the same tokens, with something before them and without. */
 const scoredTwice = { conditional: logprobs, base: logprobs };
-const alike = ({ conditional, base }: { conditional: readonly number[]; base: readonly number[] }): boolean =>
-  conditional.length === base.length;
+const alike = ({
+  conditional,
+  base,
+}: {
+  conditional: readonly number[];
+  base: readonly number[];
+}): boolean => conditional.length === base.length;
 const ALIKE = 'the same tokens are scored twice';
 
 const trials = z.strictObject({
@@ -187,7 +227,9 @@ const forecasts = z.strictObject({
   forecasterId: sha256,
   /** SHA-256 of the payload of the observations. */
   observations: sha256,
-  /** Log-probabilities of each outcome's tokens, with the trajectory's text before it and without. */
+  /**
+   * Log-probabilities of each outcome's tokens, with the trajectory's text before it and without.
+   */
   forecasts: z.array(z.strictObject(scoredTwice).refine(alike, ALIKE)),
   unmeasured: z.array(z.string()),
   replaces: sha256.nullable(),
@@ -239,7 +281,9 @@ const complete = z.strictObject({
   failures: count,
   readouts: count,
   results: count,
-  /** SHA-256 over the ids of all trajectories, in order: what is measured again leaves it as it is. */
+  /**
+   * SHA-256 over the ids of all trajectories, in order: what is measured again leaves it as it is.
+   */
   trajectoriesSha256: sha256,
 });
 export type CompleteRecord = z.output<typeof complete>;
@@ -285,6 +329,9 @@ export function readTruthRecord(record: LogRecord): TruthRecord | null {
   const { kind } = record.payload;
   const known = Object.hasOwn(FORMS, kind) ? FORMS[kind as keyof typeof FORMS] : undefined;
   if (known === undefined || known.stream !== record.stream)
-    throw new IsoproError('LOG_UNREADABLE', `record ${record.gseq} is of no kind that the stream ${record.stream} has`);
+    throw new IsoproError(
+      'LOG_UNREADABLE',
+      `record ${record.gseq} is of no kind that the stream ${record.stream} has`,
+    );
   return readRecord<TruthRecord>(known.form as z.ZodType<TruthRecord>, record);
 }

@@ -1,10 +1,18 @@
-/** A run from its first problem to its last score; each part can be made again without the one before it. */
+/**
+ * A run from its first problem to its last score; each part can be made again without the one
+ * before it.
+ */
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
 import { Domains, domainId } from '../domains/own.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
-import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
+import {
+  readTruthConfig,
+  type BeliefKind,
+  type TruthConfig,
+  type TruthConfigInput,
+} from './config.js';
 import { believerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
@@ -18,11 +26,26 @@ import { setupKey, type Reader, type TruthRecord } from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord } from './state.js';
-import { answerIn, RECOMPUTE_DEFAULTS, step, type Open, type RecomputeRules, type TruthProgress, type Work } from './work.js';
+import {
+  answerIn,
+  RECOMPUTE_DEFAULTS,
+  step,
+  type Open,
+  type RecomputeRules,
+  type TruthProgress,
+  type Work,
+} from './work.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
 
 export type { NamedPolicy, TruthPolicies } from './policies.js';
-export { RECOMPUTE, WORLD_RECOMPUTE, type Recompute, type RecomputeRules, type TruthProgress, type WorldRecompute } from './work.js';
+export {
+  RECOMPUTE,
+  WORLD_RECOMPUTE,
+  type Recompute,
+  type RecomputeRules,
+  type TruthProgress,
+  type WorldRecompute,
+} from './work.js';
 
 export interface RunTruthOptions extends SessionOptions {
   readonly out?: string;
@@ -34,12 +57,23 @@ export interface RunTruthOptions extends SessionOptions {
 
 export type TruthResult = TruthRun;
 
-const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({ id, identity: { ...identity } as never });
+const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({
+  id,
+  identity: { ...identity } as never,
+});
 
 /** A model by its name: the folder that it lies in is nobody's business. */
 const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
 
-const withoutFolders = ({ model, adapter, predictor, judge, examples, domain, ...config }: TruthConfig): TruthConfig => ({
+const withoutFolders = ({
+  model,
+  adapter,
+  predictor,
+  judge,
+  examples,
+  domain,
+  ...config
+}: TruthConfig): TruthConfig => ({
   ...config,
   domain: domain.map(domainId),
   model: nameOf(model),
@@ -67,17 +101,28 @@ export async function truthStart(
   };
 }
 
-/** Every problem of a setup's domain, once under it; so many at once as are sampled together, which are written together too. */
+/**
+ * Every problem of a setup's domain, once under it; so many at once as are sampled together, which
+ * are written together too.
+ */
 async function reasonAll(work: Work): Promise<void> {
   const { session, config, policies, recompute, domains } = work;
   const { state } = session;
   const problems = plannedProblems(config, domains);
   const places = plannedSetups(config).flatMap((setup) =>
-    problems.filter(({ domain }) => domain === setup.domain).map((asked): Place => ({ setup, asked })),
+    problems
+      .filter(({ domain }) => domain === setup.domain)
+      .map((asked): Place => ({ setup, asked })),
   );
-  const questions = new Map(plannedSetups(config).map((setup) => [setupKey(setup), interviewQuestions(config, setup, domains)]));
+  const questions = new Map(
+    plannedSetups(config).map((setup) => [
+      setupKey(setup),
+      interviewQuestions(config, setup, domains),
+    ]),
+  );
   const most = policies.evaluated.inferMany === undefined ? 1 : config.batch;
-  const isMissing = ({ setup, asked }: Place): boolean => recompute.trajectories === 'always' || state.at(setup, asked.problem.id) === null;
+  const isMissing = ({ setup, asked }: Place): boolean =>
+    recompute.trajectories === 'always' || state.at(setup, asked.problem.id) === null;
   // by their places in the whole, so that a run that is gone on with samples the same ones together
   for (let done = 0; recompute.trajectories !== 'never' && done < places.length; done += most) {
     step(work, 'trajectories', done, places.length);
@@ -112,26 +157,40 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
     if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
     const readout = await believer(problem, trajectory, options.signal);
     const news = state.reader(id) === null ? [{ kind: 'reader' as const, id, reader }] : [];
-    await session.write(...news, { kind: 'beliefs', reader: id, readout, replaces: there === null ? null : digestOfRecord(there) });
+    await session.write(...news, {
+      kind: 'beliefs',
+      reader: id,
+      readout,
+      replaces: there === null ? null : digestOfRecord(there),
+    });
   }
   step(work, 'beliefs', all.length, all.length);
 }
 
-/** Scores of every setup under every strategy that was asked for, now or before, as the records come to; only what changed is written. */
+/**
+ * Scores of every setup under every strategy that was asked for, now or before, as the records come
+ * to; only what changed is written.
+ */
 async function scoreAll(work: Open, strategies: readonly string[]): Promise<void> {
   const { session } = work;
   const { state } = session;
   const all = [...new Set([...state.results.map(({ strategy }) => strategy), ...strategies])];
   const readers = state.readers.length === 0 ? [null] : state.readers;
   const places = state.setups.flatMap((setup) =>
-    all.flatMap((strategy) => (needsBeliefs([strategy]) ? readers : [null]).map((reader) => ({ setup, strategy, reader }))),
+    all.flatMap((strategy) =>
+      (needsBeliefs([strategy]) ? readers : [null]).map((reader) => ({ setup, strategy, reader })),
+    ),
   );
   for (const [done, { setup, strategy, reader }] of places.entries()) {
     step(work, 'results', done, places.length);
     const there = state.result(setup, strategy, reader);
     const found = evaluate(state, setup, strategy, reader);
     // the same finding again is no news
-    if (there !== null && digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)) continue;
+    if (
+      there !== null &&
+      digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)
+    )
+      continue;
     await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
   }
   if (state.complete === null)
@@ -148,23 +207,46 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
 }
 
 /**
- * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made again, but by `recompute`.
- * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs are asked for and nobody has
- *   log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED; of the policies, but for CONTEXT_OVERFLOW, which is counted
+ * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made
+ * again, but by `recompute`.
+ * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs
+ *   are asked for and nobody has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
+ *   of the policies, but for CONTEXT_OVERFLOW, which is counted
  */
-export async function runTruth(given: TruthConfigInput, options: RunTruthOptions): Promise<TruthResult> {
+export async function runTruth(
+  given: TruthConfigInput,
+  options: RunTruthOptions,
+): Promise<TruthResult> {
   const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
   const asked = readTruthConfig(given);
   const domains = new Domains(asked.domain);
   const config = { ...asked, domain: asked.domain.map(domainId) };
-  const believer = needsBeliefs(config.eval) ? believerOf(policies, config) : null; // before anything is written
-  await using session = await TruthSession.open(await truthStart(config, policies, domains), out, rest, domains.files);
-  const work: Work = { session, config, policies, domains, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
+  // before anything is written
+  const believer = needsBeliefs(config.eval) ? believerOf(policies, config) : null;
+  await using session = await TruthSession.open(
+    await truthStart(config, policies, domains),
+    out,
+    rest,
+    domains.files,
+  );
+  const work: Work = {
+    session,
+    config,
+    policies,
+    domains,
+    recompute: { ...RECOMPUTE_DEFAULTS, ...recompute },
+    options: rest,
+  };
   await reasonAll(work);
   if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
-  return { runId: session.runId, folder: session.folder, start: session.start, state: session.state };
+  return {
+    runId: session.runId,
+    folder: session.folder,
+    start: session.start,
+    state: session.state,
+  };
 }
 
 export interface AgainOptions extends SessionOptions {
@@ -178,7 +260,11 @@ export interface AgainOptions extends SessionOptions {
   /** File of the ratings before a judge, of which a run's folder has the name alone. */
   readonly examples?: string;
   /** Where beliefs come from. Default: as the run's own. */
-  readonly beliefs?: { readonly belief?: BeliefKind; readonly measurements?: number; readonly beliefSystem?: BeliefSystem };
+  readonly beliefs?: {
+    readonly belief?: BeliefKind;
+    readonly measurements?: number;
+    readonly beliefSystem?: BeliefSystem;
+  };
   readonly onProgress?: (progress: TruthProgress) => void;
 }
 
@@ -208,5 +294,10 @@ export async function measureAgain({
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);
-  return { runId: session.runId, folder: session.folder, start: session.start, state: session.state };
+  return {
+    runId: session.runId,
+    folder: session.folder,
+    start: session.start,
+    state: session.state,
+  };
 }

@@ -1,4 +1,6 @@
-/** A run open for writing: one process at a time, each record durable before the next is thought of. */
+/**
+ * A run open for writing: one process at a time, each record durable before the next is thought of.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +15,15 @@ import { isUnbegun } from '../../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../../log/signer.js';
 import { WitnessClient } from '../../log/witness-client.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
-import { isTruthRun, readTruthManifest, readTruthRun, startDigest, truthPaths, writeTruthManifest, type TruthStart } from './folder.js';
+import {
+  isTruthRun,
+  readTruthManifest,
+  readTruthRun,
+  startDigest,
+  truthPaths,
+  writeTruthManifest,
+  type TruthStart,
+} from './folder.js';
 import { newRecord, TRUTH_STREAMS, type TruthRecord, type TruthStream } from './records.js';
 import { TruthState } from './state.js';
 import { makeFolder, readText } from '../../files.js';
@@ -51,9 +61,11 @@ export class TruthSession {
   /**
    * Begins a run, or goes on with the one that is there.
    * @param start null: the folder's own, which has to be there
-   * @param out default: a folder below `runs` that follows from what determines the run, so that the same command goes on with it
+   * @param out default: a folder below `runs` that follows from what determines the run, so that
+   *   the same command goes on with it
    * @param domains files that a run keeps a copy of, by the names of these
-   * @throws IsoproError RUN_DIFFERS, RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_BUSY, LOG_TAMPERED, WRITE_FAILED, WITNESS_UNAVAILABLE
+   * @throws IsoproError RUN_DIFFERS, RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_BUSY, LOG_TAMPERED,
+   *   WRITE_FAILED, WITNESS_UNAVAILABLE
    */
   static async open(
     start: TruthStart | null,
@@ -62,7 +74,9 @@ export class TruthSession {
     domains: ReadonlyMap<string, string> = new Map(),
   ): Promise<TruthSession> {
     const { home = isoproHome(), signal, onNotice } = options;
-    const folder = path.resolve(out ?? path.join(RUNS, `truth-${startDigest(start!).slice(0, 12)}`));
+    const folder = path.resolve(
+      out ?? path.join(RUNS, `truth-${startDigest(start!).slice(0, 12)}`),
+    );
     const paths = truthPaths(folder);
     const closers: (() => Promise<void>)[] = [];
     try {
@@ -70,11 +84,14 @@ export class TruthSession {
       else {
         const begun = begunAs(start, folder); // before anything is written
         if (begun === null && existsSync(paths.log))
-          throw new IsoproError('RUN_DIFFERS', `${folder} holds a run of another kind`, { remedy: 'Give another folder with --out.' });
+          throw new IsoproError('RUN_DIFFERS', `${folder} holds a run of another kind`, {
+            remedy: 'Give another folder with --out.',
+          });
       }
       makeRoom(folder);
       const lock = OwnerLock.take(paths.lock);
-      if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+      if (lock === null)
+        throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
       closers.push(async () => lock.release());
       if (start !== null && begunAs(start, folder) === null) {
         for (const [name, file] of domains) await copied(file, path.join(paths.domains, name));
@@ -82,23 +99,43 @@ export class TruthSession {
       }
       const { runId, start: begun } = readTruthManifest(folder);
       const waiting = { ...(onNotice && { onNotice }), ...(signal && { signal }) };
-      const signer: LogSigner = begun.config.signer === 'witness' ? await WitnessClient.open(home, waiting) : new SingleProcessSigner(home);
+      const signer: LogSigner =
+        begun.config.signer === 'witness'
+          ? await WitnessClient.open(home, waiting)
+          : new SingleProcessSigner(home);
       closers.push(() => signer.close());
       const isThere = existsSync(paths.log) && !isUnbegun(paths.log, TRUTH_STREAMS);
       const common = { path: paths.log, streams: TRUTH_STREAMS, runId, signer };
-      if (!isThere) for (const ending of ['', '-wal', '-shm', '-journal']) rmSync(paths.log + ending, { force: true });
+      if (!isThere)
+        for (const ending of ['', '-wal', '-shm', '-journal'])
+          rmSync(paths.log + ending, { force: true });
       const log = isThere
         ? await EventLog.resume({ ...common, fromIteration: null, abandonedFrom: null })
-        : await EventLog.create({ ...common, runConfig: begun as unknown as LogValue, digests: { start: startDigest(begun) } });
+        : await EventLog.create({
+            ...common,
+            runConfig: begun as unknown as LogValue,
+            digests: { start: startDigest(begun) },
+          });
       closers.push(async () => log.close());
-      return new TruthSession(folder, runId, begun, isThere ? readTruthRun(folder).state : new TruthState(), log, closers);
+      return new TruthSession(
+        folder,
+        runId,
+        begun,
+        isThere ? readTruthRun(folder).state : new TruthState(),
+        log,
+        closers,
+      );
     } catch (error) {
-      await closeAll(closers).catch(() => undefined); // what went wrong first is what the caller has to know
+      // what went wrong first is what the caller has to know
+      await closeAll(closers).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Durable when this returns. @throws IsoproError LOG_WRITE_FAILED, WITNESS_REFUSED, WITNESS_UNAVAILABLE */
+  /**
+   * Durable when this returns.
+   * @throws IsoproError LOG_WRITE_FAILED, WITNESS_REFUSED, WITNESS_UNAVAILABLE
+   */
   async write(...records: readonly TruthRecord[]): Promise<void> {
     if (records.length === 0) return;
     this.#log.append(records.map(newRecord));
@@ -131,13 +168,18 @@ function makeRoom(folder: string): void {
   try {
     makeFolder(folder);
   } catch (cause) {
-    throw new IsoproError('WRITE_FAILED', `the run folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
+    throw new IsoproError(
+      'WRITE_FAILED',
+      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      { cause },
+    );
   }
 }
 
 async function closeAll(closers: (() => Promise<void>)[]): Promise<void> {
   const failures: unknown[] = [];
-  for (const close of closers.splice(0).reverse()) await close().catch((error: unknown) => failures.push(error));
+  for (const close of closers.splice(0).reverse())
+    await close().catch((error: unknown) => failures.push(error));
   if (failures.length > 0) throw failures[0];
 }
 
@@ -147,6 +189,9 @@ function begunAs(start: TruthStart, folder: string): TruthStart | null {
   const { start: begun } = readTruthManifest(folder);
   const differences = jsonDifferences(begun as unknown as Json, start as unknown as Json);
   if (differences.length > 0)
-    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values of ${differences.join(', ')}`);
+    throw new IsoproError(
+      'RUN_DIFFERS',
+      `the run in ${folder} began with other values of ${differences.join(', ')}`,
+    );
   return begun;
 }

@@ -23,7 +23,8 @@ import {
 import { readerId, readerOfReadout } from './reader.js';
 
 /** What `replaces` names. */
-export const digestOfRecord = (record: TruthRecord): string => hash('sha256', encodePayload(newRecord(record).payload));
+export const digestOfRecord = (record: TruthRecord): string =>
+  hash('sha256', encodePayload(newRecord(record).payload));
 
 const keyOf = (strategy: string, trajectoryId: string): string => `${strategy} ${trajectoryId}`;
 
@@ -73,7 +74,10 @@ export class TruthState {
         break;
       }
       case 'peer':
-        this.#peers.set(keyOf(record.trajectory.policyId, placeOf(record.setup, record.trajectory.problemId)), record);
+        this.#peers.set(
+          keyOf(record.trajectory.policyId, placeOf(record.setup, record.trajectory.problemId)),
+          record,
+        );
         break;
       case 'mutual_trials':
         this.#trials.set(keyOf(record.strategy, record.trajectoryId), record);
@@ -88,9 +92,13 @@ export class TruthState {
         this.#ratings.set(keyOf(record.strategy, record.trajectoryId), record);
         break;
       case 'result':
-        // what was found before there were beliefs, or named no reader, is replaced by the first reader's
+        // what was found before there were beliefs, or named no reader, is replaced by the first
+        // reader's
         if (record.reader) this.#results.delete(resultKey(record.setup, record.strategy, null));
-        this.#results.set(resultKey(record.setup, record.strategy, record.reader ? readerId(record.reader) : null), record);
+        this.#results.set(
+          resultKey(record.setup, record.strategy, record.reader ? readerId(record.reader) : null),
+          record,
+        );
         break;
       case 'complete':
         break;
@@ -118,7 +126,10 @@ export class TruthState {
   /** Over all readers. */
   get readouts(): number {
     const made = this.trajectories.map(({ trajectory: { id } }) => id);
-    return this.readers.reduce((sum, reader) => sum + made.filter((id) => this.#beliefs.has(keyOf(reader, id))).length, 0);
+    return this.readers.reduce(
+      (sum, reader) => sum + made.filter((id) => this.#beliefs.has(keyOf(reader, id))).length,
+      0,
+    );
   }
 
   /** Ids of those of whom there are beliefs, the first one first. */
@@ -157,7 +168,9 @@ export class TruthState {
 
   /** @param reader by its id; default: the first of the run */
   beliefs(trajectoryId: string, reader = this.readers[0]): BeliefsRecord | null {
-    return (reader === undefined ? undefined : this.#beliefs.get(keyOf(reader, trajectoryId))) ?? null;
+    return (
+      (reader === undefined ? undefined : this.#beliefs.get(keyOf(reader, trajectoryId))) ?? null
+    );
   }
 
   /** What another policy said at the same place. */
@@ -187,11 +200,19 @@ export class TruthState {
   }
 
   /**
-   * @param reader by its id; default: the first of the run. Without one of that reader's the one that names none,
-   * which it would replace.
+   * @param reader by its id; default: the first of the run. Without one of that reader's the one
+   * that names none, which it would replace.
    */
-  result(of: Setup, strategy: string, reader: string | null = this.readers[0] ?? null): ResultRecord | null {
-    return this.#results.get(resultKey(of, strategy, reader)) ?? this.#results.get(resultKey(of, strategy, null)) ?? null;
+  result(
+    of: Setup,
+    strategy: string,
+    reader: string | null = this.readers[0] ?? null,
+  ): ResultRecord | null {
+    return (
+      this.#results.get(resultKey(of, strategy, reader)) ??
+      this.#results.get(resultKey(of, strategy, null)) ??
+      null
+    );
   }
 
   /** In the order of their first trajectory. */
@@ -202,16 +223,21 @@ export class TruthState {
     return [...found.values()];
   }
 
-  /** Trajectories of a setup; of problems as they are, or those that a user asks who has an opinion. */
+  /**
+   * Trajectories of a setup; of problems as they are, or those that a user asks who has an opinion.
+   */
   of(setup: Setup, asked: 'plain' | 'framed'): readonly TrajectoryRecord[] {
     const key = setupKey(setup);
     return this.trajectories.filter(
       (each) =>
-        setupKey(each.setup) === key && (this.problems.get(each.trajectory.problemId)?.framed !== undefined) === (asked === 'framed'),
+        setupKey(each.setup) === key &&
+        (this.problems.get(each.trajectory.problemId)?.framed !== undefined) ===
+          (asked === 'framed'),
     );
   }
 }
 
-const resultKey = (of: Setup, strategy: string, reader: string | null): string => `${strategy} ${reader ?? ''} ${setupKey(of)}`;
+const resultKey = (of: Setup, strategy: string, reader: string | null): string =>
+  `${strategy} ${reader ?? ''} ${setupKey(of)}`;
 
 const placeOf = (setup: Setup, problemId: string): string => `${problemId} ${setupKey(setup)}`;

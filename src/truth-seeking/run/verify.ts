@@ -1,4 +1,7 @@
-/** Whether the log of a run is whole. It has no end, since it can be measured again: complete and signed is as good as it gets. */
+/**
+ * Whether the log of a run is whole. It has no end, since it can be measured again: complete and
+ * signed is as good as it gets.
+ */
 import { verifyRun, type RunVerification, type RunVerifyOptions } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
 import { readTruthManifest, truthPaths } from './folder.js';
@@ -14,7 +17,11 @@ export async function verifyTruthRun(
   folder: string,
   options: Omit<RunVerifyOptions, 'streams' | 'runId'> = {},
 ): Promise<TruthVerification> {
-  const verification = await verifyRun(folder, { ...options, streams: TRUTH_STREAMS, runId: readTruthManifest(folder).runId });
+  const verification = await verifyRun(folder, {
+    ...options,
+    streams: TRUTH_STREAMS,
+    runId: readTruthManifest(folder).runId,
+  });
   const { outcome, records, signedRecords } = verification;
   const isOpen = outcome === 'unterminated' && signedRecords === records && isComplete(folder);
   return isOpen ? { ...verification, outcome: 'open' } : verification;

@@ -13,20 +13,28 @@ export const RECOMPUTE = ['never', 'missing', 'always'] as const;
 export type Recompute = (typeof RECOMPUTE)[number];
 
 /**
- * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations alone, where they are missing; `uplift`:
- * log-probabilities where they are missing and observations are there; `upliftblanket`: the same where they are there, too.
+ * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations
+ * alone, where they are missing; `uplift`: log-probabilities where they are missing and
+ * observations are there; `upliftblanket`: the same where they are there, too.
  */
 export const WORLD_RECOMPUTE = ['all', 'investigation', 'uplift', 'upliftblanket'] as const;
 export type WorldRecompute = (typeof WORLD_RECOMPUTE)[number];
 
-/** What is done again of a run that is there. Scores follow from the rest and always are up to date. */
+/**
+ * What is done again of a run that is there. Scores follow from the rest and always are up to date.
+ */
 export interface RecomputeRules {
   readonly trajectories: Recompute;
   readonly beliefs: Recompute;
   readonly trials: Recompute;
   readonly world: WorldRecompute;
 }
-export const RECOMPUTE_DEFAULTS: RecomputeRules = { trajectories: 'missing', beliefs: 'missing', trials: 'missing', world: 'all' };
+export const RECOMPUTE_DEFAULTS: RecomputeRules = {
+  trajectories: 'missing',
+  beliefs: 'missing',
+  trials: 'missing',
+  world: 'all',
+};
 
 export const TRUTH_STAGES = ['trajectories', 'beliefs', 'measurements', 'results'] as const;
 export interface TruthProgress {
@@ -38,7 +46,10 @@ export interface TruthProgress {
 /** An open run, and who looks on. */
 export interface Open {
   readonly session: TruthSession;
-  readonly options: { readonly signal?: AbortSignal; readonly onProgress?: (progress: TruthProgress) => void };
+  readonly options: {
+    readonly signal?: AbortSignal;
+    readonly onProgress?: (progress: TruthProgress) => void;
+  };
 }
 
 /** With what works on it. */
@@ -50,8 +61,14 @@ export interface Work extends Open {
   readonly recompute: RecomputeRules;
 }
 
-export function step({ options: { signal, onProgress } }: Open, stage: TruthProgress['stage'], done: number, total: number): void {
-  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the run was cancelled', { cause: signal.reason });
+export function step(
+  { options: { signal, onProgress } }: Open,
+  stage: TruthProgress['stage'],
+  done: number,
+  total: number,
+): void {
+  if (signal?.aborted === true)
+    throw new IsoproError('ABORTED', 'the run was cancelled', { cause: signal.reason });
   onProgress?.({ stage, done, total });
 }
 

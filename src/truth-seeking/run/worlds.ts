@@ -7,7 +7,11 @@ import type { Trajectory } from '../trajectory.js';
 export interface Investigator {
   readonly id: string;
   /** Null where there is nothing to look at. */
-  investigate(problem: Problem, trajectory: Trajectory, signal?: AbortSignal): Promise<readonly Observation[] | null>;
+  investigate(
+    problem: Problem,
+    trajectory: Trajectory,
+    signal?: AbortSignal,
+  ): Promise<readonly Observation[] | null>;
 }
 
 export const investigatorOf = (worlds: readonly World[]): Investigator => ({

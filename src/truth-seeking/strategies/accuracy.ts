@@ -1,5 +1,15 @@
-/** Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief before and after. */
-import { brierScore, clusteredWilsonInterval, logScore, mean, type Forecast, type Interval } from '../../statistics/index.js';
+/**
+ * Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief
+ * before and after.
+ */
+import {
+  brierScore,
+  clusteredWilsonInterval,
+  logScore,
+  mean,
+  type Forecast,
+  type Interval,
+} from '../../statistics/index.js';
 import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
@@ -12,7 +22,10 @@ const WORST: Readonly<Record<AccuracyMetric, number>> = {
   'cross-entropy': logScore({ probability: 0, outcome: true }),
 };
 
-/** Of the belief before any reasoning, of the last one, or the loss of the last less that of the first: below 0 where reasoning helped. */
+/**
+ * Of the belief before any reasoning, of the last one, or the loss of the last less that of the
+ * first: below 0 where reasoning helped.
+ */
 export const ACCURACY_MODES = ['initial', 'eventual', 'difference'] as const;
 export type AccuracyMode = (typeof ACCURACY_MODES)[number];
 
@@ -21,7 +34,10 @@ export interface AccuracyConfig {
   readonly mode: AccuracyMode;
 }
 
-const forecast = (belief: number, target: 0 | 1): Forecast => ({ probability: belief, outcome: target === 1 });
+const forecast = (belief: number, target: 0 | 1): Forecast => ({
+  probability: belief,
+  outcome: target === 1,
+});
 
 /**
  * Mean loss over trajectories whose problem has an answer. Both metrics are losses.
@@ -42,27 +58,47 @@ export function groundTruthAccuracy(
     else if (target === null) skipped.add('no answer known');
     else if (beliefs.length === 0) skipped.add('no belief');
     else {
-      const [initial, eventual] = [beliefs[0]!, beliefs.at(-1)!].map((belief) => loss(forecast(belief, target))) as [number, number];
-      perTrajectory.set(trajectoryId, mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual);
+      const [initial, eventual] = [beliefs[0]!, beliefs.at(-1)!].map((belief) =>
+        loss(forecast(belief, target)),
+      ) as [number, number];
+      perTrajectory.set(
+        trajectoryId,
+        mode === 'difference' ? eventual - initial : mode === 'initial' ? initial : eventual,
+      );
     }
   }
   const groups = new Map(paths.map((path) => [path.trajectoryId, groupOf(path)]));
-  return meanScore('lower', perTrajectory, skipped, { range: [mode === 'difference' ? -WORST[metric] : 0, WORST[metric]], groups });
+  return meanScore('lower', perTrajectory, skipped, {
+    range: [mode === 'difference' ? -WORST[metric] : 0, WORST[metric]],
+    groups,
+  });
 }
 
 export interface Calibration {
   readonly brier: number;
-  /** Murphy (1973): brier = reliability - resolution + uncertainty, exact where the forecasts of a bin are the same. */
+  /**
+   * Murphy (1973): brier = reliability - resolution + uncertainty, exact where the forecasts of a
+   * bin are the same.
+   */
   readonly reliability: number;
   readonly resolution: number;
   readonly uncertainty: number;
-  /** Expected calibration error: mean distance of a bin's mean forecast to how often the event came about, weighted by its size. */
+  /**
+   * Expected calibration error: mean distance of a bin's mean forecast to how often the event came
+   * about, weighted by its size.
+   */
   readonly error: number;
-  readonly bins: readonly { readonly forecast: number; readonly observed: number; readonly n: number; readonly interval: Interval }[];
+  readonly bins: readonly {
+    readonly forecast: number;
+    readonly observed: number;
+    readonly n: number;
+    readonly interval: Interval;
+  }[];
 }
 
 /**
- * @param groups of each forecast: those of one may depend on each other. Default: all are independent
+ * @param groups of each forecast: those of one may depend on each other. Default: all are
+ *   independent
  * @param bins of equal width over [0, 1]; none: one for each different forecast
  * @returns null for no forecasts
  */
@@ -73,11 +109,13 @@ export function calibration(
 ): Calibration | null {
   if (forecasts.length === 0) return null;
   const n = forecasts.length;
-  const rate = (of: readonly Forecast[]): number => of.filter(({ outcome }) => outcome).length / of.length;
+  const rate = (of: readonly Forecast[]): number =>
+    of.filter(({ outcome }) => outcome).length / of.length;
   const keyOf = ({ probability }: Forecast): number =>
     bins === undefined ? probability : Math.min(bins - 1, Math.floor(probability * bins));
   const places = new Map<number, number[]>();
-  for (const [i, each] of forecasts.entries()) places.set(keyOf(each), [...(places.get(keyOf(each)) ?? []), i]);
+  for (const [i, each] of forecasts.entries())
+    places.set(keyOf(each), [...(places.get(keyOf(each)) ?? []), i]);
   const found = [...places]
     .sort(([a], [b]) => a - b)
     .map(([, at]) => {
@@ -86,10 +124,16 @@ export function calibration(
         own.map(({ outcome }) => outcome),
         at.map((i) => groups[i]!),
       );
-      return { forecast: mean(own.map(({ probability }) => probability)), observed: rate(own), n: own.length, interval };
+      return {
+        forecast: mean(own.map(({ probability }) => probability)),
+        observed: rate(own),
+        n: own.length,
+        interval,
+      };
     });
   const base = rate(forecasts);
-  const weighted = (of: (bin: (typeof found)[number]) => number): number => found.reduce((sum, bin) => sum + (bin.n / n) * of(bin), 0);
+  const weighted = (of: (bin: (typeof found)[number]) => number): number =>
+    found.reduce((sum, bin) => sum + (bin.n / n) * of(bin), 0);
   return {
     brier: mean(forecasts.map(brierScore)),
     reliability: weighted(({ forecast: said, observed }) => (said - observed) ** 2),

@@ -6,7 +6,10 @@ import { textOf, type Trajectory } from '../trajectory.js';
 
 export type Grader = (text: string, problem: Problem) => Promise<Grade> | Grade;
 
-/** Mean grade, higher is better; an error is no grade, and is counted by its reason. @param problems by their ids */
+/**
+ * Mean grade, higher is better; an error is no grade, and is counted by its reason.
+ * @param problems by their ids
+ */
 export async function graderScore(
   trajectories: readonly Trajectory[],
   problems: ReadonlyMap<string, Problem>,

@@ -1,4 +1,7 @@
-/** Mutual predictability by a judge's word: whether an answer goes together with other answers of the same policy, from 0 to 1. */
+/**
+ * Mutual predictability by a judge's word: whether an answer goes together with other answers of
+ * the same policy, from 0 to 1.
+ */
 import { mean } from '../../statistics/index.js';
 import type { InferOptions, Policy } from '../policy.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
@@ -10,11 +13,17 @@ export interface ConsistencyTrial {
   readonly context: readonly { readonly question: string; readonly answer: string }[];
 }
 
-/** Mean over the trials of each trajectory that came to a verdict; higher is better. @throws IsoproError of the judge */
+/**
+ * Mean over the trials of each trajectory that came to a verdict; higher is better.
+ * @throws IsoproError of the judge
+ */
 export async function judgedConsistency(
   judge: Policy,
   trials: ReadonlyMap<string, readonly ConsistencyTrial[]>,
-  { isBound = false, ...options }: Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & { readonly isBound?: boolean } = {},
+  {
+    isBound = false,
+    ...options
+  }: Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & { readonly isBound?: boolean } = {},
 ): Promise<Score> {
   const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
   for (const [trajectoryId, made] of trials) {
@@ -24,7 +33,9 @@ export async function judgedConsistency(
         skipped.add('the context holds the answer');
         continue;
       }
-      const before = context.map((each) => `Question: ${each.question}\nAnswer: ${each.answer}`).join('\n\n');
+      const before = context
+        .map((each) => `Question: ${each.question}\nAnswer: ${each.answer}`)
+        .join('\n\n');
       const content =
         `Somebody answered:\n\n${before}\n\nThe same person then answered:\n\nQuestion: ${question}\nAnswer: ${answer}\n\nCan whoever ` +
         `holds the first answers hold the last one? 1: they support it; 0: they contradict it. ${VERDICT_FORM}`;

@@ -9,9 +9,13 @@ const factorial = (n: number): number => (n < 2 ? 1 : n * factorial(n - 1));
 export const gradings = (examples: number, order: FewShotOrder, rounds: number): number =>
   rounds * (order === 'permuted' ? factorial(examples) : 1);
 
-/** Examples before each bootstrap round and after the last: each round adds as many as there are, at least one. */
+/**
+ * Examples before each bootstrap round and after the last: each round adds as many as there are, at
+ * least one.
+ */
 export function bootstrapSizes(examples: number, rounds: number): number[] {
   const sizes = [examples];
-  for (let round = 0; round < rounds; round++) sizes.push(sizes.at(-1)! + Math.max(1, sizes.at(-1)!));
+  for (let round = 0; round < rounds; round++)
+    sizes.push(sizes.at(-1)! + Math.max(1, sizes.at(-1)!));
   return sizes;
 }

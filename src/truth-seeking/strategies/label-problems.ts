@@ -1,4 +1,7 @@
-/** Labels of problems by a policy alone: those under which it finds each likeliest from the others, which stand before it as answers. */
+/**
+ * Labels of problems by a policy alone: those under which it finds each likeliest from the others,
+ * which stand before it as answers.
+ */
 import { IsoproError } from '../../errors.js';
 import { deriveSeed, Random } from '../../random.js';
 import { clusteredWilsonInterval, type Interval } from '../../statistics/index.js';
@@ -33,31 +36,50 @@ export interface FoundLabels {
   /** Pairs of labels that are left and cannot both be right. */
   readonly contradictions: number;
   /**
-   * Against the known answers, which the search does not see; null where none is known. Labels that were sought together are one draw, all
-   * right or all wrong as likely as not, so that there is no interval: other problems and seeds are what it varies by.
+   * Against the known answers, which the search does not see; null where none is known. Labels that
+   * were sought together are one draw, all right or all wrong as likely as not, so that there is no
+   * interval: other problems and seeds are what it varies by.
    */
   readonly accuracy: RightShare | null;
-  /** Of the likelier label of each problem that stands alone, without the others; the interval is over groups. */
+  /**
+   * Of the likelier label of each problem that stands alone, without the others; the interval is
+   * over groups.
+   */
   readonly alone: (RightShare & Interval) | null;
   /** Problems that the policy was asked, each with its others; the same ones are asked once. */
   readonly evaluations: number;
 }
 
-/** Pairs of problems that belong together, with whether they have the same answer: a paraphrase has, a negation has not. */
-export function linkedProblems(problems: readonly BinaryProblem[]): { readonly pair: readonly [number, number]; readonly same: boolean }[] {
+/**
+ * Pairs of problems that belong together, with whether they have the same answer: a paraphrase has,
+ * a negation has not.
+ */
+export function linkedProblems(
+  problems: readonly BinaryProblem[],
+): { readonly pair: readonly [number, number]; readonly same: boolean }[] {
   const roles = problems.map(({ about }) => about?.role);
   return problems.flatMap(({ group, options }, i) =>
     problems.flatMap((other, j) => {
-      const alike = group !== undefined && other.group === group && other.options.every((option, k) => option === options[k]);
-      if (j <= i || !alike || typeof roles[i] !== 'string' || typeof roles[j] !== 'string') return [];
-      return [{ pair: [i, j] as const, same: (roles[i] === 'negation') === (roles[j] === 'negation') }];
+      const alike =
+        group !== undefined &&
+        other.group === group &&
+        other.options.every((option, k) => option === options[k]);
+      if (j <= i || !alike || typeof roles[i] !== 'string' || typeof roles[j] !== 'string')
+        return [];
+      return [
+        { pair: [i, j] as const, same: (roles[i] === 'negation') === (roles[j] === 'negation') },
+      ];
     }),
   );
 }
 
-const isPrefix = (a: readonly number[], b: readonly number[]): boolean => a.every((id, i) => b[i] === id);
+const isPrefix = (a: readonly number[], b: readonly number[]): boolean =>
+  a.every((id, i) => b[i] === id);
 
-/** Log-probabilities of both options after the other problems with their labels, in the order of the problems. */
+/**
+ * Log-probabilities of both options after the other problems with their labels, in the order of the
+ * problems.
+ */
 async function bothLabels(
   policy: Policy,
   problems: readonly BinaryProblem[],
@@ -74,17 +96,30 @@ async function bothLabels(
     ]);
   const forms = problems[problem]!.options.map((option) => [...policy.textIds(option)]);
   if (isPrefix(forms[0]!, forms[1]!) || isPrefix(forms[1]!, forms[0]!))
-    throw new IsoproError('PROBLEM_INVALID', `one option begins with the other: ${JSON.stringify(problems[problem]!.options)}`);
-  const scores = await policy.score([...policy.promptIds([...before, asked])], forms, signal && { signal });
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `one option begins with the other: ${JSON.stringify(problems[problem]!.options)}`,
+    );
+  const scores = await policy.score(
+    [...policy.promptIds([...before, asked])],
+    forms,
+    signal && { signal },
+  );
   const sums = scores.map((each) => each.reduce((sum, value) => sum + value, 0));
   const all = logSumExp(sums);
-  if (!Number.isFinite(all)) throw new IsoproError('PROBLEM_INVALID', 'the policy gives neither option any probability');
+  if (!Number.isFinite(all))
+    throw new IsoproError('PROBLEM_INVALID', 'the policy gives neither option any probability');
   return [sums[0]! - all, sums[1]! - all];
 }
 
-function shareOf(problems: readonly BinaryProblem[], labels: readonly (Option | null)[]): (RightShare & Interval) | null {
+function shareOf(
+  problems: readonly BinaryProblem[],
+  labels: readonly (Option | null)[],
+): (RightShare & Interval) | null {
   const known = problems.flatMap(({ id, group, correctOption }, i) =>
-    correctOption === null || labels[i] === null ? [] : [{ isRight: labels[i] === correctOption, cluster: group ?? id }],
+    correctOption === null || labels[i] === null
+      ? []
+      : [{ isRight: labels[i] === correctOption, cluster: group ?? id }],
   );
   if (known.length === 0) return null;
   const right = known.map(({ isRight }) => isRight);
@@ -97,8 +132,8 @@ function shareOf(problems: readonly BinaryProblem[], labels: readonly (Option | 
 
 /**
  * The same seed finds the same labels.
- * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; PROBLEM_INVALID; CONTEXT_OVERFLOW where all problems do not
- *   stand before one of them; of the policy
+ * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; PROBLEM_INVALID;
+ *   CONTEXT_OVERFLOW where all problems do not stand before one of them; of the policy
  */
 export async function labelProblems(
   policy: Policy,
@@ -107,7 +142,10 @@ export async function labelProblems(
 ): Promise<FoundLabels> {
   requireCapability(policy, 'logprobs');
   const known = new Map<string, readonly [number, number]>();
-  const both = async (problem: number, others: ReadonlyMap<number, Option>): Promise<readonly [number, number]> => {
+  const both = async (
+    problem: number,
+    others: ReadonlyMap<number, Option>,
+  ): Promise<readonly [number, number]> => {
     const key = `${problem}: ${[...others].sort(([a], [b]) => a - b).join(' ')}`;
     const there = known.get(key) ?? (await bothLabels(policy, problems, problem, others, signal));
     known.set(key, there);
@@ -121,13 +159,25 @@ export async function labelProblems(
   const links = linkedProblems(problems);
   const contradictions = (labels: ReadonlyMap<number, Option>): (readonly [number, number])[] =>
     links
-      .filter(({ pair: [a, b], same }) => labels.has(a) && labels.has(b) && (labels.get(a) === labels.get(b)) !== same)
+      .filter(
+        ({ pair: [a, b], same }) =>
+          labels.has(a) && labels.has(b) && (labels.get(a) === labels.get(b)) !== same,
+      )
       .map(({ pair }) => pair);
   const found = await searchLabels({
     ...{ problems: problems.length, alpha, start, steps, contradictions },
-    random: new Random(deriveSeed({ runSeed: seed, purpose: 'truth labels', iteration: 0, problemId: '', sample: 0 })),
+    random: new Random(
+      deriveSeed({
+        runSeed: seed,
+        purpose: 'truth labels',
+        iteration: 0,
+        problemId: '',
+        sample: 0,
+      }),
+    ),
     logprob: async (problem, label, others) => (await both(problem, others))[label],
-    related: (problem) => links.flatMap(({ pair: [a, b] }) => (a === problem ? [b] : b === problem ? [a] : [])),
+    related: (problem) =>
+      links.flatMap(({ pair: [a, b] }) => (a === problem ? [b] : b === problem ? [a] : [])),
     ...(signal && { signal }),
     ...(onStep && { onStep }),
   });
@@ -135,6 +185,10 @@ export async function labelProblems(
   const together = shareOf(problems, labels);
   return {
     ...{ labels, utility: found.utility, contradictions: contradictions(found.labels).length },
-    ...{ accuracy: together && { right: together.right, n: together.n }, alone: shareOf(problems, alone), evaluations: known.size },
+    ...{
+      accuracy: together && { right: together.right, n: together.n },
+      alone: shareOf(problems, alone),
+      evaluations: known.size,
+    },
   };
 }

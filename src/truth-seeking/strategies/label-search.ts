@@ -1,6 +1,7 @@
 /**
- * Labels without a teacher: those under which each is most predictable from the others and no two contradict each other (internal
- * coherence maximisation, Wen et al. 2025, arXiv 2506.10139), found by annealing.
+ * Labels without a teacher: those under which each is most predictable from the others and no two
+ * contradict each other (internal coherence maximisation, Wen et al. 2025, arXiv 2506.10139), found
+ * by annealing.
  */
 import type { Random } from '../../random.js';
 import type { Option } from '../problem.js';
@@ -14,9 +15,15 @@ export interface LabelSearch {
   readonly steps: number;
   readonly random: Random;
   /** log p(label | problem, the other labels), nats. */
-  readonly logprob: (problem: number, label: Option, others: ReadonlyMap<number, Option>) => Promise<number>;
+  readonly logprob: (
+    problem: number,
+    label: Option,
+    others: ReadonlyMap<number, Option>,
+  ) => Promise<number>;
   /** Pairs that cannot both be right. */
-  readonly contradictions: (labels: ReadonlyMap<number, Option>) => readonly (readonly [number, number])[];
+  readonly contradictions: (
+    labels: ReadonlyMap<number, Option>,
+  ) => readonly (readonly [number, number])[];
   /** Problems that belong to this one; drawn more often once it has a label. */
   readonly related?: (problem: number) => readonly number[];
   /** After each step. */
@@ -24,22 +31,31 @@ export interface LabelSearch {
   readonly signal?: AbortSignal;
 }
 
-/** U = alpha x the sum of log-probabilities of each label given the others, less the contradictions. */
-export const utility = (logprobs: readonly number[], contradictions: number, alpha: number): number =>
-  alpha * logprobs.reduce((sum, each) => sum + each, 0) - contradictions;
+/**
+ * U = alpha x the sum of log-probabilities of each label given the others, less the contradictions.
+ */
+export const utility = (
+  logprobs: readonly number[],
+  contradictions: number,
+  alpha: number,
+): number => alpha * logprobs.reduce((sum, each) => sum + each, 0) - contradictions;
 
 /** Temperature of step n = 1, 2, …: 10 / (1 + 0.99 ln n), at least 0.01. */
 export const temperatureAt = (n: number): number => Math.max(0.01, 10 / (1 + 0.99 * Math.log(n)));
 
 /** Whether a change of U is kept with certainty, and else how probably. */
-export const acceptance = (gain: number, temperature: number): number => (gain > 0 ? 1 : Math.exp(gain / temperature));
+export const acceptance = (gain: number, temperature: number): number =>
+  gain > 0 ? 1 : Math.exp(gain / temperature);
 
 /** How often a label may be turned to mend a contradiction, each time that one arises. */
 const MENDS = 10;
 /** How much likelier a problem is drawn that is related to one with a label. */
 const RELATED = 5;
 
-async function utilityOf({ alpha, logprob, contradictions }: LabelSearch, labels: ReadonlyMap<number, Option>): Promise<number> {
+async function utilityOf(
+  { alpha, logprob, contradictions }: LabelSearch,
+  labels: ReadonlyMap<number, Option>,
+): Promise<number> {
   const logprobs: number[] = [];
   for (const [problem, label] of labels) {
     const others = new Map(labels);
@@ -50,13 +66,20 @@ async function utilityOf({ alpha, logprob, contradictions }: LabelSearch, labels
 }
 
 /** Of the two labels the likelier one, given the others. */
-async function likelier({ logprob }: LabelSearch, problem: number, labels: ReadonlyMap<number, Option>): Promise<Option> {
+async function likelier(
+  { logprob }: LabelSearch,
+  problem: number,
+  labels: ReadonlyMap<number, Option>,
+): Promise<Option> {
   const others = new Map(labels);
   others.delete(problem);
   return (await logprob(problem, 1, others)) > (await logprob(problem, 0, others)) ? 1 : 0;
 }
 
-async function mended(search: LabelSearch, given: ReadonlyMap<number, Option>): Promise<Map<number, Option>> {
+async function mended(
+  search: LabelSearch,
+  given: ReadonlyMap<number, Option>,
+): Promise<Map<number, Option>> {
   let labels = new Map(given);
   let best = await utilityOf(search, labels);
   for (let tries = 0; tries < MENDS; tries++) {
@@ -78,13 +101,21 @@ export async function searchLabels(
   search: LabelSearch,
 ): Promise<{ readonly labels: ReadonlyMap<number, Option>; readonly utility: number }> {
   const { problems, start, steps, random, related, onStep, signal } = search;
-  const first = random.shuffle(Array.from({ length: problems }, (_, problem) => problem)).slice(0, start);
-  let labels = await mended(search, new Map(first.map((problem) => [problem, random.nextInteger(0, 1) as Option])));
+  const first = random
+    .shuffle(Array.from({ length: problems }, (_, problem) => problem))
+    .slice(0, start);
+  let labels = await mended(
+    search,
+    new Map(first.map((problem) => [problem, random.nextInteger(0, 1) as Option])),
+  );
   let current = await utilityOf(search, labels);
   for (let n = 1; n <= steps; n++) {
     signal?.throwIfAborted();
     const problem = drawn(problems, labels, random, related);
-    const proposed = await mended(search, new Map(labels).set(problem, await likelier(search, problem, labels)));
+    const proposed = await mended(
+      search,
+      new Map(labels).set(problem, await likelier(search, problem, labels)),
+    );
     const value = await utilityOf(search, proposed);
     // drawn whether it is needed or not, so that what is accepted moves no later draw
     const draw = random.nextDouble();
@@ -94,9 +125,18 @@ export async function searchLabels(
   return { labels, utility: current };
 }
 
-function drawn(problems: number, labels: ReadonlyMap<number, Option>, random: Random, related: LabelSearch['related']): number {
-  const near = new Set(related === undefined ? [] : [...labels.keys()].flatMap((problem) => related(problem)));
-  const weights = Array.from({ length: problems }, (_, problem) => (near.has(problem) && !labels.has(problem) ? RELATED : 1));
+function drawn(
+  problems: number,
+  labels: ReadonlyMap<number, Option>,
+  random: Random,
+  related: LabelSearch['related'],
+): number {
+  const near = new Set(
+    related === undefined ? [] : [...labels.keys()].flatMap((problem) => related(problem)),
+  );
+  const weights = Array.from({ length: problems }, (_, problem) =>
+    near.has(problem) && !labels.has(problem) ? RELATED : 1,
+  );
   let left = random.nextDouble() * weights.reduce((sum, weight) => sum + weight, 0);
   const found = weights.findIndex((weight) => (left -= weight) < 0);
   return found === -1 ? problems - 1 : found;

@@ -1,24 +1,38 @@
 /** The martingale as a reward of single trajectories. */
 import type { BeliefPath } from '../beliefs/belief.js';
-import { crossFitted, movementOf, type MartingaleConfig, type Regularisation } from './martingale.js';
+import {
+  crossFitted,
+  movementOf,
+  type MartingaleConfig,
+  type Regularisation,
+} from './martingale.js';
 
 /**
- * By how much a trajectory lowers `martingaleLoss` to first order, about the slope of the others alone: minus its own part of the slope,
- * weighted by how the loss rises there, and `informative` times its mean absolute change. Whoever moves the group's mean wins nothing.
- * Absent where the others have no slope.
+ * By how much a trajectory lowers `martingaleLoss` to first order, about the slope of the others
+ * alone: minus its own part of the slope, weighted by how the loss rises there, and `informative`
+ * times its mean absolute change. Whoever moves the group's mean wins nothing. Absent where the
+ * others have no slope.
  */
 export function martingaleRewards(
   paths: readonly BeliefPath[],
   config: MartingaleConfig,
-  { regularisation, informative }: { readonly regularisation: Regularisation; readonly informative: number },
+  {
+    regularisation,
+    informative,
+  }: { readonly regularisation: Regularisation; readonly informative: number },
 ): Map<string, number> {
   const rewards = new Map<string, number>();
   const fitted = crossFitted(paths, config);
   for (const path of paths) {
     const found = fitted.get(path.trajectoryId);
     if (found === undefined) continue;
-    const weight = { none: 1, squared: 2 * found.slope, absolute: Math.sign(found.slope) }[regularisation];
-    rewards.set(path.trajectoryId, 0 - weight * found.credit + informative * (movementOf([path])?.meanChange ?? 0));
+    const weight = { none: 1, squared: 2 * found.slope, absolute: Math.sign(found.slope) }[
+      regularisation
+    ];
+    rewards.set(
+      path.trajectoryId,
+      0 - weight * found.credit + informative * (movementOf([path])?.meanChange ?? 0),
+    );
   }
   return rewards;
 }

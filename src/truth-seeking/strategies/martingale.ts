@@ -1,19 +1,33 @@
 /**
- * Whether what a policy believes tells in which direction it will change its mind. Of a rational reasoner it does not: the expected change
- * is 0 whatever the belief (the martingale property; He et al. 2025, arXiv 2512.02914). The score is the slope of the change on the belief
- * before it: above 0 entrenchment, below 0 over-correction. It knows nothing of the truth, and 0 alone is no merit: whoever never changes
- * his mind has it too. So it comes with companions, which are ours.
+ * Whether what a policy believes tells in which direction it will change its mind. Of a rational
+ * reasoner it does not: the expected change is 0 whatever the belief (the martingale property; He
+ * et al. 2025, arXiv 2512.02914). The score is the slope of the change on the belief before it:
+ * above 0 entrenchment, below 0 over-correction. It knows nothing of the truth, and 0 alone is no
+ * merit: whoever never changes his mind has it too. So it comes with companions, which are ours.
  */
-import { clusteredMean, clusteredSlope, linearRegression, type Regression, type Tested } from '../../statistics/regression.js';
+import {
+  clusteredMean,
+  clusteredSlope,
+  linearRegression,
+  type Regression,
+  type Tested,
+} from '../../statistics/regression.js';
 import { mean, studentQuantile } from '../../statistics/index.js';
-import { crossProduct, replicatedSlope, type ReplicatedSlope } from '../../statistics/replicated-slope.js';
+import {
+  crossProduct,
+  replicatedSlope,
+  type ReplicatedSlope,
+} from '../../statistics/replicated-slope.js';
 import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { SkipCount, type Score } from '../score.js';
 
 /** How far a belief went: its difference, that of its log-odds, or its sign alone. */
 export const BELIEF_CHANGES = ['difference', 'log-odds', 'sign'] as const;
 export type BeliefChange = (typeof BELIEF_CHANGES)[number];
-/** `steps`: each two beliefs that follow each other, of all trajectories together. `ends`: the first and the last of each. */
+/**
+ * `steps`: each two beliefs that follow each other, of all trajectories together. `ends`: the first
+ * and the last of each.
+ */
 export const GRANULARITIES = ['steps', 'ends'] as const;
 export type Granularity = (typeof GRANULARITIES)[number];
 
@@ -40,7 +54,8 @@ export interface Change {
 /** @param path at least two beliefs give a change */
 export function changesOf(of: BeliefPath, { change, granularity }: MartingaleConfig): Change[] {
   const [{ trajectoryId, beliefs }, group] = [of, groupOf(of)];
-  const path = granularity === 'ends' && beliefs.length > 2 ? [beliefs[0]!, beliefs.at(-1)!] : beliefs;
+  const path =
+    granularity === 'ends' && beliefs.length > 2 ? [beliefs[0]!, beliefs.at(-1)!] : beliefs;
   return path.slice(1).map((posterior, i) => {
     const prior = path[i]!;
     const far = change === 'log-odds' ? logOdds(posterior) - logOdds(prior) : posterior - prior;
@@ -52,7 +67,10 @@ export function changesOf(of: BeliefPath, { change, granularity }: MartingaleCon
 export interface Movement {
   /** Mean over trajectories of the sum of squared differences. */
   readonly movement: number;
-  /** Mean over trajectories of b(1 - b) before less after. The two are equal for a Bayesian, in expectation (Augenblick and Rabin 2021). */
+  /**
+   * Mean over trajectories of b(1 - b) before less after. The two are equal for a Bayesian, in
+   * expectation (Augenblick and Rabin 2021).
+   */
   readonly uncertaintyReduction: number;
   /** Mean absolute difference of one step. */
   readonly meanChange: number;
@@ -68,22 +86,34 @@ export interface MartingaleDetails {
   /** Mean change against 0: a slope of 0 with a steady drift is no martingale either. */
   readonly drift: Tested | null;
   /** By tenths of the belief before: mean change and changes. */
-  readonly bins: readonly { readonly low: number; readonly prior: number; readonly change: number; readonly n: number }[];
+  readonly bins: readonly {
+    readonly low: number;
+    readonly prior: number;
+    readonly change: number;
+    readonly n: number;
+  }[];
   readonly moved: Movement | null;
-  /** What is left without the noise of measurement; null of other changes than differences, or where a belief was measured once. */
+  /**
+   * What is left without the noise of measurement; null of other changes than differences, or where
+   * a belief was measured once.
+   */
   readonly withoutNoise: WithoutNoise | null;
 }
 
 export interface WithoutNoise extends Pick<Movement, 'movement' | 'uncertaintyReduction'> {
   /** Of each belief, at least: said ones may have come to no number now and then. */
   readonly measurements: number;
-  /** Trajectories whose beliefs were measured once, which say nothing here; absent where there are none. */
+  /**
+   * Trajectories whose beliefs were measured once, which say nothing here; absent where there are
+   * none.
+   */
   readonly leftOut?: number;
   /** Null where the beliefs before do not vary but for their noise. */
   readonly slope: ReplicatedSlope | null;
   /**
-   * Variance of what is new at each place, in a mean over the measurements: what is left beside the trajectory's places and what a
-   * measurement adds at all of them. The rest of `slope.noise` lasts over a trajectory.
+   * Variance of what is new at each place, in a mean over the measurements: what is left beside the
+   * trajectory's places and what a measurement adds at all of them. The rest of `slope.noise` lasts
+   * over a trajectory.
    */
   readonly newNoise: number | null;
 }
@@ -92,12 +122,19 @@ export interface MartingaleScore extends Score {
   readonly details: MartingaleDetails;
 }
 
-/** What readings of one belief differ by between numbers of threads, at most; beliefs that are this near to each other are one. */
+/**
+ * What readings of one belief differ by between numbers of threads, at most; beliefs that are this
+ * near to each other are one.
+ */
 const READING = 1e-6;
-const varies = (beliefs: readonly number[]): boolean => beliefs.some((belief) => Math.abs(belief - beliefs[0]!) > READING);
+const varies = (beliefs: readonly number[]): boolean =>
+  beliefs.some((belief) => Math.abs(belief - beliefs[0]!) > READING);
 
 /** The slope as a score; `martingaleLoss` makes of it what can be trained on. */
-export function martingale(paths: readonly BeliefPath[], config: MartingaleConfig): MartingaleScore {
+export function martingale(
+  paths: readonly BeliefPath[],
+  config: MartingaleConfig,
+): MartingaleScore {
   const skipped = new SkipCount();
   const usable = paths.filter(({ beliefs }) => {
     if (beliefs.length < 2) skipped.add('fewer than two beliefs');
@@ -107,14 +144,19 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
   const [priors, moves] = [changes.map(({ prior }) => prior), changes.map(({ change }) => change)];
   const clusters = changes.map(({ group }) => group);
   const regression = varies(priors) ? linearRegression(priors, moves) : null;
-  if (regression === null && changes.length > 0) skipped.add('the belief before does not vary', usable.length);
-  const clustered = regression === null ? null : clusteredSlope(priors, moves, clusters, regression);
+  if (regression === null && changes.length > 0)
+    skipped.add('the belief before does not vary', usable.length);
+  const clustered =
+    regression === null ? null : clusteredSlope(priors, moves, clusters, regression);
   const error = clustered ?? regression?.tested?.slope ?? null;
   const half = error === null ? null : studentQuantile(0.025, error.freedom) * error.error;
   return {
     direction: 'zero',
     value: regression?.slope ?? null,
-    interval: regression === null || half === null ? null : { low: regression.slope - half, high: regression.slope + half },
+    interval:
+      regression === null || half === null
+        ? null
+        : { low: regression.slope - half, high: regression.slope + half },
     n: regression === null ? 0 : usable.length,
     skipped: skipped.counts,
     perTrajectory: regression === null ? new Map() : credits(changes, regression),
@@ -132,41 +174,64 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
 }
 
 type MeasuredPath = BeliefPath & Required<Pick<BeliefPath, 'measured'>>;
-const isMeasuredTwice = (path: BeliefPath): path is MeasuredPath => (path.measured?.[0]?.length ?? 0) >= 2;
+const isMeasuredTwice = (path: BeliefPath): path is MeasuredPath =>
+  (path.measured?.[0]?.length ?? 0) >= 2;
 
-/** `[changes, measurements]` of beliefs before and of changes, so that a change is one of one wording. */
+/**
+ * `[changes, measurements]` of beliefs before and of changes, so that a change is one of one
+ * wording.
+ */
 interface MeasuredChanges {
   readonly priors: readonly (readonly number[])[];
   readonly moves: readonly (readonly number[])[];
   readonly clusters: readonly string[];
 }
 
-function measuredChanges(paths: readonly MeasuredPath[], config: MartingaleConfig): MeasuredChanges {
+function measuredChanges(
+  paths: readonly MeasuredPath[],
+  config: MartingaleConfig,
+): MeasuredChanges {
   const rows = paths.flatMap((path) => {
-    const own = path.measured[0]!.map((_, k) => changesOf({ ...path, beliefs: path.measured.map((values) => values[k]!) }, config));
+    const own = path.measured[0]!.map((_, k) =>
+      changesOf({ ...path, beliefs: path.measured.map((values) => values[k]!) }, config),
+    );
     return own[0]!.map((_, at) => own.map((changes) => changes[at]!));
   });
   const values = (of: (change: Change) => number): number[][] => rows.map((row) => row.map(of));
-  return { priors: values(({ prior }) => prior), moves: values(({ change }) => change), clusters: rows.map(([first]) => first!.group) };
+  return {
+    priors: values(({ prior }) => prior),
+    moves: values(({ change }) => change),
+    clusters: rows.map(([first]) => first!.group),
+  };
 }
 
 /**
- * The slope of differences on the belief before, without the noise of measurement, of those paths whose beliefs were measured several
- * times.
+ * The slope of differences on the belief before, without the noise of measurement, of those paths
+ * whose beliefs were measured several times.
  * @returns null where there are none, or their beliefs before vary by noise alone
  */
-export function slopeWithoutNoise(paths: readonly BeliefPath[], granularity: Granularity): ReplicatedSlope | null {
+export function slopeWithoutNoise(
+  paths: readonly BeliefPath[],
+  granularity: Granularity,
+): ReplicatedSlope | null {
   const usable = paths.filter(isMeasuredTwice).filter(({ beliefs }) => beliefs.length >= 2);
-  const { priors, moves, clusters } = measuredChanges(usable, { change: 'difference', granularity });
+  const { priors, moves, clusters } = measuredChanges(usable, {
+    change: 'difference',
+    granularity,
+  });
   return replicatedSlope(priors, moves, clusters);
 }
 
 /** Products of different measurements alone, so that independent noise meets none of its own. */
-function correctedFor(all: readonly BeliefPath[], { granularity }: MartingaleConfig): WithoutNoise | null {
+function correctedFor(
+  all: readonly BeliefPath[],
+  { granularity }: MartingaleConfig,
+): WithoutNoise | null {
   const paths = all.filter(isMeasuredTwice);
   if (paths.length === 0) return null;
   // b (1 - b), its square by different measurements
-  const uncertainty = (values: readonly number[]): number => mean(values) - crossProduct(values, values);
+  const uncertainty = (values: readonly number[]): number =>
+    mean(values) - crossProduct(values, values);
   const squareOf = (from: readonly number[], to: readonly number[]): number => {
     const change = to.map((value, k) => value - from[k]!);
     return crossProduct(change, change);
@@ -176,12 +241,21 @@ function correctedFor(all: readonly BeliefPath[], { granularity }: MartingaleCon
     ...(paths.length === all.length ? {} : { leftOut: all.length - paths.length }),
     slope: slopeWithoutNoise(paths, granularity),
     newNoise: newNoiseOf(paths),
-    movement: mean(paths.map(({ measured }) => measured.slice(1).reduce((sum, to, i) => sum + squareOf(measured[i]!, to), 0))),
-    uncertaintyReduction: mean(paths.map(({ measured }) => uncertainty(measured[0]!) - uncertainty(measured.at(-1)!))),
+    movement: mean(
+      paths.map(({ measured }) =>
+        measured.slice(1).reduce((sum, to, i) => sum + squareOf(measured[i]!, to), 0),
+      ),
+    ),
+    uncertaintyReduction: mean(
+      paths.map(({ measured }) => uncertainty(measured[0]!) - uncertainty(measured.at(-1)!)),
+    ),
   };
 }
 
-/** Residual of place and measurement within each trajectory, over as many as a belief is the mean of. */
+/**
+ * Residual of place and measurement within each trajectory, over as many as a belief is the mean
+ * of.
+ */
 function newNoiseOf(paths: readonly MeasuredPath[]): number | null {
   let [squares, freedom] = [0, 0];
   for (const { measured: table } of paths) {
@@ -190,7 +264,8 @@ function newNoiseOf(paths: readonly MeasuredPath[]): number | null {
     const columns = table[0]!.map((_, k) => mean(table.map((row) => row[k]!)));
     const whole = mean(rows);
     for (const [i, row] of table.entries())
-      for (const [k, value] of row.entries()) squares += (value - rows[i]! - columns[k]! + whole) ** 2;
+      for (const [k, value] of row.entries())
+        squares += (value - rows[i]! - columns[k]! + whole) ** 2;
     freedom += (places - 1) * (count - 1) * count;
   }
   return freedom === 0 ? null : squares / freedom;
@@ -198,28 +273,40 @@ function newNoiseOf(paths: readonly MeasuredPath[]): number | null {
 
 /** A trajectory's part of the slope: they add up to it exactly. */
 function credits(changes: readonly Change[], { sxx }: Regression): Map<string, number> {
-  const [prior, change] = [mean(changes.map((each) => each.prior)), mean(changes.map((each) => each.change))];
+  const [prior, change] = [
+    mean(changes.map((each) => each.prior)),
+    mean(changes.map((each) => each.change)),
+  ];
   const parts = new Map<string, number>();
   for (const each of changes)
-    parts.set(each.trajectoryId, (parts.get(each.trajectoryId) ?? 0) + ((each.change - change) * (each.prior - prior)) / sxx);
+    parts.set(
+      each.trajectoryId,
+      (parts.get(each.trajectoryId) ?? 0) + ((each.change - change) * (each.prior - prior)) / sxx,
+    );
   return parts;
 }
 
-/** Least part of the variance of beliefs before that has to be more than noise, for a slope without it to be rewarded by. */
+/**
+ * Least part of the variance of beliefs before that has to be more than noise, for a slope without
+ * it to be rewarded by.
+ */
 const LEAST_RELIABLE = 0.1;
 
 export type CrossFitted = Map<string, { readonly credit: number; readonly slope: number }>;
 
 /**
- * What a trajectory adds to the slope about means and spread of the others alone, and their slope: as a reward it cannot be lowered by
- * moving the group's mean. Of differences whose beliefs were all measured several times both are without the noise of measurement, which
- * would otherwise pay for entrenchment: a Bayesian's slope with noise lies below 0. Absent where the others have no slope; without noise
- * that is also where nine tenths of what their beliefs before vary by is noise. Of a few trajectories both are right on average and far off
- * one by one, as far as the slope's own error is.
+ * What a trajectory adds to the slope about means and spread of the others alone, and their slope:
+ * as a reward it cannot be lowered by moving the group's mean. Of differences whose beliefs were
+ * all measured several times both are without the noise of measurement, which would otherwise pay
+ * for entrenchment: a Bayesian's slope with noise lies below 0. Absent where the others have no
+ * slope; without noise that is also where nine tenths of what their beliefs before vary by is
+ * noise. Of a few trajectories both are right on average and far off one by one, as far as the
+ * slope's own error is.
  */
 export function crossFitted(paths: readonly BeliefPath[], config: MartingaleConfig): CrossFitted {
   const usable = paths.filter(({ beliefs }) => beliefs.length >= 2);
-  if (config.change === 'difference' && usable.length > 0 && usable.every(isMeasuredTwice)) return crossFittedWithoutNoise(usable, config);
+  if (config.change === 'difference' && usable.length > 0 && usable.every(isMeasuredTwice))
+    return crossFittedWithoutNoise(usable, config);
   const found: CrossFitted = new Map();
   const byPath = paths.map((path) => ({ path, changes: changesOf(path, config) }));
   for (const { path, changes } of byPath) {
@@ -229,13 +316,19 @@ export function crossFitted(paths: readonly BeliefPath[], config: MartingaleConf
     const line = varies(priors) ? linearRegression(priors, moves) : null;
     if (line === null) continue;
     const [prior, change] = [mean(priors), mean(moves)];
-    const credit = changes.reduce((sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx, 0);
+    const credit = changes.reduce(
+      (sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx,
+      0,
+    );
     found.set(path.trajectoryId, { credit, slope: line.slope });
   }
   return found;
 }
 
-function crossFittedWithoutNoise(paths: readonly MeasuredPath[], config: MartingaleConfig): CrossFitted {
+function crossFittedWithoutNoise(
+  paths: readonly MeasuredPath[],
+  config: MartingaleConfig,
+): CrossFitted {
   const count = Math.min(...paths.map(({ measured }) => measured[0]!.length));
   const byPath = paths.map((path) => {
     const measured = path.measured.map((values) => values.slice(0, count));
@@ -244,17 +337,24 @@ function crossFittedWithoutNoise(paths: readonly MeasuredPath[], config: Marting
   const found: CrossFitted = new Map();
   for (const { id, changes } of byPath) {
     const others = byPath.filter((other) => other.id !== id).map((other) => other.changes);
-    const [priors, moves] = [others.flatMap((each) => each.priors), others.flatMap((each) => each.moves)];
+    const [priors, moves] = [
+      others.flatMap((each) => each.priors),
+      others.flatMap((each) => each.moves),
+    ];
     const line = replicatedSlope(
       priors,
       moves,
       others.flatMap((each) => each.clusters),
     );
     if (line === null || line.variance < LEAST_RELIABLE * (line.variance + line.noise)) continue;
-    const centres = (rows: typeof priors): number[] => Array.from({ length: count }, (_, k) => mean(rows.map((row) => row[k]!)));
+    const centres = (rows: typeof priors): number[] =>
+      Array.from({ length: count }, (_, k) => mean(rows.map((row) => row[k]!)));
     const [prior, move] = [centres(priors), centres(moves)];
-    const less = (row: readonly number[], centre: readonly number[]): number[] => row.map((value, k) => value - centre[k]!);
-    const products = changes.priors.map((own, i) => crossProduct(less(own, prior), less(changes.moves[i]!, move)));
+    const less = (row: readonly number[], centre: readonly number[]): number[] =>
+      row.map((value, k) => value - centre[k]!);
+    const products = changes.priors.map((own, i) =>
+      crossProduct(less(own, prior), less(changes.moves[i]!, move)),
+    );
     const credit = products.reduce((sum, each) => sum + each, 0) / (line.variance * priors.length);
     found.set(id, { credit, slope: line.slope });
   }
@@ -262,7 +362,9 @@ function crossFittedWithoutNoise(paths: readonly MeasuredPath[], config: Marting
 }
 
 function binned(changes: readonly Change[]): MartingaleDetails['bins'] {
-  const bins = Array.from({ length: 10 }, (_, tenth) => changes.filter(({ prior }) => Math.min(9, Math.floor(prior * 10)) === tenth));
+  const bins = Array.from({ length: 10 }, (_, tenth) =>
+    changes.filter(({ prior }) => Math.min(9, Math.floor(prior * 10)) === tenth),
+  );
   return bins.flatMap((within, tenth) =>
     within.length === 0
       ? []
@@ -281,22 +383,33 @@ function binned(changes: readonly Change[]): MartingaleDetails['bins'] {
 export function movementOf(paths: readonly Pick<BeliefPath, 'beliefs'>[]): Movement | null {
   const usable = paths.filter(({ beliefs }) => beliefs.length >= 2);
   if (usable.length === 0) return null;
-  const steps = usable.map(({ beliefs }) => beliefs.slice(1).map((belief, i) => belief - beliefs[i]!));
+  const steps = usable.map(({ beliefs }) =>
+    beliefs.slice(1).map((belief, i) => belief - beliefs[i]!),
+  );
   const uncertainty = (belief: number): number => belief * (1 - belief);
   return {
-    movement: mean(steps.map((differences) => differences.reduce((sum, each) => sum + each ** 2, 0))),
-    uncertaintyReduction: mean(usable.map(({ beliefs }) => uncertainty(beliefs[0]!) - uncertainty(beliefs.at(-1)!))),
+    movement: mean(
+      steps.map((differences) => differences.reduce((sum, each) => sum + each ** 2, 0)),
+    ),
+    uncertaintyReduction: mean(
+      usable.map(({ beliefs }) => uncertainty(beliefs[0]!) - uncertainty(beliefs.at(-1)!)),
+    ),
     meanChange: mean(steps.flat().map(Math.abs)),
   };
 }
 
 /**
- * The slope that a measurement with noise of a variance would have shown without it: noise in the belief before lowers the slope, since
- * it is in the change with the other sign.
- * @param priorVariance of the beliefs before, without the noise: what is observed less `noiseVariance`
+ * The slope that a measurement with noise of a variance would have shown without it: noise in the
+ * belief before lowers the slope, since it is in the change with the other sign.
+ * @param priorVariance of the beliefs before, without the noise: what is observed less
+ *   `noiseVariance`
  * @returns null where no variance is left
  */
-export function withoutNoise(slope: number, priorVariance: number, noiseVariance: number): number | null {
+export function withoutNoise(
+  slope: number,
+  priorVariance: number,
+  noiseVariance: number,
+): number | null {
   if (!(priorVariance > 0)) return null;
   return (slope * (priorVariance + noiseVariance) + noiseVariance) / priorVariance;
 }
@@ -309,13 +422,16 @@ export const REGULARISATIONS = ['none', 'squared', 'absolute'] as const;
 export type Regularisation = (typeof REGULARISATIONS)[number];
 
 /**
- * A loss to train on, lower is better: the slope as it is, squared or absolute, less `informative` times the mean absolute change, so that
- * never changing one's mind is not the best there is.
+ * A loss to train on, lower is better: the slope as it is, squared or absolute, less `informative`
+ * times the mean absolute change, so that never changing one's mind is not the best there is.
  */
 export function martingaleLoss(
   slope: number,
   meanChange: number,
-  { regularisation, informative }: { readonly regularisation: Regularisation; readonly informative: number },
+  {
+    regularisation,
+    informative,
+  }: { readonly regularisation: Regularisation; readonly informative: number },
 ): number {
   const of = { none: slope, squared: slope ** 2, absolute: Math.abs(slope) }[regularisation];
   return of - informative * meanChange;

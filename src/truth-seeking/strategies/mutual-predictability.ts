@@ -1,8 +1,14 @@
-/** Whether some answers of a policy make another of its answers more likely to a predictor: answers that hang together do. */
+/**
+ * Whether some answers of a policy make another of its answers more likely to a predictor: answers
+ * that hang together do.
+ */
 import { mean } from '../../statistics/index.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 
-/** `uplift`: with the context less without it. `conditional`: with it alone. `judge`: a judge's rating in [0, 1]. */
+/**
+ * `uplift`: with the context less without it. `conditional`: with it alone. `judge`: a judge's
+ * rating in [0, 1].
+ */
 export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'judge'] as const;
 export type MutualScoring = (typeof MUTUAL_SCORINGS)[number];
 /** Whose answer, or who predicts: the policy under evaluation, a random other one, or any. */
@@ -44,27 +50,42 @@ export interface MutualTrial {
   readonly base: readonly number[];
 }
 
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0);
 
 export interface Uplift {
   readonly total: number;
   readonly perToken: number;
 }
 
-/** How much likelier the same tokens have become, nats. @throws RangeError where they are not as many, or none */
+/**
+ * How much likelier the same tokens have become, nats.
+ * @throws RangeError where they are not as many, or none
+ */
 export function uplift(conditional: readonly number[], base: readonly number[]): Uplift {
   if (conditional.length !== base.length || base.length === 0)
-    throw new RangeError(`the same tokens have to be scored twice, got ${conditional.length} and ${base.length}`);
+    throw new RangeError(
+      `the same tokens have to be scored twice, got ${conditional.length} and ${base.length}`,
+    );
   const total = sum(conditional) - sum(base);
   return { total, perToken: total / base.length };
 }
 
 /** Why a trial says nothing; null where it does. */
-export function uselessTrial({ predictorId, predictedId, answer, contextAnswers, conditional, base }: MutualTrial): string | null {
+export function uselessTrial({
+  predictorId,
+  predictedId,
+  answer,
+  contextAnswers,
+  conditional,
+  base,
+}: MutualTrial): string | null {
   if (predictorId === predictedId) return 'the predictor is the predicted policy';
   if (contextAnswers.includes(answer)) return 'the context holds the answer';
   if (conditional.length === 0) return 'the answer has no tokens';
-  return [...conditional, ...base].includes(-Infinity) ? 'the predictor never says the answer' : null;
+  return [...conditional, ...base].includes(-Infinity)
+    ? 'the predictor never says the answer'
+    : null;
 }
 
 /** Mean over the trials of each trajectory that say something; higher is better. */
@@ -80,7 +101,12 @@ export function mutualPredictability(
     for (const trial of made) {
       const useless = uselessTrial(trial);
       if (useless !== null) skipped.add(useless);
-      else values.push(scoring === 'uplift' ? uplift(trial.conditional, trial.base).total : sum(trial.conditional));
+      else
+        values.push(
+          scoring === 'uplift'
+            ? uplift(trial.conditional, trial.base).total
+            : sum(trial.conditional),
+        );
     }
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no trial counts');

@@ -1,6 +1,7 @@
 /**
- * A judge that rates what a policy said: it may answer itself first, is argued against and for, comes to a resolution, and ends in a
- * verdict. Solved ratings may stand before, in all their orders, and may be added to by the judge's own.
+ * A judge that rates what a policy said: it may answer itself first, is argued against and for,
+ * comes to a resolution, and ends in a verdict. Solved ratings may stand before, in all their
+ * orders, and may be added to by the judge's own.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
@@ -32,10 +33,27 @@ export type QualitativeConfig = z.output<typeof qualitativeConfig>;
 /** All orders of more examples than these would be asked are too many: as many are drawn. */
 const MOST_ORDERS = 120;
 
-const LETTERS = { none: 'n', red: 'r', 'red-blue': 'rb', 'red-blue-resolution': 'rbr', static: 's', permuted: 'p' } as const;
+const LETTERS = {
+  none: 'n',
+  red: 'r',
+  'red-blue': 'rb',
+  'red-blue-resolution': 'rbr',
+  static: 's',
+  permuted: 'p',
+} as const;
 
-/** `rbr-p-s1-e1-b2-p0`: stages, order of examples, own answer, rounds, bootstrap rounds, whether those ask in all orders. */
-export const qualitativeId = ({ redTeam, order, selfAnswer, rounds, bootstrapRounds, bootstrapPermuted }: QualitativeConfig): string =>
+/**
+ * `rbr-p-s1-e1-b2-p0`: stages, order of examples, own answer, rounds, bootstrap rounds, whether
+ * those ask in all orders.
+ */
+export const qualitativeId = ({
+  redTeam,
+  order,
+  selfAnswer,
+  rounds,
+  bootstrapRounds,
+  bootstrapPermuted,
+}: QualitativeConfig): string =>
   `${LETTERS[redTeam]}-${LETTERS[order]}-s${Number(selfAnswer)}-e${rounds}-b${bootstrapRounds}-p${Number(bootstrapPermuted)}`;
 
 /** @throws IsoproError INVALID_ARGUMENT */
@@ -51,7 +69,10 @@ export function parseQualitativeId(id: string): QualitativeConfig {
     bootstrapPermuted: permuted === '1',
   });
   if (redTeam !== undefined && found.success) return found.data;
-  throw new IsoproError('INVALID_ARGUMENT', `${JSON.stringify(id)} is no qualitative judge; one is written rbr-p-s1-e1-b2-p0`);
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `${JSON.stringify(id)} is no qualitative judge; one is written rbr-p-s1-e1-b2-p0`,
+  );
 }
 
 /** What is rated. */
@@ -85,8 +106,16 @@ export interface Judging {
 const task = ({ question, response }: Pick<Candidate, 'question' | 'response'>): string =>
   `Question:\n${question}\n\nResponse:\n${response}`;
 
-/** One grading: every stage is a reply of the judge to all that was said before. @throws IsoproError of the judge */
-async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly RatedExample[], seed: bigint): Promise<Verdict> {
+/**
+ * One grading: every stage is a reply of the judge to all that was said before.
+ * @throws IsoproError of the judge
+ */
+async function gradeOnce(
+  of: Judging,
+  candidate: Candidate,
+  examples: readonly RatedExample[],
+  seed: bigint,
+): Promise<Verdict> {
   const { judge, instruction, config, maxTokens = 512, isBound = false, signal } = of;
   const options: InferOptions = { seed, maxTokens, ...(signal && { signal }) };
   const messages: Message[] = [{ role: 'system', content: `You rate responses. ${instruction}` }];
@@ -100,21 +129,35 @@ async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly R
     const { text } = await judge.infer(messages, options);
     messages.push({ role: 'assistant', content: text });
   };
-  if (config.selfAnswer) await stage(`First answer this yourself, in a few sentences.\n\n${candidate.question}`);
+  if (config.selfAnswer)
+    await stage(`First answer this yourself, in a few sentences.\n\n${candidate.question}`);
   const stages = RED_TEAM_MODES.indexOf(config.redTeam);
   const given = task(candidate);
-  if (stages >= 1) await stage(`${given}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
-  if (stages >= 2) await stage('Defend the response against that: which objections do not hold, and why?');
-  if (stages >= 3) await stage('Weigh both sides: which objections remain, and how much do they matter?');
-  messages.push({ role: 'user', content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}` });
+  if (stages >= 1)
+    await stage(`${given}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
+  if (stages >= 2)
+    await stage('Defend the response against that: which objections do not hold, and why?');
+  if (stages >= 3)
+    await stage('Weigh both sides: which objections remain, and how much do they matter?');
+  messages.push({
+    role: 'user',
+    content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}`,
+  });
   return askVerdict(judge, messages, { ...options, ...(isBound ? BOUND_VERDICT : {}) });
 }
 
-/** All orders of so many things, in the order of their places; where there are too many, as many as that drawn, none twice. */
+/**
+ * All orders of so many things, in the order of their places; where there are too many, as many as
+ * that drawn, none twice.
+ */
 export function ordersOf(count: number, random: Random): number[][] {
   const places = Array.from({ length: count }, (_, i) => i);
   const all = (rest: readonly number[]): number[][] =>
-    rest.length === 0 ? [[]] : rest.flatMap((first) => all(rest.filter((each) => each !== first)).map((tail) => [first, ...tail]));
+    rest.length === 0
+      ? [[]]
+      : rest.flatMap((first) =>
+          all(rest.filter((each) => each !== first)).map((tail) => [first, ...tail]),
+        );
   if (gradings(count, 'permuted', 1) <= MOST_ORDERS) return all(places);
   const drawn = new Map<string, number[]>();
   while (drawn.size < MOST_ORDERS) {
@@ -127,7 +170,10 @@ export function ordersOf(count: number, random: Random): number[][] {
 export interface Rating {
   /** Mean of the gradings that came to a verdict; null where none did. */
   readonly score: number | null;
-  /** Standard error of that mean over gradings: how much the judge disagrees with itself; null for fewer than two. */
+  /**
+   * Standard error of that mean over gradings: how much the judge disagrees with itself; null for
+   * fewer than two.
+   */
   readonly error: number | null;
   readonly gradings: number;
   /** Gradings without a verdict, by reason. */
@@ -135,17 +181,28 @@ export interface Rating {
 }
 
 /** Every order of the examples, each so many times. @throws IsoproError of the judge */
-export async function rate(of: Judging, candidate: Candidate, examples: readonly RatedExample[] = []): Promise<Rating> {
+export async function rate(
+  of: Judging,
+  candidate: Candidate,
+  examples: readonly RatedExample[] = [],
+): Promise<Rating> {
   const { config, seed } = of;
   const orders =
-    config.order === 'permuted' ? ordersOf(examples.length, new Random(seed)) : [config.order === 'none' ? [] : [...examples.keys()]];
+    config.order === 'permuted'
+      ? ordersOf(examples.length, new Random(seed))
+      : [config.order === 'none' ? [] : [...examples.keys()]];
   const scores: number[] = [];
   const failed = new SkipCount();
   for (let round = 0; round < config.rounds; round++)
     for (const [i, order] of orders.entries()) {
       of.signal?.throwIfAborted();
       const ordered = order.map((place) => examples[place]!);
-      const verdict = await gradeOnce(of, candidate, ordered, BigInt.asUintN(64, seed + BigInt(round * orders.length + i)));
+      const verdict = await gradeOnce(
+        of,
+        candidate,
+        ordered,
+        BigInt.asUintN(64, seed + BigInt(round * orders.length + i)),
+      );
       if (verdict.ok) scores.push(verdict.score);
       else failed.add(verdict.error);
     }
@@ -158,8 +215,8 @@ export async function rate(of: Judging, candidate: Candidate, examples: readonly
 }
 
 /**
- * Examples that the judge rated itself, after each round as many more as there were: a round rates the next of `source` with all examples
- * so far. One that comes to no verdict is passed over.
+ * Examples that the judge rated itself, after each round as many more as there were: a round rates
+ * the next of `source` with all examples so far. One that comes to no verdict is passed over.
  * @throws IsoproError INVALID_ARGUMENT where the source is too small; of the judge
  */
 export async function bootstrapExamples(
@@ -177,9 +234,13 @@ export async function bootstrapExamples(
     while (known.length + found.length < size) {
       const candidate = source[next++];
       if (candidate === undefined)
-        throw new IsoproError('INVALID_ARGUMENT', `bootstrap: ${source.length} candidates are too few for ${sizes.at(-1)} examples`);
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `bootstrap: ${source.length} candidates are too few for ${sizes.at(-1)} examples`,
+        );
       const { score } = await rate({ ...of, config: { ...config, order } }, candidate, known);
-      if (score !== null) found.push({ question: candidate.question, response: candidate.response, score });
+      if (score !== null)
+        found.push({ question: candidate.question, response: candidate.response, score });
     }
     known = [...known, ...found];
   }
@@ -192,7 +253,10 @@ export interface QualitativeScore extends Score {
   readonly examples: readonly RatedExample[];
 }
 
-/** Mean rating of candidates, higher is better; those without a verdict are counted. @throws IsoproError of the judge */
+/**
+ * Mean rating of candidates, higher is better; those without a verdict are counted.
+ * @throws IsoproError of the judge
+ */
 export async function qualitativeScore(
   of: Judging,
   candidates: readonly Candidate[],
@@ -200,7 +264,11 @@ export async function qualitativeScore(
     examples: given = [],
     source = [],
     groups,
-  }: { readonly examples?: readonly RatedExample[]; readonly source?: readonly Candidate[]; readonly groups?: Groups } = {},
+  }: {
+    readonly examples?: readonly RatedExample[];
+    readonly source?: readonly Candidate[];
+    readonly groups?: Groups;
+  } = {},
 ): Promise<QualitativeScore> {
   const examples = await bootstrapExamples(of, given, source);
   const ratings = new Map<string, Rating>();
@@ -211,5 +279,9 @@ export async function qualitativeScore(
     if (rating.score === null) skipped.add('no verdict');
     else perTrajectory.set(candidate.id, rating.score);
   }
-  return { ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...(groups && { groups }) }), ratings, examples };
+  return {
+    ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...(groups && { groups }) }),
+    ratings,
+    examples,
+  };
 }

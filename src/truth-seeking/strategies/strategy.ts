@@ -9,26 +9,45 @@ import { qualitativeConfig } from './qualitative-judge.js';
 export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as const;
 export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
 
-/** How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool returned. */
+/**
+ * How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool
+ * returned.
+ */
 export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
 export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
 
 /** What a grader looks at. */
-export const GRADER_KINDS = ['belief', 'asked-belief', 'model-belief', 'rating', 'coverage'] as const;
+export const GRADER_KINDS = [
+  'belief',
+  'asked-belief',
+  'model-belief',
+  'rating',
+  'coverage',
+] as const;
 export type GraderKind = (typeof GRADER_KINDS)[number];
 
 const FORMS = {
   accuracy: z.strictObject({
-    metric: z.enum(Object.keys(ACCURACY_METRICS) as [AccuracyMetric, ...AccuracyMetric[]]).default('brier'),
+    metric: z
+      .enum(Object.keys(ACCURACY_METRICS) as [AccuracyMetric, ...AccuracyMetric[]])
+      .default('brier'),
     mode: z.enum(ACCURACY_MODES).default('eventual'),
   }),
-  martingale: z.strictObject({ change: z.enum(BELIEF_CHANGES).default('difference'), granularity: z.enum(GRANULARITIES).default('steps') }),
+  martingale: z.strictObject({
+    change: z.enum(BELIEF_CHANGES).default('difference'),
+    granularity: z.enum(GRANULARITIES).default('steps'),
+  }),
   sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
   'mutual-predictability': z.strictObject({
     predictor: z.enum(PARTIES).default(MUTUAL_DEFAULTS.predictor),
-    /** Whose answer is predicted, where it is not that of who is evaluated: another model answers the same questions, asked alike. */
+    /**
+     * Whose answer is predicted, where it is not that of who is evaluated: another model answers
+     * the same questions, asked alike.
+     */
     predicted: z.enum(['random-other', 'random-any']).optional(),
-    target: z.enum(['evaluated-question', 'random-other', 'random-any']).default(MUTUAL_DEFAULTS.target),
+    target: z
+      .enum(['evaluated-question', 'random-other', 'random-any'])
+      .default(MUTUAL_DEFAULTS.target),
     context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
     contextSize: z.int().min(1).max(32).default(MUTUAL_DEFAULTS.contextSize),
     trials: z.int().min(1).max(100).default(MUTUAL_DEFAULTS.trials),
@@ -41,13 +60,17 @@ const FORMS = {
     /** Nats of a whole outcome, or of each of its tokens. */
     per: z.enum(['token', 'outcome']).default('token'),
   }),
-  /** How far beliefs in a statement and in its negation are from adding up to 1, and paraphrases from each other. */
+  /**
+   * How far beliefs in a statement and in its negation are from adding up to 1, and paraphrases
+   * from each other.
+   */
   coherence: z.strictObject({}),
   /** A judge's rating of what was said, by what the run's instruction asks for. */
   'qualitative-judge': qualitativeConfig,
   /**
-   * `belief`: the belief that a reply states; `asked-belief`: the one that who reasoned states when it is asked afterwards; `model-belief`:
-   * the one that a judge finds in it; `rating`, `coverage`: by a judge.
+   * `belief`: the belief that a reply states; `asked-belief`: the one that who reasoned states when
+   * it is asked afterwards; `model-belief`: the one that a judge finds in it; `rating`, `coverage`:
+   * by a judge.
    */
   grader: z.strictObject({ kind: z.enum(GRADER_KINDS).default('belief') }),
 } as const;
@@ -58,4 +81,6 @@ export type StrategyOf<N extends Strategy['name']> = Extract<Strategy, { readonl
 
 /** Whether any of them, as it is written, scores beliefs. */
 export const needsBeliefs = (strategies: readonly string[]): boolean =>
-  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name));
+  strategies.some((each) =>
+    ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name),
+  );

@@ -1,4 +1,7 @@
-/** A judge's verdict: the last JSON object of its reply, strict, since a number that is read out of prose is learned as prose. */
+/**
+ * A judge's verdict: the last JSON object of its reply, strict, since a number that is read out of
+ * prose is learned as prose.
+ */
 import { z } from 'zod';
 import { readJsonText } from '../../json-text.js';
 import { BOUND_TOKENS, PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
@@ -14,7 +17,10 @@ export type Verdict =
   | { readonly ok: true; readonly score: number; readonly reason: string | null }
   | { readonly ok: false; readonly error: VerdictError };
 
-/** Texts of the outermost objects of a text, by balanced braces; those within strings count for nothing. One that is not closed is none. */
+/**
+ * Texts of the outermost objects of a text, by balanced braces; those within strings count for
+ * nothing. One that is not closed is none.
+ */
 export function objectsIn(text: string): string[] {
   const found: string[] = [];
   let [start, depth, quoted] = [-1, 0, false];
@@ -26,7 +32,8 @@ export function objectsIn(text: string): string[] {
     } else if (character === '"') quoted = depth > 0;
     else if (character === '{') {
       if (depth++ === 0) start = i;
-    } else if (character === '}' && depth > 0 && --depth === 0) found.push(text.slice(start, i + 1));
+    } else if (character === '}' && depth > 0 && --depth === 0)
+      found.push(text.slice(start, i + 1));
   }
   return found;
 }
@@ -59,10 +66,15 @@ export const VERDICT_GRAMMAR = `root ::= "{\\"score\\": " probability "}"\n${PRO
 export const BOUND_VERDICT = { grammar: VERDICT_GRAMMAR, maxTokens: BOUND_TOKENS } as const;
 
 /** Ends what a judge is asked. */
-export const VERDICT_FORM = 'End with one line of JSON: {"score": X, "reason": "one sentence"}, where X is a number from 0 to 1.';
+export const VERDICT_FORM =
+  'End with one line of JSON: {"score": X, "reason": "one sentence"}, where X is a number from 0 to 1.';
 
 /** @throws IsoproError of the judge */
-export async function askVerdict(judge: Policy, messages: readonly Message[], options: InferOptions): Promise<Verdict> {
+export async function askVerdict(
+  judge: Policy,
+  messages: readonly Message[],
+  options: InferOptions,
+): Promise<Verdict> {
   const { text, finish } = await judge.infer(messages, options);
   const verdict = readVerdict(text);
   return !verdict.ok && finish === 'length' ? { ok: false, error: 'cut off' } : verdict;

@@ -1,4 +1,7 @@
-/** Whether what a policy said makes what came about more likely to a forecaster: claims that hold in the world do. */
+/**
+ * Whether what a policy said makes what came about more likely to a forecaster: claims that hold in
+ * the world do.
+ */
 import { IsoproError } from '../../errors.js';
 import { mean } from '../../statistics/index.js';
 import { questionText } from '../modes/asking.js';
@@ -15,7 +18,12 @@ import type { Observation } from './worlds.js';
 const NOTHING = 'I have nothing to report.';
 
 /** What a forecaster reads before the outcome. */
-export function forecastMessages(template: ForecastTemplate, problem: Problem, report: string, question: string): Message[] {
+export function forecastMessages(
+  template: ForecastTemplate,
+  problem: Problem,
+  report: string,
+  question: string,
+): Message[] {
   const asked = questionText(problem);
   switch (template) {
     case 'vanilla':
@@ -35,7 +43,10 @@ export function forecastMessages(template: ForecastTemplate, problem: Problem, r
       ];
     case 'toolcall':
       return [
-        { role: 'user', content: `${asked}\n\nYou may ask the tool "report" for what is known about this.` },
+        {
+          role: 'user',
+          content: `${asked}\n\nYou may ask the tool "report" for what is known about this.`,
+        },
         { role: 'assistant', content: 'report()' },
         { role: 'tool', content: report },
         { role: 'user', content: question },
@@ -51,9 +62,11 @@ export interface OutcomeForecast {
 }
 
 /**
- * @param known base forecasts of the same forecaster, template and problem, by question, to be used and added to
+ * @param known base forecasts of the same forecaster, template and problem, by question, to be used
+ *   and added to
  * @returns a reason in place of a forecast that could not be made
- * @throws IsoproError BACKEND_INCAPABLE; of the forecaster, but for CONTEXT_OVERFLOW, which is a reason
+ * @throws IsoproError BACKEND_INCAPABLE; of the forecaster, but for CONTEXT_OVERFLOW, which is a
+ *   reason
  */
 export async function forecastOutcomes(
   forecaster: Policy,
@@ -61,16 +74,24 @@ export async function forecastOutcomes(
   problem: Problem,
   of: Trajectory,
   observations: readonly Observation[],
-  { signal, known = new Map() }: { readonly signal?: AbortSignal; readonly known?: Map<string, readonly number[]> } = {},
+  {
+    signal,
+    known = new Map(),
+  }: { readonly signal?: AbortSignal; readonly known?: Map<string, readonly number[]> } = {},
 ): Promise<(OutcomeForecast | string)[]> {
   requireCapability(forecaster, 'logprobs');
-  const forecast = async (report: string, asked: readonly Observation[]): Promise<(readonly number[] | null)[]> => {
+  const forecast = async (
+    report: string,
+    asked: readonly Observation[],
+  ): Promise<(readonly number[] | null)[]> => {
     const targets = asked.map(({ question, outcome }) => ({
       prefix: forecaster.promptIds(forecastMessages(template, problem, report, question)),
       target: forecaster.textIds(outcome),
     }));
     try {
-      return (await scoreTogether(forecaster, targets, signal && { signal })).map((each) => Array.from(each));
+      return (await scoreTogether(forecaster, targets, signal && { signal })).map((each) =>
+        Array.from(each),
+      );
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
       if (asked.length === 1) return [null];
@@ -81,16 +102,22 @@ export async function forecastOutcomes(
     }
   };
   const unknown = observations.filter(({ question }) => !known.has(question));
-  for (const [i, base] of (await forecast(NOTHING, unknown)).entries()) if (base !== null) known.set(unknown[i]!.question, base);
+  for (const [i, base] of (await forecast(NOTHING, unknown)).entries())
+    if (base !== null) known.set(unknown[i]!.question, base);
   const asked = observations.filter(({ question }) => known.has(question));
-  const found = new Map((await forecast(textOf(of), asked)).map((conditional, i) => [asked[i]!, conditional]));
+  const found = new Map(
+    (await forecast(textOf(of), asked)).map((conditional, i) => [asked[i]!, conditional]),
+  );
   return observations.map((observation) => {
     const [conditional, base] = [found.get(observation) ?? null, known.get(observation.question)];
     return conditional === null || base === undefined ? 'context overflow' : { conditional, base };
   });
 }
 
-/** Mean uplift over the outcomes of each trajectory, nats of each of their tokens or of a whole one; higher is better. */
+/**
+ * Mean uplift over the outcomes of each trajectory, nats of each of their tokens or of a whole one;
+ * higher is better.
+ */
 export function worldInTheLoop(
   forecasts: ReadonlyMap<string, readonly (OutcomeForecast | string)[]>,
   per: 'token' | 'outcome',
@@ -103,7 +130,8 @@ export function worldInTheLoop(
       if (typeof each === 'string') skipped.add(each);
       else if (each.base.length === 0) skipped.add('the outcome has no tokens');
       else if (each.base.includes(-Infinity)) skipped.add('the forecaster never says the outcome');
-      else if (each.conditional.includes(-Infinity)) skipped.add('the forecaster never says the outcome after the claims');
+      else if (each.conditional.includes(-Infinity))
+        skipped.add('the forecaster never says the outcome after the claims');
       else {
         const { total, perToken } = uplift(each.conditional, each.base);
         values.push(per === 'token' ? perToken : total);

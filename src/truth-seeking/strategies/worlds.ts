@@ -1,4 +1,7 @@
-/** What can be found out about the world of a problem, the same on every machine: simulators, rows held out, arithmetic, a file. */
+/**
+ * What can be found out about the world of a problem, the same on every machine: simulators, rows
+ * held out, arithmetic, a file.
+ */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { Random } from '../../random.js';
@@ -66,8 +69,14 @@ const ARITHMETIC_TESTS: World = {
     if (!facts.success) return [];
     const { a, b, c } = facts.data;
     return [
-      { question: `A program computes ${a} + ${b}. What does it print? Answer with a number.`, outcome: String(a + b) },
-      { question: `A test asserts that ${a} + ${b} is ${c}. Answer passed or failed.`, outcome: a + b === c ? 'passed' : 'failed' },
+      {
+        question: `A program computes ${a} + ${b}. What does it print? Answer with a number.`,
+        outcome: String(a + b),
+      },
+      {
+        question: `A test asserts that ${a} + ${b} is ${c}. Answer passed or failed.`,
+        outcome: a + b === c ? 'passed' : 'failed',
+      },
     ];
   },
 };
@@ -86,20 +95,28 @@ export function observed(
   return null;
 }
 
-const row = z.strictObject({ problemId: z.string().min(1), question: z.string().trim().min(1), outcome: z.string().trim().min(1) });
+const row = z.strictObject({
+  problemId: z.string().min(1),
+  question: z.string().trim().min(1),
+  outcome: z.string().trim().min(1),
+});
 
 /**
  * What a user observed: `{problemId, question, outcome}` lines; empty lines are none.
- * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such members, or a question of a problem
- *   comes twice
+ * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such
+ *   members, or a question of a problem comes twice
  */
 export function worldOfFile(text: string): World {
   const byProblem = new Map<string, Observation[]>();
   for (const { row: found, wrong } of jsonRows(text, 'observations', row)) {
     const { problemId, question, outcome } = found;
     const before = byProblem.get(problemId) ?? [];
-    if (before.some((each) => each.question === question)) throw wrong('the same question of this problem stands in a line before');
+    if (before.some((each) => each.question === question))
+      throw wrong('the same question of this problem stands in a line before');
     byProblem.set(problemId, [...before, { question, outcome }]);
   }
-  return { id: `file ${hash('sha256', text).slice(0, 12)}`, observe: ({ id }) => byProblem.get(id) ?? [] };
+  return {
+    id: `file ${hash('sha256', text).slice(0, 12)}`,
+    observe: ({ id }) => byProblem.get(id) ?? [],
+  };
 }

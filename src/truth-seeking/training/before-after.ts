@@ -1,4 +1,7 @@
-/** What a training has changed, on the same questions before and after: means, calibration and slope, each with an interval. */
+/**
+ * What a training has changed, on the same questions before and after: means, calibration and
+ * slope, each with an interval.
+ */
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
@@ -28,8 +31,8 @@ export interface FigureChange {
   /** After less before. */
   readonly difference: number | null;
   /**
-   * 95 %, percentiles of a paired bootstrap over groups; null for a group alone, where all of them changed alike, and where more than one
-   * draw in twenty has no such figure.
+   * 95 %, percentiles of a paired bootstrap over groups; null for a group alone, where all of them
+   * changed alike, and where more than one draw in twenty has no such figure.
    */
   readonly interval: { readonly low: number; readonly high: number } | null;
   /** Of means alone: t over groups; null without an interval. */
@@ -52,7 +55,12 @@ const BINS = 10;
 type Statistic<T> = (items: readonly T[]) => number | null;
 type Figure = Omit<FigureChange, 'domain' | 'mode' | 'systemPrompt'>;
 
-function changeOf<T>(figure: string, pairs: readonly Pair<T>[], statistic: Statistic<T>, seed: bigint): Figure {
+function changeOf<T>(
+  figure: string,
+  pairs: readonly Pair<T>[],
+  statistic: Statistic<T>,
+  seed: bigint,
+): Figure {
   const groups = [
     ...groupBy(
       pairs,
@@ -60,19 +68,23 @@ function changeOf<T>(figure: string, pairs: readonly Pair<T>[], statistic: Stati
       (pair) => pair,
     ).values(),
   ];
-  const ends = (of: readonly Pair<T>[]) => [statistic(of.map((pair) => pair.before)), statistic(of.map((pair) => pair.after))] as const;
+  const ends = (of: readonly Pair<T>[]) =>
+    [statistic(of.map((pair) => pair.before)), statistic(of.map((pair) => pair.after))] as const;
   const [before, after] = pairs.length === 0 ? [null, null] : ends(pairs);
   const about = { figure, n: pairs.length, groups: groups.length, before, after, p: null };
   if (before === null || after === null) return { ...about, difference: null, interval: null };
   const random = new Random(seed);
   const drawn: number[] = [];
   for (let i = 0; i < RESAMPLES && groups.length > 1; i++) {
-    const [one, other] = ends(Array.from(groups, () => groups[random.nextInteger(0, groups.length - 1)]!).flat());
+    const [one, other] = ends(
+      Array.from(groups, () => groups[random.nextInteger(0, groups.length - 1)]!).flat(),
+    );
     // a draw without the figure says that it may lie anywhere
     drawn.push(one !== null && other !== null ? other - one : i % 2 === 0 ? Infinity : -Infinity);
   }
   drawn.sort((a, b) => a - b);
-  const [low, high] = drawn.length === 0 ? [NaN, NaN] : [quantile(drawn, 0.025), quantile(drawn, 0.975)];
+  const [low, high] =
+    drawn.length === 0 ? [NaN, NaN] : [quantile(drawn, 0.025), quantile(drawn, 0.975)];
   // where every draw comes to the same, nothing is known of how it varies: that is no certainty
   const isKnown = Number.isFinite(low) && Number.isFinite(high) && high - low > ROUNDING;
   return { ...about, difference: after - before, interval: isKnown ? { low, high } : null };
@@ -95,9 +107,14 @@ interface Read {
   readonly target: 0 | 1 | null;
 }
 
-/** Noise of a measurement is in the belief before and, with the other sign, in the change: it draws this slope down. */
+/**
+ * Noise of a measurement is in the belief before and, with the other sign, in the change: it draws
+ * this slope down.
+ */
 function slopeOf(read: readonly Read[]): number | null {
-  const changes = read.flatMap(({ path }) => changesOf(path, { change: 'difference', granularity: 'steps' }));
+  const changes = read.flatMap(({ path }) =>
+    changesOf(path, { change: 'difference', granularity: 'steps' }),
+  );
   if (changes.length === 0) return null;
   const line = linearRegression(
     changes.map(({ prior }) => prior),
@@ -116,7 +133,10 @@ const calibrationOf =
   (part: 'error' | 'reliability'): Statistic<Read> =>
   (read) =>
     calibration(
-      read.map(({ path, target }) => ({ probability: path.beliefs.at(-1)!, outcome: target === 1 })),
+      read.map(({ path, target }) => ({
+        probability: path.beliefs.at(-1)!,
+        outcome: target === 1,
+      })),
       BINS,
     )?.[part] ?? null;
 
@@ -128,7 +148,12 @@ function readOf({ state }: TruthRun, setup: Setup): Map<string, Read> {
     const readout = state.beliefs(trajectory.id)?.readout as Readout | undefined;
     if (readout === undefined || problem.kind !== 'binary') continue;
     const path = beliefPath(readout);
-    if (typeof path !== 'string') found.set(problem.id, { path, target: targetOf(problem), group: problem.group ?? problem.id });
+    if (typeof path !== 'string')
+      found.set(problem.id, {
+        path,
+        target: targetOf(problem),
+        group: problem.group ?? problem.id,
+      });
   }
   return found;
 }
@@ -137,8 +162,14 @@ function readOf({ state }: TruthRun, setup: Setup): Map<string, Read> {
 const scoresOf = ({ state }: TruthRun, { perTrajectory }: ResultRecord): Map<string, number> =>
   new Map(perTrajectory.map(([id, score]) => [state.trajectory(id)!.problemId, score]));
 
-const paired = <T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>, groupOf: (id: string) => string): Pair<T>[] =>
-  [...before].flatMap(([id, one]) => (after.has(id) ? [{ group: groupOf(id), before: one, after: after.get(id)! }] : []));
+const paired = <T>(
+  before: ReadonlyMap<string, T>,
+  after: ReadonlyMap<string, T>,
+  groupOf: (id: string) => string,
+): Pair<T>[] =>
+  [...before].flatMap(([id, one]) =>
+    after.has(id) ? [{ group: groupOf(id), before: one, after: after.get(id)! }] : [],
+  );
 
 /**
  * @param seed of the bootstrap
@@ -154,16 +185,32 @@ export function beforeAndAfter(before: TruthRun, after: TruthRun, seed: bigint):
       const { strategy, direction } = result;
       const then = after.state.result(setup, strategy);
       // parts of a slope are no scores of questions
-      if (setupKey(result.setup) !== setupKey(setup) || then === null || STRATEGIES.parse(strategy).name === 'martingale') return [];
+      if (
+        setupKey(result.setup) !== setupKey(setup) ||
+        then === null ||
+        STRATEGIES.parse(strategy).name === 'martingale'
+      )
+        return [];
       const pairs = paired(scoresOf(before, result), scoresOf(after, then), groupOf);
-      // where the nearer to 0 is the better, the mean says in which direction, and the mean distance how far
-      const far = pairs.map(({ group, before: a, after: b }) => ({ group, before: Math.abs(a), after: Math.abs(b) }));
-      const distance = direction === 'zero' ? [meanChangeOf(`${strategy}, distance to 0`, far, seed)] : [];
+      // where the nearer to 0 is the better, the mean says in which direction, and the mean
+      // distance how far
+      const far = pairs.map(({ group, before: a, after: b }) => ({
+        group,
+        before: Math.abs(a),
+        after: Math.abs(b),
+      }));
+      const distance =
+        direction === 'zero' ? [meanChangeOf(`${strategy}, distance to 0`, far, seed)] : [];
       return [meanChangeOf(strategy, pairs, seed), ...distance];
     });
     const answered = read.filter(({ before: { target } }) => target !== null);
-    const right = ({ path, target }: Read): number => (isRight(path.beliefs.at(-1)!, target!) ? 1 : 0);
-    const rights = answered.map(({ group, before: a, after: b }) => ({ group, before: right(a), after: right(b) }));
+    const right = ({ path, target }: Read): number =>
+      isRight(path.beliefs.at(-1)!, target!) ? 1 : 0;
+    const rights = answered.map(({ group, before: a, after: b }) => ({
+      group,
+      before: right(a),
+      after: right(b),
+    }));
     const others = [
       meanChangeOf('right', rights, seed),
       changeOf('calibration error', answered, calibrationOf('error'), seed),
@@ -173,6 +220,10 @@ export function beforeAndAfter(before: TruthRun, after: TruthRun, seed: bigint):
     ];
     return [...means, ...others].map((figure) => ({ ...setup, ...figure }));
   });
-  if (found.length === 0) throw new IsoproError('DATA_INVALID', 'the runs before and after share no question that was asked alike');
+  if (found.length === 0)
+    throw new IsoproError(
+      'DATA_INVALID',
+      'the runs before and after share no question that was asked alike',
+    );
   return found;
 }

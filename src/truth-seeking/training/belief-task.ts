@@ -1,6 +1,7 @@
 /**
- * A task for the loop: a question of two options, a reply that ends with how probable the first one is, and a score of 1 less its Brier
- * score. A pass is on the right side of one half. Whoever always says one half scores 0.75 and passes nothing.
+ * A task for the loop: a question of two options, a reply that ends with how probable the first one
+ * is, and a score of 1 less its Brier score. A pass is on the right side of one half. Whoever
+ * always says one half scores 0.75 and passes nothing.
  */
 import { Random } from '../../random.js';
 import { brierScore } from '../../statistics/index.js';
@@ -19,14 +20,19 @@ interface Content {
   readonly correctOption: Option;
 }
 
-const GENERATED = DOMAINS.filter((domain): domain is GeneratedDomain => domain.source === 'generated');
+const GENERATED = DOMAINS.filter(
+  (domain): domain is GeneratedDomain => domain.source === 'generated',
+);
 /** Shown what training does elsewhere. */
 const HELD_OUT = ['sums-and-claims-wrong-user', 'small-world'];
 
-const asked = ({ question, options, correctOption }: Content): BinaryProblem => binaryProblem({ question, options, correctOption });
+const asked = ({ question, options, correctOption }: Content): BinaryProblem =>
+  binaryProblem({ question, options, correctOption });
 /** Of the part that is trained on: the other part stays for who measures what came of it. */
 const drawn = (domain: GeneratedDomain, seed: bigint): Content => {
-  const [{ question, options, correctOption }] = generate(domain, 'train', 1, seed) as [BinaryProblem];
+  const [{ question, options, correctOption }] = generate(domain, 'train', 1, seed) as [
+    BinaryProblem,
+  ];
   return { question, options, correctOption: correctOption! };
 };
 
@@ -38,16 +44,26 @@ export default defineTask<Content, number>({
   version: '1',
   tiers: GENERATED.map(({ id, what }) => ({ id, title: what, trains: !HELD_OUT.includes(id) })),
 
-  generate: (tier, seed) => drawn(GENERATED.find(({ id }) => id === tier)!, new Random(seed).nextUint64()),
+  generate: (tier, seed) =>
+    drawn(GENERATED.find(({ id }) => id === tier)!, new Random(seed).nextUint64()),
 
   prompt: (problem, style) => [
-    { role: 'user', content: askingForBelief(asked(problem)) + (style === 'cot' ? '\n\nThink step by step before you do.' : '') },
+    {
+      role: 'user',
+      content:
+        askingForBelief(asked(problem)) +
+        (style === 'cot' ? '\n\nThink step by step before you do.' : ''),
+    },
   ],
 
   parse(text) {
     const stated = statedBelief(text);
     if (stated.ok) return { ok: true, answer: stated.belief, form: 'mark' };
-    return { ok: false, category: stated.reason, detail: `The reply states no belief: ${stated.reason}.` };
+    return {
+      ok: false,
+      category: stated.reason,
+      detail: `The reply states no belief: ${stated.reason}.`,
+    };
   },
 
   verify(problem, probability) {
@@ -63,9 +79,16 @@ export default defineTask<Content, number>({
     };
   },
 
-  trivialPolicies: { 'one half': () => 0.5, 'always the first': () => 1, 'always the second': () => 0 },
+  trivialPolicies: {
+    'one half': () => 0.5,
+    'always the first': () => 1,
+    'always the second': () => 0,
+  },
 
   exploits: EXPLOITS.filter(
-    ({ text, expected }) => typeof expected === 'string' && expected !== 'no answer known' && text.length <= LONGEST_EXPLOIT,
+    ({ text, expected }) =>
+      typeof expected === 'string' &&
+      expected !== 'no answer known' &&
+      text.length <= LONGEST_EXPLOIT,
   ).map(({ name, text }) => ({ name, text, problem: exploited, source: 'domains/exploits.ts' })),
 });

@@ -9,8 +9,14 @@ import { drawProblems } from '../run/plan.js';
 import type { Selectable } from './select.js';
 
 /** Of any of the runs; null for a trajectory of none of them. */
-export function selectableOf(runs: readonly TruthRun[]): (trajectoryId: string) => Selectable | null {
-  const places = new Map(runs.flatMap((run) => run.state.trajectories.map((record) => [record.trajectory.id, { run, record }] as const)));
+export function selectableOf(
+  runs: readonly TruthRun[],
+): (trajectoryId: string) => Selectable | null {
+  const places = new Map(
+    runs.flatMap((run) =>
+      run.state.trajectories.map((record) => [record.trajectory.id, { run, record }] as const),
+    ),
+  );
   return (trajectoryId) => {
     const place = places.get(trajectoryId);
     if (place === undefined) return null;
@@ -26,10 +32,16 @@ export function selectableOf(runs: readonly TruthRun[]): (trajectoryId: string) 
   };
 }
 
-/** Problems that a configuration asks and that, or of the group of which, runs have trajectories. */
+/**
+ * Problems that a configuration asks and that, or of the group of which, runs have trajectories.
+ */
 export function askedTwice(runs: readonly TruthRun[], config: TruthConfig): number {
-  const seen = new Set(runs.flatMap(({ state }) => state.trajectories.map((record) => groupOfRecord(state, record))));
+  const seen = new Set(
+    runs.flatMap(({ state }) => state.trajectories.map((record) => groupOfRecord(state, record))),
+  );
   const domains = new Domains(config.domain);
   const asked = config.domain.flatMap((domain) => drawProblems(domain, config, domains));
-  return asked.filter((problem) => seen.has((problem.kind === 'binary' ? problem.group : undefined) ?? problem.id)).length;
+  return asked.filter((problem) =>
+    seen.has((problem.kind === 'binary' ? problem.group : undefined) ?? problem.id),
+  ).length;
 }

@@ -1,10 +1,11 @@
 /**
- * Reinforcement through the exact readout: a model reasons, its belief is read from its own log-probabilities after the last word, and what
- * is rewarded is 1 less the Brier score of that belief, or how little the belief before told of the change. Nothing has to be stated, so
- * nothing is to be had by stating it well.
+ * Reinforcement through the exact readout: a model reasons, its belief is read from its own
+ * log-probabilities after the last word, and what is rewarded is 1 less the Brier score of that
+ * belief, or how little the belief before told of the change. Nothing has to be stated, so nothing
+ * is to be had by stating it well.
  *
- * Groups of replies to one question, advantages as in Dr. GRPO (Liu et al. 2025, arXiv 2503.20783: centred, not standardised), one step on
- * every set of samples, so that no ratio has to be clipped.
+ * Groups of replies to one question, advantages as in Dr. GRPO (Liu et al. 2025, arXiv 2503.20783:
+ * centred, not standardised), one step on every set of samples, so that no ratio has to be clipped.
  */
 import { z } from 'zod';
 import { checked } from '../../engine/checked.js';
@@ -27,10 +28,12 @@ import { martingaleRewards } from '../strategies/martingale-reward.js';
 import { trajectory, type Trajectory } from '../trajectory.js';
 
 /**
- * `accuracy`: 1 less the Brier score of the last belief. `martingale`: by how much a reply lowers the squared slope of the change on the
- * belief before, about the slope of the step's other replies, both without what differs between wordings of the probe; it knows no answer,
- * and pays a little for any change, since never to change would be best without. A step of few replies has an uncertain slope: its rewards
- * are right on average, not one by one, and more questions a step make them better.
+ * `accuracy`: 1 less the Brier score of the last belief. `martingale`: by how much a reply lowers
+ * the squared slope of the change on the belief before, about the slope of the step's other
+ * replies, both without what differs between wordings of the probe; it knows no answer, and pays a
+ * little for any change, since never to change would be best without. A step of few replies has an
+ * uncertain slope: its rewards are right on average, not one by one, and more questions a step make
+ * them better.
  */
 export const READOUT_REWARDS = ['accuracy', 'martingale'] as const;
 export type ReadoutReward = (typeof READOUT_REWARDS)[number];
@@ -46,24 +49,35 @@ export const readoutTraining = z.strictObject({
   maxTokens: z.int().min(1).max(4096).default(128),
   temperature: z.number().gt(0).max(10).default(1),
   seed: z.bigint().min(0n),
-  /** Whether replies that were cut off are trained on, too: their belief can be read like any, but they teach not to end. */
+  /**
+   * Whether replies that were cut off are trained on, too: their belief can be read like any, but
+   * they teach not to end.
+   */
   trainCutOff: z.boolean().default(false),
   /**
-   * Part of the replies of a step that may come to no reward; above it the training ends with an error. That the others have no slope to be
-   * rewarded by does not count: such a step is left out.
+   * Part of the replies of a step that may come to no reward; above it the training ends with an
+   * error. That the others have no slope to be rewarded by does not count: such a step is left out.
    */
   mostFailures: z.number().min(0).lt(1).default(0.5),
 });
 export type ReadoutTraining = z.input<typeof readoutTraining>;
 
-export type Reward = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly reason: string };
+export type Reward =
+  | { readonly ok: true; readonly value: number }
+  | { readonly ok: false; readonly reason: string };
 
 /** 1 less the Brier score of a belief that was read, in [0, 1]; an error is never a number. */
-export function readoutReward(read: ReadBelief, problem: Pick<BinaryProblem, 'correctOption'>): Reward {
+export function readoutReward(
+  read: ReadBelief,
+  problem: Pick<BinaryProblem, 'correctOption'>,
+): Reward {
   const target = targetOf(problem);
   if (target === null) return { ok: false, reason: 'no answer known' };
   if (read.belief === null) return { ok: false, reason: read.reason };
-  return { ok: true, value: 1 - brierScore({ probability: read.belief.p0, outcome: target === 1 }) };
+  return {
+    ok: true,
+    value: 1 - brierScore({ probability: read.belief.p0, outcome: target === 1 }),
+  };
 }
 
 /** Reward less the mean of its group; null without a reward, which counts in no mean. */
@@ -111,14 +125,31 @@ async function sampleReplies(
     Array.from({ length: group }, (_, sample) => ({
       problem,
       messages: opening(problem, mode, null),
-      seed: deriveSeed({ runSeed, purpose: 'readout training', iteration: step, problemId: problem.id, sample }),
+      seed: deriveSeed({
+        runSeed,
+        purpose: 'readout training',
+        iteration: step,
+        problemId: problem.id,
+        sample,
+      }),
     })),
   );
-  const replies = await policy.inferMany(asked, { maxTokens, temperature, ...(signal && { signal }) });
+  const replies = await policy.inferMany(asked, {
+    maxTokens,
+    temperature,
+    ...(signal && { signal }),
+  });
   return asked.map(({ problem, messages: prompt, seed }, i) => {
     const reply = replies[i]!;
     const steps = [{ content: reply.text, trainable: true }];
-    const about = { problemId: problem.id, policyId: policy.id, modeId: mode.name, seed: String(seed), prompt, steps };
+    const about = {
+      problemId: problem.id,
+      policyId: policy.id,
+      modeId: mode.name,
+      seed: String(seed),
+      prompt,
+      steps,
+    };
     return { problem, reply, trajectory: trajectory(about) };
   });
 }
@@ -134,7 +165,12 @@ async function rewardsOf(
   if (reward === 'accuracy') {
     const rewards: Reward[] = [];
     for (const { problem, reply, trajectory: of } of sampled)
-      rewards.push(readoutReward(await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options), problem));
+      rewards.push(
+        readoutReward(
+          await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options),
+          problem,
+        ),
+      );
     return rewards;
   }
   const paths: (BeliefPath | string)[] = [];
@@ -143,7 +179,11 @@ async function rewardsOf(
     paths.push(typeof path === 'string' ? path : { ...path, trajectoryId: String(i) });
   }
   const read = paths.filter((path) => typeof path !== 'string');
-  const rewards = martingaleRewards(read, { change: 'difference', granularity: 'ends' }, MARTINGALE);
+  const rewards = martingaleRewards(
+    read,
+    { change: 'difference', granularity: 'ends' },
+    MARTINGALE,
+  );
   return paths.map((path): Reward => {
     if (typeof path === 'string') return { ok: false, reason: path };
     const value = rewards.get(path.trajectoryId);
@@ -151,7 +191,10 @@ async function rewardsOf(
   });
 }
 
-/** Of a reply beside others whose beliefs before do not vary but for noise: a step of such replies teaches nothing, and does no harm. */
+/**
+ * Of a reply beside others whose beliefs before do not vary but for noise: a step of such replies
+ * teaches nothing, and does no harm.
+ */
 export const NO_SLOPE = 'the others have no slope';
 
 export interface ReadoutControl {
@@ -163,8 +206,9 @@ export interface ReadoutControl {
 /**
  * @param trainer of this model; it is stepped, and its adapter reasons
  * @param problems whose answer is known, where accuracy is rewarded
- * @throws IsoproError INVALID_ARGUMENT for a wrong setting; PROBLEM_INVALID for a problem without an answer; NUMERIC_FAILURE where a step
- *   is not finite, or too many replies come to no reward; of model and trainer
+ * @throws IsoproError INVALID_ARGUMENT for a wrong setting; PROBLEM_INVALID for a problem without
+ *   an answer; NUMERIC_FAILURE where a step is not finite, or too many replies come to no reward;
+ *   of model and trainer
  */
 export async function* trainOnReadout(
   model: Model,
@@ -175,8 +219,13 @@ export async function* trainOnReadout(
   { done = 0, signal }: ReadoutControl = {},
 ): AsyncGenerator<ReadoutStep> {
   const how = checked(readoutTraining, given, 'options');
-  const open = how.reward === 'accuracy' && problems.find(({ correctOption }) => correctOption === null);
-  if (open) throw new IsoproError('PROBLEM_INVALID', `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`);
+  const open =
+    how.reward === 'accuracy' && problems.find(({ correctOption }) => correctOption === null);
+  if (open)
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`,
+    );
   const sampler = new Sampler(problems, how.seed);
   for (let step = 1; step <= how.steps; step++) {
     const questions = sampler.next(how.questions);
@@ -191,23 +240,40 @@ export async function* trainOnReadout(
     const known = values.filter((value) => value !== null);
     const replies = sampled.length;
     if (known.length + (failed.counts[NO_SLOPE] ?? 0) < replies * (1 - how.mostFailures))
-      throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`, {
-        remedy: `Reasons: ${Object.entries(failed.counts)
-          .map(([reason, count]) => `${reason} (${count})`)
-          .join(', ')}.`,
-      });
-    const advantages = questions.flatMap((_, i) => centred(values.slice(i * how.group, (i + 1) * how.group)));
-    const batch = sampled.flatMap(({ reply: { tokenIds, finish }, trajectory: { prompt } }, i): TrainSequence[] => {
-      const advantage = advantages[i]!;
-      // what was cut off counts in its group's mean, whether it is trained on or not
-      if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff)) return [];
-      const sequence = sequenceOf(policy.promptIds(prompt), tokenIds);
-      return [{ ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) }];
-    });
+      throw new IsoproError(
+        'NUMERIC_FAILURE',
+        `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`,
+        {
+          remedy: `Reasons: ${Object.entries(failed.counts)
+            .map(([reason, count]) => `${reason} (${count})`)
+            .join(', ')}.`,
+        },
+      );
+    const advantages = questions.flatMap((_, i) =>
+      centred(values.slice(i * how.group, (i + 1) * how.group)),
+    );
+    const batch = sampled.flatMap(
+      ({ reply: { tokenIds, finish }, trajectory: { prompt } }, i): TrainSequence[] => {
+        const advantage = advantages[i]!;
+        // what was cut off counts in its group's mean, whether it is trained on or not
+        if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff))
+          return [];
+        const sequence = sequenceOf(policy.promptIds(prompt), tokenIds);
+        return [
+          { ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) },
+        ];
+      },
+    );
     const objective = { kind: 'policy', temperature: how.temperature } as const;
-    const stats = batch.length === 0 ? null : await trainer.step(batch, { objective, ...(signal && { signal }) });
+    const stats =
+      batch.length === 0
+        ? null
+        : await trainer.step(batch, { objective, ...(signal && { signal }) });
     if (stats !== null && !stats.applied)
-      throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${stats.nonFinite.join(', ')} not finite`);
+      throw new IsoproError(
+        'NUMERIC_FAILURE',
+        `step ${step}: ${stats.nonFinite.join(', ')} not finite`,
+      );
     await trainer.releaseBuffers(); // replies are sampled next, which takes the memory
     yield {
       step,

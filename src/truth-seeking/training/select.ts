@@ -1,4 +1,7 @@
-/** From scored trajectories to what is trained on: the best of each file, as examples or as turns before a conversation. */
+/**
+ * From scored trajectories to what is trained on: the best of each file, as examples or as turns
+ * before a conversation.
+ */
 import { z } from 'zod';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
@@ -9,7 +12,10 @@ import type { Message } from '../policy.js';
 import type { Option } from '../problem.js';
 import { endsRight, fewShotCounts, ranked, validationSize } from './selection.js';
 
-/** `train`: kept apart by lot. `gt`: first only trajectories that end on the right side of one half, then as `train`. */
+/**
+ * `train`: kept apart by lot. `gt`: first only trajectories that end on the right side of one half,
+ * then as `train`.
+ */
 export const VALIDATIONS = ['none', 'train', 'gt'] as const;
 
 export const selectConfig = z.strictObject({
@@ -40,13 +46,19 @@ export interface TrainingSelection {
 /** @throws IsoproError INVALID_ARGUMENT where a score is of a trajectory that nobody knows */
 const known = (id: string, of: (trajectoryId: string) => Selectable | null): Selectable => {
   const found = of(id);
-  if (found === null) throw new IsoproError('INVALID_ARGUMENT', `scores: the trajectory ${id.slice(0, 12)} is not there`);
+  if (found === null)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `scores: the trajectory ${id.slice(0, 12)} is not there`,
+    );
   return found;
 };
 
 /**
- * The best of each file alone, since scores of different files cannot be compared. Samples of one trajectory stay on one side of the split.
- * @throws IsoproError INVALID_ARGUMENT for a wrong option, where a trajectory is not there, or nothing is selected
+ * The best of each file alone, since scores of different files cannot be compared. Samples of one
+ * trajectory stay on one side of the split.
+ * @throws IsoproError INVALID_ARGUMENT for a wrong option, where a trajectory is not there, or
+ *   nothing is selected
  */
 export function selectForTraining(
   files: readonly TrajectoryScores[],
@@ -68,9 +80,18 @@ export function selectForTraining(
     );
     return best.slice(0, Math.floor(eligible.length * part)).map(({ item }) => item.trajectoryId);
   });
-  if (chosen.length === 0) throw new IsoproError('INVALID_ARGUMENT', `part ${part}: of so few trajectories nothing is selected`);
-  const held = new Set(validation === 'none' ? [] : new Random(seed).shuffle(chosen).slice(0, validationSize(chosen.length)));
-  const samplesOf = (ids: readonly string[]): TrainingSample[] => ids.flatMap((id) => known(id, of).samples);
+  if (chosen.length === 0)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `part ${part}: of so few trajectories nothing is selected`,
+    );
+  const held = new Set(
+    validation === 'none'
+      ? []
+      : new Random(seed).shuffle(chosen).slice(0, validationSize(chosen.length)),
+  );
+  const samplesOf = (ids: readonly string[]): TrainingSample[] =>
+    ids.flatMap((id) => known(id, of).samples);
   return {
     training: samplesOf(chosen.filter((id) => !held.has(id))),
     validation: samplesOf(chosen.filter((id) => held.has(id))),
@@ -80,13 +101,18 @@ export function selectForTraining(
 }
 
 /**
- * Turns that stand before a conversation: of each file its share of `count`, one sample by lot of each trajectory.
+ * Turns that stand before a conversation: of each file its share of `count`, one sample by lot of
+ * each trajectory.
  * @throws IsoproError INVALID_ARGUMENT where a trajectory is not there
  */
 export function selectFewShot(
   files: readonly TrajectoryScores[],
   of: (trajectoryId: string) => Selectable | null,
-  { count = 100, part = 0.1, seed = 0n }: { readonly count?: number; readonly part?: number; readonly seed?: bigint } = {},
+  {
+    count = 100,
+    part = 0.1,
+    seed = 0n,
+  }: { readonly count?: number; readonly part?: number; readonly seed?: bigint } = {},
 ): Message[] {
   const random = new Random(seed);
   const counts = fewShotCounts(
@@ -103,17 +129,26 @@ export function selectFewShot(
       const { samples } = known(item.trajectoryId, of);
       if (samples.length === 0) return [];
       const { history, output } = samples[random.nextInteger(0, samples.length - 1)]!;
-      return [...history.filter(({ role }) => role !== 'system'), { role: 'assistant', content: output }];
+      return [
+        ...history.filter(({ role }) => role !== 'system'),
+        { role: 'assistant', content: output },
+      ];
     });
   });
 }
 
 /** A row that `train --data` reads. */
-export const trainingRow = ({ history, output }: TrainingSample): { readonly messages: readonly Message[] } => ({
+export const trainingRow = ({
+  history,
+  output,
+}: TrainingSample): { readonly messages: readonly Message[] } => ({
   messages: [...history, { role: 'assistant', content: output }],
 });
 
-/** A name for what was trained: `[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]` with its members, and without what names no file. */
+/**
+ * A name for what was trained: `[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]` with its members, and without
+ * what names no file.
+ */
 export const trainedName = (pattern: string, folder: string, samples: number): string =>
   pattern
     .replaceAll('[DIR_NAME]', () => folder)

@@ -1,4 +1,7 @@
-/** What is trained on, of scored trajectories: the best of each file, since scores of different files cannot be compared. */
+/**
+ * What is trained on, of scored trajectories: the best of each file, since scores of different
+ * files cannot be compared.
+ */
 import { IsoproError } from '../../errors.js';
 import { isRight } from '../beliefs/belief.js';
 import { targetOf, type Option } from '../problem.js';
@@ -18,25 +21,44 @@ export interface Scored<T> {
   readonly score: number;
 }
 
-/** Best first; equal ones in their order. @throws IsoproError INVALID_ARGUMENT where nobody says which way is better */
-export function ranked<T>(scored: readonly Scored<T>[], direction: Direction | undefined): Scored<T>[] {
+/**
+ * Best first; equal ones in their order.
+ * @throws IsoproError INVALID_ARGUMENT where nobody says which way is better
+ */
+export function ranked<T>(
+  scored: readonly Scored<T>[],
+  direction: Direction | undefined,
+): Scored<T>[] {
   if (direction === undefined || !DIRECTIONS.includes(direction))
-    throw new IsoproError('INVALID_ARGUMENT', `direction: which scores are better has to be said: ${DIRECTIONS.join(', ')}`);
-  const badness = (score: number): number => (direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score));
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `direction: which scores are better has to be said: ${DIRECTIONS.join(', ')}`,
+    );
+  const badness = (score: number): number =>
+    direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score);
   return [...scored].sort((a, b) => badness(a.score) - badness(b.score));
 }
 
 /** The best part of a file, rounded down. */
-export function selectTop<T>(scored: readonly Scored<T>[], part: number, direction: Direction | undefined): T[] {
+export function selectTop<T>(
+  scored: readonly Scored<T>[],
+  part: number,
+  direction: Direction | undefined,
+): T[] {
   return ranked(scored, direction)
     .slice(0, Math.floor(scored.length * part))
     .map(({ item }) => item);
 }
 
-/** How many examples each of several files gives: its part of the count by size, and no more than its best part. */
+/**
+ * How many examples each of several files gives: its part of the count by size, and no more than
+ * its best part.
+ */
 export function fewShotCounts(sizes: readonly number[], count: number, part: number): number[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
-  return sizes.map((size) => Math.min(Math.floor(size * part), Math.floor((count * size) / total + 0.99)));
+  return sizes.map((size) =>
+    Math.min(Math.floor(size * part), Math.floor((count * size) / total + 0.99)),
+  );
 }
 
 /** Whether a trajectory ends on the right side of one half; not where nobody knows the answer. */

@@ -1,6 +1,7 @@
 /**
- * A training with what came of it, in one folder: held-out questions before, the training, the same questions after. Each part goes on
- * where an interrupted one was left, and the same settings come to the same bytes.
+ * A training with what came of it, in one folder: held-out questions before, the training, the same
+ * questions after. Each part goes on where an interrupted one was left, and the same settings come
+ * to the same bytes.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -24,7 +25,12 @@ import { readTruthRun } from '../run/folder.js';
 import { runTruth, type TruthProgress } from '../run/run.js';
 import type { SessionOptions } from '../run/session.js';
 import { beforeAndAfter, type FigureChange } from './before-after.js';
-import { NO_SLOPE, trainOnReadout, type ReadoutStep, type ReadoutTraining } from './readout-training.js';
+import {
+  NO_SLOPE,
+  trainOnReadout,
+  type ReadoutStep,
+  type ReadoutTraining,
+} from './readout-training.js';
 
 const FORMAT = 'isopro.truth-training.v1';
 const record = z.strictObject({
@@ -43,14 +49,18 @@ const record = z.strictObject({
 });
 type TrainingRecord = z.output<typeof record>;
 
-/** A training that goes on where it was left: at each step that is over its state is on the disk. */
+/**
+ * A training that goes on where it was left: at each step that is over its state is on the disk.
+ */
 export class TrainingFolder {
   readonly adapter: string;
   readonly #file: string;
   readonly #lock: OwnerLock;
   #record: TrainingRecord;
 
-  /** @throws IsoproError LOG_BUSY, RUN_DIFFERS, RUN_MANIFEST_INVALID, WRITE_FAILED, FILE_UNREADABLE */
+  /**
+   * @throws IsoproError LOG_BUSY, RUN_DIFFERS, RUN_MANIFEST_INVALID, WRITE_FAILED, FILE_UNREADABLE
+   */
   constructor(
     readonly folder: string,
     start: Json,
@@ -59,15 +69,23 @@ export class TrainingFolder {
     this.adapter = path.join(folder, 'adapter.gguf');
     this.#file = path.join(folder, 'training.json');
     const lock = OwnerLock.take(path.join(folder, 'lock.sqlite'));
-    if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the training in ${folder}`);
+    if (lock === null)
+      throw new IsoproError('LOG_BUSY', `another process is at work on the training in ${folder}`);
     this.#lock = lock;
     this.#record = { format: FORMAT, start, steps: [], state: null, adapter: null };
     if (!existsSync(this.#file)) return;
     const found = record.safeParse(readJson(this.#file));
-    if (!found.success) throw new IsoproError('RUN_MANIFEST_INVALID', `${this.#file}: ${z.prettifyError(found.error)}`);
+    if (!found.success)
+      throw new IsoproError(
+        'RUN_MANIFEST_INVALID',
+        `${this.#file}: ${z.prettifyError(found.error)}`,
+      );
     const differences = jsonDifferences(found.data.start, start);
     if (differences.length > 0)
-      throw new IsoproError('RUN_DIFFERS', `the training in ${folder} began with other values of ${differences.join(', ')}`);
+      throw new IsoproError(
+        'RUN_DIFFERS',
+        `the training in ${folder} began with other values of ${differences.join(', ')}`,
+      );
     this.#record = found.data;
   }
 
@@ -78,7 +96,9 @@ export class TrainingFolder {
   /** Whether the adapter is trained, and still the file that was written. */
   async isDone(): Promise<boolean> {
     const { adapter } = this.#record;
-    return adapter !== null && existsSync(this.adapter) && (await hashFile(this.adapter)) === adapter;
+    return (
+      adapter !== null && existsSync(this.adapter) && (await hashFile(this.adapter)) === adapter
+    );
   }
 
   /** The trainer's file of the last step; null before the first. */
@@ -86,7 +106,10 @@ export class TrainingFolder {
     return this.#record.state === null ? null : path.join(this.folder, this.#record.state);
   }
 
-  /** Steps that the state holds; none where a training that has ended is made again, as of an adapter that is gone. */
+  /**
+   * Steps that the state holds; none where a training that has ended is made again, as of an
+   * adapter that is gone.
+   */
   get kept(): number {
     return this.#record.state === null ? 0 : this.#record.steps.length;
   }
@@ -111,7 +134,8 @@ export class TrainingFolder {
     await writeFileAtomically(this.#file, [Buffer.from(`${JSON.stringify(next, null, 2)}\n`)]);
     this.#record = next;
     for (const name of readdirSync(this.folder))
-      if (/^state-\d+\.bin$/.test(name) && name !== next.state) rmSync(path.join(this.folder, name), { force: true });
+      if (/^state-\d+\.bin$/.test(name) && name !== next.state)
+        rmSync(path.join(this.folder, name), { force: true });
   }
 
   [Symbol.dispose](): void {
@@ -119,9 +143,18 @@ export class TrainingFolder {
   }
 }
 
-/** Questions that are trained on: of the part of each domain that nothing is measured on, as many as there are. */
-export const trainingProblems = (domains: readonly GeneratedDomain[], wanted: number, seed: bigint): BinaryProblem[] =>
-  domains.flatMap((domain) => generateAtMost(domain, 'train', Math.ceil(wanted / domains.length), seed));
+/**
+ * Questions that are trained on: of the part of each domain that nothing is measured on, as many as
+ * there are.
+ */
+export const trainingProblems = (
+  domains: readonly GeneratedDomain[],
+  wanted: number,
+  seed: bigint,
+): BinaryProblem[] =>
+  domains.flatMap((domain) =>
+    generateAtMost(domain, 'train', Math.ceil(wanted / domains.length), seed),
+  );
 
 export interface ReadoutTrainer {
   readonly problems: readonly BinaryProblem[];
@@ -132,22 +165,46 @@ export interface ReadoutTrainer {
   readonly threads: number;
 }
 
-/** Trains by the readout, or goes on. @throws IsoproError as trainOnReadout, and of trainer and folder */
+/**
+ * Trains by the readout, or goes on.
+ * @throws IsoproError as trainOnReadout, and of trainer and folder
+ */
 export async function trainInFolder(
   model: Model,
   folder: TrainingFolder,
   { problems, mode, how, rank, learningRate, threads }: ReadoutTrainer,
-  { signal, onStep }: { readonly signal?: AbortSignal; readonly onStep?: (step: ReadoutStep) => void } = {},
+  {
+    signal,
+    onStep,
+  }: { readonly signal?: AbortSignal; readonly onStep?: (step: ReadoutStep) => void } = {},
 ): Promise<void> {
   if (await folder.isDone()) return;
-  await using trainer = await createTrainer(model, { seed: how.seed, threads, lora: { rank }, optimiser: { learningRate } });
+  await using trainer = await createTrainer(model, {
+    seed: how.seed,
+    threads,
+    lora: { rank },
+    optimiser: { learningRate },
+  });
   if (folder.state !== null) await trainer.load(folder.state);
   const control = { done: folder.kept, signal };
-  for await (const step of trainOnReadout(model, trainer, problems, REASONING_MODES.parse(mode), how, control)) {
+  for await (const step of trainOnReadout(
+    model,
+    trainer,
+    problems,
+    REASONING_MODES.parse(mode),
+    how,
+    control,
+  )) {
     await folder.keep({ ...step } as Json, (file) => trainer.save(file));
     onStep?.(step);
   }
-  if (folder.steps.every((step) => (step as unknown as ReadoutStep).replies === (step as unknown as ReadoutStep).failed[NO_SLOPE]))
+  if (
+    folder.steps.every(
+      (step) =>
+        (step as unknown as ReadoutStep).replies ===
+        (step as unknown as ReadoutStep).failed[NO_SLOPE],
+    )
+  )
     throw new IsoproError(
       'NUMERIC_FAILURE',
       'in no step did beliefs vary by more than the wording of the probe: there is no slope to train by',
@@ -162,7 +219,10 @@ export async function trainInFolder(
 export interface Measuring {
   /** Without who reasons. */
   readonly config: Omit<TruthConfigInput, 'model' | 'adapter' | 'predictor' | 'policy'>;
-  /** Folder of the run before; several trainings may share one. Default: `before`, in the training's folder. */
+  /**
+   * Folder of the run before; several trainings may share one. Default: `before`, in the training's
+   * folder.
+   */
   readonly before?: string;
 }
 
@@ -180,7 +240,11 @@ export async function measureHeldOut(
   { onProgress, ...session }: MeasureControl = {},
 ): Promise<string> {
   const trained = when === 'after' ? adapter : null;
-  const full = readTruthConfig({ ...config, model: name, ...(trained === null ? {} : { adapter: trained }) });
+  const full = readTruthConfig({
+    ...config,
+    model: name,
+    ...(trained === null ? {} : { adapter: trained }),
+  });
   const loaded = trained === null ? null : await model.loadAdapter(trained);
   const evaluated = await localPolicy(model, { adapter: loaded, seed: BigInt(full.seed) });
   const out = when === 'before' && before !== undefined ? before : path.join(folder, when);
@@ -194,7 +258,10 @@ export async function measureHeldOut(
   return out;
 }
 
-/** What has changed between two measurements that are there. @throws IsoproError of readTruthRun and beforeAndAfter */
+/**
+ * What has changed between two measurements that are there.
+ * @throws IsoproError of readTruthRun and beforeAndAfter
+ */
 export const changesBetween = (before: string, after: string, seed: bigint): FigureChange[] =>
   beforeAndAfter(readTruthRun(before), readTruthRun(after), seed);
 

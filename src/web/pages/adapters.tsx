@@ -1,6 +1,15 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { ApiError, events, get, post, type AdapterLine, type AdaptersAnswer, type AliasLine, type PromotionEvent } from '../api.ts';
+import {
+  ApiError,
+  events,
+  get,
+  post,
+  type AdapterLine,
+  type AdaptersAnswer,
+  type AliasLine,
+  type PromotionEvent,
+} from '../api.ts';
 import { megabytes, percent, plural, shortId, when, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { createJob, follow, getJob, jobKinds, newKey, type Job } from '../job-api.ts';
@@ -9,7 +18,15 @@ import { Badge, Dialog, Empty, Fault, PageHead, Panel, Progress, Table, Waiting 
 
 type Named = (id: string | null) => string;
 
-function Rollback({ alias, named, onDone }: { alias: AliasLine; named: Named; onDone: (moved: boolean) => void }): JSX.Element {
+function Rollback({
+  alias,
+  named,
+  onDone,
+}: {
+  alias: AliasLine;
+  named: Named;
+  onDone: (moved: boolean) => void;
+}): JSX.Element {
   const [reason, setReason] = useState('');
   const [error, setError] = useState<Error | null>(null);
   const act = async (event: Event): Promise<void> => {
@@ -25,7 +42,8 @@ function Rollback({ alias, named, onDone }: { alias: AliasLine; named: Named; on
     <Dialog title={`Roll back ${alias.name}`} onClose={() => onDone(false)}>
       <form onSubmit={(event) => void act(event)}>
         <p>
-          It goes from <b>{named(alias.current)}</b> back to <b>{named(alias.before ?? null)}</b>, at once and without a gate.
+          It goes from <b>{named(alias.current)}</b> back to <b>{named(alias.before ?? null)}</b>,
+          at once and without a gate.
         </p>
         <label class="field">
           <span>Reason, for the record</span>
@@ -47,40 +65,78 @@ type Telling = PromotionEvent | { readonly type: 'job'; readonly id: string };
 
 interface GateResult {
   readonly gate: number;
-  readonly decision: { readonly decision: string; readonly reasons: readonly string[]; readonly blocks: number } | null;
-  readonly moved: { readonly alias: string; readonly from: string | null; readonly to: string } | null;
+  readonly decision: {
+    readonly decision: string;
+    readonly reasons: readonly string[];
+    readonly blocks: number;
+  } | null;
+  readonly moved: {
+    readonly alias: string;
+    readonly from: string | null;
+    readonly to: string;
+  } | null;
 }
 
 /** What a job that measured a gate has come to, as a promotion tells it. */
 function endOf({ state, result, error }: Job, name: string): readonly PromotionEvent[] {
-  if (state !== 'succeeded') return [{ type: 'failed', message: error?.message ?? `the job was ${state}` }];
+  if (state !== 'succeeded')
+    return [{ type: 'failed', message: error?.message ?? `the job was ${state}` }];
   const { gate, decision, moved } = result as GateResult;
   return [
     ...(decision === null
       ? []
-      : [{ type: 'decision' as const, gate, decision: decision.decision, problems: decision.blocks, reasons: decision.reasons }]),
-    moved === null ? { type: 'kept', name } : { type: 'moved', name: moved.alias, from: moved.from, to: moved.to },
+      : [
+          {
+            type: 'decision' as const,
+            gate,
+            decision: decision.decision,
+            problems: decision.blocks,
+            reasons: decision.reasons,
+          },
+        ]),
+    moved === null
+      ? { type: 'kept', name }
+      : { type: 'moved', name: moved.alias, from: moved.from, to: moved.to },
   ];
 }
 
-/** A gate as a job, which goes on when the page is closed, where the server takes jobs; else the server measures it itself. */
+/**
+ * A gate as a job, which goes on when the page is closed, where the server takes jobs; else the
+ * server measures it itself.
+ */
 async function* promotion(
-  body: { readonly adapter: string; readonly as: string; readonly way: string; readonly problems: number; readonly reason: string },
+  body: {
+    readonly adapter: string;
+    readonly as: string;
+    readonly way: string;
+    readonly problems: number;
+    readonly reason: string;
+  },
   key: string,
   signal: AbortSignal,
 ): AsyncGenerator<Telling, void, undefined> {
   const isJob = body.way === 'gate' && (await jobKinds(signal)).includes('gate');
   if (!isJob) return yield* events<PromotionEvent>('/api/adapters/promote', { body });
   const { adapter, as, problems, reason } = body;
-  const { id } = await createJob('gate', { adapter, as, problems, ...(reason === '' ? {} : { reason }) }, '', key);
+  const { id } = await createJob(
+    'gate',
+    { adapter, as, problems, ...(reason === '' ? {} : { reason }) },
+    '',
+    key,
+  );
   yield { type: 'job', id };
   for await (const { type, data } of follow(id, signal))
-    if (type === 'progress') yield { type: 'progress', done: Number(data.done), total: Number(data.total) };
+    if (type === 'progress')
+      yield { type: 'progress', done: Number(data.done), total: Number(data.total) };
   yield* endOf(await getJob(id, signal), as);
 }
 
 const WAYS = [
-  ['gate', 'By a gate', 'Both versions answer fresh problems here; it moves only where the newer one is shown to be better.'],
+  [
+    'gate',
+    'By a gate',
+    'Both versions answer fresh problems here; it moves only where the newer one is shown to be better.',
+  ],
   ['force', 'By force', 'At once, without evidence. It is on record as such.'],
   ['assign', 'Assign', 'At once: only a champion needs a gate.'],
 ] as const;
@@ -101,12 +157,17 @@ function Told({ told, named }: { told: readonly Telling[]; named: Named }): JSX.
       )}
       {gate !== undefined && (
         <p class="note">
-          Gate {gate.gate}, attempt {gate.attempt} with alpha {gate.alpha.toPrecision(3)}, against {named(gate.incumbent)}.
+          Gate {gate.gate}, attempt {gate.attempt} with alpha {gate.alpha.toPrecision(3)}, against{' '}
+          {named(gate.incumbent)}.
         </p>
       )}
       {last.type === 'progress' && progress !== undefined && (
         <>
-          <Progress done={progress.done} total={progress.total} label="problems that both were asked" />
+          <Progress
+            done={progress.done}
+            total={progress.total}
+            label="problems that both were asked"
+          />
           <p class="note">
             {progress.done} of at most {progress.total}
           </p>
@@ -145,7 +206,9 @@ function Promote({
   onDone: () => void;
 }): JSX.Element {
   const [as, setAs] = useState(() => {
-    const scenario = answer.aliases.find(({ current }) => current === adapter.id)?.name.split('@')[0] ?? answer.tasks[0];
+    const scenario =
+      answer.aliases.find(({ current }) => current === adapter.id)?.name.split('@')[0] ??
+      answer.tasks[0];
     return `${scenario}@champion`;
   });
   const [chosen, setWay] = useState<(typeof WAYS)[number][0]>('gate');
@@ -167,7 +230,8 @@ function Promote({
     setTold([]);
     try {
       const body = { adapter: adapter.id, as, way, problems, reason };
-      for await (const each of promotion(body, newKey(), gone.signal)) setTold((before) => [...before, each]);
+      for await (const each of promotion(body, newKey(), gone.signal))
+        setTold((before) => [...before, each]);
     } catch (cause) {
       setError(cause as Error);
     }
@@ -178,7 +242,12 @@ function Promote({
       <form onSubmit={(event) => void act(event)}>
         <label class="field">
           <span>Name that will stand for it</span>
-          <input value={as} onInput={(event) => setAs(event.currentTarget.value)} list="aliases" required />
+          <input
+            value={as}
+            onInput={(event) => setAs(event.currentTarget.value)}
+            list="aliases"
+            required
+          />
           <datalist id="aliases">
             {answer.aliases.map(({ name }) => (
               <option key={name} value={name} />
@@ -200,7 +269,13 @@ function Promote({
         {way === 'gate' && (
           <label class="field">
             <span>Most problems that both are asked</span>
-            <input type="number" min={1} max={10000} value={problems} onInput={(event) => setProblems(Number(event.currentTarget.value))} />
+            <input
+              type="number"
+              min={1}
+              max={10000}
+              value={problems}
+              onInput={(event) => setProblems(Number(event.currentTarget.value))}
+            />
           </label>
         )}
         <label class="field">
@@ -227,28 +302,41 @@ const DECISIONS: Readonly<Record<string, 'good' | 'fair' | 'bad' | 'plain'>> = {
 };
 
 export function AdaptersPage(): JSX.Element {
-  const { value, error, reload } = useLoaded((signal) => get<AdaptersAnswer>('/api/adapters', signal), 'adapters');
+  const { value, error, reload } = useLoaded(
+    (signal) => get<AdaptersAnswer>('/api/adapters', signal),
+    'adapters',
+  );
   const none = error instanceof ApiError && error.status === 404;
   const { value: models } = useLoaded(
-    (signal) => get<{ data: readonly { id: string; parent: string | null }[] }>('/v1/models', signal),
+    (signal) =>
+      get<{ data: readonly { id: string; parent: string | null }[] }>('/v1/models', signal),
     'models',
   );
   const served = models?.data.flatMap(({ id, parent }) => (parent === null ? [] : [id])) ?? [];
   const [promoted, setPromoted] = useState<AdapterLine | null>(null);
   const [rolled, setRolled] = useState<AliasLine | null>(null);
   const named: Named = (id) =>
-    id === null ? 'the base without an adapter' : (value?.adapters.find((adapter) => adapter.id === id)?.name ?? shortId(id));
-  const uses = (id: string): readonly AliasLine[] => value?.aliases.filter(({ current }) => current === id) ?? [];
+    id === null
+      ? 'the base without an adapter'
+      : (value?.adapters.find((adapter) => adapter.id === id)?.name ?? shortId(id));
+  const uses = (id: string): readonly AliasLine[] =>
+    value?.aliases.filter(({ current }) => current === id) ?? [];
   return (
     <>
       <PageHead title="Adapters">
-        <p class="lead">Published adapters, the names that programs ask for, and on what evidence each name was moved.</p>
+        <p class="lead">
+          Published adapters, the names that programs ask for, and on what evidence each name was
+          moved.
+        </p>
       </PageHead>
       {none && (
         <Empty title="This server has no registry.">
           <p>
-            {served.length === 0 ? 'It answers for its model alone.' : `It answers for ${served.join(', ')}.`} Versions, evidence and names
-            that move are those of a registry: <code>--registry FOLDER</code> at its start.
+            {served.length === 0
+              ? 'It answers for its model alone.'
+              : `It answers for ${served.join(', ')}.`}{' '}
+            Versions, evidence and names that move are those of a registry:{' '}
+            <code>--registry FOLDER</code> at its start.
           </p>
         </Empty>
       )}
@@ -260,15 +348,19 @@ export function AdaptersPage(): JSX.Element {
             {value.aliases.length === 0 ? (
               <p class="muted">No name stands for anything yet.</p>
             ) : (
-              <Table caption="names in use" className="list" head={['Name', 'Stands for', 'Since', 'By', 'Before it', '']}>
+              <Table
+                caption="names in use"
+                className="list"
+                head={['Name', 'Stands for', 'Since', 'By', 'Before it', '']}
+              >
                 {value.aliases.map((alias) => (
                   <tr key={alias.name}>
                     <td>
                       <b>{alias.name}</b>
                       {alias.probation !== null && (
                         <small>
-                          on probation: {percent(alias.probation.share, 0)} of the keys, {alias.probation.seen} of{' '}
-                          {alias.probation.problems} problems
+                          on probation: {percent(alias.probation.share, 0)} of the keys,{' '}
+                          {alias.probation.seen} of {alias.probation.problems} problems
                         </small>
                       )}
                     </td>
@@ -322,7 +414,9 @@ export function AdaptersPage(): JSX.Element {
                           {name}
                         </Badge>
                       ))}
-                      {adapter.withdrawn !== null && <Badge tone="bad">withdrawn: {adapter.withdrawn}</Badge>}
+                      {adapter.withdrawn !== null && (
+                        <Badge tone="bad">withdrawn: {adapter.withdrawn}</Badge>
+                      )}
                       {adapter.collected && <Badge tone="fair">bytes deleted</Badge>}
                     </p>
                     <dl class="facts">
@@ -337,7 +431,8 @@ export function AdaptersPage(): JSX.Element {
                       <div>
                         <dt>form</dt>
                         <dd>
-                          rank {adapter.rank}, {plural(adapter.layers.length, 'layer')}, {megabytes(adapter.bytes)}
+                          rank {adapter.rank}, {plural(adapter.layers.length, 'layer')},{' '}
+                          {megabytes(adapter.bytes)}
                         </dd>
                       </div>
                       {adapter.dataset !== null && (
@@ -367,8 +462,15 @@ export function AdaptersPage(): JSX.Element {
             )}
           </Panel>
           {value.gates.length > 0 && (
-            <Panel title="Gates" note="Each one that was begun spends a part of what may go wrong by chance, whatever becomes of it.">
-              <Table caption="gates" className="list" head={['Gate', 'Name', 'Challenger', 'Against', 'Attempt', 'Alpha', 'Answer']}>
+            <Panel
+              title="Gates"
+              note="Each one that was begun spends a part of what may go wrong by chance, whatever becomes of it."
+            >
+              <Table
+                caption="gates"
+                className="list"
+                head={['Gate', 'Name', 'Challenger', 'Against', 'Attempt', 'Alpha', 'Answer']}
+              >
                 {[...value.gates].reverse().map((gate) => (
                   <tr key={gate.gate}>
                     <td>{gate.gate}</td>
@@ -378,7 +480,9 @@ export function AdaptersPage(): JSX.Element {
                     <td>{whole(gate.attempt)}</td>
                     <td>{gate.alpha.toPrecision(3)}</td>
                     <td>
-                      <Badge tone={DECISIONS[gate.decision ?? ''] ?? 'plain'}>{gate.decision ?? 'open'}</Badge>
+                      <Badge tone={DECISIONS[gate.decision ?? ''] ?? 'plain'}>
+                        {gate.decision ?? 'open'}
+                      </Badge>
                     </td>
                   </tr>
                 ))}
@@ -387,7 +491,11 @@ export function AdaptersPage(): JSX.Element {
           )}
           {value.moves.length > 0 && (
             <Panel title="Moves">
-              <Table caption="moves of names, newest first" className="list" head={['When', 'Name', 'From', 'To', 'By', 'Reason']}>
+              <Table
+                caption="moves of names, newest first"
+                className="list"
+                head={['When', 'Name', 'From', 'To', 'By', 'Reason']}
+              >
                 {value.moves.slice(0, 100).map((move, i) => (
                   <tr key={i}>
                     <td>{when(move.at)}</td>

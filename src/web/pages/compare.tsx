@@ -35,7 +35,10 @@ function Choose({
 }
 
 function Compared({ a, b }: { a: string; b: string }): JSX.Element {
-  const { value, error } = useLoaded((signal) => get<RunsCompared>(`/api/compare${query({ a, b })}`, signal), `${a} ${b}`);
+  const { value, error } = useLoaded(
+    (signal) => get<RunsCompared>(`/api/compare${query({ a, b })}`, signal),
+    `${a} ${b}`,
+  );
   if (error !== null) return <Fault error={error} />;
   if (value === null) return <Waiting what="Comparing, problem by problem" />;
   const { test } = value;
@@ -47,7 +50,8 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
         <Card value={percent(value.bAfter.mean)}>B solves</Card>
         {test.difference !== null && (
           <Card value={points(test.difference.mean)} tone={toneOf(test.finding)}>
-            points from A to B; 95 % interval {points(test.difference.low)} to {points(test.difference.high)}
+            points from A to B; 95 % interval {points(test.difference.low)} to{' '}
+            {points(test.difference.high)}
           </Card>
         )}
         <Card value={`p ${pValue(test.p)}`}>
@@ -58,7 +62,11 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
         title="By tier"
         note={`The same ${plural(test.n, 'problem')} of both, paired one by one. Not adjusted for the number of tiers.`}
       >
-        <Table caption="accuracy of both runs by tier" className="stacked" head={['Tier', 'A', 'B', 'Gained, lost', 'p']}>
+        <Table
+          caption="accuracy of both runs by tier"
+          className="stacked"
+          head={['Tier', 'A', 'B', 'Gained, lost', 'p']}
+        >
           {value.byTier.map((tier) => (
             <tr key={tier.tier}>
               <td class="main-cell">{tier.tier}</td>
@@ -69,7 +77,9 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
                 <RateBar rate={tier.b} against={tier.a} />
               </td>
               <td data-label="Gained, lost">
-                {paired.has(tier.tier) ? `+${paired.get(tier.tier)!.gained} −${paired.get(tier.tier)!.lost}` : '–'}
+                {paired.has(tier.tier)
+                  ? `+${paired.get(tier.tier)!.gained} −${paired.get(tier.tier)!.lost}`
+                  : '–'}
               </td>
               <td data-label="p">{pValue(paired.get(tier.tier)?.p)}</td>
             </tr>
@@ -99,10 +109,15 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
   );
 }
 
-export function ComparePage({ params: { a, b } }: { params: Readonly<Record<string, string | undefined>> }): JSX.Element {
+export function ComparePage({
+  params: { a, b },
+}: {
+  params: Readonly<Record<string, string | undefined>>;
+}): JSX.Element {
   const { value, error } = useLoaded((signal) => get<RunLine[]>('/api/runs', signal), 'runs');
   const runs = (value ?? []).filter(({ after }) => after !== null);
-  const set = (changed: { a?: string; b?: string }): void => go(['compare'], { a, b, ...changed }, true);
+  const set = (changed: { a?: string; b?: string }): void =>
+    go(['compare'], { a, b, ...changed }, true);
   return (
     <>
       <PageHead title="Two runs, paired" above={<a href={href(['runs'])}>Runs</a>}>

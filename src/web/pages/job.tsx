@@ -30,7 +30,11 @@ export function JobPage({ id }: { id: string }): JSX.Element {
           </Panel>
           {told.length > 0 && (
             <Panel title="Events">
-              <Table caption="events, newest first" className="list" head={['', 'When', 'What', '']}>
+              <Table
+                caption="events, newest first"
+                className="list"
+                head={['', 'When', 'What', '']}
+              >
                 {[...told]
                   .reverse()
                   .slice(0, 200)

@@ -11,7 +11,16 @@ import { flat } from './run.tsx';
 
 /** What most people set, before everything else. */
 const FIRST: Readonly<Record<string, readonly string[]>> = {
-  run: ['task', 'model.name', 'iterations', 'sampling.rollouts', 'sampling.samples', 'evaluation.devSize', 'evaluation.testSize', 'seed'],
+  run: [
+    'task',
+    'model.name',
+    'iterations',
+    'sampling.rollouts',
+    'sampling.samples',
+    'evaluation.devSize',
+    'evaluation.testSize',
+    'seed',
+  ],
   truth: ['domain', 'mode', 'eval', 'problems', 'seed'],
   'truth-train': ['domain', 'steps', 'measure', 'seed'],
   'truth-analyze': ['analyzer', 'runs', 'strategy'],
@@ -59,7 +68,8 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   const first = FIRST[kind.kind] ?? [];
   const choicesOf = useMemo(() => (path: readonly string[]) => listOf(kind, path), [kind]);
   const changed = useRef(0);
-  const isUntouched = Object.keys(values).length === 0; // what has to be chosen first is no fault yet
+  // what has to be chosen first is no fault yet
+  const isUntouched = Object.keys(values).length === 0;
   const mend = async (measure: boolean, signal?: AbortSignal): Promise<void> => {
     try {
       setTold(await estimate(kind.kind, values, measure, signal));
@@ -131,7 +141,11 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
         )}
         <label class="field">
           <span>Name, if it should have one</span>
-          <input value={name} maxLength={100} onInput={(event) => setName(event.currentTarget.value)} />
+          <input
+            value={name}
+            maxLength={100}
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
         </label>
         {error !== null && <Fault error={error} />}
         <div class="actions">
@@ -144,7 +158,9 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
             </button>
           )}
         </div>
-        {measures && <p class="note">The estimate samples and trains for some seconds, as --dry-run does.</p>}
+        {measures && (
+          <p class="note">The estimate samples and trains for some seconds, as --dry-run does.</p>
+        )}
       </aside>
     </form>
   );
@@ -158,7 +174,8 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
     <>
       <PageHead title="Start">
         <p class="lead">
-          {chosen === undefined ? '' : `${chosen.title}. `}The fields are those of the command; what is left empty follows its default.
+          {chosen === undefined ? '' : `${chosen.title}. `}The fields are those of the command; what
+          is left empty follows its default.
         </p>
       </PageHead>
       {none && (
@@ -174,7 +191,13 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
         <>
           <div class="tabs" role="group" aria-label="what is started">
             {value.map(({ kind, title }) => (
-              <button type="button" class="tab" key={kind} aria-pressed={kind === chosen.kind} onClick={() => go(['new'], { kind }, true)}>
+              <button
+                type="button"
+                class="tab"
+                key={kind}
+                aria-pressed={kind === chosen.kind}
+                onClick={() => go(['new'], { kind }, true)}
+              >
                 {KINDS[kind] ?? title}
               </button>
             ))}

@@ -16,7 +16,10 @@ interface Message {
   readonly content: string;
 }
 interface Chunk {
-  readonly choices: readonly { readonly delta: { readonly content?: string | null }; readonly finish_reason: string | null }[];
+  readonly choices: readonly {
+    readonly delta: { readonly content?: string | null };
+    readonly finish_reason: string | null;
+  }[];
   readonly usage?: { readonly completion_tokens: number } | null;
   readonly error?: { readonly message: string };
 }
@@ -35,16 +38,24 @@ interface Asked {
   readonly seed: string;
 }
 
-/** What answers: the models of the server, and published adapters of its base for which no name stands, by names of their own. */
+/**
+ * What answers: the models of the server, and published adapters of its base for which no name
+ * stands, by names of their own.
+ */
 async function offered(signal: AbortSignal): Promise<readonly Pick<Model, 'id' | 'parent'>[]> {
   const { data } = await get<{ data: readonly Model[] }>('/v1/models', signal);
   const { registry, modelSha256 } = await get<Status>('/api/status', signal);
   if (!registry) return data;
   // whose key may not read the registry has the models alone
-  const { adapters } = await get<AdaptersAnswer>('/api/adapters', signal).catch(() => ({ adapters: [] }));
+  const { adapters } = await get<AdaptersAnswer>('/api/adapters', signal).catch(() => ({
+    adapters: [],
+  }));
   const others = adapters.filter(
     ({ id, baseSha256, withdrawn, collected }) =>
-      withdrawn === null && !collected && baseSha256 === modelSha256 && !data.some(({ root }) => root === id),
+      withdrawn === null &&
+      !collected &&
+      baseSha256 === modelSha256 &&
+      !data.some(({ root }) => root === id),
   );
   return [...data, ...others.map(({ name, base }) => ({ id: name, parent: base }))];
 }
@@ -69,7 +80,10 @@ async function ask(
       temperature: asked.temperature,
       ...(asked.seed === '' ? {} : { seed: Number(asked.seed) }),
     };
-    for await (const { choices, usage, error } of events<Chunk>('/v1/chat/completions', { body, signal })) {
+    for await (const { choices, usage, error } of events<Chunk>('/v1/chat/completions', {
+      body,
+      signal,
+    })) {
       const [choice] = choices ?? [];
       answer = {
         ...answer,
@@ -89,7 +103,15 @@ async function ask(
   return answer;
 }
 
-const Reply = ({ model, answer, busy }: { model: string; answer: Answer; busy: boolean }): JSX.Element => (
+const Reply = ({
+  model,
+  answer,
+  busy,
+}: {
+  model: string;
+  answer: Answer;
+  busy: boolean;
+}): JSX.Element => (
   <div class="answer-side">
     <h3>{model}</h3>
     <pre tabIndex={0} aria-live="polite" aria-busy={busy} aria-label={`reply of ${model}`}>
@@ -103,7 +125,9 @@ const Reply = ({ model, answer, busy }: { model: string; answer: Answer; busy: b
         : [
             ...(answer.tokens === null ? [] : [plural(answer.tokens, 'token')]),
             duration(answer.seconds),
-            ...(answer.tokens === null || answer.seconds < 0.01 ? [] : [`${(answer.tokens / answer.seconds).toFixed(1)} a second`]),
+            ...(answer.tokens === null || answer.seconds < 0.01
+              ? []
+              : [`${(answer.tokens / answer.seconds).toFixed(1)} a second`]),
             ...(answer.finish === null ? [] : [`ended by ${answer.finish}`]),
           ].join(' · ')}
     </p>
@@ -130,7 +154,9 @@ export function PlaygroundPage(): JSX.Element {
   const [running, setRunning] = useState<AbortController | null>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const base = models?.find(({ parent }) => parent === null)?.id ?? '';
-  const sides = [...new Set([left ?? base, right ?? models?.find(({ parent }) => parent !== null)?.id ?? base])];
+  const sides = [
+    ...new Set([left ?? base, right ?? models?.find(({ parent }) => parent !== null)?.id ?? base]),
+  ];
 
   const begin = async (event?: Event): Promise<void> => {
     event?.preventDefault();
@@ -138,7 +164,10 @@ export function PlaygroundPage(): JSX.Element {
     const ending = new AbortController();
     setRunning(ending);
     const before = turns;
-    let turn: Turn = { user: prompt, answers: Object.fromEntries(sides.map((side) => [side, NOTHING])) };
+    let turn: Turn = {
+      user: prompt,
+      answers: Object.fromEntries(sides.map((side) => [side, NOTHING])),
+    };
     setTurns([...before, turn]);
     setPrompt('');
     const history = (side: string): Message[] => [
@@ -176,10 +205,21 @@ export function PlaygroundPage(): JSX.Element {
       </select>
     </label>
   );
-  const number = (label: string, value: string, set: (text: string) => void, step = '1'): JSX.Element => (
+  const number = (
+    label: string,
+    value: string,
+    set: (text: string) => void,
+    step = '1',
+  ): JSX.Element => (
     <label class="field short">
       <span>{label}</span>
-      <input type="number" min="0" step={step} value={value} onInput={(event) => set(event.currentTarget.value)} />
+      <input
+        type="number"
+        min="0"
+        step={step}
+        value={value}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
     </label>
   );
   if (error !== null) return <Fault error={error} />;
@@ -193,13 +233,24 @@ export function PlaygroundPage(): JSX.Element {
         <div class="fields">
           {select('Left', sides[0]!, setLeft)}
           {select('Right', right ?? sides.at(-1)!, setRight)}
-          {number('Most tokens', String(asked.maxTokens), (text) => setAsked({ ...asked, maxTokens: Math.max(1, Number(text)) }))}
-          {number('Temperature', String(asked.temperature), (text) => setAsked({ ...asked, temperature: Number(text) }), '0.1')}
+          {number('Most tokens', String(asked.maxTokens), (text) =>
+            setAsked({ ...asked, maxTokens: Math.max(1, Number(text)) }),
+          )}
+          {number(
+            'Temperature',
+            String(asked.temperature),
+            (text) => setAsked({ ...asked, temperature: Number(text) }),
+            '0.1',
+          )}
           {number('Seed', asked.seed, (text) => setAsked({ ...asked, seed: text }))}
         </div>
         <label class="field">
           <span>System prompt</span>
-          <input value={system} onInput={(event) => setSystem(event.currentTarget.value)} placeholder="none" />
+          <input
+            value={system}
+            onInput={(event) => setSystem(event.currentTarget.value)}
+            placeholder="none"
+          />
         </label>
         <label class="field">
           <span>Prompt</span>
@@ -221,7 +272,11 @@ export function PlaygroundPage(): JSX.Element {
           <button type="button" disabled={running === null} onClick={() => running?.abort()}>
             Stop
           </button>
-          <button type="button" disabled={running !== null || turns.length === 0} onClick={() => setTurns([])}>
+          <button
+            type="button"
+            disabled={running !== null || turns.length === 0}
+            onClick={() => setTurns([])}
+          >
             Begin anew
           </button>
         </div>
@@ -231,7 +286,12 @@ export function PlaygroundPage(): JSX.Element {
           <pre class="user">{turn.user}</pre>
           <div class="two">
             {Object.entries(turn.answers).map(([side, answer]) => (
-              <Reply key={side} model={side} answer={answer} busy={running !== null && i === turns.length - 1 && answer.seconds === null} />
+              <Reply
+                key={side}
+                model={side}
+                answer={answer}
+                busy={running !== null && i === turns.length - 1 && answer.seconds === null}
+              />
             ))}
           </div>
         </section>

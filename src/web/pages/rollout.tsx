@@ -1,6 +1,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { get, part, query, type RolloutDetail, type RolloutPage as Found, type TokenScores } from '../api.ts';
+import {
+  get,
+  part,
+  query,
+  type RolloutDetail,
+  type RolloutPage as Found,
+  type TokenScores,
+} from '../api.ts';
 import { figure, plural, shortId } from '../format.ts';
 import { Diff } from '../dev-diff.tsx';
 import { useLoaded } from '../loading.ts';
@@ -31,7 +38,8 @@ function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Ele
   return (
     <>
       <p class="note">
-        Under {model}, as it is served now: mean log-probability {figure(mean)} over {plural(tokens.length, 'token')}.
+        Under {model}, as it is served now: mean log-probability {figure(mean)} over{' '}
+        {plural(tokens.length, 'token')}.
       </p>
       <p class="legend" aria-hidden="true">
         {['> 95 %', '> 74 %', '> 37 %', '> 8 %', '> 0.7 %', 'less'].map((text, i) => (
@@ -40,9 +48,17 @@ function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Ele
           </span>
         ))}
       </p>
-      <pre class="tokens" tabIndex={0} aria-label="the reply, token by token, coloured by probability">
+      <pre
+        class="tokens"
+        tabIndex={0}
+        aria-label="the reply, token by token, coloured by probability"
+      >
         {tokens.map(({ text, logprob }, i) => (
-          <span key={i} class={`token p${stepOf(logprob)}`} title={`${figure(logprob)} nats, ${figure(100 * Math.exp(logprob))} %`}>
+          <span
+            key={i}
+            class={`token p${stepOf(logprob)}`}
+            title={`${figure(logprob)} nats, ${figure(100 * Math.exp(logprob))} %`}
+          >
             {text}
           </span>
         ))}
@@ -55,7 +71,12 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
   const [look, setLook] = useState<'base' | 'adapter' | 'text'>('base');
   const { value, error } = useLoaded(
     async (signal) =>
-      look === 'text' ? null : await get<TokenScores>(`/api/runs/${part(run)}/rollouts/${rollout.id}/scores?under=${look}`, signal),
+      look === 'text'
+        ? null
+        : await get<TokenScores>(
+            `/api/runs/${part(run)}/rollouts/${rollout.id}/scores?under=${look}`,
+            signal,
+          ),
     `${run} ${rollout.id} ${look}`,
   );
   const button = (name: typeof look, text: string): JSX.Element => (
@@ -80,9 +101,15 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
           <p class="told">told: {said}</p>
         </div>
       ))}
-      {look !== 'text' && error !== null && <p class="note">No log-probabilities: {error.message}.</p>}
+      {look !== 'text' && error !== null && (
+        <p class="note">No log-probabilities: {error.message}.</p>
+      )}
       {look !== 'text' && value === null && error === null && <Waiting what="Scoring the tokens" />}
-      {look !== 'text' && value !== null ? <Tokens scores={value} /> : <pre tabIndex={0}>{rollout.text}</pre>}
+      {look !== 'text' && value !== null ? (
+        <Tokens scores={value} />
+      ) : (
+        <pre tabIndex={0}>{rollout.text}</pre>
+      )}
     </Panel>
   );
 }
@@ -143,7 +170,10 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
   const others = rollout.siblings.filter(({ id }) => id !== rollout.id);
   const [chosen, setChosen] = useState<number | null>(null);
   const { value, error } = useLoaded(
-    async (signal) => (chosen === null ? null : await get<RolloutDetail>(`/api/runs/${part(run)}/rollouts/${chosen}`, signal)),
+    async (signal) =>
+      chosen === null
+        ? null
+        : await get<RolloutDetail>(`/api/runs/${part(run)}/rollouts/${chosen}`, signal),
     `${run} ${chosen}`,
   );
   if (others.length === 0) return null;
@@ -154,7 +184,13 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
     >
       <div class="chips">
         {others.map(({ id, iteration, sample, verdict }) => (
-          <button type="button" key={id} class="chip" aria-pressed={chosen === id} onClick={() => setChosen(chosen === id ? null : id)}>
+          <button
+            type="button"
+            key={id}
+            class="chip"
+            aria-pressed={chosen === id}
+            onClick={() => setChosen(chosen === id ? null : id)}
+          >
             <VerdictBadge verdict={verdict} /> iteration {iteration}, sample {sample}
           </button>
         ))}
@@ -173,13 +209,22 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
   );
 }
 
-export function RolloutPage({ run, id, params }: { run: string; id: number; params: Readonly<Record<string, string>> }): JSX.Element {
+export function RolloutPage({
+  run,
+  id,
+  params,
+}: {
+  run: string;
+  id: number;
+  params: Readonly<Record<string, string>>;
+}): JSX.Element {
   const { value: rollout, error } = useLoaded(
     (signal) => get<RolloutDetail>(`/api/runs/${part(run)}/rollouts/${id}`, signal),
     `${run} ${id}`,
   );
   const list = useLoaded(
-    (signal) => get<Found>(`/api/runs/${part(run)}/rollouts${query({ ...params, limit: 200 })}`, signal),
+    (signal) =>
+      get<Found>(`/api/runs/${part(run)}/rollouts${query({ ...params, limit: 200 })}`, signal),
     `${run} ${JSON.stringify(params)}`,
   );
   const ids = list.value?.data.map((each) => each.id) ?? [];
@@ -190,7 +235,13 @@ export function RolloutPage({ run, id, params }: { run: string; id: number; para
   };
   useEffect(() => {
     const keys = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)) return;
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
+      )
+        return;
       if (event.key === 'j') open(after);
       if (event.key === 'k') open(before);
     };
@@ -200,7 +251,11 @@ export function RolloutPage({ run, id, params }: { run: string; id: number; para
   return (
     <>
       <PageHead
-        title={rollout === null ? 'Rollout' : `Rollout of ${rollout.tier}, iteration ${rollout.iteration}`}
+        title={
+          rollout === null
+            ? 'Rollout'
+            : `Rollout of ${rollout.tier}, iteration ${rollout.iteration}`
+        }
         above={
           <>
             <a href={href(['runs'])}>Runs</a> / <a href={href(['runs', run])}>{shortId(run)}</a> /{' '}
@@ -210,10 +265,20 @@ export function RolloutPage({ run, id, params }: { run: string; id: number; para
         badges={rollout === null ? undefined : <VerdictBadge verdict={rollout.verdict} />}
         actions={
           <>
-            <button type="button" disabled={before === undefined} onClick={() => open(before)} title="key k">
+            <button
+              type="button"
+              disabled={before === undefined}
+              onClick={() => open(before)}
+              title="key k"
+            >
               ← previous
             </button>
-            <button type="button" disabled={after === undefined} onClick={() => open(after)} title="key j">
+            <button
+              type="button"
+              disabled={after === undefined}
+              onClick={() => open(after)}
+              title="key j"
+            >
               next →
             </button>
           </>
@@ -235,7 +300,9 @@ export function RolloutPage({ run, id, params }: { run: string; id: number; para
               </pre>
               <p class="note">
                 Problem <code>{shortId(rollout.problem)}</code>,{' '}
-                <a href={href(['runs', run, 'rollouts'], { problem: rollout.problem })}>all its rollouts</a>
+                <a href={href(['runs', run, 'rollouts'], { problem: rollout.problem })}>
+                  all its rollouts
+                </a>
               </p>
             </Panel>
           </div>

@@ -1,6 +1,13 @@
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { get, part, query, type DevProblem, type RolloutPage as Found, type RunDetail } from '../api.ts';
+import {
+  get,
+  part,
+  query,
+  type DevProblem,
+  type RolloutPage as Found,
+  type RunDetail,
+} from '../api.ts';
 import { plural, shortId, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
@@ -27,9 +34,16 @@ function Choice({
   onChange: (value: string) => void;
 }): JSX.Element {
   return (
-    <select aria-label={name} value={value ?? ''} onChange={(event) => onChange(event.currentTarget.value)}>
+    <select
+      aria-label={name}
+      value={value ?? ''}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    >
       <option value="">{all}</option>
-      {(value === undefined || value === '' || values.map(String).includes(value) ? values : [...values, value]).map((each) => (
+      {(value === undefined || value === '' || values.map(String).includes(value)
+        ? values
+        : [...values, value]
+      ).map((each) => (
         <option key={each} value={String(each)}>
           {name === 'iteration' ? `iteration ${each}` : each}
         </option>
@@ -42,19 +56,28 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
   const { tier, iteration, verdict, text, problem } = params;
   const offset = Number(params.offset ?? 0) || 0;
   const asked = query({ tier, iteration, verdict, text, problem, offset, limit: LIMIT });
-  const { value: page, error } = useLoaded((signal) => get<Found>(`/api/runs/${part(run)}/rollouts${asked}`, signal), run + asked);
+  const { value: page, error } = useLoaded(
+    (signal) => get<Found>(`/api/runs/${part(run)}/rollouts${asked}`, signal),
+    run + asked,
+  );
   const [last, setLast] = useState<Found | null>(null);
   useEffect(() => {
     if (page !== null) setLast(page);
   }, [page]);
   const shown = page ?? last;
   const detail = useLoaded((signal) => get<RunDetail>(`/api/runs/${part(run)}`, signal), run);
-  const set = (changed: Params): void => go(['runs', run, 'rollouts'], { ...params, offset: undefined, ...changed }, true);
+  const set = (changed: Params): void =>
+    go(['runs', run, 'rollouts'], { ...params, offset: undefined, ...changed }, true);
   const search = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => {
     const keys = (event: KeyboardEvent): void => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName))
+      if (
+        event.key !== '/' ||
+        event.ctrlKey ||
+        event.metaKey ||
+        /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
+      )
         return;
       event.preventDefault();
       search.current?.focus();
@@ -62,7 +85,10 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
     addEventListener('keydown', keys);
     return () => removeEventListener('keydown', keys);
   }, []);
-  const title = detail.value === null ? 'Rollouts' : `Rollouts of ${detail.value.model} on ${detail.value.task}`;
+  const title =
+    detail.value === null
+      ? 'Rollouts'
+      : `Rollouts of ${detail.value.model} on ${detail.value.task}`;
   return (
     <>
       <PageHead
@@ -85,7 +111,13 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
             timer.current = setTimeout(() => set({ text: value }), 250);
           }}
         />
-        <Choice name="tier" all="all tiers" values={shown?.tiers ?? []} value={tier} onChange={(value) => set({ tier: value })} />
+        <Choice
+          name="tier"
+          all="all tiers"
+          values={shown?.tiers ?? []}
+          value={tier}
+          onChange={(value) => set({ tier: value })}
+        />
         <Choice
           name="iteration"
           all="all iterations"
@@ -114,7 +146,11 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
       {shown !== null && shown.total === 0 && <Empty title="No rollout is like this." />}
       {shown !== null && shown.total > 0 && (
         <>
-          <Table caption="rollouts" className="list rollouts" head={['Verdict', 'Tier', 'Iteration', 'Question and reply', 'Tokens']}>
+          <Table
+            caption="rollouts"
+            className="list rollouts"
+            head={['Verdict', 'Tier', 'Iteration', 'Question and reply', 'Tokens']}
+          >
             {shown.data.map((each) => (
               <tr key={each.id}>
                 <td>
@@ -123,10 +159,19 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
                 <td>{each.tier}</td>
                 <td>{each.iteration}</td>
                 <td class="main-cell">
-                  <a href={href(['runs', run, 'rollouts', String(each.id)], { tier, iteration, verdict, text })}>
+                  <a
+                    href={href(['runs', run, 'rollouts', String(each.id)], {
+                      tier,
+                      iteration,
+                      verdict,
+                      text,
+                    })}
+                  >
                     <small class="excerpt muted">{each.question}</small>
                     <span class="excerpt">{each.text === '' ? '(an empty reply)' : each.text}</span>
-                    {each.violations.length > 0 && <small class="bad">{[...new Set(each.violations)].join(', ')}</small>}
+                    {each.violations.length > 0 && (
+                      <small class="bad">{[...new Set(each.violations)].join(', ')}</small>
+                    )}
                   </a>
                 </td>
                 <td>{whole(each.tokens)}</td>
@@ -135,13 +180,21 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
           </Table>
           {shown.total > LIMIT && (
             <div class="pager">
-              <button type="button" disabled={offset === 0} onClick={() => set({ offset: String(Math.max(0, offset - LIMIT)) })}>
+              <button
+                type="button"
+                disabled={offset === 0}
+                onClick={() => set({ offset: String(Math.max(0, offset - LIMIT)) })}
+              >
                 ← earlier
               </button>
               <span class="muted">
                 {offset + 1} to {Math.min(offset + LIMIT, shown.total)} of {whole(shown.total)}
               </span>
-              <button type="button" disabled={offset + LIMIT >= shown.total} onClick={() => set({ offset: String(offset + LIMIT) })}>
+              <button
+                type="button"
+                disabled={offset + LIMIT >= shown.total}
+                onClick={() => set({ offset: String(offset + LIMIT) })}
+              >
                 later →
               </button>
             </div>
@@ -153,14 +206,22 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
   );
 }
 
-/** The problems that every iteration answers, so that what changed between two of them can be read. */
+/**
+ * The problems that every iteration answers, so that what changed between two of them can be read.
+ */
 function DevProblems({ run }: { run: string }): JSX.Element | null {
-  const { value: problems } = useLoaded((signal) => get<DevProblem[]>(`/api/runs/${part(run)}/problems`, signal), run);
+  const { value: problems } = useLoaded(
+    (signal) => get<DevProblem[]>(`/api/runs/${part(run)}/problems`, signal),
+    run,
+  );
   const [open, setOpen] = useState<string | null>(null);
   if (problems === null || problems.length === 0) return null;
   const iterations = problems[0]!.verdicts.map(({ iteration }) => iteration);
   return (
-    <Panel title="Dev problems by iteration" note="Each iteration answers the same ones. Choose one to read what changed in its reply.">
+    <Panel
+      title="Dev problems by iteration"
+      note="Each iteration answers the same ones. Choose one to read what changed in its reply."
+    >
       <Table
         caption="verdict of each dev problem in each iteration"
         className="list"
@@ -182,8 +243,13 @@ function DevProblems({ run }: { run: string }): JSX.Element | null {
               <td>{tier}</td>
               {verdicts.map(({ iteration, verdict }) => (
                 <td key={iteration}>
-                  <span class={verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'} title={verdict}>
-                    <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span>
+                  <span
+                    class={verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'}
+                    title={verdict}
+                  >
+                    <span aria-hidden="true">
+                      {verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}
+                    </span>
                     <span class="hidden">{verdict}</span>
                   </span>
                 </td>

@@ -1,28 +1,66 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { get, part, query, type IntegrityAnswer, type Rate, type RunDetail, type RunEvent } from '../api.ts';
+import {
+  get,
+  part,
+  query,
+  type IntegrityAnswer,
+  type Rate,
+  type RunDetail,
+  type RunEvent,
+} from '../api.ts';
 import { Chart } from '../chart.tsx';
 import { bufferChart, lossChart, ratesChart, speedChart, type Drawn } from '../charts.tsx';
-import { duration, figure, megabytes, percent, plural, points, pValue, shortId, when, whole } from '../format.ts';
+import {
+  duration,
+  figure,
+  megabytes,
+  percent,
+  plural,
+  points,
+  pValue,
+  shortId,
+  when,
+  whole,
+} from '../format.ts';
 import { jobOfRun } from '../job-api.ts';
 import { useLoaded } from '../loading.ts';
 import { href } from '../router.ts';
 import { LiveJob } from '../live-job.tsx';
-import { Badge, Card, Fault, PageHead, Panel, RateBar, StateBadge, Table, toneOf, Waiting } from '../ui.tsx';
+import {
+  Badge,
+  Card,
+  Fault,
+  PageHead,
+  Panel,
+  RateBar,
+  StateBadge,
+  Table,
+  toneOf,
+  Waiting,
+} from '../ui.tsx';
 
 const LIVE_MS = 1500;
 /** A run that has ended is signed, judged and compared after it. */
 const SETTLED_MS = 10_000;
 
 function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
-  const { value, error } = useLoaded((signal) => get<IntegrityAnswer>(`/api/runs/${part(name)}/integrity`, signal), `${name} ${stamp}`);
+  const { value, error } = useLoaded(
+    (signal) => get<IntegrityAnswer>(`/api/runs/${part(name)}/integrity`, signal),
+    `${name} ${stamp}`,
+  );
   const [open, setOpen] = useState(false);
   if (error !== null) return <Badge tone="fair">log not checked</Badge>;
   if (value === null) return <Badge tone="plain">checking the log…</Badge>;
   return (
     <>
       <Badge tone={value.judged.tone}>{value.judged.text}</Badge>
-      <button type="button" class={`badge ${value.badge.tone}`} aria-expanded={open} onClick={() => setOpen(!open)}>
+      <button
+        type="button"
+        class={`badge ${value.badge.tone}`}
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
         {value.badge.text}
       </button>
       {open && (
@@ -36,15 +74,22 @@ function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
   );
 }
 
-const Cards = ({ run: { before, after, change, policies, end, rollouts } }: { run: RunDetail }): JSX.Element => {
+const Cards = ({
+  run: { before, after, change, policies, end, rollouts },
+}: {
+  run: RunDetail;
+}): JSX.Element => {
   const best = [...policies].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1))[0];
   return (
     <div class="cards">
-      {before !== null && <Card value={percent(before.mean)}>of the test problems solved before</Card>}
+      {before !== null && (
+        <Card value={percent(before.mean)}>of the test problems solved before</Card>
+      )}
       {after !== null && <Card value={percent(after.mean)}>solved after</Card>}
       {change?.difference != null && (
         <Card value={points(change.difference.mean)} tone={toneOf(change.finding)}>
-          points of change; 95 % interval {points(change.difference.low)} to {points(change.difference.high)}
+          points of change; 95 % interval {points(change.difference.low)} to{' '}
+          {points(change.difference.high)}
         </Card>
       )}
       {change !== null && (
@@ -52,14 +97,26 @@ const Cards = ({ run: { before, after, change, policies, end, rollouts } }: { ru
           exact paired test: {change.gained} gained, {change.lost} lost of {change.n}
         </Card>
       )}
-      {best?.mean != null && <Card value={percent(best.mean)}>by {best.name}, the best program without a model</Card>}
-      {end !== null && <Card value={duration(end.seconds)}>and at most {megabytes(end.peakRssBytes)}</Card>}
+      {best?.mean != null && (
+        <Card value={percent(best.mean)}>by {best.name}, the best program without a model</Card>
+      )}
+      {end !== null && (
+        <Card value={duration(end.seconds)}>and at most {megabytes(end.peakRssBytes)}</Card>
+      )}
       <Card value={whole(rollouts)}>rollouts, each with its verdict</Card>
     </div>
   );
 };
 
-const Drawing = ({ drawn, label, height }: { drawn: Drawn; label: string; height?: number }): JSX.Element => (
+const Drawing = ({
+  drawn,
+  label,
+  height,
+}: {
+  drawn: Drawn;
+  label: string;
+  height?: number;
+}): JSX.Element => (
   <Chart label={label} option={drawn.option} table={drawn.table} height={height} />
 );
 
@@ -72,11 +129,25 @@ function Charts({ run }: { run: RunDetail }): JSX.Element {
   const none = <p class="muted">{run.state === 'unfinished' ? 'Nothing yet.' : 'Nothing.'}</p>;
   return (
     <div class="charts">
-      <Panel title="Dev problems solved" note="By iteration, 0 before any training; bars are 95 % intervals.">
-        {run.dev.length === 0 ? none : <Drawing drawn={dev} label="share of the dev problems solved, by iteration and tier" />}
+      <Panel
+        title="Dev problems solved"
+        note="By iteration, 0 before any training; bars are 95 % intervals."
+      >
+        {run.dev.length === 0 ? (
+          none
+        ) : (
+          <Drawing drawn={dev} label="share of the dev problems solved, by iteration and tier" />
+        )}
       </Panel>
-      <Panel title="Rollouts that passed" note="By tier. Easier tiers weigh more where more is drawn from them.">
-        {run.hits.length === 0 ? none : <Drawing drawn={hits} label="share of the rollouts that passed, by iteration and tier" />}
+      <Panel
+        title="Rollouts that passed"
+        note="By tier. Easier tiers weigh more where more is drawn from them."
+      >
+        {run.hits.length === 0 ? (
+          none
+        ) : (
+          <Drawing drawn={hits} label="share of the rollouts that passed, by iteration and tier" />
+        )}
       </Panel>
       <Panel title="Replay buffer" note="Accepted rollouts that are kept, by tier.">
         {run.buffer.every(({ byTier }) => Object.keys(byTier).length === 0) ? (
@@ -89,7 +160,11 @@ function Charts({ run }: { run: RunDetail }): JSX.Element {
         {run.steps.length === 0 ? none : <Drawing drawn={loss} label="loss by optimiser step" />}
       </Panel>
       <Panel title="Speed" note="Tokens a second.">
-        {run.iterations.length === 0 ? none : <Drawing drawn={speed} label="tokens a second, sampled and trained on, by iteration" />}
+        {run.iterations.length === 0 ? (
+          none
+        ) : (
+          <Drawing drawn={speed} label="tokens a second, sampled and trained on, by iteration" />
+        )}
       </Panel>
       <Rules run={run} />
     </div>
@@ -97,10 +172,19 @@ function Charts({ run }: { run: RunDetail }): JSX.Element {
 }
 
 const toneOfEvent = ({ what }: RunEvent): string =>
-  /fail|back/.test(what) ? 'bad' : /fired/.test(what) ? 'fair' : /remedy/.test(what) ? 'good' : 'plain';
+  /fail|back/.test(what)
+    ? 'bad'
+    : /fired/.test(what)
+      ? 'fair'
+      : /remedy/.test(what)
+        ? 'good'
+        : 'plain';
 
 const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element => (
-  <Panel title="Rules on a time line" note={`${plural(events.length, 'event')} in ${plural(iterations.length, 'iteration')}.`}>
+  <Panel
+    title="Rules on a time line"
+    note={`${plural(events.length, 'event')} in ${plural(iterations.length, 'iteration')}.`}
+  >
     {events.length === 0 ? (
       <p class="muted">No rule fired, and the gate put no earlier adapter back.</p>
     ) : (
@@ -119,13 +203,26 @@ const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element
   </Panel>
 );
 
-const Tests = ({ run: { testByTier, policies, change, tiers } }: { run: RunDetail }): JSX.Element => {
+const Tests = ({
+  run: { testByTier, policies, change, tiers },
+}: {
+  run: RunDetail;
+}): JSX.Element => {
   const paired = new Map(change?.byTier.map((each) => [each.tier, each]));
   const title = (id: string): string => tiers.find((tier) => tier.id === id)?.title ?? '';
-  const cell = (rate: Rate | null, against?: Rate | null): JSX.Element => <RateBar rate={rate} against={against} />;
+  const cell = (rate: Rate | null, against?: Rate | null): JSX.Element => (
+    <RateBar rate={rate} against={against} />
+  );
   return (
-    <Panel title="Test problems" note="Before and after, with 95 % intervals; the small line is where it was before.">
-      <Table caption="accuracy on the test problems by tier" className="stacked" head={['Tier', 'Before', 'After', 'Gained, lost', 'p']}>
+    <Panel
+      title="Test problems"
+      note="Before and after, with 95 % intervals; the small line is where it was before."
+    >
+      <Table
+        caption="accuracy on the test problems by tier"
+        className="stacked"
+        head={['Tier', 'Before', 'After', 'Gained, lost', 'p']}
+      >
         {testByTier.map(({ tier, before, after }) => (
           <tr key={tier}>
             <td class="main-cell">
@@ -133,7 +230,9 @@ const Tests = ({ run: { testByTier, policies, change, tiers } }: { run: RunDetai
             </td>
             <td data-label="Before">{cell(before)}</td>
             <td data-label="After">{cell(after, before)}</td>
-            <td data-label="Gained, lost">{paired.has(tier) ? `+${paired.get(tier)!.gained} −${paired.get(tier)!.lost}` : '–'}</td>
+            <td data-label="Gained, lost">
+              {paired.has(tier) ? `+${paired.get(tier)!.gained} −${paired.get(tier)!.lost}` : '–'}
+            </td>
             <td data-label="p">{pValue(paired.get(tier)?.p)}</td>
           </tr>
         ))}
@@ -155,7 +254,9 @@ const Tests = ({ run: { testByTier, policies, change, tiers } }: { run: RunDetai
 /** Every setting by its path, such as `sampling.rollouts`. */
 export function flat(value: unknown, at = ''): (readonly [string, string])[] {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return Object.entries(value).flatMap(([name, inner]) => flat(inner, at === '' ? name : `${at}.${name}`));
+    return Object.entries(value).flatMap(([name, inner]) =>
+      flat(inner, at === '' ? name : `${at}.${name}`),
+    );
   return [[at, typeof value === 'string' ? value : JSON.stringify(value)]];
 }
 
@@ -185,7 +286,10 @@ const Origin = ({ run }: { run: RunDetail }): JSX.Element => (
 
 /** report.html in a frame that has neither this page's address nor its key. */
 function Report({ name, stamp }: { name: string; stamp: string }): JSX.Element {
-  const { value, error } = useLoaded((signal) => get<{ url: string }>(`/api/runs/${part(name)}/report`, signal), `${name} ${stamp}`);
+  const { value, error } = useLoaded(
+    (signal) => get<{ url: string }>(`/api/runs/${part(name)}/report`, signal),
+    `${name} ${stamp}`,
+  );
   if (error !== null) return <Fault error={error} />;
   if (value === null) return <Waiting what="Writing the report" />;
   return (
@@ -196,12 +300,25 @@ function Report({ name, stamp }: { name: string; stamp: string }): JSX.Element {
           Open it alone
         </a>
       </p>
-      <iframe class="report" title={`report of the run ${name}`} src={value.url} sandbox="allow-scripts allow-popups" />
+      <iframe
+        class="report"
+        title={`report of the run ${name}`}
+        src={value.url}
+        sandbox="allow-scripts allow-popups"
+      />
     </>
   );
 }
 
-const Tab = ({ on, onClick, children }: { on: boolean; onClick: () => void; children: ComponentChildren }): JSX.Element => (
+const Tab = ({
+  on,
+  onClick,
+  children,
+}: {
+  on: boolean;
+  onClick: () => void;
+  children: ComponentChildren;
+}): JSX.Element => (
   <button type="button" class="tab" aria-pressed={on} onClick={onClick}>
     {children}
   </button>
@@ -209,7 +326,11 @@ const Tab = ({ on, onClick, children }: { on: boolean; onClick: () => void; chil
 
 export function RunPage({ name }: { name: string }): JSX.Element {
   const { value: run, error } = useLoaded<RunDetail>(
-    async (signal, before) => (await get<RunDetail | null>(`/api/runs/${part(name)}${query({ since: before?.stamp })}`, signal)) ?? before!,
+    async (signal, before) =>
+      (await get<RunDetail | null>(
+        `/api/runs/${part(name)}${query({ since: before?.stamp })}`,
+        signal,
+      )) ?? before!,
     name,
     (value) => (value === null || value.state === 'unfinished' ? LIVE_MS : SETTLED_MS),
   );
@@ -235,7 +356,8 @@ export function RunPage({ name }: { name: string }): JSX.Element {
         title={`${run.model} on ${run.task}`}
         above={
           <>
-            <a href={href(['runs'])}>Runs</a> / {shortId(run.name)} · seed {run.seed} · {when(run.startedAt)}
+            <a href={href(['runs'])}>Runs</a> / {shortId(run.name)} · seed {run.seed} ·{' '}
+            {when(run.startedAt)}
           </>
         }
         badges={<StateBadge state={run.state} />}
@@ -289,7 +411,16 @@ const Iterations = ({ run: { iterations } }: { run: RunDetail }): JSX.Element | 
     <Panel title="Iterations">
       <Table
         caption="what each iteration cost"
-        head={['Iteration', 'Loss', 'Learning rate', 'Sampled', 'Trained on', 'Rollouts', 'Training', 'Evaluation']}
+        head={[
+          'Iteration',
+          'Loss',
+          'Learning rate',
+          'Sampled',
+          'Trained on',
+          'Rollouts',
+          'Training',
+          'Evaluation',
+        ]}
       >
         {iterations.map(({ iteration, loss, learningRate, tokens, seconds }) => (
           <tr key={iteration}>

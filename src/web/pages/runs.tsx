@@ -25,8 +25,12 @@ export function RunsPage(): JSX.Element {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [text, setText] = useState('');
   const choose = (name: string): void =>
-    setChosen((before) => (before.includes(name) ? before.filter((each) => each !== name) : [...before, name].slice(-2)));
-  const shown = (runs ?? []).filter(({ name, model, task }) => `${name} ${model} ${task}`.toLowerCase().includes(text.toLowerCase()));
+    setChosen((before) =>
+      before.includes(name) ? before.filter((each) => each !== name) : [...before, name].slice(-2),
+    );
+  const shown = (runs ?? []).filter(({ name, model, task }) =>
+    `${name} ${model} ${task}`.toLowerCase().includes(text.toLowerCase()),
+  );
   const [a, b] = chosen;
   return (
     <>
@@ -34,7 +38,11 @@ export function RunsPage(): JSX.Element {
         title="Runs"
         actions={
           <>
-            <button type="button" disabled={b === undefined} onClick={() => go(['compare'], { a, b })}>
+            <button
+              type="button"
+              disabled={b === undefined}
+              onClick={() => go(['compare'], { a, b })}
+            >
               {b === undefined ? 'Compare: choose two' : 'Compare the two'}
             </button>
             <a class="button primary" href={href(['new'])}>
@@ -43,13 +51,18 @@ export function RunsPage(): JSX.Element {
           </>
         }
       >
-        <p class="lead">What was trained in this folder, what came of it, and whether its log holds.</p>
+        <p class="lead">
+          What was trained in this folder, what came of it, and whether its log holds.
+        </p>
       </PageHead>
       {error !== null && <Fault error={error} />}
       {runs === null && error === null && <Waiting what="Reading the runs" />}
       {runs !== null && runs.length === 0 && (
         <Empty title="No runs yet">
-          <p>A run makes a model better at a task that a program can check. The smallest one takes a minute.</p>
+          <p>
+            A run makes a model better at a task that a program can check. The smallest one takes a
+            minute.
+          </p>
           <a class="button primary" href={href(['new'])}>
             Start a run
           </a>
@@ -72,7 +85,16 @@ export function RunsPage(): JSX.Element {
           <Table
             caption="runs"
             className="list stacked runs"
-            head={[<span class="hidden">compare</span>, 'Run', 'State', 'Started', 'Iterations', 'Before', 'After', 'Change']}
+            head={[
+              <span class="hidden">compare</span>,
+              'Run',
+              'State',
+              'Started',
+              'Iterations',
+              'Before',
+              'After',
+              'Change',
+            ]}
           >
             {shown.map((run) => (
               <tr key={run.name}>

@@ -1,6 +1,6 @@
 /**
- * Writes into table.json what this project rendered until it had an interpreter of its own, as `before`: the texts of @huggingface/jinja
- * 0.5.11, null where it failed.
+ * Writes into table.json what this project rendered until it had an interpreter of its own, as
+ * `before`: the texts of @huggingface/jinja 0.5.11, null where it failed.
  *
  *     npm install --prefix FOLDER @huggingface/jinja@0.5.11 && node before.mjs FOLDER
  */
@@ -22,7 +22,8 @@ for (const name of ['table.json', 'models.json']) {
         return null;
       }
     };
-    one.before = table.conversations === undefined ? before(table.variables) : table.conversations.map(before);
+    one.before =
+      table.conversations === undefined ? before(table.variables) : table.conversations.map(before);
   }
   writeFileSync(
     file,

@@ -1,12 +1,30 @@
-/** Scenarios as data: published tables come out again, what is no strategy has no score, and what the self-tests promise holds. */
+/**
+ * Scenarios as data: published tables come out again, what is no strategy has no score, and what
+ * the self-tests promise holds.
+ */
 import { describe, expect, test } from '@jest/globals';
 import { Random } from '../../../src/random.js';
 import { frozenSet } from '../../../src/tasks/frozen-sets.js';
 import { readScenario, resolvePrompt, type Scenario } from '../../../src/tasks/games/document.js';
 import { mulberry32, openGenerator, roundTo } from '../../../src/tasks/games/generators.js';
-import { type ScenarioProblem, readScenarioProblem, scenarioTask, taskOf } from '../../../src/tasks/games/scenario-task.js';
-import { checkStrategy, drawSeed, scoreStrategy, type Strategy } from '../../../src/tasks/games/score.js';
-import { bestConstant, gridSearch, randomStrategy, upperBound } from '../../../src/tasks/games/search.js';
+import {
+  type ScenarioProblem,
+  readScenarioProblem,
+  scenarioTask,
+  taskOf,
+} from '../../../src/tasks/games/scenario-task.js';
+import {
+  checkStrategy,
+  drawSeed,
+  scoreStrategy,
+  type Strategy,
+} from '../../../src/tasks/games/score.js';
+import {
+  bestConstant,
+  gridSearch,
+  randomStrategy,
+  upperBound,
+} from '../../../src/tasks/games/search.js';
 import { badStrategies, testScenario } from '../../../src/tasks/games/self-test.js';
 import { SHIPPED, shippedScenario } from '../../../src/tasks/games/shipped.js';
 import { judgeReply } from '../../../src/tasks/verdict.js';
@@ -23,8 +41,12 @@ describe('generators', () => {
     const small = openGenerator('mt19937', 1);
     expect([small.next(), small.next()]).toEqual([0.13436424411240122, 0.8474337369372327]);
     const large = openGenerator('mt19937', 2 ** 40 + 5);
-    expect([large.next(), large.next(), large.next()]).toEqual([0.5043802970418443, 0.2686044399723282, 0.9257865475671585]);
-    expect([0, 1, 2, 3].map((seed) => openGenerator('mt19937', seed).integer(8, 14))).toEqual([14, 9, 14, 9]);
+    expect([large.next(), large.next(), large.next()]).toEqual([
+      0.5043802970418443, 0.2686044399723282, 0.9257865475671585,
+    ]);
+    expect([0, 1, 2, 3].map((seed) => openGenerator('mt19937', seed).integer(8, 14))).toEqual([
+      14, 9, 14, 9,
+    ]);
   });
 
   test('mulberry32 gives the scores that were published with it', () => {
@@ -40,8 +62,12 @@ describe('generators', () => {
   });
 
   test('what lies exactly between two goes to the even one', () => {
-    expect([0.03125, 0.09375, 0.53125, 0.59375].map((value) => roundTo(value, 4))).toEqual([0.0312, 0.0938, 0.5312, 0.5938]);
-    expect([roundTo(0.00005, 4), roundTo(2.5, 0), roundTo(3.5, 0), roundTo(-0.03125, 4)]).toEqual([0.0001, 2, 4, -0.0312]);
+    expect([0.03125, 0.09375, 0.53125, 0.59375].map((value) => roundTo(value, 4))).toEqual([
+      0.0312, 0.0938, 0.5312, 0.5938,
+    ]);
+    expect([roundTo(0.00005, 4), roundTo(2.5, 0), roundTo(3.5, 0), roundTo(-0.03125, 4)]).toEqual([
+      0.0001, 2, 4, -0.0312,
+    ]);
   });
 });
 
@@ -83,9 +109,11 @@ describe('grid_ctf', () => {
     ],
   ])('A1: %j without a generator', (point, scores) => {
     const environment = { enemy_spawn_bias: 0.5, resource_density: 0.5 };
-    expect([-0.07, 0, 0.07].map((noise) => scoreStrategy(ctf, { environment, noise: [noise] }, pointed(ctf, point))!.score)).toEqual(
-      scores,
-    );
+    expect(
+      [-0.07, 0, 0.07].map(
+        (noise) => scoreStrategy(ctf, { environment, noise: [noise] }, pointed(ctf, point))!.score,
+      ),
+    ).toEqual(scores);
   });
 
   test('no random strategy exceeds the optimum worked out by hand, and the bound lies just above it', () => {
@@ -95,7 +123,9 @@ describe('grid_ctf', () => {
       const [noise] = draw.noise as [number];
       const a = noise > 0 ? 1 - noise / 0.55 : 1;
       const optimum =
-        0.6 * Math.min(1, 0.55 * a + 0.45 + noise) + 0.25 * (1 - 0.4 * a + 0.4 * (1.4 - a)) + 0.15 * (1 - 0.3 * a + 0.1 * (1.4 - a));
+        0.6 * Math.min(1, 0.55 * a + 0.45 + noise) +
+        0.25 * (1 - 0.4 * a + 0.4 * (1.4 - a)) +
+        0.15 * (1 - 0.3 * a + 0.1 * (1.4 - a));
       if (seed === 0) expect(optimum).toBeCloseTo(0.9238, 4);
       let most = 0;
       for (let drawn = 0; drawn < (FULL ? 25_000 : 1_000); drawn++)
@@ -110,20 +140,34 @@ describe('grid_ctf', () => {
 
 test('othello: the published scores, with and without a generator', () => {
   expect([0, 1].map((seed) => scoreAt(othello, seed, [0.5, 0.5, 0.5]))).toEqual([0.5344, 0.4634]);
-  expect(drawSeed(othello, 0).environment).toEqual({ legal_move_count: 14, stability_index: 0.431 });
+  expect(drawSeed(othello, 0).environment).toEqual({
+    legal_move_count: 14,
+    stability_index: 0.431,
+  });
   const score = (point: number[], noise: number): number =>
-    scoreStrategy(othello, { environment: { legal_move_count: 8, stability_index: 0.5 }, noise: [noise] }, pointed(othello, point))!.score;
-  expect([score([1, 1, 1], 0), score([0.5, 0.5, 0.5], 0), score([0.2, 0.9, 0.4], -0.05)]).toEqual([1, 0.5, 0.48]);
+    scoreStrategy(
+      othello,
+      { environment: { legal_move_count: 8, stability_index: 0.5 }, noise: [noise] },
+      pointed(othello, point),
+    )!.score;
+  expect([score([1, 1, 1], 0), score([0.5, 0.5, 0.5], 0), score([0.2, 0.9, 0.4], -0.05)]).toEqual([
+    1, 0.5, 0.48,
+  ]);
 });
 
 describe.each(SHIPPED)('%s', (name) => {
   const scenario = shippedScenario(name);
   const task = taskOf(scenario);
-  const problems = frozenSet<ScenarioProblem, null>(name, 'test').problems.map(({ problem }) => problem);
-  const judge = (problem: ScenarioProblem, text: string) => judgeReply(task, problem, text, 'stop').verdict;
-  const good = (problem: ScenarioProblem): Strategy => gridSearch(scenario, drawSeed(scenario, problem.seed)).strategy;
+  const problems = frozenSet<ScenarioProblem, null>(name, 'test').problems.map(
+    ({ problem }) => problem,
+  );
+  const judge = (problem: ScenarioProblem, text: string) =>
+    judgeReply(task, problem, text, 'stop').verdict;
+  const good = (problem: ScenarioProblem): Strategy =>
+    gridSearch(scenario, drawSeed(scenario, problem.seed)).strategy;
 
-  test('passes its self-tests', () => testScenario(scenario, { strategies: FULL ? 100_000 : 2_000 }));
+  test('passes its self-tests', () =>
+    testScenario(scenario, { strategies: FULL ? 100_000 : 2_000 }));
 
   test('A3b: what is no strategy is invalid, has no score and counts 0', () => {
     const problem = problems[0]!;
@@ -152,7 +196,8 @@ describe.each(SHIPPED)('%s', (name) => {
   test('the prompt tells the observation, and the observation is what the seed draws', () => {
     const problem = problems[1]!;
     const prompt = task.prompt(problem, 'cot')[0]!.content;
-    for (const [key, value] of Object.entries(problem.observation)) expect(prompt).toContain(`${key}: ${value}\n`);
+    for (const [key, value] of Object.entries(problem.observation))
+      expect(prompt).toContain(`${key}: ${value}\n`);
     expect(prompt).toMatch(/^Rules: .*\nResponse format: .*\nEvaluation: /);
     const { id: _id, ...rest } = problem;
     expect(readScenarioProblem(scenario, rest)).toEqual(problem);
@@ -172,25 +217,35 @@ describe.each(SHIPPED)('%s', (name) => {
 
   test('policies are valid, better informed ones better, and the same every time', () => {
     const mean = (policy: string): number =>
-      problems.reduce((sum, problem) => sum + task.verify(problem, task.trivialPolicies[policy]!(problem)).score!, 0) / problems.length;
-    const [random, constant, search] = ['random-valid', 'best-constant', 'grid-search'].map(mean) as [number, number, number];
+      problems.reduce(
+        (sum, problem) => sum + task.verify(problem, task.trivialPolicies[policy]!(problem)).score!,
+        0,
+      ) / problems.length;
+    const [random, constant, search] = ['random-valid', 'best-constant', 'grid-search'].map(
+      mean,
+    ) as [number, number, number];
     expect(random).toBeLessThan(constant);
     expect(constant).toBeLessThanOrEqual(search);
     expect(mean('random-valid')).toBe(random);
-    for (const problem of problems) expect(task.verify(problem, task.trivialPolicies['grid-search']!(problem)).kind).toBe('pass');
-    // the scenarios of our own: whoever does not look at the observation loses at least 0.2, on seeds that nothing was fitted to
+    for (const problem of problems)
+      expect(task.verify(problem, task.trivialPolicies['grid-search']!(problem)).kind).toBe('pass');
+    // the scenarios of our own: whoever does not look at the observation loses at least 0.2, on
+    // seeds that nothing was fitted to
     if (name === 'irrigation' || name === 'convoy') expect(search - constant).toBeGreaterThan(0.2);
   });
 
   test('no training seed is frozen', () => {
     const ids = new Set(problems.map(({ id }) => id));
-    for (let seed = 0n; seed < 50n; seed++) expect(ids.has((task.generate('match', seed) as ScenarioProblem).id)).toBe(false);
+    for (let seed = 0n; seed < 50n; seed++)
+      expect(ids.has((task.generate('match', seed) as ScenarioProblem).id)).toBe(false);
     const [first] = problems as [ScenarioProblem];
     const fresh = task.generate('match', 5n) as ScenarioProblem;
     const without = taskOf(scenario, { isFrozen: (id) => id === fresh.id });
     expect((without.generate('match', 5n) as ScenarioProblem).id).not.toBe(fresh.id);
     expect(task.generate('match', 5n)).toEqual(fresh);
-    expect(() => task.generate('none', 1n)).toThrow(expect.objectContaining({ code: 'TIER_UNKNOWN' }));
+    expect(() => task.generate('none', 1n)).toThrow(
+      expect.objectContaining({ code: 'TIER_UNKNOWN' }),
+    );
     expect(first.tier).toBe('match');
   });
 });
@@ -200,7 +255,11 @@ describe('in the scenarios of our own the optimum follows from the observation',
     const scenario = shippedScenario('irrigation');
     for (let seed = 0; seed < 50; seed++) {
       const draw = drawSeed(scenario, seed);
-      const { dryness, rain, heat } = draw.environment as { dryness: number; rain: number; heat: number };
+      const { dryness, rain, heat } = draw.environment as {
+        dryness: number;
+        rain: number;
+        heat: number;
+      };
       const exact = { water: Number((dryness - rain / 2).toFixed(4)), shade: heat };
       const { score } = scoreStrategy(scenario, draw, exact)!;
       expect(score).toBeGreaterThanOrEqual(0.98);
@@ -213,7 +272,9 @@ describe('in the scenarios of our own the optimum follows from the observation',
       const draw = drawSeed(scenario, seed);
       const roads = ['north', 'east', 'south', 'west'];
       const risks = roads.map((road) => draw.environment[`${road}_risk`]!);
-      const all = Object.fromEntries(roads.map((road, at) => [road, at === risks.indexOf(Math.min(...risks)) ? 1 : 0]));
+      const all = Object.fromEntries(
+        roads.map((road, at) => [road, at === risks.indexOf(Math.min(...risks)) ? 1 : 0]),
+      );
       expect(scoreStrategy(scenario, draw, all)!.score).toBeCloseTo(1 - Math.min(...risks), 10);
       expect(gridSearch(scenario, draw).score).toBeCloseTo(1 - Math.min(...risks), 10);
     }
@@ -234,12 +295,18 @@ describe('the reader of replies', () => {
   test.each([
     ['alone', json],
     ['in a fence', `Here:\n\`\`\`json\n${json}\n\`\`\``],
-    ['between prose with stray braces', `I use {braces and } like this {\n${json}\nand then } or {.`],
+    [
+      'between prose with stray braces',
+      `I use {braces and } like this {\n${json}\nand then } or {.`,
+    ],
     ['with a stray brace before it on its line', `{ ${json}`],
     ['after an object that is none', `{"aggression": 2} ${json} {}`],
     ['after another that is valid', `${other}\n${json}`],
     ['before one that is out of range', `${json}\n{"aggression": 9, "defense": 0, "path_bias": 0}`],
-    ['before one with a key twice', `${json} {"aggression": 0, "aggression": 0, "defense": 0, "path_bias": 0}`],
+    [
+      'before one with a key twice',
+      `${json} {"aggression": 0, "aggression": 0, "defense": 0, "path_bias": 0}`,
+    ],
   ])('A4: %s', (_name, text) => expect(read(text)).toEqual(strategy));
 
   test.each([
@@ -252,14 +319,28 @@ describe('the reader of replies', () => {
   ])('A4: %s is no answer', (_name, text) => expect(read(text)).toBe('format'));
 
   test('a last object that breaks a constraint is the answer, and is invalid', () => {
-    const verdict = judgeReply(task, problem, `${json} {"aggression": 1, "defense": 1, "path_bias": 1}`, 'stop').verdict;
-    expect([verdict.kind, verdict.violations[0]!.category, verdict.score]).toEqual(['fail', 'constraint', undefined]);
+    const verdict = judgeReply(
+      task,
+      problem,
+      `${json} {"aggression": 1, "defense": 1, "path_bias": 1}`,
+      'stop',
+    ).verdict;
+    expect([verdict.kind, verdict.violations[0]!.category, verdict.score]).toEqual([
+      'fail',
+      'constraint',
+      undefined,
+    ]);
     // decimals add up to what they say
     expect(checkStrategy(ctf, { aggression: 0.9, defense: 0.5, path_bias: 0.7 }).ok).toBe(true);
   });
 
   test('a valid strategy that loses has a score beside its failure', () => {
-    const verdict = judgeReply(task, problem, '{"aggression": 0, "defense": 0, "path_bias": 0}', 'stop').verdict;
+    const verdict = judgeReply(
+      task,
+      problem,
+      '{"aggression": 0, "defense": 0, "path_bias": 0}',
+      'stop',
+    ).verdict;
     expect(verdict.kind).toBe('fail');
     expect(verdict.violations[0]!.category).toBe('score');
     expect(verdict.score).toBeCloseTo(0.4, 1);
@@ -267,7 +348,10 @@ describe('the reader of replies', () => {
   });
 
   test('the most lenient reading takes numbers in quotes and leaves out other keys', () => {
-    const [answer] = task.readLeniently!('{"aggression": "1", "defense": 0.4, "path_bias": 1, "why": "speed"} {', problem);
+    const [answer] = task.readLeniently!(
+      '{"aggression": "1", "defense": 0.4, "path_bias": 1, "why": "speed"} {',
+      problem,
+    );
     expect(answer).toEqual(strategy);
     expect(task.readLeniently!('no {"a"} object', problem)).toEqual([]);
   });
@@ -288,12 +372,16 @@ describe('a document', () => {
     expect(resolvePrompt(lines)).toBe('Rules: r\nResponse format: s\nEvaluation: e');
     expect(resolvePrompt({ response: 's' })).toBe('Response format: s');
     expect(() => readScenario(changed((copy) => (copy['texts'] = { rules: '' })))).toThrow(
-      expect.objectContaining({ code: 'TASK_INVALID', message: expect.stringContaining('no prompt') }),
+      expect.objectContaining({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining('no prompt'),
+      }),
     );
   });
 
   test('has a digest over rules, generator and scores; a task of it has it in its version', () => {
-    const digest = (change: (copy: Record<string, any>) => void): string => readScenario(changed(change)).digest;
+    const digest = (change: (copy: Record<string, any>) => void): string =>
+      readScenario(changed(change)).digest;
     const digests = [
       ctf.digest,
       digest((copy) => (copy['texts'].rules += ' ')),
@@ -308,19 +396,59 @@ describe('a document', () => {
   });
 
   test.each<[string, (copy: Record<string, any>) => void, string]>([
-    ['a weight that is not the published one', (copy) => (copy['components'][1].weight = 0.26), 'case 1'],
+    [
+      'a weight that is not the published one',
+      (copy) => (copy['components'][1].weight = 0.26),
+      'case 1',
+    ],
     ['a case that is wrong', (copy) => (copy['cases'][3].score = 0.46), 'case 4'],
-    ['a case that breaks a constraint', (copy) => (copy['cases'][0].strategy.aggression = 1), 'case 1 is no strategy'],
+    [
+      'a case that breaks a constraint',
+      (copy) => (copy['cases'][0].strategy.aggression = 1),
+      'case 1 is no strategy',
+    ],
     ['a case without its noise', (copy) => (copy['cases'][0].noise = []), 'noises'],
-    ['constraints that leave nothing', (copy) => (copy['constraints'][0].atMost = -1), 'no strategy keeps'],
-    ['a score that nothing reaches', (copy) => (copy['score'].passes = 1), 'no strategy of the seeds'],
-    ['a parameter of the name of an observation', (copy) => (copy['environment'][0].name = 'defense'), 'named twice'],
-    ['two components of one name', (copy) => (copy['components'][1].name = 'capture'), 'named twice'],
-    ['a term of something unknown', (copy) => (copy['components'][0].terms[0].of = ['speed']), 'speed'],
-    ['a constraint on an observation', (copy) => (copy['constraints'][0].terms[0].of = 'resource_density'), 'no parameter'],
-    ['a product of parameters', (copy) => (copy['components'][0].terms[0].of = ['aggression', 'aggression']), 'two parameters'],
+    [
+      'constraints that leave nothing',
+      (copy) => (copy['constraints'][0].atMost = -1),
+      'no strategy keeps',
+    ],
+    [
+      'a score that nothing reaches',
+      (copy) => (copy['score'].passes = 1),
+      'no strategy of the seeds',
+    ],
+    [
+      'a parameter of the name of an observation',
+      (copy) => (copy['environment'][0].name = 'defense'),
+      'named twice',
+    ],
+    [
+      'two components of one name',
+      (copy) => (copy['components'][1].name = 'capture'),
+      'named twice',
+    ],
+    [
+      'a term of something unknown',
+      (copy) => (copy['components'][0].terms[0].of = ['speed']),
+      'speed',
+    ],
+    [
+      'a constraint on an observation',
+      (copy) => (copy['constraints'][0].terms[0].of = 'resource_density'),
+      'no parameter',
+    ],
+    [
+      'a product of parameters',
+      (copy) => (copy['components'][0].terms[0].of = ['aggression', 'aggression']),
+      'two parameters',
+    ],
     ['a range that is upside down', (copy) => (copy['parameters'][0].low = 2), 'low is above high'],
-    ['an integer between fractions', (copy) => (copy['environment'][0].kind = 'integer'), 'integer'],
+    [
+      'an integer between fractions',
+      (copy) => (copy['environment'][0].kind = 'integer'),
+      'integer',
+    ],
     ['a member that nobody knows', (copy) => (copy['script'] = 'x'), 'script'],
     ['a number that is none', (copy) => (copy['components'][0].weight = 'NaN'), 'weight'],
     ['a number that is too large', (copy) => (copy['components'][0].weight = 1e300), 'weight'],
@@ -355,8 +483,12 @@ describe('a document', () => {
     });
     testScenario(own);
     expect(bestConstant(own)).toEqual({ sail: 5 });
-    const winds = new Set(Array.from({ length: 50 }, (_, seed) => drawSeed(own, seed).environment['wind']));
+    const winds = new Set(
+      Array.from({ length: 50 }, (_, seed) => drawSeed(own, seed).environment['wind']),
+    );
     expect([...winds].sort()).toEqual([2, 3, 4]);
-    expect(upperBound(own, drawSeed(own, 1))).toBeGreaterThanOrEqual(gridSearch(own, drawSeed(own, 1)).score);
+    expect(upperBound(own, drawSeed(own, 1))).toBeGreaterThanOrEqual(
+      gridSearch(own, drawSeed(own, 1)).score,
+    );
   });
 });

@@ -13,18 +13,35 @@ const own = {
     .min(1)
     .optional()
     .describe('what to compare with the full loop; default: all'),
-  seeds: z.array(seed.unwrap()).min(1).max(20).optional().describe('one run of each condition for each; default: 42, 123, 456'),
+  seeds: z
+    .array(seed.unwrap())
+    .min(1)
+    .max(20)
+    .optional()
+    .describe('one run of each condition for each; default: 42, 123, 456'),
 };
 
 export const ablate = jobKind({
   id: 'ablate',
   title: 'The loop against itself with one thing changed, over several seeds',
-  settings: z.strictObject({ ...own, settings: statedSettings.optional().describe('of every run, without a seed') }),
+  settings: z.strictObject({
+    ...own,
+    settings: statedSettings.optional().describe('of every run, without a seed'),
+  }),
   described: z.strictObject({ ...own, settings: runSettings.omit({ seed: true }).optional() }),
   async prepare({ conditions, seeds, settings = {} }, { names, id }) {
     const { seed: _, ...stated } = standingFor(settings, names);
     const all = await resolved(stated);
-    const args = ['ablate', ...statedFlags(stated), ...flags({ conditions, seeds, out: path.join(names.allowed.runs, id) })];
-    return { args, run: id, memoryBytes: await memoryOfRun(all), resolved: { conditions, seeds, settings: all } };
+    const args = [
+      'ablate',
+      ...statedFlags(stated),
+      ...flags({ conditions, seeds, out: path.join(names.allowed.runs, id) }),
+    ];
+    return {
+      args,
+      run: id,
+      memoryBytes: await memoryOfRun(all),
+      resolved: { conditions, seeds, settings: all },
+    };
   },
 });

@@ -7,13 +7,33 @@ import { check, count, maxTokens, model, seed, task, text } from './members.js';
 
 const settings = z.strictObject({
   model,
-  adapter: z.string().min(1).max(200).optional().describe('an adapter of this server, or the id of a job that made one'),
+  adapter: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('an adapter of this server, or the id of a job that made one'),
   task,
   check,
-  answerTag: z.string().min(1).max(31).optional().describe('of rows: the answer is what stands between <tag> and </tag>'),
-  verifySeconds: z.number().gt(0).max(3600).optional().describe('seconds that judging a reply may take; default: 5'),
+  answerTag: z
+    .string()
+    .min(1)
+    .max(31)
+    .optional()
+    .describe('of rows: the answer is what stands between <tag> and </tag>'),
+  verifySeconds: z
+    .number()
+    .gt(0)
+    .max(3600)
+    .optional()
+    .describe('seconds that judging a reply may take; default: 5'),
   system: text.optional().describe("before every prompt, as the system's message"),
-  stop: z.array(z.string().min(1).max(200)).min(1).max(16).optional().describe('texts that end a reply'),
+  stop: z
+    .array(z.string().min(1).max(200))
+    .min(1)
+    .max(16)
+    .optional()
+    .describe('texts that end a reply'),
   judgeTruncated: z.boolean().optional().describe('judge replies that were cut off as they stand'),
   set: z
     .enum(SET_NAMES as [string, ...string[]])
@@ -25,7 +45,9 @@ const settings = z.strictObject({
     .optional()
     .describe('ask for reasoning before the answer, or for the answer alone'),
   maxTokens: maxTokens.describe('tokens an answer; default: 1024'),
-  samples: count(1024).optional().describe('1 (default): greedy; more: pass@k from so many samples'),
+  samples: count(1024)
+    .optional()
+    .describe('1 (default): greedy; more: pass@k from so many samples'),
   fewShot: count(64).optional().describe('solved examples of the same tier before each question'),
   constrained: z.boolean().optional().describe("decode under the task's grammar of answers"),
   temperature: z.number().gt(0).max(10).optional().describe('of the samples; default: 0.8'),
@@ -43,7 +65,13 @@ export const evaluate = jobKind({
   title: "Accuracy of a model on a task's held-out problems",
   settings,
   async prepare(stated, { names }) {
-    const { model: named = names.allowed.model, adapter, task: asked = 'scheduling', check: checked, ...others } = stated;
+    const {
+      model: named = names.allowed.model,
+      adapter,
+      task: asked = 'scheduling',
+      check: checked,
+      ...others
+    } = stated;
     const real = names.model(named, 'settings.model');
     const standing = checked === undefined ? undefined : names.check(checked, 'settings.check');
     return {
@@ -58,7 +86,9 @@ export const evaluate = jobKind({
         }),
       ],
       run: null,
-      memoryBytes: (await memoryOf(real, stated.context ?? contextOf(real))) + (await memoryOfGrader(standing)),
+      memoryBytes:
+        (await memoryOf(real, stated.context ?? contextOf(real))) +
+        (await memoryOfGrader(standing)),
       resolved: { ...stated, model: named, task: asked },
     };
   },

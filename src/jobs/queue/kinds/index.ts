@@ -10,4 +10,14 @@ import { truth } from './truth.js';
 import { truthAnalyze } from './truth-analyze.js';
 import { truthTrain } from './truth-train.js';
 
-export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, truth, truthTrain, truthAnalyze, gate];
+export const JOB_KINDS: readonly JobKind[] = [
+  run,
+  train,
+  evaluate,
+  judge,
+  ablate,
+  truth,
+  truthTrain,
+  truthAnalyze,
+  gate,
+];

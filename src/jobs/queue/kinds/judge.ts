@@ -4,12 +4,21 @@ import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
 import { check, model, task } from './members.js';
 
 const settings = z.strictObject({
-  run: z.string().min(1).max(403).describe('name of a run folder of this server, such as the id of a job, or JOB/NAME of a run in it'),
+  run: z
+    .string()
+    .min(1)
+    .max(403)
+    .describe(
+      'name of a run folder of this server, such as the id of a job, or JOB/NAME of a run in it',
+    ),
   model: model.describe("the run's base model, of this server; default: the one that it serves"),
   task: task.describe("this server's copy of the run's task, where that is a file"),
   check,
   target: z.number().gt(0).max(1).optional().describe('accuracy that scores 1'),
-  heldOut: z.enum(['both', 'after', 'none']).optional().describe('which test accuracies are measured again; default: both'),
+  heldOut: z
+    .enum(['both', 'after', 'none'])
+    .optional()
+    .describe('which test accuracies are measured again; default: both'),
 });
 
 export const judge = jobKind({
@@ -17,7 +26,13 @@ export const judge = jobKind({
   title: 'Derive a finished run again from its folder',
   settings,
   async prepare(stated, { names }) {
-    const { run, model: named = names.allowed.model, task: asked, check: checked, ...others } = stated;
+    const {
+      run,
+      model: named = names.allowed.model,
+      task: asked,
+      check: checked,
+      ...others
+    } = stated;
     const real = names.model(named, 'settings.model');
     const standing = checked === undefined ? undefined : names.check(checked, 'settings.check');
     return {
@@ -36,5 +51,6 @@ export const judge = jobKind({
       resolved: { ...stated, model: named },
     };
   },
-  isResult: (code) => code >= 3 && code <= 5, // not ended, hard fail, not verified: all are a verdict
+  // not ended, hard fail, not verified: all are a verdict
+  isResult: (code) => code >= 3 && code <= 5,
 });

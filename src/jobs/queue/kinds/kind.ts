@@ -1,4 +1,7 @@
-/** What a kind of job is: its settings, and the command line that they come to. One file a kind, and its place in the list of index.ts. */
+/**
+ * What a kind of job is: its settings, and the command line that they come to. One file a kind, and
+ * its place in the list of index.ts.
+ */
 import type { z } from 'zod';
 import type { EventType } from '../job.js';
 import type { Names } from '../names.js';
@@ -40,7 +43,10 @@ export interface JobKind<Settings = unknown> {
   readonly isResult?: (exitCode: number) => boolean;
   /** Its output is lines, each but the last an event of this type. */
   readonly lines?: EventType;
-  /** Flags with which the command tries the work for some seconds and says what it would cost; absent: it cannot. */
+  /**
+   * Flags with which the command tries the work for some seconds and says what it would cost;
+   * absent: it cannot.
+   */
   readonly measure?: readonly string[];
   /** The adapter that it made, of a result: its file. */
   adapterOf?(result: unknown): string | null;

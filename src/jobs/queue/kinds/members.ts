@@ -4,7 +4,12 @@ import { z } from 'zod';
 export const count = (most: number) => z.int().min(1).max(most);
 export const text = z.string().min(1).max(10_000);
 
-export const model = z.string().min(1).max(200).optional().describe('a model of this server; default: the one that it serves');
+export const model = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .describe('a model of this server; default: the one that it serves');
 export const task = z
   .string()
   .min(1)
@@ -16,7 +21,9 @@ export const check = z
   .min(1)
   .max(200)
   .optional()
-  .describe('how replies to rows are judged: exact, normalised, number, json, regex, contains, choice');
+  .describe(
+    'how replies to rows are judged: exact, normalised, number, json, regex, contains, choice',
+  );
 export const maxTokens = count(100_000).optional();
 export const seed = z
   .string()

@@ -1,6 +1,6 @@
 /**
- * What a job takes, before it is begun: weights, keys and values, and what training is given. It is an upper bound of what the settings
- * allow, for admission; --dry-run measures.
+ * What a job takes, before it is begun: weights, keys and values, and what training is given. It is
+ * an upper bound of what the settings allow, for admission; --dry-run measures.
  */
 import { inspectModel } from '../../../engine/inspect.js';
 import { estimateMemory } from '../../../engine/memory-estimate.js';
@@ -18,7 +18,11 @@ export const TRAINER_BYTES = 600 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 const LEAST_CONTEXT = 4096;
 
-/** Of a model that scores replies, which is loaded beside the one that gives them; 0 of other checks. @param check as --check takes it */
+/**
+ * Of a model that scores replies, which is loaded beside the one that gives them; 0 of other
+ * checks.
+ * @param check as --check takes it
+ */
 export async function memoryOfGrader(check: string | undefined): Promise<number> {
   if (check?.startsWith('model:') !== true) return 0;
   const { model } = readGrader(check.slice('model:'.length)).grader;
@@ -26,13 +30,18 @@ export async function memoryOfGrader(check: string | undefined): Promise<number>
 }
 
 /** As `eval` and `judge` load a model. */
-export const contextOf = (model: string): number | undefined => resolveSettings({ model: { name: model } }).model.contextTokens;
+export const contextOf = (model: string): number | undefined =>
+  resolveSettings({ model: { name: model } }).model.contextTokens;
 
 /**
  * @param model as --model takes it; one that is not here yet counts with the size of its download
  * @param trainingBytes activations, gradients, moments
  */
-export async function memoryOf(model: string, contextTokens: number | undefined, trainingBytes = 0): Promise<number> {
+export async function memoryOf(
+  model: string,
+  contextTokens: number | undefined,
+  trainingBytes = 0,
+): Promise<number> {
   try {
     const one = await estimateMemory(model, await inspectModel(model), 1);
     const perToken = Math.max(1, one?.kvBytesPerToken ?? 1);
@@ -40,6 +49,11 @@ export async function memoryOf(model: string, contextTokens: number | undefined,
     return Math.ceil((one?.weightsBytes ?? 0) + tokens * perToken) + trainingBytes + PROCESS_BYTES;
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error; // the job says what is wrong with the file
-    return (valueOf(MODEL_ALIASES, model)?.approximateBytes ?? 0) + GIBIBYTE + trainingBytes + PROCESS_BYTES;
+    return (
+      (valueOf(MODEL_ALIASES, model)?.approximateBytes ?? 0) +
+      GIBIBYTE +
+      trainingBytes +
+      PROCESS_BYTES
+    );
   }
 }

@@ -18,22 +18,50 @@ const settings = z
       .min(1)
       .optional()
       .describe('the model reasons about these, and its own beliefs are the reward; or runs'),
-    runs: runNames.optional().describe('truth runs of this server, of whose trajectories the best by a score are trained on; or domain'),
-    by: z.string().min(1).max(500).optional().describe('with runs: the strategy whose scores decide'),
-    part: z.number().gt(0).max(1).optional().describe('with runs: of each file of scores the best; default: 0.1'),
-    validation: z.enum(VALIDATIONS).optional().describe('with runs: kept apart by lot; gt: of those that end on the right side alone'),
+    runs: runNames
+      .optional()
+      .describe(
+        'truth runs of this server, of whose trajectories the best by a score are trained on; or domain',
+      ),
+    by: z
+      .string()
+      .min(1)
+      .max(500)
+      .optional()
+      .describe('with runs: the strategy whose scores decide'),
+    part: z
+      .number()
+      .gt(0)
+      .max(1)
+      .optional()
+      .describe('with runs: of each file of scores the best; default: 0.1'),
+    validation: z
+      .enum(VALIDATIONS)
+      .optional()
+      .describe('with runs: kept apart by lot; gt: of those that end on the right side alone'),
     epochs: count(1000).optional().describe('with runs: passes over the examples; default: 2'),
-    reward: z.enum(READOUT_REWARDS).optional().describe('1 - Brier (accuracy), or how little the belief before tells of the change'),
+    reward: z
+      .enum(READOUT_REWARDS)
+      .optional()
+      .describe('1 - Brier (accuracy), or how little the belief before tells of the change'),
     steps: count(100_000).optional().describe('optimiser steps; default: 20'),
     questions: count(1000).optional().describe('questions a step; default: 4'),
     group: z.int().min(2).max(253).optional().describe('replies to each; default: 8'),
     maxTokens: count(65_536).optional().describe('tokens of a reply; default: 128'),
     temperature: z.number().min(0).max(10).optional().describe('of the replies; default: 1'),
     trainCutOff: z.boolean().optional().describe('train on replies that were cut off, too'),
-    mode: z.enum(['direct', 'chain-of-thought']).optional().describe('how it is reasoned; default: chain-of-thought'),
+    mode: z
+      .enum(['direct', 'chain-of-thought'])
+      .optional()
+      .describe('how it is reasoned; default: chain-of-thought'),
     lr: z.number().gt(0).max(1).optional().describe('learning rate; default: 2e-4'),
     rank: count(1024).optional().describe('directions of each factor pair; default: 8'),
-    measure: z.int().min(0).max(100_000).optional().describe('held-out questions of each domain, before and after; default: none'),
+    measure: z
+      .int()
+      .min(0)
+      .max(100_000)
+      .optional()
+      .describe('held-out questions of each domain, before and after; default: none'),
     measureDomain: z
       .array(z.enum(idsOf(({ kind }) => kind === 'binary')))
       .min(1)
@@ -43,8 +71,14 @@ const settings = z
     seed,
     threads: count(1024).optional().describe('default: the physical cores'),
   })
-  .refine(({ domain, runs }) => (domain === undefined) !== (runs === undefined), 'name domains or runs, and not both')
-  .refine(({ runs, by }) => (runs === undefined) === (by === undefined), 'by: say which scores of the runs decide, and only of runs');
+  .refine(
+    ({ domain, runs }) => (domain === undefined) !== (runs === undefined),
+    'name domains or runs, and not both',
+  )
+  .refine(
+    ({ runs, by }) => (runs === undefined) === (by === undefined),
+    'by: say which scores of the runs decide, and only of runs',
+  );
 
 export const truthTrain = jobKind({
   id: 'truth-train',
@@ -61,7 +95,11 @@ export const truthTrain = jobKind({
       ],
       run: null,
       memoryBytes: await memoryOf(real, contextOf(real), TRAINER_BYTES),
-      resolved: { ...stated, ...(runs !== undefined && { runs }), model: named ?? names.allowed.model },
+      resolved: {
+        ...stated,
+        ...(runs !== undefined && { runs }),
+        model: named ?? names.allowed.model,
+      },
     };
   },
   adapterOf: (result) => z.object({ adapter: z.string() }).safeParse(result).data?.adapter ?? null,

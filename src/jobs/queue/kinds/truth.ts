@@ -8,10 +8,30 @@ import { contextOf, memoryOf } from './memory.js';
 /** A job has no terminal, and reads no file that a request names. */
 const { policy: _, signer: __, examples: ___, without: ____, ...members } = truthConfig.shape;
 const settings = z.strictObject(members).extend({
-  model: z.string().min(1).max(200).optional().describe('a model of this server; default: the one that it serves'),
-  adapter: z.string().min(1).max(200).optional().describe('an adapter of this server, or the id of a job that made one'),
-  predictor: z.string().min(1).max(200).optional().describe('another model of this server, which predicts answers'),
-  judge: z.string().min(1).max(200).optional().describe('another model of this server, which says beliefs, rates and grades'),
+  model: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('a model of this server; default: the one that it serves'),
+  adapter: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('an adapter of this server, or the id of a job that made one'),
+  predictor: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('another model of this server, which predicts answers'),
+  judge: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('another model of this server, which says beliefs, rates and grades'),
   domain: z
     .array(z.enum(DOMAINS.map(({ id }) => id) as [string, ...string[]]))
     .min(1)
@@ -23,7 +43,11 @@ const DEFAULTS = settings.parse({}) as Readonly<Record<string, unknown>>;
 
 /** What differs from the defaults. */
 const changed = (stated: Readonly<Record<string, unknown>>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(stated).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])));
+  Object.fromEntries(
+    Object.entries(stated).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name]),
+    ),
+  );
 
 export const truth = jobKind({
   id: 'truth',
@@ -36,7 +60,9 @@ export const truth = jobKind({
       name === undefined ? [] : [[member, names.model(name, `settings.${member}`)] as const],
     );
     const sizes = await Promise.all(
-      [real, ...others.map(([, file]) => file)].map((each) => memoryOf(each, stated.contextTokens ?? contextOf(each))),
+      [real, ...others.map(([, file]) => file)].map((each) =>
+        memoryOf(each, stated.contextTokens ?? contextOf(each)),
+      ),
     );
     const chosen = {
       model: real,
@@ -45,7 +71,12 @@ export const truth = jobKind({
       ...changed(stated),
     };
     return {
-      args: ['truth', 'run', ...flags(chosen), ...flags({ out: path.join(names.allowed.runs, id) })],
+      args: [
+        'truth',
+        'run',
+        ...flags(chosen),
+        ...flags({ out: path.join(names.allowed.runs, id) }),
+      ],
       run: id,
       memoryBytes: sizes.reduce((sum, size) => sum + size, 0),
       resolved: { ...stated, model, ...(adapter !== undefined && { adapter }) },
