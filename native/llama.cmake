@@ -1,6 +1,7 @@
-# Target isopro_llama: headers, libllama, libggml and libggml-base of the pinned llama.cpp. Target isopro_llama_headers:
-# the headers alone; target isopro_ggml: with libggml-base, which is all that native/training and native/kernels need.
-# Function isopro_copy_llama_libraries(target): puts every library of that build beside the target.
+# Target isopro_llama: headers, libllama, libggml and libggml-base of the pinned llama.cpp. Target
+# isopro_llama_headers: the headers alone; target isopro_ggml: with libggml-base, which is all that
+# native/training and native/kernels need. Function isopro_copy_llama_libraries(target): puts every
+# library of that build beside the target.
 
 execute_process(
   COMMAND node "${CMAKE_CURRENT_SOURCE_DIR}/scripts/locate-llama.mjs"
@@ -10,7 +11,8 @@ execute_process(
 if(NOT ISOPRO_LLAMA_STATUS EQUAL 0)
   message(FATAL_ERROR "isopro-native: the llama.cpp libraries could not be located (see the line above)")
 endif()
-# Three lines: path of the git bundle, its release, folder of the platform's libraries (empty where there is none).
+# Three lines: path of the git bundle, its release, folder of the platform's libraries (empty where
+# there is none).
 string(REPLACE "\n" ";" ISOPRO_LLAMA_LOCATION "${ISOPRO_LLAMA_LOCATION};;")
 list(GET ISOPRO_LLAMA_LOCATION 0 ISOPRO_LLAMA_BUNDLE)
 list(GET ISOPRO_LLAMA_LOCATION 1 ISOPRO_LLAMA_RELEASE)
@@ -51,7 +53,8 @@ if(NOT EXISTS "${ISOPRO_LLAMA_STAMP}")
     message(FATAL_ERROR "isopro-native: git could not read llama.cpp out of ${ISOPRO_LLAMA_BUNDLE}")
   endif()
   if(ISOPRO_FROM_SOURCE)
-    # node-llama-cpp's binaries carry these corrections; a library without them would be another engine.
+    # node-llama-cpp's binaries carry these corrections; a library without them would be another
+    # engine.
     get_filename_component(ISOPRO_LLAMA_PACKAGE "${ISOPRO_LLAMA_BUNDLE}" DIRECTORY)
     file(GLOB ISOPRO_LLAMA_PATCHES "${ISOPRO_LLAMA_PACKAGE}/patches/*.diff")
     foreach(patch IN LISTS ISOPRO_LLAMA_PATCHES)
@@ -95,7 +98,8 @@ function(isopro_build_llama)
   set(BUILD_SHARED_LIBS ON)
   set(GGML_OPENMP OFF)
   set(GGML_CCACHE OFF)
-  # Compiled for this machine; a prebuild has to run on others, hence with a variant for each family of CPUs.
+  # Compiled for this machine; a prebuild has to run on others, hence with a variant for each family
+  # of CPUs.
   if("$ENV{ISOPRO_PREBUILD}" STREQUAL "1")
     set(GGML_NATIVE OFF)
     set(GGML_BACKEND_DL ON)
@@ -137,7 +141,8 @@ else()
 endif()
 
 function(isopro_copy_llama_libraries target)
-  # Hard links where the file system allows it: the loader then sees node-llama-cpp's libraries and ours as one file.
+  # Hard links where the file system allows it: the loader then sees node-llama-cpp's libraries and
+  # ours as one file.
   add_custom_command(TARGET ${target} POST_BUILD
     COMMAND node "${CMAKE_CURRENT_SOURCE_DIR}/scripts/copy-libraries.mjs"
       "${ISOPRO_LLAMA_LIBRARIES}" "$<TARGET_FILE_DIR:${target}>"

@@ -13,8 +13,8 @@ macro(isopro_kernel_variant name)
   list(APPEND ISOPRO_KERNEL_VARIANTS ${name})
 endmacro()
 
-# The same of block_product.cpp and attention_rows.cpp, whose vectors are wider than AVX2's. GCC 12 takes the
-# undefined registers of its own avx512fintrin.h for ours (its bug 105593).
+# The same of block_product.cpp and attention_rows.cpp, whose vectors are wider than AVX2's. GCC 12
+# takes the undefined registers of its own avx512fintrin.h for ours (its bug 105593).
 macro(isopro_product_variant name)
   add_library(isopro_products_${name} OBJECT native/kernels/block_product.cpp native/kernels/attention_rows.cpp)
   target_include_directories(isopro_products_${name} PRIVATE native)

@@ -27,7 +27,10 @@ interface Problem {
 
 const QUESTION = ${JSON.stringify(ask)};
 
-/** The largest number of each tier. A tier needs some hundreds of different problems: 120 are kept for evaluation. */
+/**
+ * The largest number of each tier. A tier needs some hundreds of different problems: 120 are kept
+ * for evaluation.
+ */
 const LARGEST: Record<string, number> = { ${largest} };
 
 /** The right answer. */
@@ -86,7 +89,8 @@ VERSION = "1"  # change it with every change of problems, prompts or verdicts
 
 QUESTION = ${JSON.stringify(ask)}
 
-# The largest number of each tier. A tier needs some hundreds of different problems: 120 are kept for evaluation.
+# The largest number of each tier. A tier needs some hundreds of different problems: 120 are kept
+# for evaluation.
 LARGEST = {${largest}}
 
 

@@ -50,7 +50,7 @@ test('a value that could not be closed, or opened, keeps nobody from a new one',
   expect((await shared.hold('a', good)).value).toBe(2);
 });
 
-test('is closed with the last who holds it, and each lets go once; who comes too late, or leaves early, opens and keeps nothing', async () => {
+test('the last holder closes it, and each lets go once; who is late or leaves early keeps nothing', async () => {
   const shared = new SharedValues<string>();
   const told: string[] = [];
   let opened = (_: string): void => {};

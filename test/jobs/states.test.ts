@@ -472,7 +472,9 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
     `import { existsSync, writeFileSync } from 'node:fs';
      process.on('disconnect', () => process.exit());
      process.on('SIGINT', () => process.exit(130));
-     if (process.argv.includes('--rank=3')) process.stderr.write(JSON.stringify({ error: { code: 'USAGE', message: 'no', remedy: 'ask' } }) + '\\n'), process.exit(1);
+     const refusal = { code: 'USAGE', message: 'no', remedy: 'ask' };
+     if (process.argv.includes('--rank=3'))
+       process.stderr.write(JSON.stringify({ error: refusal }) + '\\n'), process.exit(1);
      writeFileSync(${JSON.stringify(begins)} + '/' + process.pid, '');
      setInterval(() => { if (existsSync(${JSON.stringify(go)})) { process.stdout.write('{"ok":1}'); process.exit(); } }, 10);`,
   );
@@ -610,8 +612,9 @@ describe('the process of a job', () => {
     const { outcome, told } = await said(
       `process.send({ type: 'notice', data: 1 }); process.send({ type: 'other', data: 2 }); process.send(null); process.send('text');
        process.send({ type: 'rule', data: 3 }, () => {
-         const { ISOPRO_JOB, NO_COLOR, ISOPRO_API_KEY = 0, ISOPRO_ADMIN_KEY = 0, HOME } = process.env;
-         process.stdout.write(JSON.stringify([process.argv.slice(2), ISOPRO_JOB, NO_COLOR, ISOPRO_API_KEY, ISOPRO_ADMIN_KEY, HOME ?? null]));
+         const { ISOPRO_JOB, NO_COLOR, ISOPRO_API_KEY, ISOPRO_ADMIN_KEY, HOME } = process.env;
+         const told = [ISOPRO_JOB, NO_COLOR, ISOPRO_API_KEY ?? 0, ISOPRO_ADMIN_KEY ?? 0, HOME];
+         process.stdout.write(JSON.stringify([process.argv.slice(2), ...told]));
          process.disconnect();
        });`,
     );

@@ -101,7 +101,7 @@ export const REMEDY_RUNS: Readonly<Record<string, RemedyRun>> = {
     ...full,
     settings: { ...full.settings, layers: { targets: ['q', 'v'] } },
     edit: () => [{ op: 'add_target', module: 'blk.1.ffn_down', rank: 2 }],
-    // new directions contribute nothing before their first step, which is what a dead one looks like
+    // new directions contribute nothing before their first step, as a dead one does
   },
   recycle: {
     rule: 'R5',

@@ -4,7 +4,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 
-const COLUMNS = 140;
+/** Of comments, of which no formatter of TypeScript takes care. */
+const COLUMNS = 100;
+/** Of all else: texts and expressions are as long as they are. */
+const LONGEST = 140;
 const inGit = existsSync('.git');
 if (!inGit) console.warn('skipping the format: it is checked in a git checkout');
 
@@ -21,32 +24,29 @@ if (!inGit) console.warn('skipping the format: it is checked in a git checkout')
   60_000,
 );
 
-(inGit ? test : test.skip)(`no line is longer than ${COLUMNS} columns`, () => {
-  const files = execFileSync(
-    'git',
-    [
-      'ls-files',
-      '-z',
-      'src',
-      'test',
-      'bench',
-      'scripts',
-      'examples',
-      'assets/report',
-      'native',
-      '*.js',
-    ],
-    {
+const FOLDERS = ['src', 'test', 'bench', 'scripts', 'examples', 'assets/report', 'native'];
+const isComment = (line: string): boolean => /^\s*(?:\/[/*]|\*|#)/.test(line);
+/** An address or a row of a table cannot be wrapped, nor what a tool reads. */
+const isWhole = (line: string): boolean => /https?:|[|]|(?:biome|eslint)-/.test(line);
+
+(inGit ? test : test.skip)(
+  `no comment is wider than ${COLUMNS} columns, and no line than ${LONGEST}`,
+  () => {
+    const listed = execFileSync('git', ['ls-files', '-z', ...FOLDERS, '*.js'], {
       encoding: 'utf8',
-    },
-  )
-    .split('\0')
-    .filter((file) => /\.(tsx?|mjs|js|cpp|h|inl|cmake|css)$/.test(file));
-  expect(files.length).toBeGreaterThan(300);
-  const long = files.flatMap((file) =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .flatMap((line, i) => (line.length > COLUMNS ? [`${file}:${i + 1}: ${line.length}`] : [])),
-  );
-  expect(long).toEqual([]);
-});
+    });
+    const files = listed
+      .split('\0')
+      .filter((file) => /\.(tsx?|mjs|js|cpp|h|inl|cmake|css)$/.test(file));
+    expect(files.length).toBeGreaterThan(300);
+    const long = files.flatMap((file) =>
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .flatMap((line, i) => {
+          const most = isComment(line) && !isWhole(line) ? COLUMNS : LONGEST;
+          return line.length > most ? [`${file}:${i + 1}: ${line.length}`] : [];
+        }),
+    );
+    expect(long).toEqual([]);
+  },
+);

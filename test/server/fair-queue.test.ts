@@ -310,7 +310,7 @@ test.each([
   },
 );
 
-test('idle ends with the last that runs and not before, for everybody who waits for it, also where others wait for their turn', async () => {
+test('idle ends with the last that runs, for everybody who waits for it, also where others queue', async () => {
   const queue = new FairQueue({ running: 2, waiting: 9 });
   await queue.idle();
   const turns = [await queue.enter('a', never), await queue.enter('b', never)];

@@ -69,7 +69,13 @@ const form = (
 ): Promise<Answer> =>
   send(server, '/v1/files', {
     headers: { ...bearer(key), 'content-type': 'multipart/form-data; boundary=b' },
-    body: `${parts.map(([disposition, value]) => `--b\r\ncontent-disposition: form-data; ${disposition}\r\n\r\n${value}\r\n`).join('')}--b--\r\n`,
+    body: [
+      ...parts.map(
+        ([disposition, value]) =>
+          `--b\r\ncontent-disposition: form-data; ${disposition}\r\n\r\n${value}\r\n`,
+      ),
+      '--b--\r\n',
+    ].join(''),
   });
 const upload = async (text: string, key = ANN, name = 'rows.jsonl'): Promise<string> => {
   const { status, body } = await form(

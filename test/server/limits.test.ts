@@ -197,7 +197,15 @@ describe('what is counted', () => {
     const text = JSON.stringify(body);
     const socket = connect(Number(new URL(shared.url).port), '127.0.0.1');
     socket.write(
-      `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ANN}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      [
+        `POST ${CHAT} HTTP/1.1`,
+        'Host: localhost',
+        `Authorization: Bearer ${ANN}`,
+        'Content-Type: application/json',
+        `Content-Length: ${text.length}`,
+        '',
+        text,
+      ].join('\r\n'),
     );
     await untilWaiting(shared, 1);
     socket.destroy();
