@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
  * dist/, so that worker threads, the command line and the addon are tested exactly as they ship.
  */
 const common = {
+  globalSetup: '<rootDir>/test/build-first.mjs',
   testEnvironment: '<rootDir>/test/vanilla-environment.mjs',
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],

@@ -215,7 +215,12 @@ export class Trials {
   /** @returns the exit code; null where it was over its time or ended by a signal */
   #run(command, args, seconds) {
     return new Promise((resolve, reject) => {
-      const child = spawn(command, args, { cwd: this.#root, stdio: 'ignore', detached: true });
+      const child = spawn(command, args, {
+        cwd: this.#root,
+        env: { ...process.env, ISOPRO_TESTS_AS_BUILT: '1' },
+        stdio: 'ignore',
+        detached: true,
+      });
       this.#child = child;
       const timer =
         seconds === undefined ? undefined : setTimeout(() => this.#kill(), seconds * 1000);

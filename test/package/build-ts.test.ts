@@ -90,3 +90,35 @@ test('what does not compile fails each time, until it does', () => {
   expect(build().status).toBe(0);
   expect(readFileSync(at('dist/src/one.js'), 'utf8')).toContain('one = 3');
 });
+
+test('jest builds first, and not at all where dist/ is to be tested as it is', () => {
+  const jest = (env: NodeJS.ProcessEnv) =>
+    spawnSync(
+      process.execPath,
+      [
+        ...['--experimental-vm-modules', path.join(root, 'node_modules/jest/bin/jest.js')],
+        ...['--rootDir', place, '--testMatch', '**/one.check.mjs', '--silent'],
+      ],
+      { cwd: place, encoding: 'utf8', env: { ...process.env, ...env } },
+    );
+  cpSync(path.join(root, 'test', 'build-first.mjs'), at('test/build-first.mjs'));
+  writeFileSync(
+    at('jest.config.mjs'),
+    "export default { globalSetup: './test/build-first.mjs', transform: {} };\n",
+  );
+  writeFileSync(
+    at('one.check.mjs'),
+    "import { one } from './dist/src/one.js';\ntest('it is 3', () => expect(one).toBe(3));\n",
+  );
+  writeFileSync(at('src/one.ts'), 'export const one = 2;\n');
+  build();
+  writeFileSync(at('src/one.ts'), 'export const one = 3;\n');
+  expect(jest({ ISOPRO_TESTS_AS_BUILT: '1' }).status).toBe(1);
+  expect(jest({}).status).toBe(0);
+  writeFileSync(at('src/one.ts'), 'export const one: string = 3;\n');
+  const { status, stdout, stderr } = jest({});
+  expect([status, `${stdout}${stderr}`]).toEqual([
+    1,
+    expect.stringMatching(/src\/one\.ts.*error TS2322[^]*the TypeScript does not compile/),
+  ]);
+}, 60_000);
