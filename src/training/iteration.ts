@@ -4,8 +4,6 @@
  */
 import { createHash } from 'node:crypto';
 import { algorithmOf } from '../algorithms/index.js';
-import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
-import { trainSequence } from '../algorithms/sequences.js';
 import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
@@ -44,13 +42,9 @@ import {
   type RunContext,
   type RunState,
 } from './run-state.js';
+import { probeSequences } from './probe-sequences.js';
 import { refuseUndecided } from './undecided.js';
 
-/**
- * Sequences that layers are chosen on, and on which it is measured how far a remedy moves the
- * function.
- */
-const PROBES = 8;
 /** Records of one append: rollouts are large. */
 const APPEND = 256;
 
@@ -269,27 +263,6 @@ async function sample(
         tokens: sampledTokens,
         hits: shownHits(hits),
       }),
-  });
-}
-
-/**
- * The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole
- * prompts where there is none.
- */
-function probeSequences(
-  buffer: ReplayBuffer,
-  groups: readonly RolloutGroup[],
-  iteration: number,
-): TrainSequence[] {
-  const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
-  const passed = groups.flatMap(({ rollouts }) =>
-    rollouts.filter(({ verdict, finish }) => verdict.kind === 'pass' && finish === 'stop'),
-  );
-  const right = (traces.length > 0 ? traces : passed).slice(0, PROBES);
-  if (right.length > 0) return right.map(({ episode }) => trainSequence(episode));
-  return groups.slice(0, PROBES).map(({ rollouts }) => {
-    const { ids } = rollouts[0]!.episode[0]!;
-    return { tokenIds: ids, labelMask: Uint8Array.from(ids, (_, t) => (t > 0 ? 1 : 0)) };
   });
 }
 

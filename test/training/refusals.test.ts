@@ -5,6 +5,7 @@
 import { expect, test } from '@jest/globals';
 import { exchange } from '../../src/rollouts/episode.js';
 import { policyOf, refuseUnapplied, refuseUntrained } from '../../src/training/monitoring.js';
+import { probeSequences } from '../../src/training/probe-sequences.js';
 import { policyShift, samplerGap } from '../../src/training/policy-shift.js';
 import { countVerdict, report, shownHits } from '../../src/training/run-state.js';
 import { refuseUndecided } from '../../src/training/undecided.js';
@@ -130,4 +131,32 @@ test('progress has neutral values beside what a stage knows; verdicts are counte
   const shown = shownHits(hits);
   countVerdict(hits, 'easy', 'pass');
   expect(shown).toEqual({ easy: { passed: 2, decided: 3 }, hard: { passed: 0, decided: 0 } });
+});
+
+test('the probe is the first accepted traces of the iteration, else what passed, else prompts', () => {
+  const episodeOf = (id: number) => exchange(Int32Array.of(id, id), Int32Array.of(id + 1));
+  const rollout = (id: number, kind = 'fail', finish = 'stop') => ({
+    episode: episodeOf(id),
+    verdict: { kind },
+    finish,
+  });
+  const trace = (iteration: number, id: number) => ({ iteration, episode: episodeOf(id) });
+  const groups = (...rollouts: object[][]) => rollouts.map((of) => ({ rollouts: of })) as never;
+  const probed = (traces: object[], ...rollouts: object[][]) =>
+    probeSequences({ traces } as never, groups(...rollouts), 2).map(({ tokenIds, labelMask }) =>
+      [[...tokenIds], [...labelMask]].join(' '),
+    );
+  const whole = (id: number): string => `${id},${id},${id + 1} 0,0,1`;
+  const passes = [rollout(10), rollout(20, 'pass')];
+  expect(probed([trace(1, 30), trace(2, 40)], passes)).toEqual([whole(40)]);
+  expect(probed([trace(1, 30)], passes, [rollout(50, 'pass', 'length')])).toEqual([whole(20)]);
+  expect(probed([], [rollout(10), rollout(20)], [rollout(60)])).toEqual(['10,10 0,1', '60,60 0,1']);
+  const nine = Array.from({ length: 9 }, (_, i) => 10 * i);
+  expect(
+    probed(
+      nine.map((id) => trace(2, id)),
+      passes,
+    ),
+  ).toEqual(nine.slice(0, 8).map(whole));
+  expect(probed([], ...nine.map((id) => [rollout(id)]))).toHaveLength(8);
 });
