@@ -40,6 +40,7 @@ const NEAREST = {
   'src/host': [
     'host/memory-budget',
     'host/shared-values',
+    'cli/chat',
     'host/requests',
     'host/sharing',
     'host/ai-sdk',
