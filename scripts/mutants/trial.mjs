@@ -28,6 +28,7 @@ const NATIVE_TESTS = [
   'files_test.cpp',
   'prefix_test.cpp',
   'numbers_test.cpp',
+  'formats_test.cpp',
 ];
 /** What a build reads: of dist/, and of the native tests. */
 const TYPESCRIPT = [
