@@ -259,6 +259,7 @@ describe("what is measured on an iteration's own tokens", () => {
 
 describe('a run with grpo', () => {
   let result: RunResult;
+  let wall: number;
   const rollouts = (): readonly RolloutRecord[] => {
     const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
     try {
@@ -273,6 +274,7 @@ describe('a run with grpo', () => {
   beforeAll(async () => {
     writeLetterModel(file('letters.gguf'));
     writeLetterTask(file('letters.mjs'), { numbers: 400 });
+    const begun = performance.now();
     result = await run(
       {
         task: file('letters.mjs'),
@@ -290,7 +292,19 @@ describe('a run with grpo', () => {
       },
       { out: file('run') },
     );
+    wall = (performance.now() - begun) / 1000;
   }, 300_000);
+
+  test('the seconds of the stages are parts of the time that the run took', () => {
+    const reader = new LogReader(path.join(file('run'), 'log.sqlite'), RUN_STREAMS);
+    const seconds = [...reader.records()].flatMap(({ payload }) =>
+      payload.kind === 'iteration_report' ? Object.values(payload.seconds as object) : [],
+    ) as number[];
+    reader.close();
+    expect(seconds).toHaveLength(9);
+    expect(Math.min(...seconds)).toBeGreaterThan(0);
+    expect(seconds.reduce((sum, each) => sum + each, 0)).toBeLessThan(wall);
+  });
 
   test('learns from what passed and what did not', () => {
     expect(result.test.after.byTier.L0!.mean).toBeGreaterThan(
