@@ -1,8 +1,9 @@
 /** What a run opens is closed again, whatever fails meanwhile; and what it cannot begin with. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { float32, text } from '../../src/embedded/gguf.js';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
 import type { RunProgress } from '../../src/training/hooks.js';
@@ -12,6 +13,7 @@ import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
 const file = (name: string): string => path.join(folder, name);
@@ -65,6 +67,24 @@ test('what cannot be closed keeps nothing else open, and the first failure is to
   await expect(begun.dispose()).rejects.toThrow('the log');
   expect(models).toHaveBeenCalledTimes(1);
   await (await opened()).dispose(); // nobody is at work on the folder any more
+});
+
+test('a model that answers but cannot be trained is let go', async () => {
+  const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
+  const scaling = [
+    { key: 'qwen2.rope.scaling.type', value: text('yarn') },
+    { key: 'qwen2.rope.scaling.factor', value: float32(2) },
+  ];
+  writeFileSync(
+    file('yarn.gguf'),
+    Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
+  );
+  const models = jest.spyOn(Model.prototype, 'dispose');
+  const model = { ...input.model, name: file('yarn.gguf') };
+  await expect(run({ ...input, model }, { out: file('yarn') })).rejects.toMatchObject({
+    code: 'MODEL_UNSUPPORTED',
+  });
+  expect(models).toHaveBeenCalledTimes(1);
 });
 
 test('a run that fails says so, whatever closing says', async () => {
