@@ -25,6 +25,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const docs = path.join(root, 'docs');
 const PAGES = [
   'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
   'dev/log.md',
   'results/truth/README.md',
   ...(readdirSync(docs, { recursive: true }) as string[])
