@@ -143,6 +143,11 @@ describe('the snippets, in reading order', () => {
     writeFileSync(path.join(project, 'package.json'), '{ "private": true, "type": "module" }');
     mkdirSync(path.join(project, 'node_modules'));
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
+    mkdirSync(path.join(project, 'node_modules', '.bin'));
+    symlinkSync(
+      path.join(root, 'dist', 'src', 'cli', 'main.js'),
+      path.join(project, 'node_modules', '.bin', 'isopro-native'),
+    );
     for (const name of ['ai', 'zod'])
       symlinkSync(
         path.join(root, 'node_modules', name),
@@ -165,7 +170,10 @@ describe('the snippets, in reading order', () => {
       );
     });
   }
-  const NPX = `npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; set -eo pipefail; `;
+  /** What a snippet leaves running in the background ends with it. */
+  const NPX =
+    'npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; ' +
+    "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT; set -eo pipefail; ";
 
   const order = [...new Set(links('docs/README.md').filter((target) => target.endsWith('.md')))]
     .map((target) => path.posix.join('docs', target))
