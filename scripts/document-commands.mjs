@@ -51,28 +51,39 @@ const meaning = ({ describe, choices, alias }) =>
     `${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${alias?.length > 1 ? `; also \`--${alias}\`` : ''}`,
   );
 
+const optionTable = (rows) =>
+  rows.length === 0
+    ? []
+    : [
+        '| flag | default | |',
+        '|---|---|---|',
+        ...rows.map(
+          ([key, definition]) =>
+            `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`,
+        ),
+      ];
+
+/** Flags with a group are the settings of `run`: its own page has them, a table a group. */
 function tableOf(name, { positional, option }) {
-  const settings =
-    name !== 'run' && Object.values(option).some(({ group }) => group === 'Settings:');
-  const rows = Object.entries(option).filter(([, { group }]) => !settings || group !== 'Settings:');
+  const rows = Object.entries(option).filter(([, { group }]) => group === undefined);
+  const settings = Object.entries(option).filter(([, { group }]) => group !== undefined);
+  const groups = [...new Set(settings.map(([, { group }]) => group))];
   return [
     ...Object.entries(positional).map(
       ([argument, { describe }]) => `- \`${argument}\`: ${cell(describe)}`,
     ),
     ...(Object.keys(positional).length > 0 && rows.length > 0 ? [''] : []),
-    ...(rows.length === 0
+    ...optionTable(rows),
+    ...(settings.length === 0
       ? []
-      : [
-          '| flag | default | |',
-          '|---|---|---|',
-          ...rows.map(
-            ([key, definition]) =>
-              `| ${flag(key, definition)} | ${fallback(definition)} | ${meaning(definition)} |`,
-          ),
-        ]),
-    ...(settings
-      ? ['', 'All settings of [`run`](run.md#flags) are flags here too, the seed aside.']
-      : []),
+      : name === 'run'
+        ? groups.flatMap((group) => [
+            '',
+            `### ${group.replace(/:$/, '')}`,
+            '',
+            ...optionTable(settings.filter(([, definition]) => definition.group === group)),
+          ])
+        : ['', 'All settings of [`run`](run.md#flags) are flags here too, the seed aside.']),
   ];
 }
 

@@ -96,9 +96,15 @@ export function realMainTable({ summary, files }, { percent, pValue }) {
     percent(fewShot),
     percent(bestOfK),
   ]);
+  const [[task, { seeds }]] = tasks;
   return [
-    `SmolLM2-135M-Instruct (${quantisationsOf(files)}), per cent of the frozen test problems, greedy, before → after, range over seeds; ` +
-      `p: exact paired test, greatest. Runs with ${flagsOf(files)}.`,
+    `SmolLM2-135M-Instruct (${quantisationsOf(files)}) goes from ${range(
+      seeds.map(({ before }) => before),
+      percent,
+    )} to **${range(
+      seeds.map(({ after }) => after),
+      percent,
+    )} %** of \`${task}\`.\n` + `Runs with ${flagsOf(files)}.`,
     table(['', 'seeds', 'solved', 'p', 'any form', 'form given', '3 examples', 'best of 8'], rows),
   ].join('\n\n');
 }

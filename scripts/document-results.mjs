@@ -20,7 +20,7 @@ const measuredBy =
     part === undefined ? '–' : `${percent(part.mean)} (${bounds(part)})`;
 const methodOf = (each, method) => each.methods.find((candidate) => candidate.method === method);
 
-/** What README shows of a folder of results: one table of at most eight lines. */
+/** What README shows of an embedded model, where no language model was measured. */
 function mainTable({ ablation }, { percent }) {
   const { model, task, seeds, conditions } = ablation;
   const runs = (name) => conditions.find(({ condition }) => condition === name)?.runs;
@@ -213,12 +213,19 @@ function folderTables(name, { ablation, modes }, figures) {
   return parts.join('\n\n');
 }
 
+/** README has one table: that of a language model, where one was measured. */
+function shownOf(folders, brief) {
+  const all = Object.entries(folders);
+  const ofLanguage = all.filter(([, { summary }]) => summary !== undefined);
+  return brief && ofLanguage.length > 0 ? ofLanguage : all;
+}
+
 /**
  * What stands between the marks, for folders of results by name; `figures` is
  * dist/src/report/figures.js.
  */
 export const resultsText = (folders, figures, { brief = false } = {}) =>
-  Object.entries(folders)
+  shownOf(folders, brief)
     .map(([name, results]) => {
       if (results.summary !== undefined)
         return brief ? realMainTable(results, figures) : realTables(name, results, figures);

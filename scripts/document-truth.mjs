@@ -1,5 +1,6 @@
-// `npm run docs:truth`: writes docs/truth-results.md, between its marks, from the files that
-// `npm run measure:truth` left in results/truth.
+// `npm run docs:truth`: writes the tables of results/truth/README.md and the few figures of
+// docs/truth-results.md, between their marks, from the files that `npm run measure:truth` left in
+// results/truth.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +12,8 @@ import { resultsOf, root } from './experiment.mjs';
 import { table } from './table.mjs';
 import { truthSteps } from './truth-experiments.mjs';
 
-export const PAGE = 'docs/truth-results.md';
+/** The pages that hold results, and whether in brief. */
+export const PAGES = { 'results/truth/README.md': false, 'docs/truth-results.md': true };
 const FOLDER = path.join(root, 'results', 'truth');
 
 const figure = (value) => {
@@ -206,12 +208,106 @@ function oracleTables({ settings, studies }) {
   ].join('\n\n');
 }
 
+/** The oracle at its most trajectories, under all kinds of noise at once. */
+function oracleSummary({ settings, studies }) {
+  const most = Math.max(...studies.map(({ trajectories }) => trajectories));
+  const shown = studies.filter(
+    ({ noise, trajectories, corrected }) =>
+      noise === 'all' && trajectories === most && corrected !== null,
+  );
+  return [
+    '## Does the estimate find a slope that is known?',
+    'The urn oracle simulates reasoners whose beliefs are known by calculation.\n' +
+      `Each row is one reasoner with ${settings.samples} estimates of its slope.\n` +
+      `Each estimate is from ${most} trajectories with noise of standard deviation ` +
+      `${settings.noise}.\n` +
+      'Bias is the mean estimate less the true slope.\n' +
+      'Coverage is the share of the 95 % intervals that hold the true slope.',
+    table(
+      ['reasoner', 'true slope', 'bias', 'coverage', 'bias, corrected', 'coverage, corrected'],
+      shown.map(({ reasoner, slope, plain, corrected }) => [
+        reasoner,
+        ...[slope, plain.mean - slope, plain.coverage].map(figure),
+        ...[corrected.mean - slope, corrected.coverage].map(figure),
+      ]),
+    ),
+  ].join('\n\n');
+}
+
+const BRIER = 'accuracy:metric=brier,mode';
+const SHOWN = { mode: 'chain-of-thought:steps=8', systemPrompt: 'critical' };
+
+/** What one mode of reasoning does to the Brier score, a column a model. */
+function reasoningSummary(runs) {
+  const models = unique(runs.map(({ model }) => model));
+  const shown = runs.flatMap(({ model, results }) =>
+    results
+      .filter(
+        ({ strategy, setup, reader, value }) =>
+          strategy === `${BRIER}=difference` &&
+          setup.mode === SHOWN.mode &&
+          setup.systemPrompt === SHOWN.systemPrompt &&
+          (reader ?? null)?.source === 'logprob' &&
+          value !== null,
+      )
+      .map((result) => ({ ...result, model })),
+  );
+  return [
+    '## Does reasoning improve beliefs?',
+    'Brier score of the belief after reasoning less the score before.\n' +
+      'A negative value is an improvement.\n' +
+      `The table shows one mode and one prompt: ${specText(SHOWN.mode)}, ` +
+      `the ${SHOWN.systemPrompt} prompt.\n` +
+      'Each cell has the value, its 95 % interval and the number of problems.',
+    table(
+      ['domain', ...models.map((model) => `\`${model}\``)],
+      unique(shown.map(({ setup }) => setup.domain)).map((domain) => [
+        domain,
+        ...models.map((model) => {
+          const found = shown.find((each) => each.setup.domain === domain && each.model === model);
+          return found === undefined ? '–' : `${within(found.value, found.interval)}, ${found.n}`;
+        }),
+      ]),
+    ),
+  ].join('\n\n');
+}
+
+/** What training by 1 − Brier does to the Brier score of the belief after reasoning. */
+function trainingSummary(trained) {
+  const [{ model }] = trained;
+  const changes = trained.map((run) =>
+    run.changes.filter(({ figure: name }) => name === `${BRIER}=eventual`),
+  );
+  return [
+    '## Does training by 1 − Brier help?',
+    `Brier score of \`${model}\` on held-out questions after training less the score before.\n` +
+      'A negative value is an improvement.\n' +
+      'Each cell has the value and its 95 % interval.',
+    table(
+      ['domain', ...trained.map(({ settings }) => `seed ${settings.seed}`)],
+      changes[0].map(({ domain }) => [
+        domain,
+        ...changes.map((own) => {
+          const { difference, interval } = own.find((each) => each.domain === domain);
+          return within(difference, interval);
+        }),
+      ]),
+    ),
+  ].join('\n\n');
+}
+
 /** @param files results of steps by name */
-export function truthText(files) {
+export function truthText(files, { brief = false } = {}) {
   const all = Object.values(files);
   const runs = all.filter(({ run }) => run !== undefined);
   const trained = all.filter(({ changes }) => changes !== undefined);
   const oracles = all.filter(({ studies }) => studies !== undefined);
+  if (brief)
+    return [
+      ...oracles.map(oracleSummary),
+      ...(runs.length === 0 ? [] : [reasoningSummary(runs)]),
+      ...(trained.length === 0 ? [] : [trainingSummary(trained)]),
+    ].join('\n\n');
   return [
     ...oracles.map(oracleTables),
     ...unique(runs.map(({ model }) => model)).map((model) =>
@@ -229,6 +325,9 @@ export const readTruthResults = () =>
 export const withTruth = (page, content) => betweenMarks(page, 'truth', content);
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const page = path.join(root, PAGE);
-  writeFileSync(page, withTruth(readFileSync(page, 'utf8'), truthText(readTruthResults())));
+  const files = readTruthResults();
+  for (const [name, brief] of Object.entries(PAGES)) {
+    const page = path.join(root, name);
+    writeFileSync(page, withTruth(readFileSync(page, 'utf8'), truthText(files, { brief })));
+  }
 }

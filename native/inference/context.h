@@ -76,7 +76,7 @@ struct CallPlan {
 
   // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut
   // in pieces of 36: two calls of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20
-  // % (docs/log.md).
+  // % (dev/log.md).
   int sampledRows(int live) const { return live <= kInvariantRows || !batchInvariant ? live : 36; }
 };
 

@@ -16,6 +16,19 @@ function shown(value: unknown): string {
   return value === undefined ? 'none' : Array.isArray(value) ? value.join(' ') : String(value);
 }
 
+/** Headings of `--help` and of the flags in docs/commands/run.md, by the part of the settings. */
+const GROUPS: Readonly<Record<string, string>> = {
+  model: 'Model:',
+  sampling: 'Sampling:',
+  buffer: 'Training data:',
+  algorithm: 'Algorithm:',
+  optimiser: 'Optimiser:',
+  layers: 'Adapter and layers:',
+  evaluation: 'Evaluation:',
+  monitor: 'Monitor:',
+};
+const WITHOUT_PART = 'Task and run:';
+
 /** Flags by name. Without defaults of yargs' own: which ones hold depends on the profile. */
 export function settingFlags(omitted: readonly string[] = []): Record<string, Options> {
   return Object.fromEntries(
@@ -47,7 +60,7 @@ export function settingFlags(omitted: readonly string[] = []): Record<string, Op
             ...(fallback === undefined
               ? {}
               : { defaultDescription: `${shown(fallback)}${others.join('')}` }),
-            group: 'Settings:',
+            group: setting.part === null ? WITHOUT_PART : GROUPS[setting.part]!,
           },
         ];
       }),

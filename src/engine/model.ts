@@ -69,7 +69,7 @@ export interface LoadModelOptions {
   /**
    * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0
    * takes half the memory, and with heads of less than 64 values, for which ggml's f16 attention
-   * has no vector code, half the time (docs/log.md). f32 takes twice the memory and is slower;
+   * has no vector code, half the time (dev/log.md). f32 takes twice the memory and is slower;
    * llama.cpp's flash attention rounds it to f16 all the same.
    */
   readonly kvType?: KvType;
@@ -498,7 +498,7 @@ export class Model {
    *
    * On the CPU these are bit for bit what `generate` reports in a request for several samples. A
    * request for one sample runs kernels of its own: `stepwise` runs them here, one token a call,
-   * two to three times slower. docs/log.md has the differences between them. That rows of a call
+   * two to three times slower. dev/log.md has the differences between them. That rows of a call
    * are computed alike is a property of ggml's kernels: it holds with each of its back ends for
    * x86; on other processors `doctor --selftest` says whether it does, and fails where the two
    * differ by more than 1e-3 nats. On a GPU nothing is promised.

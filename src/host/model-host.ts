@@ -42,7 +42,7 @@ export interface HostLoadOptions extends Omit<LoadModelOptions, 'contextTokens'>
    * prompt that begins like one of them is evaluated from where they part. At most 16 replies are
    * kept. Default 0: short replies then have a cache each, where otherwise every row's attention
    * walks those of all, which a small model notices and long common beginnings win back many times
-   * over (docs/log.md).
+   * over (dev/log.md).
    */
   readonly prefixTokens?: number;
   /**

@@ -49,7 +49,7 @@ const TABLE_SUMS = 1024;
  * that a small tier, in which nothing changed or little, may hold what the large ones do not show,
  * and each tier is asked by itself too. At three times exactly, without that, 6.9 of 100 draws
  * missed the change where two tiers went opposite ways, 3.5 at most with the groups of scheduling
- * (docs/log.md).
+ * (dev/log.md).
  */
 const MOST_UNLIKE = 3;
 

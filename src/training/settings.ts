@@ -307,7 +307,7 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
     /**
      * Under 500M parameters, to be under 1 GB resident: a KV cache of 8192 tokens, not of a
      * gigabyte, and a third of the trainer's memory. Chosen on rollouts and dev problems of
-     * `extract` and `sql` (docs/log.md).
+     * `extract` and `sql` (dev/log.md).
      */
     small: {
       model: {
@@ -319,7 +319,7 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
       },
       sampling: {
         rollouts: 640,
-        temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (docs/log.md)
+        temperature: 0.7, // at 1 most replies of SmolLM2-135M to sql never end (dev/log.md)
         samples: 4, // right replies to one problem are nearly one text: problems teach, not samples
         maxTokens: 192,
         style: 'plain', // reasoning of so small a model is no help to it, and tokens
@@ -328,15 +328,15 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
       buffer: { tierCap: 512 },
       optimiser: { stepsPerIteration: 12, batchSize: 16, learningRate: 7e-4, warmupSteps: 4 },
       // the harder tiers of `extract` came on faster than with the last 8 of 30 layers, in one run
-      // of each (docs/log.md)
+      // of each (dev/log.md)
       layers: { choice: 'all', rank: 8, trainerMemory: 200_000_000, boundaryMemory: 64_000_000 },
       // two runs of five lost 0.054; at 0.85 of its strength an adapter loses three quarters as
-      // much, and a point of accuracy (docs/log.md)
+      // much, and a point of accuracy (dev/log.md)
       evaluation: { maxForgetting: 0.05 },
     },
     embedded: {
       model: {
-        // two threads spend their time waiting for each other on so small a model (docs/log.md)
+        // two threads spend their time waiting for each other on so small a model (dev/log.md)
         threads: 1,
         contextTokens: 8192,
         maxSequences: 8,

@@ -25,6 +25,11 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const docs = path.join(root, 'docs');
 const PAGES = [
   'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  'dev/log.md',
+  'results/truth/README.md',
   ...(readdirSync(docs, { recursive: true }) as string[])
     .filter((name) => name.endsWith('.md'))
     .map((name) => path.join('docs', name)),
@@ -58,13 +63,13 @@ test.each(PAGES)('%s: every link leads somewhere', (page) => {
   expect(dead).toEqual([]);
 });
 
-/** docs/log.md tells of files that are gone. */
-test.each(PAGES.filter((page) => page !== 'docs/log.md'))(
+/** dev/log.md tells of files that are gone. */
+test.each(PAGES.filter((page) => page !== 'dev/log.md'))(
   '%s: every file of the project that it names is there',
   (page) => {
     const named = [
       ...read(page).matchAll(
-        /(?<![\w./-])(?:assets|bench|dist|docs|examples|native|scripts|src|test)\/[\w./-]*\w/g,
+        /(?<![\w./-])(?:assets|bench|dev|dist|docs|examples|native|results|scripts|src|test)\/[\w./-]*\w/g,
       ),
     ].map(([name]) => name);
     expect([...new Set(named)].filter((name) => !existsSync(path.join(root, name)))).toEqual([]);
@@ -73,7 +78,11 @@ test.each(PAGES.filter((page) => page !== 'docs/log.md'))(
 
 test('docs/README.md lists every page', () => {
   const listed = links('docs/README.md').map((target) => path.posix.join('docs', target));
-  expect(PAGES.filter((page) => page !== 'docs/README.md' && !listed.includes(page))).toEqual([]);
+  expect(
+    PAGES.filter(
+      (page) => page.startsWith('docs/') && page !== 'docs/README.md' && !listed.includes(page),
+    ),
+  ).toEqual([]);
 });
 
 test('every command has a page, and its flags are those of the command (npm run docs:commands)', async () => {
@@ -134,6 +143,11 @@ describe('the snippets, in reading order', () => {
     writeFileSync(path.join(project, 'package.json'), '{ "private": true, "type": "module" }');
     mkdirSync(path.join(project, 'node_modules'));
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
+    mkdirSync(path.join(project, 'node_modules', '.bin'));
+    symlinkSync(
+      path.join(root, 'dist', 'src', 'cli', 'main.js'),
+      path.join(project, 'node_modules', '.bin', 'isopro-native'),
+    );
     for (const name of ['ai', 'zod'])
       symlinkSync(
         path.join(root, 'node_modules', name),
@@ -156,7 +170,10 @@ describe('the snippets, in reading order', () => {
       );
     });
   }
-  const NPX = `npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; set -eo pipefail; `;
+  /** What a snippet leaves running in the background ends with it. */
+  const NPX =
+    'npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; ' +
+    "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT; set -eo pipefail; ";
 
   const order = [...new Set(links('docs/README.md').filter((target) => target.endsWith('.md')))]
     .map((target) => path.posix.join('docs', target))

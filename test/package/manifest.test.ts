@@ -128,9 +128,33 @@ describe('what npm publishes', () => {
   test('holds no test, build folder or model but the embedded one', () => {
     expect(
       packed.filter((file) =>
-        /^(test|build|node_modules|\.ci)\/|\.test\.|\.gguf$|\.log$/.test(file),
+        /^(test|build|dev|results|node_modules|\.ci|\.github)\/|\.test\.|\.gguf$|\.log$/.test(file),
       ),
     ).toEqual(['assets/models/tiny.gguf']);
+  });
+
+  test('holds the scripts that build the addon, and none that measures or writes documents', () => {
+    expect(packed.filter((file) => file.startsWith('scripts/')).sort()).toEqual([
+      'scripts/copy-libraries.mjs',
+      'scripts/install.mjs',
+      'scripts/locate-llama.mjs',
+      'scripts/toolchain.mjs',
+    ]);
+    expect(packed.filter((file) => /^(bench|dist\/examples)\//.test(file))).toEqual([]);
+  });
+
+  test('holds every module that one of its modules imports, and of the tests none else', () => {
+    const modules = packed.filter((file) => /^dist\/(src|bench|test)\/.*\.js$/.test(file));
+    const imported = modules.flatMap((file) =>
+      [...read(file).matchAll(/(?:\bfrom|\bimport)\s*\(?\s*['"](\.[^'"]+)['"]/g)].map(
+        ([, target]) => path.posix.join(path.posix.dirname(file), target!),
+      ),
+    );
+    expect(imported.length).toBeGreaterThan(1000);
+    expect(imported.filter((file) => !packed.includes(file))).toEqual([]);
+    expect(
+      modules.filter((file) => file.startsWith('dist/test/') && !imported.includes(file)),
+    ).toEqual([]);
   });
 });
 

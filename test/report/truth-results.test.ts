@@ -1,5 +1,6 @@
 /**
- * `npm run measure:truth`: a step through the commands, and the tables of docs/truth-results.md.
+ * `npm run measure:truth`: a step through the commands, and the pages that `npm run docs:truth`
+ * writes.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -24,19 +25,22 @@ interface Measured {
     readonly skipped: Record<string, number>;
   }[];
 }
-const { PAGE, readTruthResults, truthText, withTruth } = (await import(
+const { PAGES, readTruthResults, truthText, withTruth } = (await import(
   script('document-truth.mjs')
 )) as {
-  PAGE: string;
+  PAGES: Record<string, boolean>;
   readTruthResults: () => Record<string, unknown>;
-  truthText: (files: Record<string, unknown>) => string;
+  truthText: (files: Record<string, unknown>, options?: { brief: boolean }) => string;
   withTruth: (page: string, content: string) => string;
 };
 
-test('the page is what the files in results/truth say (npm run docs:truth)', () => {
-  const page = readFileSync(path.join(project, PAGE), 'utf8');
-  expect(page).toBe(withTruth(page, truthText(readTruthResults())));
-});
+test.each(Object.entries(PAGES))(
+  '%s is what the files in results/truth say (npm run docs:truth)',
+  (name, brief) => {
+    const page = readFileSync(path.join(project, name), 'utf8');
+    expect(page).toBe(withTruth(page, truthText(readTruthResults(), { brief })));
+  },
+);
 
 test('a step is measured by the command, once; what has no value says why', () => {
   // in place of a model to be downloaded
