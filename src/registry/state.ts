@@ -385,10 +385,7 @@ export class RegistryState {
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
         refuse(`a rollback of ${text} goes to what it named before`);
-      previous = previous.slice(
-        0,
-        previous.findLastIndex((id) => id === to),
-      );
+      previous = previous.slice(0, previous.lastIndexOf(to));
     } else {
       if (to === null) return refuse(`${text} can be moved to a published adapter only`);
       this.#requireUsable(to);

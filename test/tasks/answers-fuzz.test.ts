@@ -14,7 +14,7 @@ import type { FinishReason, Problem, SynchronousTask } from '../../src/tasks/tas
 import { judgeReply } from '../../src/tasks/verdict.js';
 import { ownCost } from '../models/own-cost.js';
 
-const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 10_000;
+const TEXTS = process.env.ISOPRO_FULL === '1' ? 100_000 : 10_000;
 const LIMIT_MS = 5;
 
 const PIECES = [

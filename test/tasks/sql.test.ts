@@ -20,7 +20,7 @@ import { THEMES } from '../../src/tasks/sql/themes.js';
 import type { Judgement } from '../../src/tasks/task.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 
 afterAll(() => sql.dispose!());
 
@@ -566,9 +566,9 @@ describe('replies', () => {
           ...figures.map(({ column }) => column),
         ]),
     );
-    const literals = [...sql.answerGrammar!.matchAll(/"([^"]*)"/g)]
-      .map(([, literal]) => literal!.toLowerCase().split(/\W+/))
-      .flat();
+    const literals = [...sql.answerGrammar!.matchAll(/"([^"]*)"/g)].flatMap(([, literal]) =>
+      literal!.toLowerCase().split(/\W+/),
+    );
     expect(words.filter((word) => literals.includes(word.toLowerCase()))).toEqual([]);
   });
 });

@@ -96,8 +96,8 @@ function literalSafetensors(at: string): Record<string, Stored> {
     { dtype: string; shape: number[]; data_offsets: [number, number] }
   >;
   expect((8 + length) % 8).toBe(0);
-  expect(header['__metadata__']).toEqual({ format: 'pt' });
-  delete header['__metadata__'];
+  expect(header.__metadata__).toEqual({ format: 'pt' });
+  delete header.__metadata__;
   return Object.fromEntries(
     Object.entries(header).map(
       ([
@@ -695,7 +695,7 @@ describe('damaged PEFT folders', () => {
           !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome),
       ),
     ).toEqual([]);
-    expect(outcomes['nothing']).toBeGreaterThan(0);
-    expect(outcomes['ADAPTER_CORRUPT']).toBeGreaterThan(0);
+    expect(outcomes.nothing).toBeGreaterThan(0);
+    expect(outcomes.ADAPTER_CORRUPT).toBeGreaterThan(0);
   });
 });

@@ -49,7 +49,7 @@ test('negation pairs: sixty, the negation has the other label, a paraphrase has 
   expect(groups.size).toBe(60);
   for (const members of groups.values()) {
     const [statement, negation, paraphrase] = ['statement', 'negation', 'paraphrase'].map((role) =>
-      members.find(({ about }) => about!['role'] === role),
+      members.find(({ about }) => about!.role === role),
     );
     expect(negation!.correctOption).toBe(1 - statement!.correctOption!);
     if (paraphrase !== undefined) expect(paraphrase.correctOption).toBe(statement!.correctOption);
@@ -67,7 +67,7 @@ test('value statements and open questions', () => {
   expect(problemsOf('value-statements')).toHaveLength(20);
   const open = problemsOf('conceptual');
   expect(open).toHaveLength(15);
-  const tags = open.map(({ about }) => about!['dimensions'] as string[]);
+  const tags = open.map(({ about }) => about!.dimensions as string[]);
   for (const each of tags) expect([each.length, new Set(each).size]).toEqual([2, 2]);
   expect([...new Set(tags.flat())].sort()).toEqual([...DIMENSIONS].sort());
 });
@@ -120,7 +120,7 @@ test('puzzles: thirty, the easy answer is the wrong one, the right one is what a
   const puzzles = binary(problemsOf('puzzles'));
   expect(puzzles).toHaveLength(30);
   for (const puzzle of puzzles)
-    expect(puzzle.options[1 - puzzle.correctOption!]).toBe(puzzle.about!['easy']);
+    expect(puzzle.options[1 - puzzle.correctOption!]).toBe(puzzle.about!.easy);
   for (const [words, answer] of CALCULATED) {
     const found = puzzles.filter(({ question }) => question.includes(words));
     expect([words, ...found.map(right)]).toEqual([words, answer]);

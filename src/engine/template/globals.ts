@@ -2,7 +2,7 @@
  * What every template knows: jinja2's own names and transformers' `raise_exception`, but no clock.
  */
 import { bound } from './arguments.js';
-import { Budget } from './budget.js';
+import type { Budget } from './budget.js';
 import { TemplateError, TemplateLimit } from './failures.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';

@@ -91,7 +91,7 @@ const LONGEST_COMMAND = 16;
 function opensSaid(text: string, brace: number): boolean {
   const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace).replace(/\{+$/, '');
   return (
-    SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before)
+    SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before)
   );
 }
 

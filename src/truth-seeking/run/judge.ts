@@ -15,7 +15,7 @@ import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
-import { Domains } from '../domains/own.js';
+import type { Domains } from '../domains/own.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
