@@ -76,9 +76,9 @@ export interface GateState {
   readonly used: boolean;
 }
 
-const refuse = (message: string): never => {
+function refuse(message: string): never {
   throw new IsoproError('REGISTRY_REFUSED', message);
-};
+}
 
 /** What trials are held against where a name is not on probation at the first look. */
 const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
@@ -387,7 +387,7 @@ export class RegistryState {
         refuse(`a rollback of ${text} goes to what it named before`);
       previous = previous.slice(0, previous.lastIndexOf(to));
     } else {
-      if (to === null) return refuse(`${text} can be moved to a published adapter only`);
+      if (to === null) refuse(`${text} can be moved to a published adapter only`);
       this.#requireUsable(to);
       if (to === current) refuse(`${text} names ${to} already`);
       if ((cause === 'promotion') !== (alias === CHAMPION))

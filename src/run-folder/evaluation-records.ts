@@ -3,7 +3,7 @@
  * an iteration cost.
  */
 import { z } from 'zod';
-import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
+import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import { figures, FIGURES_FIT, fit } from './figure-members.js';
@@ -184,7 +184,7 @@ export const policies = policiesMembers.refine(
   (record) =>
     record.figures === undefined ||
     Object.entries(record.outcomes).every(([policy, kinds]) =>
-      fit(valueOf(record.figures!, policy) ?? [], kinds),
+      fit(ownValue(record.figures!, policy) ?? [], kinds),
     ),
   FIGURES_FIT,
 );

@@ -14,7 +14,7 @@ import {
   iterated,
   Namespace,
   Undefined,
-  valueOf,
+  toValue,
   type Value,
 } from './values.js';
 
@@ -88,6 +88,6 @@ export function globals(variables: Readonly<Record<string, unknown>>, budget: Bu
   });
   for (const name of REFUSED_FUNCTIONS) scope.refuse(name, `the function "${name}"`);
   for (const [name, value] of Object.entries(variables))
-    if (value !== undefined) scope.set(name, valueOf(value));
+    if (value !== undefined) scope.set(name, toValue(value));
   return scope;
 }

@@ -146,14 +146,14 @@ export class Loop {
  * What the caller gives, as JSON has it. A whole number is an integer, since JavaScript knows no
  * other.
  */
-export function valueOf(given: unknown): Value {
+export function toValue(given: unknown): Value {
   if (typeof given === 'number')
     return Number.isSafeInteger(given) && !Object.is(given, -0) ? BigInt(given) : given;
-  if (Array.isArray(given)) return given.map(valueOf);
+  if (Array.isArray(given)) return given.map(toValue);
   if (typeof given === 'object' && given !== null)
     return new Dict(
       Object.entries(given).flatMap(([name, member]) =>
-        member === undefined ? [] : [[name, valueOf(member)] as const],
+        member === undefined ? [] : [[name, toValue(member)] as const],
       ),
     );
   return given as string | boolean | null;

@@ -71,7 +71,7 @@ const FORMS: readonly (readonly [form: RegExp, group: string, decimal: string])[
 ];
 
 /** The number that a body is, in ASCII; null where it is none. */
-function valueOf(body: string): string | null {
+function numberOf(body: string): string | null {
   const [, digits = '', exponent = ''] = /^(.*?)(e[-+]?\d+)?$/i.exec(plainBody(body)) ?? [];
   const found = FORMS.find(([form]) => form.test(digits));
   if (found === undefined) return null;
@@ -153,7 +153,7 @@ function readCandidate(text: string, match: RegExpExecArray): string | null | un
   if (sign !== '' && WORD_BEFORE.test(before)) return null;
   if (before.endsWith('{') && !opensSaid(text, start - 1)) return null;
   if (/[eE]/.test(body!) && found(CASED_AT, text, end)) return null;
-  const value = valueOf(body!);
+  const value = numberOf(body!);
   const decimal = value === null ? null : decimalOf(value);
   if (decimal === null) return null;
   // accountants write a debt in parentheses; dollars on both sides are LaTeX's

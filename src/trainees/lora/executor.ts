@@ -1,4 +1,4 @@
-import { valueOf } from '../../dictionary.js';
+import { ownValue } from '../../dictionary.js';
 import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
 import { IsoproError } from '../../errors.js';
 import type { RemedyExecutor } from '../../monitor/remedies.js';
@@ -187,7 +187,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         );
       case 'add_target': {
         const [, layer, tensor] = /^blk\.(\d+)\.(\w+)$/.exec(operation.module) ?? [];
-        const target = tensor === undefined ? undefined : valueOf(TARGETS, tensor);
+        const target = tensor === undefined ? undefined : ownValue(TARGETS, tensor);
         if (target === undefined)
           throw new IsoproError(
             'INVALID_ARGUMENT',
