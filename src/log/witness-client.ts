@@ -254,7 +254,7 @@ export class WitnessClient implements LogSigner {
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);
-      let reply;
+      let reply: ReturnType<typeof witnessReply.safeParse>;
       try {
         reply = witnessReply.safeParse(JSON.parse(line));
       } catch {

@@ -35,7 +35,9 @@ const MUCH_MEMORY = 1e9;
 
 /** Processes that have not ended, which go with this one. */
 const running = new Set<PythonProcess>();
-process.on('exit', () => running.forEach((each) => each.kill()));
+process.on('exit', () => {
+  for (const each of running) each.kill();
+});
 
 const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
@@ -94,10 +96,9 @@ export class PythonProcess extends EventEmitter {
       this.kill(); // what it has started
       running.delete(this);
       // what has left the group may hold the pipes open
-      setTimeout(
-        () => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()),
-        LAST_WORDS_MS,
-      ).unref();
+      setTimeout(() => {
+        for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy();
+      }, LAST_WORDS_MS).unref();
     });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {

@@ -164,7 +164,10 @@ function App(): JSX.Element {
       <a
         class="skip"
         href="#content"
-        onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById('content')?.focus();
+        }}
       >
         to the content
       </a>

@@ -82,7 +82,10 @@ export class Browser {
     const id = this.#next++;
     const message = await new Promise<Message>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(`${method} was not answered`)), 60_000);
-      this.#waiting.set(id, (answer) => (clearTimeout(timer), resolve(answer)));
+      this.#waiting.set(id, (answer) => {
+        clearTimeout(timer);
+        resolve(answer);
+      });
       (this.#child.stdio[3] as Writable).write(
         `${JSON.stringify({ id, method, params, ...(this.#session === '' ? {} : { sessionId: this.#session }) })}\0`,
       );

@@ -223,7 +223,7 @@ describe('runs show', () => {
     expect(stdout).toMatch(/tier +n +before +95 % +after +95 % +change +p/);
     expect(stdout).toMatch(/trivial policies.*earliest_start/s);
     expect(stdout).toMatch(/iteration 6: hit rate/);
-    expect(stdout).not.toMatch(/\u001b/);
+    expect(stdout).not.toContain('\u001b');
   });
 
   test('as JSON holds the test by tier and the integrity', async () => {

@@ -605,11 +605,7 @@ describe('files', () => {
       [FILE, FILE, PURPOSE],
       [400, null, 'invalid_form', expect.stringMatching(/^the form cannot be read: /)],
     ],
-    [
-      'a file of that name',
-      [['name="file"; filename="' + 'n'.repeat(300) + '"', '{}'], PURPOSE],
-      [200],
-    ],
+    ['a file of that name', [[`name="file"; filename="${'n'.repeat(300)}"`, '{}'], PURPOSE], [200]],
     ['eight parts', [FILE, PURPOSE, ...Array(6).fill(PURPOSE)], [200]],
     ['the purpose first', [PURPOSE, FILE], [200]],
   ])('a form with %s', async (_, parts, told) => {

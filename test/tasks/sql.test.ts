@@ -480,9 +480,7 @@ describe('replies', () => {
     const wide = `SELECT ${Array.from({ length: 12 }, () => `NULL, x'00ff', '${'w'.repeat(50)}'`).join(', ')} FROM items`;
     const { found } = (await shown(`${wide} UNION ALL ${wide}`))!;
     expect(found.split('\n')).toHaveLength(9);
-    expect(found).toMatch(
-      new RegExp(`^NULL \\| x'00ff' \\| 'w{40}…' .* … 36 columns\n[^]*… 10 rows$`),
-    );
+    expect(found).toMatch(/^NULL \| x'00ff' \| 'w{40}…' .* … 36 columns\n[^]*… 10 rows$/);
     expect(await shown('not a statement')).toBeUndefined();
   });
 

@@ -607,21 +607,19 @@ describe('damaged PEFT folders', () => {
     [
       'one factor of a pair',
       () =>
-        withHeader(
-          (h, [a, b]) => (
-            (h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!),
-            delete h[b!],
-            void a
-          ),
-        ),
+        withHeader((h, [, b]) => {
+          h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!;
+          delete h[b!];
+        }),
       'ADAPTER_CORRUPT',
     ],
     [
       'a foreign tensor',
       () =>
-        withHeader(
-          (h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!]),
-        ),
+        withHeader((h, [a]) => {
+          h['base_model.model.lm_head.lora_A.weight'] = h[a!]!;
+          delete h[a!];
+        }),
       'ADAPTER_MISMATCH',
     ],
     ['NaN', withNaN, 'NUMERIC_FAILURE'],

@@ -335,7 +335,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   index: find(false, true),
   isalnum: every(/^[\p{L}\p{Nd}\p{No}\p{Nl}]+$/u),
   isalpha: every(/^\p{L}+$/u),
-  isascii: every(/^[\x00-\x7f]*$/),
+  isascii: every(/^\p{ASCII}*$/u),
   isdecimal: every(/^\p{Nd}+$/u),
   isdigit: every(DIGITS),
   islower: is(isLower),

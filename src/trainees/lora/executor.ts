@@ -126,10 +126,9 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
     const after = await this.#probe();
     let probeChange = 0;
     for (const [i, row] of before.entries())
-      row.forEach(
-        (value, t) =>
-          (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))),
-      );
+      row.forEach((value, t) => {
+        probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!));
+      });
     const target = this.#trainer.info.targets.find((each) => each.module === module);
     return {
       probeChange,

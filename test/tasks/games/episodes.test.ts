@@ -215,7 +215,7 @@ function slowMove(size: number, board: string, cell: number, side: 'x' | 'o'): s
     )
       ray.push((row + step * down) * size + column + step * right);
     const found = new RegExp(`^(${other}+)${side}`).exec(ray.map((at) => board[at]).join(''));
-    for (const at of ray.slice(0, found?.[1]!.length ?? 0)) turned.add(at);
+    for (const at of ray.slice(0, found?.[1]?.length ?? 0)) turned.add(at);
   }
   if (turned.size === 0) return null;
   return [...board].map((disc, at) => (at === cell || turned.has(at) ? side : disc)).join('');
