@@ -28,6 +28,7 @@ import {
 import { badStrategies, testScenario } from '../../../src/tasks/games/self-test.js';
 import { SHIPPED, shippedScenario } from '../../../src/tasks/games/shipped.js';
 import { judgeReply } from '../../../src/tasks/verdict.js';
+import type { Parsed } from '../../models/parsed.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 const [ctf, othello] = [shippedScenario('grid_ctf'), shippedScenario('othello')];
@@ -359,8 +360,8 @@ describe('the reader of replies', () => {
 
 describe('a document', () => {
   const { document } = ctf;
-  const changed = (change: (copy: Record<string, any>) => void): unknown => {
-    const copy = JSON.parse(JSON.stringify(document)) as Record<string, any>;
+  const changed = (change: (copy: Record<string, Parsed>) => void): unknown => {
+    const copy = JSON.parse(JSON.stringify(document)) as Record<string, Parsed>;
     change(copy);
     return copy;
   };
@@ -380,7 +381,7 @@ describe('a document', () => {
   });
 
   test('has a digest over rules, generator and scores; a task of it has it in its version', () => {
-    const digest = (change: (copy: Record<string, any>) => void): string =>
+    const digest = (change: (copy: Record<string, Parsed>) => void): string =>
       readScenario(changed(change)).digest;
     const digests = [
       ctf.digest,
@@ -395,7 +396,7 @@ describe('a document', () => {
     expect(scenarioTask(document).version).toBe(`1+${ctf.digest.slice(0, 12)}`);
   });
 
-  test.each<[string, (copy: Record<string, any>) => void, string]>([
+  test.each<[string, (copy: Record<string, Parsed>) => void, string]>([
     [
       'a weight that is not the published one',
       (copy) => (copy.components[1].weight = 0.26),
