@@ -137,8 +137,7 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
       prompts: prompts.map((tokenIds) => ({ tokenIds })),
       samples,
       maxTokens: 2,
-    }))
-      continue;
+    }));
     for (let round = 1; round <= rounds; round++) {
       record('bareLoop', round, await bareLoop(samples, tokens));
       const begin = performance.now();

@@ -148,10 +148,9 @@ async function scoreAgreement(file: string): Promise<string> {
         { stepwise: samples === 1 },
       );
       for (const [index, { logprobs }] of rollouts.entries()) {
-        logprobs.forEach(
-          (value, position) =>
-            (worst = Math.max(worst, Math.abs(value - scored[index]![position]!))),
-        );
+        logprobs.forEach((value, position) => {
+          worst = Math.max(worst, Math.abs(value - scored[index]![position]!));
+        });
       }
     }
     const difference = `log-probabilities of sampling and scoring differ by up to ${worst.toExponential(1)} nats`;

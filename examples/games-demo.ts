@@ -275,10 +275,10 @@ export function reportText({
       `proposals ${i}: ${valid} of ${proposed} valid, ${distinct} distinct, mean ${mean?.toFixed(3) ?? '-'}, ` +
       `best ${most?.toFixed(3) ?? '-'}; ${trainedOn} trained on`,
   );
-  const from = `${flags['model']} (SHA-256 ${model.slice(0, 12)}), ${lines[0]!.n} ${flags['measured-on']} problems ${heldOut.slice(0, 12)}`;
+  const from = `${flags.model} (SHA-256 ${model.slice(0, 12)}), ${lines[0]!.n} ${flags['measured-on']} problems ${heldOut.slice(0, 12)}`;
   const trained =
     counts === undefined
-      ? `each generation trained by ${flags['train']}`
+      ? `each generation trained by ${flags.train}`
       : `${counts.drawn} strategies drawn, the best ${counts.trained} trained on, adapter ${adapter!.slice(0, 12)}`;
   return [
     ...proposals,

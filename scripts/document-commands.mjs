@@ -22,7 +22,10 @@ function declared({ builder }) {
     {
       get:
         (_, method) =>
-        (...given) => (methods[method]?.(...given), recorder),
+        (...given) => {
+          methods[method]?.(...given);
+          return recorder;
+        },
     },
   );
   builder(recorder);

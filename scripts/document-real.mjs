@@ -157,7 +157,7 @@ function stagesText(runs, { whole }) {
 
 /** By the figures' own way of being written (src/report/figures.ts). */
 export function realTables(name, { summary, files }, figures) {
-  const { percent, points, pValue, bounds, whole } = figures;
+  const { percent, pValue, bounds, whole } = figures;
   const measured = (part) => (part == null ? '–' : `${percent(part.mean)} (${bounds(part)})`);
   const both = (change) =>
     change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`;

@@ -82,10 +82,10 @@ async function python(args, failure, remedy, Failure = IsoproError) {
     if (interrupted.signal.aborted) end();
     let said = '';
     child.stderr.on('data', (chunk) => (said += chunk));
-    child.on(
-      'error',
-      (error) => (clearTimeout(timer), done({ status: null, reason: error.message })),
-    );
+    child.on('error', (error) => {
+      clearTimeout(timer);
+      done({ status: null, reason: error.message });
+    });
     child.on('close', (status, signal) => {
       clearTimeout(timer);
       interrupted.signal.removeEventListener('abort', end);

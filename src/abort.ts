@@ -13,7 +13,12 @@ export function onAbort(signal: AbortSignal | undefined, hear: () => void): void
   let entry = waiting.get(signal);
   if (entry === undefined) {
     const all = new Set<() => void>();
-    entry = { all, tell: () => [...all].forEach((each) => each()) };
+    entry = {
+      all,
+      tell: () => {
+        for (const each of [...all]) each();
+      },
+    };
     waiting.set(signal, entry);
     signal.addEventListener('abort', entry.tell, { once: true });
   }

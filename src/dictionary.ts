@@ -16,5 +16,5 @@ export function dictionary<T>(entries: Iterable<readonly [string, T]> = []): Rec
  * The value of a name in an object that may have come from JSON or another thread, and so have a
  * prototype.
  */
-export const valueOf = <T>(values: Dictionary<T>, name: string): T | undefined =>
+export const ownValue = <T>(values: Dictionary<T>, name: string): T | undefined =>
   Object.hasOwn(values, name) ? values[name] : undefined;

@@ -1,5 +1,6 @@
 /** Text from outside on a screen or a page. */
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is made visible
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f]/g;
 // direction marks, overrides and isolates, zero-width characters, line separators, tags, C1
 // controls

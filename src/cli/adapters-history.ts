@@ -77,8 +77,10 @@ export const adaptersHistoryCommand = defineCommand({
       const moves = movesOf(await registry.read()).filter(
         ({ alias }) => only === null || alias === only,
       );
-      if (json)
-        return moves.forEach((move) => printJsonLine({ ...move, time: timeText(move.timeUs) }));
+      if (json) {
+        for (const move of moves) printJsonLine({ ...move, time: timeText(move.timeUs) });
+        return;
+      }
       return print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
     }
     const time = timeOf(at);
@@ -125,14 +127,16 @@ function printHistory(
   const wanted = aliases.filter(([alias]) => only === null || alias === only);
   const between = moves.filter(({ alias }) => only === null || alias === only);
   const from = notBeforeUs === null ? null : timeText(notBeforeUs);
-  if (json)
-    return printJson({
+  if (json) {
+    printJson({
       holds: true,
       from,
       to: timeText(notAfterUs),
       aliases: Object.fromEntries(wanted),
       moves: between,
     });
+    return;
+  }
   print(
     `proved by heads of ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
       (between.length === 0

@@ -21,8 +21,8 @@ export const adaptersListCommand = defineCommand({
         .filter(({ current }) => current === id)
         .map(({ slot, alias }) => aliasText(slot, alias));
     const entries = [...state.entries.values()].sort((a, b) => b.publishedUs - a.publishedUs);
-    if (json)
-      return entries.forEach(({ id, record, publishedUs, withdrawn, collected }) =>
+    if (json) {
+      for (const { id, record, publishedUs, withdrawn, collected } of entries)
         printJsonLine({
           id,
           name: nameOf(record, id),
@@ -31,8 +31,9 @@ export const adaptersListCommand = defineCommand({
           withdrawn,
           collected,
           record,
-        }),
-      );
+        });
+      return;
+    }
     if (entries.length === 0) return print('Nothing is published here.\n');
     const rows = entries.map(({ id, record, publishedUs, withdrawn, collected }) => [
       label(nameOf(record, id), 60),

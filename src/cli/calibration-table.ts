@@ -35,14 +35,17 @@ export function calibrationTable(tiers: readonly TierCalibration[], samples: num
         tier.tokensPerReply === null ? '-' : tier.tokensPerReply.toFixed(0),
         tier.repliesPerSecond === null ? '-' : formatNumber(tier.repliesPerSecond),
       ]),
-      line('', [
-        '',
-        ...COLUMNS.map(([, of]) =>
-          of(tier).mean === null
-            ? ''
-            : `${(100 * of(tier).low).toFixed(0)}-${(100 * of(tier).high).toFixed(0)}`,
-        ),
-      ]) + `  ${tier.trains ? tier.advice : 'held out'}`,
+      [
+        line('', [
+          '',
+          ...COLUMNS.map(([, of]) =>
+            of(tier).mean === null
+              ? ''
+              : `${(100 * of(tier).low).toFixed(0)}-${(100 * of(tier).high).toFixed(0)}`,
+          ),
+        ]),
+        tier.trains ? tier.advice : 'held out',
+      ].join('  '),
     ]),
   ].join('\n');
 }

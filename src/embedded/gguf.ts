@@ -105,7 +105,10 @@ class ByteWriter {
   }
 
   scalar(type: ScalarType, value: Scalar | string | Uint8Array): void {
-    if (type === 'string') return this.string(value as string | Uint8Array);
+    if (type === 'string') {
+      this.string(value as string | Uint8Array);
+      return;
+    }
     const { bytes, write } = SCALARS[type];
     const at = this.#reserve(bytes);
     write(this.#bytes, value as Scalar, at);

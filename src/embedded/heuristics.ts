@@ -119,11 +119,15 @@ function sideBySide(problem: SchedulingProblem, priority: Priority): (Line | str
     if (over !== undefined) {
       running.splice(running.indexOf(over), 1);
       ended.add(over.job.label);
-      over.job.needs.forEach((need, index) => (free[index]! += need));
+      over.job.needs.forEach((need, index) => {
+        free[index]! += need;
+      });
       events.push(`${over.job.label} ends ${time}${left()}.\n`);
     } else if (next >= 0) {
       const [job] = waiting.splice(next, 1) as [Job];
-      job.needs.forEach((need, index) => (free[index]! -= need));
+      job.needs.forEach((need, index) => {
+        free[index]! -= need;
+      });
       const line = { job, start: time, note: left() };
       running.push(line);
       events.push(line);

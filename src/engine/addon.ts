@@ -578,7 +578,7 @@ function requireRoomForFiles(file: string): void {
   } catch (cause) {
     throw unreadable(file, cause, 'BACKEND_UNAVAILABLE');
   } finally {
-    opened.forEach((descriptor) => closeSync(descriptor));
+    for (const descriptor of opened) closeSync(descriptor);
   }
 }
 

@@ -84,7 +84,9 @@ export async function referenceLogprobs(
       adapter: false,
       ...(signal === undefined ? {} : { signal }),
     });
-    batch.forEach((pair, i) => references.set(pair, logprobs[i]!));
+    batch.forEach((pair, i) => {
+      references.set(pair, logprobs[i]!);
+    });
     onReference?.(references.size, pairs.length);
   }
   return references;

@@ -59,6 +59,7 @@ export function otherName(define: (body: string) => string, names: readonly stri
     ];
     return define(alternatives.join(' | '));
   };
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes them, and the grammar has no escapes
   const spelt = names.filter((name) => !/["\\\0-\x1f\x7f\p{Surrogate}]/u.test(name));
   return `"\\"" ${beyond(spelt, 0)} "\\""`;
 }

@@ -26,7 +26,7 @@ import {
   type Schema,
 } from './json-keywords.js';
 import { refuse, Refusal } from './json-refusal.js';
-import { type Shape, type Type } from './json-shape.js';
+import type { Shape, Type } from './json-shape.js';
 
 /** Kept of what is said to be an integer. */
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];

@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { valueOf, type Dictionary } from '../dictionary.js';
+import { ownValue, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
@@ -137,7 +137,7 @@ const SHOWN_CHARACTERS = 60;
 /** Members that make another function of the factors than s B A. */
 function refusals(value: object): string[] {
   return Object.entries(value).flatMap(([name, member]) => {
-    const meaning = valueOf(PEFT_MEMBERS, name) ?? isNothing;
+    const meaning = ownValue(PEFT_MEMBERS, name) ?? isNothing;
     if (typeof meaning === 'string' || meaning(member)) return [];
     const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is not known here';
     return [

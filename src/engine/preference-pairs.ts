@@ -200,7 +200,7 @@ function comparedOf({ value, name }: Row): ComparedRow {
     ...unreadOfRow(row, form.members),
     ...form.members.flatMap((member) => unreadOfMessages(row[member])),
     ...(form.by === 'preferred_output' && isObject(input)
-      ? [...unreadOfRow(input, ['messages']), ...unreadOfMessages(input['messages'])]
+      ? [...unreadOfRow(input, ['messages']), ...unreadOfMessages(input.messages)]
       : []),
   ];
   return { ...parsed.data, unread };

@@ -26,7 +26,7 @@ const message = z
   .refine((given) => !hasCalls(given), 'has tool calls, which are not trained on')
   .transform((given, context): RowMessage => {
     const parsed = readMessage.safeParse(
-      { ...given, role: openAiRole(given['role']) },
+      { ...given, role: openAiRole(given.role) },
       { error: plainWords },
     );
     if (!parsed.success) {

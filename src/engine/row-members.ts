@@ -33,13 +33,13 @@ function truth(value: unknown): boolean | null {
  */
 export function unlearnedBy(of: unknown): 'weight' | 'train' | null {
   if (!isObject(of)) return null;
-  if (of['weight'] !== undefined && truth(of['weight']) === false) return 'weight';
-  return of['train'] !== undefined && truth(of['train']) === false ? 'train' : null;
+  if (of.weight !== undefined && truth(of.weight) === false) return 'weight';
+  return of.train !== undefined && truth(of.train) === false ? 'train' : null;
 }
 
 /** A weight that is neither 0 nor 1; undefined: it has none, or one of these. */
 export function otherWeight(of: unknown): unknown {
-  const weight = isObject(of) ? (of['weight'] ?? null) : null;
+  const weight = isObject(of) ? (of.weight ?? null) : null;
   return weight === null || truth(weight) !== null ? undefined : weight;
 }
 
@@ -78,7 +78,7 @@ export const unreadOfRow = (row: Row, known: readonly string[]): string[] =>
     ...known,
     ...ABOUT,
     ...(otherWeight(row) === undefined ? ['weight'] : []),
-    ...(typeof row['train'] === 'boolean' ? ['train'] : []),
+    ...(typeof row.train === 'boolean' ? ['train'] : []),
   ]);
 
 const TEXT_PARTS = ['text', 'input_text', 'output_text', 'refusal'];
@@ -89,9 +89,9 @@ const TEXT_PARTS = ['text', 'input_text', 'output_text', 'refusal'];
  */
 function unreadOfMessage(message: unknown): string[] {
   if (!isObject(message)) return [];
-  const content = message['content'];
+  const content = message.content;
   const parts = Array.isArray(content)
-    ? content.filter(isObject).map((part) => String(part['type']))
+    ? content.filter(isObject).map((part) => String(part.type))
     : [];
   const known = [
     'role',

@@ -2,7 +2,7 @@
  * Examples to fine-tune on, in the forms in which others write them: one JSON object a line, or one
  * array of them.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
@@ -94,7 +94,7 @@ export function exampleOf({ value, name }: Row): NamedExample {
     ...unreadOfRow(row, form.members),
     ...form.said.flatMap((member) => unreadOfMessages(row[member])),
   ];
-  return { example: parsed.data, name, score: row['score'], unread };
+  return { example: parsed.data, name, score: row.score, unread };
 }
 
 /**
@@ -297,7 +297,7 @@ function refuseUnwanted(
   refuseUnlearned(row, name, 'the row');
   const list = learned === undefined ? undefined : row[learned];
   const last: unknown = Array.isArray(list) ? list.at(-1) : undefined;
-  if (isObject(last) && openAiRole(last['role'] ?? last['from']) !== 'user')
+  if (isObject(last) && openAiRole(last.role ?? last.from) !== 'user')
     refuseUnlearned(last, name, 'the last message', ', but it is all that sft learns of a row');
 }
 

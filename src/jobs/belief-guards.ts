@@ -421,10 +421,10 @@ function faultOf(folder: string, of: Manifest): string | null {
   const identities = runs.map(
     ({ start }) => start.policy.identity as Readonly<Record<string, Json>>,
   );
-  if (identities[0]!['model'] !== identities[1]!['model'])
+  if (identities[0]!.model !== identities[1]!.model)
     return 'the two versions are of different models';
   for (const [i, side] of SIDES.entries())
-    if (identities[i]!['kind'] !== 'local' || identities[i]!['adapter'] !== of[side].adapter)
+    if (identities[i]!.kind !== 'local' || identities[i]!.adapter !== of[side].adapter)
       return `the ${side} is another adapter than the gate's`;
   const { config } = runs[0]!.start;
   if (config.seed !== seedOf(of).toString() || config.split !== 'test')

@@ -26,9 +26,9 @@ import { scheduleFactor } from './schedule.js';
  * that were executed; none of it is taken from what the run says of itself.
  */
 
-const fail = (detail: string): never => {
+function fail(detail: string): never {
   throw new HardFail('course_verification', detail);
-};
+}
 
 const count = (most: number) => z.int().min(1).max(most);
 
@@ -188,7 +188,7 @@ class Course {
       );
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
-      return fail(`iteration ${iteration} names no state of an adapter`);
+      fail(`iteration ${iteration} names no state of an adapter`);
     const before = {
       iteration,
       sampler: this.#adapter,
@@ -219,7 +219,7 @@ class Course {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
     if (applied === undefined)
-      return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+      fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;

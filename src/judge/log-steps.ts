@@ -84,8 +84,8 @@ export function recomputeRules<T extends TraineeTypes>(
   const digests = monitorDigests(ruleSet, parsed.data);
   if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
     fail('thresholds or playbook are not those that the run committed to at its start');
-  let history;
-  let evaluations;
+  let history: ReturnType<typeof readHistory<T>>;
+  let evaluations: ReturnType<typeof evaluateHistory>;
   try {
     history = readHistory(records, trainee);
     evaluations = evaluateHistory(history, parsed.data, ruleSet);

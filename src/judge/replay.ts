@@ -1,4 +1,4 @@
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import type { LogRecord } from '../log/read.js';
 import type { Effect } from '../monitor/remedies.js';
 import type { OperationForm, Structure, Trainee, TraineeTypes } from '../monitor/trainee.js';
@@ -27,7 +27,7 @@ export function structureDifference<T extends TraineeTypes>(
   exported = false,
 ): string | null {
   for (const module of [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort()) {
-    const [a, b] = [valueOf(expected, module), valueOf(found, module)];
+    const [a, b] = [ownValue(expected, module), ownValue(found, module)];
     if (a === undefined || b === undefined)
       return `${module} is ${a === undefined ? 'there and should not be' : 'missing'}`;
     const other = difference(a, b, exported);

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { algorithmOf } from '../algorithms/index.js';
 import { hasRoom } from '../backends/backend.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { withQuestions } from '../evaluation/asked.js';
@@ -498,7 +498,7 @@ async function checkPolicies(
         () => apply(each),
         ({ kind }) => kind,
       );
-      sameFigures(what, { kind: logged, ...(figures && valueOf(figures, policy)?.[i]) }, own);
+      sameFigures(what, { kind: logged, ...(figures && ownValue(figures, policy)?.[i]) }, own);
     }
   }
   return verdicts.settle('verdicts on trivial policies');

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { abortError, IsoproError } from '../errors.js';
 import { isRunId, originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher } from './leaf.js';
@@ -312,7 +312,7 @@ export function checkRecordProof(
   key: TrustedKey,
   { codes }: LogStreams,
 ): boolean {
-  const code = valueOf(codes, proof.record.stream);
+  const code = ownValue(codes, proof.record.stream);
   if (
     !isRunId(proof.runId) ||
     !isDigest(proof.record.prev) ||

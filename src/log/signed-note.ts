@@ -47,7 +47,7 @@ export function parseNote(note: string): SignedNote {
     throw new IsoproError('CHECKPOINT_INVALID', `not a signed note: ${reason}`);
   };
   if (Buffer.byteLength(note) > MAX_NOTE_BYTES) refuse(`longer than ${MAX_NOTE_BYTES} bytes`);
-  // eslint-disable-next-line no-control-regex -- the specification forbids control characters but the newline
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden by the specification
   if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note)) refuse('it holds a control character');
   if (!note.endsWith('\n')) refuse('its last line does not end');
   const split = note.lastIndexOf('\n\n');

@@ -2,7 +2,7 @@
  * Which streams a kind of log has. The log itself knows one of them, `control`: its own start,
  * resumptions, nonce and end.
  */
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 
 /**
@@ -37,7 +37,7 @@ export function checkStreams(streams: LogStreams): void {
   for (const [view, stream] of Object.entries(views)) {
     if (TAKEN.some((name) => view === name || view.startsWith(`${name}_`)))
       refuse(`${view} is a name of the file's own`);
-    if (stream === 'control' || valueOf(codes, stream) === undefined)
+    if (stream === 'control' || ownValue(codes, stream) === undefined)
       refuse(`the view ${view} shows no stream of theirs`);
   }
   checked.add(streams);

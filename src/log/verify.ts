@@ -460,7 +460,7 @@ async function scanWithPages(
     const pages = file === null ? null : checkPages(db);
     return { result: await runScan(db, options, null), pages };
   }
-  let result;
+  let result: ScanResult;
   try {
     result = await runScan(db, options, canonical);
   } catch (error) {

@@ -246,18 +246,25 @@ export class WitnessClient implements LogSigner {
 
   #receive(chunk: string): void {
     this.#received += chunk;
-    if (this.#received.length > LARGEST_TEXT) return this.#lose(); // no answer, by whomever
+    if (this.#received.length > LARGEST_TEXT) {
+      this.#lose();
+      return;
+    } // no answer, by whomever
     if (!chunk.includes('\n')) return; // a long line is looked through once
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);
-      let reply;
+      let reply: ReturnType<typeof witnessReply.safeParse>;
       try {
         reply = witnessReply.safeParse(JSON.parse(line));
       } catch {
-        return this.#lose();
+        this.#lose();
+        return;
       }
-      if (!reply.success || reply.data.id === null) return this.#lose();
+      if (!reply.success || reply.data.id === null) {
+        this.#lose();
+        return;
+      }
       const waiting = this.#waiting.get(reply.data.id);
       this.#waiting.delete(reply.data.id);
       if ('result' in reply.data) waiting?.resolve(reply.data.result);

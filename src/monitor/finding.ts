@@ -1,5 +1,5 @@
 /** What a rule concludes from an iteration, and how it reads the signals of modules. */
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import type { Iteration, ModuleSignals, Step } from './measurements.js';
 import type { RuleSet } from './rule-set.js';
 import type { BreachSide } from './rules.js';
@@ -32,7 +32,7 @@ export const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
 /** NaN where the module has no such number. */
 export function readingOf(module: ModuleSignals, signal: string): number {
-  const value = valueOf(module, signal);
+  const value = ownValue(module, signal);
   return typeof value === 'number' ? value : NaN;
 }
 

@@ -1,5 +1,5 @@
 /** The rules of the class `stability`: do gradients vanish (R6), or explode (R7)? */
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { begunSteps, moduleMeans, NOTHING, positive, type Finding, type Rule } from './finding.js';
 import type { Iteration, Step } from './measurements.js';
 import type { RuleSet } from './rule-set.js';
@@ -29,7 +29,7 @@ export class Vanishing implements Rule {
     const norms = [...moduleMeans(trained, this.signals.gradient)].map(
       ([name, norm]): [string, number] => [
         name,
-        norm / Math.sqrt(valueOf(iteration.parameters, name) ?? 1),
+        norm / Math.sqrt(ownValue(iteration.parameters, name) ?? 1),
       ],
     );
     const middle = median(norms.map(([, norm]) => norm));

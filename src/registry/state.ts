@@ -76,9 +76,9 @@ export interface GateState {
   readonly used: boolean;
 }
 
-const refuse = (message: string): never => {
+function refuse(message: string): never {
   throw new IsoproError('REGISTRY_REFUSED', message);
-};
+}
 
 /** What trials are held against where a name is not on probation at the first look. */
 const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
@@ -385,12 +385,9 @@ export class RegistryState {
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
         refuse(`a rollback of ${text} goes to what it named before`);
-      previous = previous.slice(
-        0,
-        previous.findLastIndex((id) => id === to),
-      );
+      previous = previous.slice(0, previous.lastIndexOf(to));
     } else {
-      if (to === null) return refuse(`${text} can be moved to a published adapter only`);
+      if (to === null) refuse(`${text} can be moved to a published adapter only`);
       this.#requireUsable(to);
       if (to === current) refuse(`${text} names ${to} already`);
       if ((cause === 'promotion') !== (alias === CHAMPION))

@@ -51,8 +51,10 @@ export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>):
         .join('')
     : visible(text);
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escapes begin with one
+const COLOUR = /\u001b\[[0-9;]*m/g;
 /** Columns that a text takes, colours aside. */
-export const length = (text: string): number => [...text.replace(/\u001b\[[0-9;]*m/g, '')].length;
+export const length = (text: string): number => [...text.replace(COLOUR, '')].length;
 
 /**
  * A sentence in lines that fit, the further ones indented like the first and by `hang` more. A word

@@ -1,6 +1,6 @@
 /** Tables for a terminal: plain text that fits its width. */
 import type { Submission } from '../run-folder/course-records.js';
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
 import type { Comparison, TestRate } from '../run-folder/comparison.js';
 import type { RunRecord } from '../run-folder/read-run.js';
@@ -101,9 +101,9 @@ export function comparisonTable(
       ],
       ...severalOf(keys).map((key) => {
         const [was, is, pair] = [
-          valueOf(before.byTier, key),
-          valueOf(after.byTier, key),
-          valueOf(comparison.byTier, key),
+          ownValue(before.byTier, key),
+          ownValue(after.byTier, key),
+          ownValue(comparison.byTier, key),
         ];
         return [
           label(key, NAME),
@@ -217,7 +217,7 @@ export function policyTable(
     [meanOf(tiers), ...names.map((name) => percent(policies[name]!.mean))],
     ...severalOf(tiers).map((tier) => [
       label(tier, 12),
-      ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean)),
+      ...names.map((name) => percent(ownValue(policies[name]!.byTier, tier)?.mean)),
     ]),
   ];
   const lines: string[] = [];

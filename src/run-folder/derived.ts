@@ -2,7 +2,7 @@
  * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows
  * or judges a run derives them here, so that nothing that it says of itself is believed.
  */
-import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
+import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement, Measurement } from '../monitor/measurements.js';
 import {
   figuresGiven,
@@ -433,7 +433,7 @@ export function policySummaries(
       kinds.map((kind, i) => ({
         tier: problems[i]![1],
         kind,
-        ...(said && valueOf(said, policy)?.[i]),
+        ...(said && ownValue(said, policy)?.[i]),
       })),
       all,
       { seed: SUMMARY_SEED, figures },

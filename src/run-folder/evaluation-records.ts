@@ -3,10 +3,10 @@
  * an iteration cost.
  */
 import { z } from 'zod';
-import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
+import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
-import { figures, FIGURES_FIT, fit } from './figure-members.js';
+import { figures, FIGURES_FIT, figuresFit } from './figure-members.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
 import { finish, turns } from './rollout-records.js';
 import type { NewRunRecord } from './streams.js';
@@ -103,7 +103,7 @@ const fitting = <S extends z.ZodType<Omit<z.infer<typeof heldOutMembers>, 'kind'
   members
     .refine(
       (record) =>
-        fit(
+        figuresFit(
           record.figures,
           record.outcomes.map(([, , verdict]) => verdict),
         ),
@@ -184,7 +184,7 @@ export const policies = policiesMembers.refine(
   (record) =>
     record.figures === undefined ||
     Object.entries(record.outcomes).every(([policy, kinds]) =>
-      fit(valueOf(record.figures!, policy) ?? [], kinds),
+      figuresFit(ownValue(record.figures!, policy) ?? [], kinds),
     ),
   FIGURES_FIT,
 );

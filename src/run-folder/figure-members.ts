@@ -10,7 +10,10 @@ export const figureMembers = {
 export const figures = z.object(figureMembers);
 export const FIGURES_FIT =
   'there are as many figures as verdicts, and a verdict of kind none has none';
-export const fit = (given: readonly Figures[] | undefined, kinds: readonly string[]): boolean =>
+export const figuresFit = (
+  given: readonly Figures[] | undefined,
+  kinds: readonly string[],
+): boolean =>
   given === undefined ||
   (given.length === kinds.length &&
     given.every((each, i) => kinds[i] !== 'none' || figuresGiven([each]).length === 0));

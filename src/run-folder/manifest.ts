@@ -263,7 +263,7 @@ export function readManifest(folder: string): RunManifest {
       'RUN_MANIFEST_INVALID',
       `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`,
     );
-  let parsed;
+  let parsed: ReturnType<typeof manifest.safeParse>;
   try {
     const value = JSON.parse(text) as Json;
     // what has no digest, such as half a character, is told here, by the file's name

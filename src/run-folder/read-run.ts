@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { type Dictionary } from '../dictionary.js';
+import type { Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';

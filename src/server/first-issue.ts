@@ -158,41 +158,49 @@ const boundOf = ({ _zod: { def } }: z.core.$ZodRecord): z.core.$ZodCheck<object>
 
 function prepareMembers(schema: Schema, place: string): void {
   const below = (inner: Schema, name = ''): void => prepare(inner, place + name);
-  const unbounded = (what: string): never => {
+  function unbounded(what: string): never {
     throw new Error(`${place} is ${what} without a bound`);
-  };
+  }
   const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case 'array':
       if (mostOf(schema as z.core.$ZodArray) === Infinity) unbounded('a list');
-      return below(def.element, '[]');
+      below(def.element, '[]');
+      break;
     case 'record': {
       const isListed = def.keyType._zod.values !== undefined;
       if (!isListed && boundOf(schema as z.core.$ZodRecord) === undefined) unbounded('a record');
-      return below(def.valueType, '{}');
+      below(def.valueType, '{}');
+      break;
     }
     case 'object':
       for (const [name, member] of Object.entries(def.shape)) below(member, `.${name}`);
-      return def.catchall === undefined ? undefined : below(def.catchall, '.*');
+      if (def.catchall !== undefined) below(def.catchall, '.*');
+      break;
     case 'tuple':
       for (const item of def.items) below(item, '[]');
-      return def.rest === null ? undefined : unbounded('a tuple with a rest');
+      if (def.rest !== null) unbounded('a tuple with a rest');
+      break;
     case 'union':
       for (const option of def.options) below(option);
-      return undefined;
+      break;
     case 'intersection':
       below(def.left);
-      return below(def.right);
+      below(def.right);
+      break;
     case 'pipe':
       below(def.in);
-      return below(def.out);
+      below(def.out);
+      break;
     case 'lazy':
-      return below(def.getter());
+      below(def.getter());
+      break;
     case 'map':
     case 'set':
-      return unbounded(`a ${def.type}`);
+      unbounded(`a ${def.type}`);
+      break;
     default:
-      return 'innerType' in def ? below(def.innerType) : undefined;
+      if ('innerType' in def) below(def.innerType);
   }
 }
 

@@ -460,7 +460,9 @@ function guard(
   app.decorateRequest('ending', null as unknown as AbortController);
   /** Of all routes. */
   const methods = new Set<string>();
-  app.addHook('onRoute', ({ method }) => [method].flat().forEach((each) => methods.add(each)));
+  app.addHook('onRoute', ({ method }) => {
+    for (const each of [method].flat()) methods.add(each);
+  });
   app.addHook('onRequest', async (request, reply) => {
     request.caller = NOBODY;
     request.ending = new AbortController();

@@ -38,7 +38,7 @@ export type MeasureName = (typeof MEASURE_NAMES)[number];
 interface Measure {
   readonly figure: FigureName;
   /** Null for a verdict that does not count. */
-  readonly valueOf: (outcome: Outcome) => number | null;
+  readonly measure: (outcome: Outcome) => number | null;
   readonly isValid: (outcome: Outcome) => boolean;
   /** The values lie in [0, most]. */
   readonly most: number;
@@ -46,14 +46,14 @@ interface Measure {
 
 const ofForecast = (loss: (forecast: Forecast) => number, most: number): Measure => ({
   figure: 'forecast',
-  valueOf: ({ forecast }) => (forecast === undefined ? null : loss(forecast)),
+  measure: ({ forecast }) => (forecast === undefined ? null : loss(forecast)),
   isValid: ({ forecast }) => forecast !== undefined,
   most,
 });
 const MEASURES: Readonly<Record<MeasureName, Measure>> = {
   score: {
     figure: 'score',
-    valueOf: ({ kind, score }) => (kind === 'none' ? null : (score ?? (kind === 'pass' ? 1 : 0))),
+    measure: ({ kind, score }) => (kind === 'none' ? null : (score ?? (kind === 'pass' ? 1 : 0))),
     isValid: ({ kind, score }) => score !== undefined || kind === 'pass',
     most: 1,
   },
@@ -115,7 +115,7 @@ export function measure(
   );
   const measured = MEASURE_NAMES.filter((name) => figures.includes(MEASURES[name].figure)).map(
     (name): [MeasureName, MeasureSummary] => {
-      const { valueOf, isValid, most } = MEASURES[name];
+      const { measure, isValid, most } = MEASURES[name];
       /** Of tiers with their weights. */
       const summary = (
         parts: readonly { readonly id: string; readonly weight: number }[],
@@ -139,13 +139,13 @@ export function measure(
           mean: isEmpty(strata) ? null : weightedMean(strata),
           low: low * most,
           high: high * most,
-          n: outcomes.filter((outcome) => valueOf(outcome) !== null).length,
+          n: outcomes.filter((outcome) => measure(outcome) !== null).length,
           valid: decided.length === 0 ? null : valid / decided.length,
           validInterval: wilsonInterval(valid, decided.length),
         };
       };
       const meanOf = (samples: readonly Outcome[]): number[] => {
-        const values = samples.map(valueOf).filter((value) => value !== null);
+        const values = samples.map(measure).filter((value) => value !== null);
         return values.length === 0
           ? []
           : [values.reduce((sum, value) => sum + value, 0) / values.length];

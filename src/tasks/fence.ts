@@ -11,7 +11,7 @@ const OPENING = /^[ \t]*```[ \t]*([\w+#.-]*)[ \t\r]*$/;
  * the line is no fence.
  */
 export const fenceLanguage = (line: string): string | null =>
-  OPENING.exec(line)?.[1]!.toLowerCase() ?? null;
+  OPENING.exec(line)?.[1]?.toLowerCase() ?? null;
 
 /**
  * What stands in the one block that is the whole of a text, blanks around aside.

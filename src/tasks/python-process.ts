@@ -35,7 +35,9 @@ const MUCH_MEMORY = 1e9;
 
 /** Processes that have not ended, which go with this one. */
 const running = new Set<PythonProcess>();
-process.on('exit', () => running.forEach((each) => each.kill()));
+process.on('exit', () => {
+  for (const each of running) each.kill();
+});
 
 const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
@@ -94,10 +96,9 @@ export class PythonProcess extends EventEmitter {
       this.kill(); // what it has started
       running.delete(this);
       // what has left the group may hold the pipes open
-      setTimeout(
-        () => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()),
-        LAST_WORDS_MS,
-      ).unref();
+      setTimeout(() => {
+        for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy();
+      }, LAST_WORDS_MS).unref();
     });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {
@@ -181,28 +182,42 @@ export class PythonProcess extends EventEmitter {
       const said = JSON.stringify(line.toString('utf8').slice(0, TAIL_CHARACTERS).toWellFormed());
       const { interpreter } = this.#program;
       this.kill();
-      return this.#fail(
+      this.#fail(
         new IsoproError(
           'PYTHON_UNAVAILABLE',
           `${interpreter} is not Python alone: before all else it printed ${said}`,
         ),
       );
+      return;
     }
-    if (reply === null) return this.#endAsBroken('its process said something that is no reply');
+    if (reply === null) {
+      this.#endAsBroken('its process said something that is no reply');
+      return;
+    }
     if ('python' in reply) {
       this.#greeted = true;
       const [major, minor] = reply.python as [number, number];
-      if (major > LEAST_PYTHON[0] || (major === LEAST_PYTHON[0] && minor >= LEAST_PYTHON[1]))
-        return this.#give({ started: true });
+      if (major > LEAST_PYTHON[0] || (major === LEAST_PYTHON[0] && minor >= LEAST_PYTHON[1])) {
+        this.#give({ started: true });
+        return;
+      }
       const reason = `${this.#program.interpreter} is Python ${major}.${minor}, and ${LEAST_PYTHON.join('.')} is needed`;
-      return this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
+      this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
+      return;
     }
     const asked = this.#asked;
-    if (reply.call !== asked?.call)
-      return this.#endAsBroken('its process answered what it was not asked');
-    if ('code' in reply)
-      return this.#give({ call: reply.call, error: new IsoproError(reply.code, reply.message) });
-    if ('member' in reply) return this.#give(reply);
+    if (reply.call !== asked?.call) {
+      this.#endAsBroken('its process answered what it was not asked');
+      return;
+    }
+    if ('code' in reply) {
+      this.#give({ call: reply.call, error: new IsoproError(reply.code, reply.message) });
+      return;
+    }
+    if ('member' in reply) {
+      this.#give(reply);
+      return;
+    }
     try {
       const value = readResult(asked.method, asked.args, reply.value);
       if (asked.method === 'load') {

@@ -178,8 +178,14 @@ export class TaskThread {
           clearTimeout(timer);
           started();
         });
-        worker.once('error', (error) => (clearTimeout(timer), lost(error)));
-        worker.once('exit', () => (clearTimeout(timer), lost()));
+        worker.once('error', (error) => {
+          clearTimeout(timer);
+          lost(error);
+        });
+        worker.once('exit', () => {
+          clearTimeout(timer);
+          lost();
+        });
       });
       const loading = { ms: 1000 * START_SECONDS, seconds: START_SECONDS };
       const description = (await this.#send(

@@ -240,7 +240,7 @@ async function importTask({
         Record<string, unknown>
       >,
   );
-  const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
+  const found = (module.default ?? module.task) as Record<string, unknown> | undefined;
   // of a file that exports nothing the bundler makes an empty object
   if (
     typeof found !== 'object' ||

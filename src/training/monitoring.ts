@@ -1,6 +1,6 @@
 /** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
 import { z } from 'zod';
-import { valueOf } from '../dictionary.js';
+import { ownValue } from '../dictionary.js';
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
@@ -58,7 +58,7 @@ export function policyOf(
   );
   if (given === undefined) return { policy: OWN_POLICIES[settings.monitor.policy], timeout };
   const policy = checked(givenPolicy, given, 'policy');
-  const namesake = valueOf(OWN_POLICIES, policy.name);
+  const namesake = ownValue(OWN_POLICIES, policy.name);
   if (namesake !== undefined && namesake !== policy)
     throw new IsoproError(
       'INVALID_ARGUMENT',

@@ -38,7 +38,7 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
       };
     },
     promptIds: (messages) =>
-      idsOf(messages.map(({ role, content }) => `${role}: ${content}\n`).join('') + 'assistant: '),
+      idsOf(`${messages.map(({ role, content }) => `${role}: ${content}\n`).join('')}assistant: `),
     textIds: idsOf,
     score: async (prefix, targets) => {
       requireCapability(policy, 'logprobs');

@@ -10,6 +10,7 @@ import { CanvasRenderer } from 'echarts/renderers';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { onTheme } from './theme.ts';
+import { Wide } from './ui.tsx';
 
 echarts.use([
   BarChart,
@@ -112,7 +113,7 @@ export const Chart = ({
       />
       <details class="figures">
         <summary>figures</summary>
-        <div class="wide" tabIndex={0} role="region" aria-label={`figures: ${label}`}>
+        <Wide label={`figures: ${label}`}>
           <table>
             <thead>
               <tr>
@@ -133,7 +134,7 @@ export const Chart = ({
               ))}
             </tbody>
           </table>
-        </div>
+        </Wide>
       </details>
     </figure>
   );

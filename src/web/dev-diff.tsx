@@ -5,7 +5,7 @@ import { get, part, type Verdict } from './api.ts';
 import { diffWords } from './diff.ts';
 import { shortId } from './format.ts';
 import { useLoaded } from './loading.ts';
-import { Fault, VerdictBadge, Waiting } from './ui.tsx';
+import { Excerpt, Fault, VerdictBadge, Waiting } from './ui.tsx';
 
 interface Replies {
   readonly tier: string;
@@ -18,7 +18,7 @@ interface Replies {
 }
 
 export const Diff = ({ before, after }: { before: string; after: string }): JSX.Element => (
-  <pre class="diff" tabIndex={0} aria-label="what changed">
+  <Excerpt class="diff" label="what changed">
     {diffWords(before, after).map(({ kind, text }, i) =>
       kind === 'removed' ? (
         <del key={i}>{text}</del>
@@ -28,7 +28,7 @@ export const Diff = ({ before, after }: { before: string; after: string }): JSX.
         <span key={i}>{text}</span>
       ),
     )}
-  </pre>
+  </Excerpt>
 );
 
 export function DevDiff({ run, problem }: { run: string; problem: string }): JSX.Element {

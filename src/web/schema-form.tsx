@@ -137,9 +137,13 @@ export function Field({
       setText(next);
       if (next.trim() === '') {
         setFault(false);
-        return onChange(undefined);
+        onChange(undefined);
+        return;
       }
-      if (type === 'string') return onChange(next);
+      if (type === 'string') {
+        onChange(next);
+        return;
+      }
       try {
         onChange(numeric ? Number(next) : JSON.parse(next));
         setFault(false);

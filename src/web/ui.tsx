@@ -173,6 +173,60 @@ export const PageHead = ({
   );
 };
 
+/** What is wider than its room; the tab key reaches it, so that a keyboard can scroll it. */
+export const Wide = ({
+  label,
+  children,
+}: {
+  label: string;
+  children: ComponentChildren;
+}): JSX.Element => (
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard scrolls only what it can reach
+  <section class="wide" tabIndex={0} aria-label={label}>
+    {children}
+  </section>
+);
+
+/** Text as it is, which may be longer than its room; the tab key reaches it as it does `Wide`. */
+export const Excerpt = ({
+  label,
+  children,
+  ...others
+}: {
+  /** Where no heading beside it names it. */
+  label?: string;
+  class?: string;
+  'aria-live'?: 'polite';
+  'aria-busy'?: boolean;
+  children: ComponentChildren;
+}): JSX.Element => (
+  // biome-ignore lint/a11y/useAriaPropsSupportedByRole: wherever it has a label it has a role
+  <pre
+    {...others}
+    tabIndex={0}
+    role={label === undefined ? undefined : 'region'}
+    aria-label={label}
+  >
+    {children}
+  </pre>
+);
+
+/** Buttons of which one is pressed. */
+export const Tabs = ({
+  label,
+  small = false,
+  children,
+}: {
+  label: string;
+  small?: boolean;
+  children: ComponentChildren;
+}): JSX.Element => (
+  // biome-ignore lint/a11y/useSemanticElements: a fieldset groups members of a form
+  <div class={small ? 'tabs small' : 'tabs'} role="group" aria-label={label}>
+    {children}
+  </div>
+);
+
 export const Table = ({
   caption,
   head,
@@ -184,7 +238,7 @@ export const Table = ({
   children: ComponentChildren;
   className?: string;
 }): JSX.Element => (
-  <div class="wide" tabIndex={0} role="region" aria-label={caption}>
+  <Wide label={caption}>
     <table class={className}>
       <caption class="hidden">{caption}</caption>
       <thead>
@@ -198,7 +252,7 @@ export const Table = ({
       </thead>
       <tbody>{children}</tbody>
     </table>
-  </div>
+  </Wide>
 );
 
 /** A mean with its interval as a bar between 0 and 1. */

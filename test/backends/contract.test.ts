@@ -352,6 +352,7 @@ describe('what is asked of a back end that lacks it', () => {
     const backend = service(
       async function* () {
         asked++;
+        yield* [];
       },
       { seeds: true },
     );

@@ -202,9 +202,10 @@ describe('a broken path', () => {
   }, 60_000);
 
   test('a byte order mark is no part of a prompt, an example, a setting or a schema', async () => {
-    const marked = (name: string, text: string): string => (
-      writeFileSync(file(name), `\ufeff${text}`), file(name)
-    );
+    const marked = (name: string, text: string): string => {
+      writeFileSync(file(name), `\ufeff${text}`);
+      return file(name);
+    };
     const prompts = marked('marked-prompts.jsonl', '{"prompt":"hi","id":"a"}\r\n');
     const generated = await runCli(
       [

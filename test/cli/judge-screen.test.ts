@@ -1,4 +1,5 @@
 /** What `judge` prints, of reports that a judge could give. */
+import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
 import { judgeText, STEP_TITLES } from '../../src/cli/judge-screen.js';
 import { STEPS } from '../../src/judge/hard-fail.js';
@@ -235,7 +236,7 @@ describe('in a terminal', () => {
     const plain = judgeText(report(), 0.92, { ...style, color: false });
     const text = judgeText(report(), 0.92, style);
     expect(text).toContain('\u001b[32mPASS: the log is whole');
-    expect(text.replaceAll(/\u001b\[\d+m/g, '')).toBe(plain);
+    expect(stripVTControlCharacters(text)).toBe(plain);
     const failed = report({
       verdict: 'hard_fail',
       failure: { step: 3, name: 'adapter_loads', detail: 'broken' },

@@ -363,7 +363,7 @@ test('a run that goes on says so, and from where; one that begins says nothing',
     /: training and the last evaluations are done/,
   );
   expect(said({ resumedAfter: 2, resumedFrom: 'iteration', spentSeconds: 725 })).toMatch(
-    /^ *12:05  goes on/,
+    /^ *12:05 {2}goes on/,
   );
 });
 

@@ -361,8 +361,8 @@ export default {
 describe('isopro-native bench verify', () => {
   test('prints both rates as JSON', () => {
     const result = JSON.parse(cli(['bench', 'verify', '--json']).out) as Record<string, number>;
-    expect(result['verdictsPerSecond']).toBeGreaterThan(0);
-    expect(result['generatedPerSecond']).toBeGreaterThan(200);
+    expect(result.verdictsPerSecond).toBeGreaterThan(0);
+    expect(result.generatedPerSecond).toBeGreaterThan(200);
   });
 });
 
@@ -381,8 +381,8 @@ describe('isopro-native bench gate', () => {
       naive: rates,
       peeking: rates,
     });
-    expect(result['policies']).toEqual({ 'e-process': rates, sign: rates, 'paired-t': rates });
-    expect(result['power']).toContainEqual(
+    expect(result.policies).toEqual({ 'e-process': rates, sign: rates, 'paired-t': rates });
+    expect(result.power).toContainEqual(
       expect.objectContaining({ effect: 0.1, problems: 200, power: rate }),
     );
     expect(cli(['bench', 'gate', '--campaigns', '0'])).toMatchObject({ code: 2, out: '' });
@@ -411,10 +411,7 @@ describe('examples', () => {
     ) as {
       policies: Record<string, { byTier: Record<string, { mean: number }> }>;
     };
-    expect([
-      policies['greedy']!.byTier['E0']!.mean,
-      policies['greedy']!.byTier['E1']!.mean,
-    ]).toEqual([1, 0]);
+    expect([policies.greedy!.byTier.E0!.mean, policies.greedy!.byTier.E1!.mean]).toEqual([1, 0]);
     const [row] = lines<{ problem: { coins: number[]; amount: number } }>(
       cli(['tasks', 'generate', '--task', file, '--tier', 'E1', '--json']).out,
     );

@@ -84,7 +84,9 @@ describe.each(each)('$architecture $type', ({ architecture, type }) => {
       expect(rows(found).filter((_, i) => exact[i])).toEqual(expected.filter((_, i) => exact[i]));
       for (const [i, row] of rows(found).entries()) {
         expect(row).toHaveLength(expected[i]!.length);
-        row.forEach((value, j) => expect(Math.abs(value - expected[i]![j]!)).toBeLessThan(1e-2));
+        row.forEach((value, j) => {
+          expect(Math.abs(value - expected[i]![j]!)).toBeLessThan(1e-2);
+        });
       }
     };
     compare((await model.scoreBranches(trunk, branches)).logProbabilities);

@@ -50,7 +50,7 @@ describeFull('the shape of Qwen2.5-0.5B', () => {
         try {
           loaded.push(await decodingRate(model, sequences, 48));
         } finally {
-          busy.forEach((process) => process.kill('SIGKILL'));
+          for (const process of busy) process.kill('SIGKILL');
         }
       }
       console.log(

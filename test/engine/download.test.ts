@@ -456,7 +456,7 @@ describe('what is not a download', () => {
       'hf:a/b/../../../../x.gguf',
     ]) {
       expect(remote(uri).path.startsWith(path.join(home, 'models') + path.sep)).toBe(true);
-      expect(remote(uri).path).not.toContain('..' + path.sep);
+      expect(remote(uri).path).not.toContain(`..${path.sep}`);
     }
     expect(existsSync(path.join(home, 'models'))).toBe(false);
   });

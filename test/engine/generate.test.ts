@@ -283,9 +283,9 @@ describe('sampling', () => {
         expect(topLogprobs![at]!.map(({ tokenId }) => tokenId)).toEqual(
           likeliest.slice(0, 4).map(({ tokenId }) => tokenId),
         );
-        topLogprobs![at]!.forEach(({ logprob }, i) =>
-          expect(logprob).toBeCloseTo(likeliest[i]!.logprob, 5),
-        );
+        topLogprobs![at]!.forEach(({ logprob }, i) => {
+          expect(logprob).toBeCloseTo(likeliest[i]!.logprob, 5);
+        });
         const weights = own.map((logprob, id) => {
           const times = earlier.filter((other) => other === id).length;
           const logit = logprob + (logitBias[id] ?? 0) - 0.7 * times + (times > 0 ? 1.5 : 0);
@@ -480,9 +480,9 @@ describe('sampling', () => {
       ignoreEndOfSequence: true,
     });
     const [score] = await model.score(prompt('x').tokenIds, [rollout!.tokenIds]);
-    rollout!.logprobs.forEach((value, i) =>
-      expect(Math.abs(value - score![i]!)).toBeLessThan(1e-3),
-    );
+    rollout!.logprobs.forEach((value, i) => {
+      expect(Math.abs(value - score![i]!)).toBeLessThan(1e-3);
+    });
   });
 });
 

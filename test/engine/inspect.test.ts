@@ -57,9 +57,8 @@ describe('inspectModel', () => {
   });
 
   test('shows what can be read of a model that would be refused, with the reason', async () => {
-    const bytes =
-      (writeSyntheticModel(file('strange.gguf'), { architecture: 'llama' }),
-      readFileSync(file('strange.gguf')));
+    writeSyntheticModel(file('strange.gguf'), { architecture: 'llama' });
+    const bytes = readFileSync(file('strange.gguf'));
     // the value of general.architecture, the first entry
     bytes.write('mamba', bytes.indexOf('llama'));
     writeFileSync(file('strange.gguf'), bytes);

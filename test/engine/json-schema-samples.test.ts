@@ -75,10 +75,14 @@ function sampled(random: Random): Sampled {
       () => one,
       () => ({ ...one, schema: { allOf: [one.schema], description: 'x' } }),
       () => ({ ...one, schema: { allOf: [{}, one.schema, { title: 'nothing' }] } }),
-      () => ((definitions[name] = one.schema), { ...one, schema: { $ref: at, default: 1 } }),
-      () => (
-        (definitions[name] = one.schema), { ...one, schema: { allOf: [{ $ref: at }, one.schema] } }
-      ),
+      () => {
+        definitions[name] = one.schema;
+        return { ...one, schema: { $ref: at, default: 1 } };
+      },
+      () => {
+        definitions[name] = one.schema;
+        return { ...one, schema: { allOf: [{ $ref: at }, one.schema] } };
+      },
       () => ({ ...one, schema: { anyOf: [{ not: {} }, one.schema] } }),
     ])();
   };
@@ -412,6 +416,7 @@ describe('a schema that is kept as far as it can be', () => {
       'conditions',
       O(
         { a: { type: 'boolean' } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, which nobody awaits
         { if: { properties: { a: { const: true } } }, then: { required: ['b'] } },
       ),
       { a: true },

@@ -282,7 +282,9 @@ describe('hidden states', () => {
             sums[1]! += before ** 2;
             sums[2]! += (after - before) ** 2;
           }
-          sums.forEach((sum, i) => (means[i]! += Math.sqrt(sum) / tokens.length));
+          sums.forEach((sum, i) => {
+            means[i]! += Math.sqrt(sum) / tokens.length;
+          });
         }
         expect(norm.out / means[0]!).toBeCloseTo(1, 2);
         expect(norm.in / means[1]!).toBeCloseTo(1, 2);

@@ -76,11 +76,11 @@ async function largestDifference(
       own.map((rollout) => rollout.tokenIds),
       { stepwise },
     );
-    scores.forEach((row, i) =>
+    scores.forEach((row, i) => {
       row.forEach((value, j) => {
         largest = Math.max(largest, Math.abs(value - own[i]!.logprobs[j]!));
-      }),
-    );
+      });
+    });
   }
   return largest;
 }

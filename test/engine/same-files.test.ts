@@ -74,7 +74,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Code and message; null where nothing is refused. */
 const refusal = (attempt: Promise<AsyncDisposable>): Promise<string | null> =>
   attempt.then(
-    async (made) => (await made[Symbol.asyncDispose](), null),
+    async (made) => {
+      await made[Symbol.asyncDispose]();
+      return null;
+    },
     ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
   );
 

@@ -25,7 +25,7 @@ import {
 // model.
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-synthetic-'));
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 const TEXT = 'The judge reads the answer: прувет 12 ☃\n';
 let llama: Llama;
 

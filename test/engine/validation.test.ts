@@ -7,7 +7,7 @@ import type { MutationKind } from '../models/mutation-runner.js';
 // child that dies or stands still is a failure, reported with the mutant's seed: node
 // dist/test/models/mutation-runner.js KIND SEED 1
 
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 const RUNNER = fileURLToPath(new URL('../../dist/test/models/mutation-runner.js', import.meta.url));
 const PATIENCE_MS = 60_000;
 

@@ -173,7 +173,9 @@ describe('A9: the paired t', () => {
     const interval = (effects: readonly number[], looks: number): number[] =>
       Object.values(pairedTInterval(effects, family, looks)!);
     const close = (actual: readonly number[], expected: readonly number[]): void =>
-      actual.forEach((value, i) => expect(value).toBeCloseTo(expected[i]!, 6));
+      actual.forEach((value, i) => {
+        expect(value).toBeCloseTo(expected[i]!, 6);
+      });
     close(interval([0.02, 0.03, 0.05, 0.04], 1), [0.0144567, 0.0555433]);
     close(interval([0.02, 0.03, 0.05, 0.04], 9), [-0.0113795, 0.0813795]);
     close(interval(TWELVE, 9), [0.0445268, 0.0621399]);

@@ -35,12 +35,14 @@ test('those who wait are served in order: the large one is not overtaken by the 
   const budget = new MemoryBudget(100);
   const giveBack = await budget.take(80, options('first'));
   const served: string[] = [];
-  const large = budget
-    .take(90, options('large', true))
-    .then((give) => (served.push('large'), give));
-  const small = budget
-    .take(10, options('small', true))
-    .then((give) => (served.push('small'), give));
+  const large = budget.take(90, options('large', true)).then((give) => {
+    served.push('large');
+    return give;
+  });
+  const small = budget.take(10, options('small', true)).then((give) => {
+    served.push('small');
+    return give;
+  });
   await expect(budget.take(5, options('hasty'))).rejects.toMatchObject({
     message: expect.stringContaining('2 others wait'),
   });

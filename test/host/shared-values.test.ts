@@ -13,11 +13,17 @@ test('whoever asks while the value is being closed waits until it is gone', asyn
   let opened = 0;
   let closed = (): void => {};
   const opening = {
-    open: async () => (told.push(`open ${++opened}`), opened),
+    open: async () => {
+      told.push(`open ${++opened}`);
+      return opened;
+    },
     close: (value: number) =>
       new Promise<void>((resolve) => {
         told.push(`close ${value}`);
-        closed = () => (told.push(`closed ${value}`), resolve());
+        closed = () => {
+          told.push(`closed ${value}`);
+          resolve();
+        };
       }),
   };
   const first = await shared.hold('a', opening);

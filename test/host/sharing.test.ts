@@ -125,7 +125,10 @@ describe('admission by memory', () => {
     let entered = false;
     const second = host
       .load(other, { ...ONE_THREAD, contextTokens, whenFull: 'wait' })
-      .then((model) => ((entered = true), model));
+      .then((model) => {
+        entered = true;
+        return model;
+      });
     while (host.usage().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await first.generate(greedy([5]))).finish).toBe('length');
     expect(entered).toBe(false);

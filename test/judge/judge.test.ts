@@ -1270,10 +1270,10 @@ describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
     const attempts: ((run: SignedRun) => void)[] = [
       (run) => rmSync(join(run.folder, 'manifest.json')),
       (run) => rmSync(adapterOf(run)),
-      (run) => (
-        renameSync(adapterOf(run), `${adapterOf(run)}.aside`),
-        symlinkSync(`${adapterOf(run)}.aside`, adapterOf(run))
-      ),
+      (run) => {
+        renameSync(adapterOf(run), `${adapterOf(run)}.aside`);
+        symlinkSync(`${adapterOf(run)}.aside`, adapterOf(run));
+      },
       (run) => writeFileSync(join(run.folder, 'manifest.json'), '{'),
       (run) =>
         writeFileSync(

@@ -40,7 +40,12 @@ async function log(measured: Record<string, number | string>): Promise<LogRecord
     name: 'swap',
     decide: (context) => (context.rule === 'R5' ? swap : observe.decide(context)),
   };
-  const executor = { execute: async () => ((dead = 0), measured) };
+  const executor = {
+    execute: async () => {
+      dead = 0;
+      return measured;
+    },
+  };
   const digests = monitorDigests(CLASSIFIER.ruleSet, CLASSIFIER_RULES);
   const records: { stream: string; payload: object }[] = [
     {

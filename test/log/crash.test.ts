@@ -23,14 +23,16 @@ function appendUntilKilled(home: string, args: string[], ms: number): Promise<nu
     });
     let out = '';
     let err = '';
-    let timer: NodeJS.Timeout | undefined;
+    const killAfter = (delay: number): void => void setTimeout(() => child.kill('SIGKILL'), delay);
+    let isTimed = ms % 8 === 0;
+    if (isTimed) killAfter(ms * 3);
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       out += text;
       // the clock starts when it is ready: start-up is not what is under test, except for one kill
       // in eight
-      timer ??= setTimeout(() => child.kill('SIGKILL'), ms);
+      if (!isTimed) killAfter(ms);
+      isTimed = true;
     });
-    if (ms % 8 === 0) timer = setTimeout(() => child.kill('SIGKILL'), ms * 3);
     child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
     child.on('close', (_, signal) => {
       if (signal !== 'SIGKILL') return reject(new Error(`the appender ended by itself: ${err}`));

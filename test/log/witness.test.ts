@@ -78,7 +78,7 @@ async function untilGone(home: string): Promise<boolean> {
   for (let i = 0; i < 100; i++) {
     const answered = await new Promise<boolean>((resolve) => {
       const socket = createConnection(witnessAddress(home));
-      socket.on('connect', () => resolve(true) as unknown as void);
+      socket.on('connect', () => resolve(true));
       socket.on('connect', () => socket.destroy());
       socket.on('error', () => resolve(false));
     });

@@ -143,7 +143,7 @@ each('interrupted in the second turn of its episodes, it keeps both turns', asyn
   writeLetterTask(file('pair.mjs'), {
     numbers: 400,
     members:
-      '  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? `After ${replies[0]}?` : null),\n',
+      '  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? "After " + replies[0] + "?" : null),\n',
   });
   const place = { stage: 'rollouts', iteration: 1 } as const;
   const expected = await toItsEnd('pair', place, 'pair');

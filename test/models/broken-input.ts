@@ -201,7 +201,10 @@ export function brokenPath(
   ending: string,
 ): string {
   const place = path.join(folder, `${side}-${kind}${ending}`);
-  const content = (bytes: string | Uint8Array): string => (writeFileSync(place, bytes), place);
+  const content = (bytes: string | Uint8Array): string => {
+    writeFileSync(place, bytes);
+    return place;
+  };
   switch (kind) {
     case 'missing':
       return place;

@@ -4,6 +4,7 @@ import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import type { Parsed } from './parsed.js';
 
 /** The browser's executable; null where there is none on the PATH. */
 export function findChromium(): string | null {
@@ -23,8 +24,8 @@ export function findChromium(): string | null {
 interface Message {
   readonly id?: number;
   readonly method?: string;
-  readonly params?: Record<string, any>;
-  readonly result?: Record<string, any>;
+  readonly params?: Record<string, Parsed>;
+  readonly result?: Record<string, Parsed>;
   readonly error?: { readonly message: string };
 }
 
@@ -78,11 +79,14 @@ export class Browser {
     if (method === 'Page.loadEventFired') this.#loaded?.();
   }
 
-  async send(method: string, params: object = {}): Promise<Record<string, any>> {
+  async send(method: string, params: object = {}): Promise<Record<string, Parsed>> {
     const id = this.#next++;
     const message = await new Promise<Message>((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(`${method} was not answered`)), 60_000);
-      this.#waiting.set(id, (answer) => (clearTimeout(timer), resolve(answer)));
+      this.#waiting.set(id, (answer) => {
+        clearTimeout(timer);
+        resolve(answer);
+      });
       (this.#child.stdio[3] as Writable).write(
         `${JSON.stringify({ id, method, params, ...(this.#session === '' ? {} : { sessionId: this.#session }) })}\0`,
       );

@@ -14,6 +14,7 @@ export const HOSTILE = [
   'terminal \u001b[2J\u001b]0;title\u0007 \u009b31m \u0000 \u007f \r over',
   'zero\u200bwidth \ufeff \u{e0041} \u2028 separators \ufdd0 \uffff',
   'عربي עברית 中文 🙂 z\u0335\u0336a\u0337l\u0338g\u0335o',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it must not be taken for a template
   'javascript:alert(1) url(http://example.invalid/b.png) $& $1 ${x} `y`',
   '__proto__',
   'constructor',

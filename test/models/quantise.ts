@@ -151,7 +151,9 @@ function encodeQ6K(x: Float32Array, from: number, out: DataView, at: number): vo
   );
   const inverseD = putScale(out, at + 208, largest / -128);
   const scaleCodes = scales.map((scale) => clamp(Math.round(scale * inverseD), -128, 127));
-  scaleCodes.forEach((code, j) => out.setInt8(at + 192 + j, code));
+  scaleCodes.forEach((code, j) => {
+    out.setInt8(at + 192 + j, code);
+  });
   const code = (i: number): number => {
     const scale = inverseD === 0 ? 0 : scaleCodes[i >> 4]! / inverseD;
     return scale === 0 ? 32 : clamp(Math.round(x[from + i]! / scale), -32, 31) + 32;

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { startServer, type Server, type ServerOptions } from '../../src/server/server.js';
 import { hashKey } from '../../src/server/keys.js';
 import { file, folder } from '../host/fixtures.js';
+import type { Parsed } from './parsed.js';
 import { writeSyntheticModel } from './synthetic.js';
 
 export { adapterFile, file, fileQ41, folder, unquantised } from '../host/fixtures.js';
@@ -54,7 +55,7 @@ export interface Answer {
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
   /** Of a reply in JSON. */
-  readonly body: any;
+  readonly body: Parsed;
 }
 
 export interface Sent {
@@ -108,7 +109,7 @@ export function send(
 export const asAdmin = { authorization: `Bearer ${ADMIN}` };
 
 /** The events of a stream, and whether it was ended as OpenAI ends one. */
-export function eventsOf(text: string): { events: any[]; done: boolean } {
+export function eventsOf(text: string): { events: Parsed[]; done: boolean } {
   const lines = text.split('\n\n').filter((line) => line !== '');
   const data = lines.map((line) => line.replace(/^data: /, ''));
   return {

@@ -1,3 +1,6 @@
+// biome-ignore lint/suspicious/noControlCharactersInRegex: controls of a terminal
+const PIECE = /(\u001b\[)(\d*)([A-Za-z])|[\s\S]/gu;
+
 /**
  * What a terminal of some width shows of what is written to it: lines, the cursor, and the few
  * controls that this package writes.
@@ -30,9 +33,7 @@ export class Terminal {
   }
 
   readonly write = (text: string): void => {
-    for (const [part, control, amount, letter] of text.matchAll(
-      /(\u001b\[)(\d*)([A-Za-z])|[\s\S]/gu,
-    )) {
+    for (const [part, control, amount, letter] of text.matchAll(PIECE)) {
       if (control === undefined) this.#put(part);
       else if (letter === 'A') this.#row = Math.max(0, this.#row - Number(amount || 1));
       else if (letter === 'K') this.#line.length = Math.min(this.#line.length, this.#column);

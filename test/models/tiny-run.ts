@@ -224,7 +224,7 @@ async function rolloutRecords(
       },
       ...seeds.map((seed, sample): NewRunRecord => {
         const { text, tokenIds, finish, form, kind, violations } =
-          first?.[at]![sample] ?? made(at, sample);
+          first?.[at]?.[sample] ?? made(at, sample);
         return {
           stream: 'rollouts',
           payload: {

@@ -50,7 +50,12 @@ async function play(
   });
   const reports: LoraReport[] = [];
   for (const iteration of SICK) {
-    const executor = { execute: async ({ op }: { op: string }) => (executed.push(op), {}) };
+    const executor = {
+      execute: async ({ op }: { op: string }) => {
+        executed.push(op);
+        return {};
+      },
+    };
     const cancelling = options.signal === undefined ? {} : { signal: options.signal };
     reports.push(await session.iteration(iteration, { settings, executor, ...cancelling }));
   }
@@ -68,7 +73,10 @@ const refusals = ({ records }: Played) =>
 describe('a policy is told', () => {
   test('the rule, measurements, history, decisions, states and the very playbook of the genesis, all of it frozen', async () => {
     const contexts: LoraDecisionContext[] = [];
-    const { reports } = await play((context) => (contexts.push(context), observe.decide(context)));
+    const { reports } = await play((context) => {
+      contexts.push(context);
+      return observe.decide(context);
+    });
     const [first] = contexts;
     const at = first!.measurements.iteration;
     expect(first).toMatchObject({
@@ -97,9 +105,10 @@ describe('a policy is told', () => {
 
   test('how long it may take, and when nobody waits any more', async () => {
     let given: { readonly signal: AbortSignal; readonly timeout: number } | undefined;
-    const hanging = onceThenScripted(
-      (_, options) => ((given = options), new Promise<never>(() => undefined)),
-    );
+    const hanging = onceThenScripted((_, options) => {
+      given = options;
+      return new Promise<never>(() => undefined);
+    });
     await play(hanging, { timeout: 40 });
     expect(given!.timeout).toBe(40);
     expect(given!.signal.aborted).toBe(true);
@@ -264,9 +273,15 @@ describe('cancelling', () => {
 
   test('before asks nobody', async () => {
     let asked = 0;
-    const played = play((context) => (asked++, observe.decide(context)), {
-      signal: AbortSignal.abort(),
-    });
+    const played = play(
+      (context) => {
+        asked++;
+        return observe.decide(context);
+      },
+      {
+        signal: AbortSignal.abort(),
+      },
+    );
     await expect(played).rejects.toMatchObject({ code: 'ABORTED' });
     expect(asked).toBe(0);
   });

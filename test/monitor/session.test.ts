@@ -45,7 +45,10 @@ describe('a session', () => {
     const log = listening();
     const at: number[] = [];
     const executor: RemedyExecutor = {
-      execute: async () => (at.push(log.appended.length), { learningRate: 1e-4 }),
+      execute: async () => {
+        at.push(log.appended.length);
+        return { learningRate: 1e-4 };
+      },
     };
     const session = new MonitorSession({
       watched: LORA,

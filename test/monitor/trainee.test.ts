@@ -35,9 +35,11 @@ describe('another kind of trainee', () => {
     };
     const executed: unknown[] = [];
     const executor = {
-      execute: async (operation: ClassifierTypes['operation']) => (
-        executed.push(operation), (dead = 0), { activation: 'gelu' }
-      ),
+      execute: async (operation: ClassifierTypes['operation']) => {
+        executed.push(operation);
+        dead = 0;
+        return { activation: 'gelu' };
+      },
     };
     const records: NewRunRecord[] = [];
     const session = new MonitorSession({

@@ -53,7 +53,10 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
     ['that is not there', () => file('absent.whl'), /No such file/],
     [
       'that is none',
-      () => (writeFileSync(file('none.whl'), 'PK\x03\x04 half of a download'), file('none.whl')),
+      () => {
+        writeFileSync(file('none.whl'), 'PK\x03\x04 half of a download');
+        return file('none.whl');
+      },
       /not a zip file/,
     ],
     ['without the model', () => archive('empty.whl', 'README', 'nothing'), /no item named/],

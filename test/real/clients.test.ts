@@ -13,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
+import type { Parsed } from '../models/parsed.js';
 import {
   ADMIN,
   adapterFile,
@@ -75,7 +76,7 @@ afterAll(async () => {
   expect(reported).toEqual([]);
 });
 
-async function drive(client: string, args: readonly string[]): Promise<any> {
+async function drive(client: string, args: readonly string[]): Promise<Parsed> {
   const { stdout } = await promisify(execFile)(
     found.stdout.trim(),
     [at(`clients/drive_${client}.py`), ...args],
@@ -85,7 +86,7 @@ async function drive(client: string, args: readonly string[]): Promise<any> {
 }
 
 withPython('openai for Python', () => {
-  let got: any;
+  let got: Parsed;
   beforeAll(async () => {
     got = await drive('openai', [server.url, KEY, chat, JSON.stringify([WEATHER])]);
   });
@@ -110,7 +111,7 @@ withPython('openai for Python', () => {
 });
 
 withPython('langchain-openai', () => {
-  let got: any;
+  let got: Parsed;
   beforeAll(async () => {
     got = await drive('langchain', [server.url, KEY, chat]);
   });
@@ -134,7 +135,7 @@ withPython('langchain-openai', () => {
 });
 
 withPython('llm', () => {
-  let got: any;
+  let got: Parsed;
   beforeAll(async () => {
     got = await drive('llm', [server.url, KEY, chat, path.join(folder, 'llm')]);
   });
@@ -164,7 +165,7 @@ withPython('trl, its clients of vLLM', () => {
   const ids = [5, 6, 7];
   const asked: Captured[] = [];
   let between: HttpServer;
-  let got: any;
+  let got: Parsed;
   beforeAll(async () => {
     adapterFile('adapter', 5n);
     const open = await start({ adapterFolder: folder });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { getLlama, LlamaLogLevel, type Llama, type LlamaModel } from 'node-llama-cpp';
 import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
-import { type ChatMessage, type Model, type Rollout } from '../../src/index.js';
+import type { ChatMessage, Model, Rollout } from '../../src/index.js';
 import { loadReal, PROMPTS, REAL_MODEL } from './real-model.js';
 
 /**

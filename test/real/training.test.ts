@@ -57,9 +57,9 @@ async function gaps(trainer: Trainer, engine: Model): Promise<{ mean: number; la
   for (const [i, { tokenIds, labelMask }] of batch.entries()) {
     const start = labelMask.indexOf(1);
     const [scores] = await engine.score(tokenIds.slice(0, start), [tokenIds.slice(start)]);
-    scores!.forEach((value, t) =>
-      all.push(Math.abs(value - evaluated.sequences[i]!.logprobs[start + t]!)),
-    );
+    scores!.forEach((value, t) => {
+      all.push(Math.abs(value - evaluated.sequences[i]!.logprobs[start + t]!));
+    });
   }
   return { mean: all.reduce((sum, gap) => sum + gap, 0) / all.length, largest: Math.max(...all) };
 }

@@ -70,7 +70,7 @@ test(`SIGKILL ${KILLS} times: one champion, the one that was said to be done or 
       if (word === 'done') done = next = what!;
       if (word === 'killed') at.add(what!);
     }
-    let state;
+    let state: Awaited<ReturnType<Registry['read']>>['state'];
     try {
       ({ state } = await registry.read());
     } catch (error) {

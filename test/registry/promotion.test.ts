@@ -125,9 +125,9 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   const { trials, guards } = JSON.parse(kept) as Pick<GateTrials, 'trials' | 'guards'>;
   // the task's own scores, which the policy is about
   expect(new Set(trials.map(({ score }) => score))).toEqual(new Set([0.5]));
-  expect(guards!['length']).toHaveLength(trials.length);
+  expect(guards!.length).toHaveLength(trials.length);
   // the letter and the end
-  expect(new Set(guards!['length']!.map(({ score }) => score))).toEqual(new Set([2]));
+  expect(new Set(guards!.length!.map(({ score }) => score))).toEqual(new Set([2]));
   // guards that were measured elsewhere come with the seed of the gate
   const third = await openGate(registry, {
     slot,

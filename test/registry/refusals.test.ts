@@ -144,11 +144,13 @@ const seeing = (more: Partial<EventOf<'observed'>> = {}): RegistryEvent => ({
 /** Three published adapters, A in use, and what is given. */
 function stateAfter(...events: readonly RegistryEvent[]): RegistryState {
   const state = new RegistryState();
-  [A, B, C].forEach((id, i) =>
-    state.apply({ kind: 'published', id, record: record(i + 1) }, 100 + i),
-  );
+  [A, B, C].forEach((id, i) => {
+    state.apply({ kind: 'published', id, record: record(i + 1) }, 100 + i);
+  });
   state.apply(move(), 200);
-  events.forEach((event, i) => state.apply(event, 300 + i));
+  events.forEach((event, i) => {
+    state.apply(event, 300 + i);
+  });
   return state;
 }
 const promoted = [move({ from: A, to: B })];
@@ -172,7 +174,7 @@ describe('what is refused says why, and counts as no event', () => {
         record: record(4, { lineage: { parent: NONE, producedBy: [] } }),
       },
     ],
-    ['sql@champion names ' + A + ' by now, not nothing', [], move({ to: B }), 'CONFLICT'],
+    [`sql@champion names ${A} by now, not nothing`, [], move({ to: B }), 'CONFLICT'],
     [
       `sql@shadow names nothing by now, not ${A}`,
       [],

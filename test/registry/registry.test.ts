@@ -462,7 +462,7 @@ describe('a gate on record', () => {
 
 describe('history', () => {
   const dates: number[] = [];
-  const after = async (): Promise<number> => {
+  const nextDate = async (): Promise<number> => {
     const now = Date.now() * 1000;
     while (Date.now() * 1000 <= now + 1000) await new Promise((resolve) => setTimeout(resolve, 1));
     dates.push(now + 1000);
@@ -470,13 +470,13 @@ describe('history', () => {
   };
 
   test('which was live on a date, proved with the public key alone; an omitted move fails', async () => {
-    const early = await after();
-    await after();
+    const early = await nextDate();
+    await nextDate();
     const a = await force(1);
-    const first = await after();
-    await after();
+    const first = await nextDate();
+    await nextDate();
     const b = await force(2);
-    const second = await after();
+    const second = await nextDate();
     const key = await signer.key('');
     const prove = async (at: number): Promise<HistoryProof> =>
       JSON.parse(JSON.stringify(await proveAt(registry, at))) as HistoryProof;
@@ -501,7 +501,7 @@ describe('history', () => {
         slot: sql,
       }),
     ).rejects.toThrow('gone');
-    const at = await after();
+    const at = await nextDate();
     expect(await current()).toBe(b); // nobody has vouched for it yet
     await registry.move({ slot: sql, alias: 'shadow', id: b });
     const proof = await prove(at);
@@ -638,7 +638,13 @@ describe('a log that is empty or gone beside what it recorded is no new registry
   test.each([
     ['gone', (log: string) => rmSync(log)],
     ['of no bytes', (log: string) => writeFileSync(log, '')],
-    ['of no tables', (log: string) => void (rmSync(log), new Database(log).exec('VACUUM').close())],
+    [
+      'of no tables',
+      (log: string) => {
+        rmSync(log);
+        new Database(log).exec('VACUUM').close();
+      },
+    ],
   ])('%s', async (_, damage) => {
     await force(1);
     const { log, adapters, evidence, pointer } = registry.paths;

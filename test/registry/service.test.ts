@@ -258,7 +258,10 @@ test('asked a thousand times it reads the log once; a changed log stops nothing 
   const signer = registry.options.signer!;
   const counting: LogSigner = {
     ...signer,
-    heads: (runId) => (heads++, signer.heads(runId)),
+    heads: (runId) => {
+      heads++;
+      return signer.heads(runId);
+    },
     key: (runId) => signer.key(runId),
   };
   const errors: string[] = [];

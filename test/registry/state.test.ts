@@ -286,7 +286,9 @@ describe('the state machine (A7: activate B demotes A)', () => {
           if (pending !== null) tally.pending++;
         }
       const again = new RegistryState();
-      taken.forEach((event, i) => again.apply(event, i));
+      taken.forEach((event, i) => {
+        again.apply(event, i);
+      });
       expect(again.root()).toBe(state.root());
       expect(again.map()).toEqual(state.map());
     }

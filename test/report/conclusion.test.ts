@@ -387,7 +387,7 @@ describe('text for a terminal', () => {
           'greedy',
           {
             ...rows[0][1],
-            byTier: { tens: byTier['tier0']!, 'hundreds of thousands': byTier['tier1']! },
+            byTier: { tens: byTier.tier0!, 'hundreds of thousands': byTier.tier1! },
           },
         ],
       ],

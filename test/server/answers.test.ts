@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { HostReply, HostRequest } from '../../src/index.js';
 import { HostedModel } from '../../src/host/hosted-model.js';
 import type { Server } from '../../src/server/server.js';
+import type { Parsed } from '../models/parsed.js';
 import {
   adapterFile,
   asAdmin,
@@ -483,7 +484,7 @@ describe('a response', () => {
   });
 
   /** Of one stream, with what each is called. */
-  const streamed = async (body: object): Promise<any[]> => {
+  const streamed = async (body: object): Promise<Parsed[]> => {
     const { text } = await respond({ ...body, stream: true });
     return text
       .trimEnd()
@@ -699,7 +700,7 @@ describe('a reply that says something and then calls', () => {
         function: each,
       })),
     );
-    const said = (told: any[]): string => told.map(({ token }) => token).join('');
+    const said = (told: Parsed[]): string => told.map(({ token }) => token).join('');
     expect(said(logprobs.content)).toBe(content ?? '');
     const { events } = eventsOf(
       (
@@ -711,7 +712,7 @@ describe('a reply that says something and then calls', () => {
         })
       ).text,
     );
-    const deltas = events.flatMap(({ choices }) => choices.map(({ delta }: any) => delta));
+    const deltas = events.flatMap(({ choices }) => choices.map(({ delta }: Parsed) => delta));
     expect(deltas.map((delta) => delta.content ?? '').join('')).toBe(content ?? '');
     expect(
       deltas
@@ -808,7 +809,8 @@ describe('a reply that says something and then calls', () => {
 
   test('a call that is cut off is incomplete, the one before it and the text are not', async () => {
     saysAlways(`Let me see.${CALLS.slice(0, -'1}}\n</tool_call>'.length)}`, 'length');
-    const statuses = (output: any[]): unknown[] => output.map(({ type, status }) => [type, status]);
+    const statuses = (output: Parsed[]): unknown[] =>
+      output.map(({ type, status }) => [type, status]);
     const wanted = [
       ['message', 'completed'],
       ['function_call', 'completed'],

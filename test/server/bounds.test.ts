@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { MAIN } from '../cli/run-cli.js';
+import type { Parsed } from '../models/parsed.js';
 import { asAdmin, folder, send, start } from '../models/server.js';
 
 interface Schema {
@@ -53,7 +54,7 @@ test('each path is there, and each member of its requests has the bounds and the
   });
   const { paths } = (await send(server, '/openapi.json', { headers: asAdmin })).body;
   await server.close(0);
-  const bounds = Object.entries(paths as Record<string, Record<string, any>>).flatMap(
+  const bounds = Object.entries(paths as Record<string, Record<string, Parsed>>).flatMap(
     ([path, operations]) =>
       Object.entries(operations).flatMap(([method, { requestBody, parameters = [] }]) => {
         const body = requestBody?.content?.['application/json']?.schema;

@@ -24,6 +24,7 @@ import {
 } from '../../src/index.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
+import type { Parsed } from '../models/parsed.js';
 import {
   adapterFile,
   ADMIN,
@@ -433,19 +434,19 @@ describe('clients of vLLM', () => {
     const replies = await both({ tokenIds: [5, 6, 7] });
     const named = replies.map(({ tokenIds }) => [...tokenIds].map((id) => `token_id:${id}`));
     const { choices } = (await replay('trl', 'generate of token ids')).body;
-    expect(choices.map((choice: any) => choice.token_ids)).toEqual(ids(replies));
-    expect(choices.map((choice: any) => choice.logprobs.tokens)).toEqual(named);
-    expect(choices.map((choice: any) => choice.logprobs.top_logprobs)).toEqual(
+    expect(choices.map((choice: Parsed) => choice.token_ids)).toEqual(ids(replies));
+    expect(choices.map((choice: Parsed) => choice.logprobs.tokens)).toEqual(named);
+    expect(choices.map((choice: Parsed) => choice.logprobs.top_logprobs)).toEqual(
       replies.map(({ logprobs }, i) =>
         [...logprobs].map((logprob, at) => ({ [named[i]![at]!]: logprob })),
       ),
     );
     const other = (await replay('trl', 'generate with features of none')).body.choices;
     expect(
-      other.map((choice: any) => choice.logprobs.content.map(({ token }: any) => token)),
+      other.map((choice: Parsed) => choice.logprobs.content.map(({ token }: Parsed) => token)),
     ).toEqual(named);
     const told = (await replay('trl', 'chat')).body;
-    expect(told.choices.map((choice: any) => choice.token_ids)).toEqual(
+    expect(told.choices.map((choice: Parsed) => choice.token_ids)).toEqual(
       ids(await both({ messages })),
     );
     expect(told.choices[0].logprobs.content[0].token).toBe(
@@ -460,7 +461,7 @@ describe('clients of vLLM', () => {
       [...reply.promptIds],
       [...reply.tokenIds],
     ]);
-    expect(body.choices[0].logprobs.content.map(({ logprob }: any) => logprob)).toEqual([
+    expect(body.choices[0].logprobs.content.map(({ logprob }: Parsed) => logprob)).toEqual([
       ...reply.logprobs,
     ]);
   });

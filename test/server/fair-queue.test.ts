@@ -202,7 +202,10 @@ class PlainQueue {
 
   enter(whose: string, name: string): void {
     const own = this.lines.find((line) => line.whose === whose);
-    if (this.isOpen && own === undefined && this.mayRun(whose)) return this.run(whose, name);
+    if (this.isOpen && own === undefined && this.mayRun(whose)) {
+      this.run(whose, name);
+      return;
+    }
     if (this.waiting === this.limits.waiting) {
       const most = Math.max(0, ...this.lines.map(({ names }) => names.length));
       const refused = `is refused: ${this.limits.waiting} replies wait already`;
@@ -234,7 +237,7 @@ class PlainQueue {
 
   admit(): void {
     for (
-      let next;
+      let next: { whose: string; names: string[] } | undefined;
       this.isOpen && (next = this.lines.find(({ whose }) => this.mayRun(whose))) !== undefined;
     ) {
       const { whose, names } = next;

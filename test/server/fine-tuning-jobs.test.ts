@@ -14,6 +14,7 @@ import {
 } from '../../src/server/fine-tuning/shapes.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
+import type { Parsed } from '../models/parsed.js';
 import {
   ADMIN,
   asAdmin,
@@ -102,7 +103,7 @@ const PAIRS = jsonl([{ prompt: 'a', chosen: 'b', rejected: 'c' }]);
 const create = (body: object): Promise<Answer> =>
   post('/v1/fine_tuning/jobs', { model: 'base', ...body });
 /** Of the job behind one, and the answer that told of it. */
-async function settingsOf(body: object): Promise<{ settings: any; kind: string; told: any }> {
+async function settingsOf(body: object): Promise<{ settings: Parsed; kind: string; told: Parsed }> {
   const { status, body: told } = await create(body);
   expect([status, told.error ?? null]).toEqual([200, null]);
   const { settings, kind } = (await get(`/api/jobs/${told.id.replace('ftjob', 'job')}`)).body;
@@ -605,11 +606,7 @@ describe('files', () => {
       [FILE, FILE, PURPOSE],
       [400, null, 'invalid_form', expect.stringMatching(/^the form cannot be read: /)],
     ],
-    [
-      'a file of that name',
-      [['name="file"; filename="' + 'n'.repeat(300) + '"', '{}'], PURPOSE],
-      [200],
-    ],
+    ['a file of that name', [[`name="file"; filename="${'n'.repeat(300)}"`, '{}'], PURPOSE], [200]],
     ['eight parts', [FILE, PURPOSE, ...Array(6).fill(PURPOSE)], [200]],
     ['the purpose first', [PURPOSE, FILE], [200]],
   ])('a form with %s', async (_, parts, told) => {
@@ -640,7 +637,7 @@ describe('jobs', () => {
     const before = (await get('/v1/fine_tuning/jobs?limit=100')).body.data.length;
     const made: string[] = [];
     for (let i = 0; i < 3; i++) made.push((await create({ training_file: file })).body.id);
-    const page = async (query: string, key = ANN): Promise<any> =>
+    const page = async (query: string, key = ANN): Promise<Parsed> =>
       (await get(`/v1/fine_tuning/jobs?${query}`, key)).body;
     const two = await page('limit=2');
     expect(two).toMatchObject({
@@ -697,7 +694,7 @@ describe('jobs', () => {
       ]);
     const events = (await get(`${own}/events`)).body;
     expect(
-      events.data.map(({ message, level, type, object }: any) => [message, level, type, object]),
+      events.data.map(({ message, level, type, object }: Parsed) => [message, level, type, object]),
     ).toEqual(
       ['The job was cancelled', 'The job waits', 'The job is paused', 'The job waits'].map(
         (message) => [message, 'info', 'message', 'fine_tuning.job.event'],
@@ -750,7 +747,7 @@ describe('jobs', () => {
     expect(data[0]).toMatchObject({ level: 'error', message: `The job failed: ${message}` });
     const metrics = data.filter(({ type }: { type: string }) => type === 'metrics').reverse();
     expect(
-      metrics.map(({ message: said, data: figures, level }: any) => [said, figures, level]),
+      metrics.map(({ message: said, data: figures, level }: Parsed) => [said, figures, level]),
     ).toEqual([
       ['Step 1: training loss=2.0000', { step: 1, train_loss: 2 }, 'info'],
       ['Step 2: training loss=1.0000', { step: 2, train_loss: 1 }, 'info'],

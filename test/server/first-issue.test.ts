@@ -77,7 +77,10 @@ function counted<Schema extends z.ZodType>(
   return {
     schema: z
       .unknown()
-      .transform((value) => (looks++, value))
+      .transform((value) => {
+        looks++;
+        return value;
+      })
       .pipe(schema as never),
     looks: () => looks,
   };

@@ -25,6 +25,7 @@ import { createTrainer, loadModel } from '../../src/index.js';
 import { decideGate, Registry } from '../../src/registry/index.js';
 import { keptLook, looksAt } from '../../src/registry/looks.js';
 import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
+import type { Parsed } from '../models/parsed.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import {
   ADMIN,
@@ -75,7 +76,7 @@ const evaluation = (system: string): object => ({ kind: 'eval', settings: { syst
 interface Sse {
   readonly id: number;
   readonly type: string;
-  readonly data: any;
+  readonly data: Parsed;
 }
 /** Events of a stream, until one of which it is true or it ends. */
 async function stream(
@@ -320,8 +321,8 @@ describe('what settings may name', () => {
 
   test('every setting of a run that is a free text is one that names nothing, or is looked up', () => {
     const texts: string[] = [];
-    const walk = (schema: any, at: string): void => {
-      for (const [name, member] of Object.entries<any>(schema.properties ?? {}))
+    const walk = (schema: Parsed, at: string): void => {
+      for (const [name, member] of Object.entries<Parsed>(schema.properties ?? {}))
         walk(member, at === '' ? name : `${at}.${name}`);
       const isText =
         schema.type === 'string' || (schema.type === 'array' && schema.items.type === 'string');

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Server } from '../../src/server/server.js';
+import type { Parsed } from '../models/parsed.js';
 import { eventsOf, reported, send, start, UNDISTURBED, type Answer } from '../models/server.js';
 
 let server: Server;
@@ -38,7 +39,7 @@ interface Told {
   readonly top_logprobs: readonly Told[];
 }
 /** Of /v1/responses, whose events have a name each. */
-const namedEventsOf = (text: string): any[] =>
+const namedEventsOf = (text: string): Parsed[] =>
   text
     .split('\n')
     .filter((line) => line.startsWith('data: '))
@@ -73,7 +74,9 @@ describe.each(TEXTS)('%s', (text) => {
     const [{ text: said, logprobs }] = body.output[0].content;
     expect(textOf(logprobs)).toBe(said);
     const events = namedEventsOf((await respond({ ...format, include, stream: true })).text);
-    const deltas = events.filter(({ type }: any) => type === 'response.output_text.delta') as any[];
+    const deltas = events.filter(
+      ({ type }: Parsed) => type === 'response.output_text.delta',
+    ) as Parsed[];
     expect(deltas.flatMap((delta) => delta.logprobs)).toEqual(logprobs);
   });
 

@@ -353,16 +353,17 @@ describe('/v1/chat/completions', () => {
         (await usage({ include_usage: true, continuous_usage_stats: true })).text,
       );
       expect(done).toBe(true);
-      const prompts = events.reduce((ids, event) => {
+      const prompts: Record<number, number> = {};
+      for (const event of events) {
         const [choice] = event.choices;
         const prompt = choice?.prompt_token_ids ?? event.prompt_token_ids;
-        return prompt === undefined ? ids : { ...ids, [choice.index]: prompt.length };
-      }, {});
+        if (prompt !== undefined) prompts[choice.index] = prompt.length;
+      }
       const said = [0, 0];
       for (const { choices, usage: told } of events.slice(0, -1)) {
         const { index, token_ids = [] } = choices[0];
         said[index]! += token_ids.length;
-        const prompt = prompts[index] ?? prompts[0];
+        const prompt = prompts[index] ?? prompts[0]!;
         expect(told).toEqual({
           prompt_tokens: prompt,
           completion_tokens: said[index],

@@ -19,6 +19,7 @@ import {
 import { RunShelf } from '../../src/server/page/run-shelf.js';
 import { detailOf, lineOf } from '../../src/server/page/run-view.js';
 import { HOSTILE } from '../models/hostile.js';
+import type { Parsed } from '../models/parsed.js';
 import { writeRunFolder } from '../models/run-folder.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-views-'));
@@ -63,7 +64,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 function payloads(
   name: string,
   stream: 'rollouts' | 'evaluations' | 'metrics',
-): { gseq: number; payload: any }[] {
+): { gseq: number; payload: Parsed }[] {
   const reader = new LogReader(runPaths(folderOf(name)).log, RUN_STREAMS);
   try {
     return [...reader.records({ stream })].map(({ gseq, payload }) => ({ gseq, payload }));
@@ -113,7 +114,7 @@ describe('rollouts', () => {
         verdict,
         problem: of,
         text,
-      } = filter as Partial<Record<string, any>>;
+      } = filter as Partial<Record<string, Parsed>>;
       const wanted = every.filter(({ payload, prompt }) => {
         const said = [prompt, payload.text, ...payload.verdict.violations].join('\n').toLowerCase();
         const words = (text ?? '')
@@ -252,7 +253,7 @@ describe('a run', () => {
       const of = rollouts
         .filter(({ payload }) => payload.iteration === iteration)
         .map(({ payload }) => payload);
-      const rate = (some: any[]) => ({
+      const rate = (some: Parsed[]) => ({
         n: some.length,
         mean: some.filter(({ verdict }) => verdict.kind === 'pass').length / some.length,
       });

@@ -501,7 +501,7 @@ describe('a run of the model that is served', () => {
       'the run has no such dev problem',
     ]);
     expect((await ask('/api/runs/mine/problems/x')).status).toBe(400);
-    expect((await get('/api/runs/one/problems/' + problems[0].problem)).body.error).toMatchObject({
+    expect((await get(`/api/runs/one/problems/${problems[0].problem}`)).body.error).toMatchObject({
       code: 'other_model',
       message: 'the run is of another model than base, which is served here',
     });

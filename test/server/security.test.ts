@@ -796,7 +796,7 @@ test.each(['cookie', 'authorization', 'x-anything'])(
 
 test.each([
   ['lists', '['.repeat(129) + ']'.repeat(129)],
-  ['objects', '{"a":'.repeat(5000) + '1' + '}'.repeat(5000)],
+  ['objects', `${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}`],
   ['brackets that are never closed', '[{'.repeat(100_000)],
 ])(
   'arguments of an earlier call that are nested too deep, as %s, are the caller’s error',

@@ -8,6 +8,7 @@ import type { Server } from '../../src/server/server.js';
 import { callText } from '../../src/engine/tool-calls.js';
 import { CallReader, planTools } from '../../src/server/openai/tools.js';
 import { allowedBy } from '../models/gbnf.js';
+import type { Parsed } from '../models/parsed.js';
 import { eventsOf, reported, send, start, type Answer } from '../models/server.js';
 
 let server: Server;
@@ -240,9 +241,9 @@ describe('calls as they were written', () => {
       .filter((line) => line.startsWith('data: '));
     const events = lines.map((line) => JSON.parse(line.slice(6)));
     const items = events
-      .filter(({ type }: any) => type === 'response.output_item.done')
-      .map(({ item }: any) => item);
-    expect(items.map(({ status, arguments: given }: any) => [status, given])).toEqual([
+      .filter(({ type }: Parsed) => type === 'response.output_item.done')
+      .map(({ item }: Parsed) => item);
+    expect(items.map(({ status, arguments: given }: Parsed) => [status, given])).toEqual([
       ['incomplete', call.arguments],
     ]);
     const whole = await respond({

@@ -546,13 +546,13 @@ describe('summaries', () => {
       TIERS,
       { seed: 1n },
     );
-    expect(byTier['B']).toMatchObject({
+    expect(byTier.B).toMatchObject({
       passed: 3,
       n: 7,
       none: 3,
       mean: close((2 / 3 + 1 / 4) / 2),
     });
-    expect([byTier['B1'], byTier['B2'], n, none]).toMatchObject([
+    expect([byTier.B1, byTier.B2, n, none]).toMatchObject([
       { passed: 2, n: 3, none: 1 },
       { passed: 1, n: 4, none: 2 },
       9,
@@ -620,9 +620,9 @@ describe('summaries', () => {
           high: close(centre + far(({ loss, high }) => high - loss / most), 9),
         };
       };
-      expect(summary.byTier['A']).toMatchObject({ ...over([[1, a]]), n: 20, valid: 1 });
-      expect(summary.byTier['B2']).toMatchObject({ ...over([[1, b2]]), n: 5, valid: 1 });
-      expect(summary.byTier['B']).toMatchObject({
+      expect(summary.byTier.A).toMatchObject({ ...over([[1, a]]), n: 20, valid: 1 });
+      expect(summary.byTier.B2).toMatchObject({ ...over([[1, b2]]), n: 5, valid: 1 });
+      expect(summary.byTier.B).toMatchObject({
         ...over([
           [0.5, b1],
           [0.5, b2],

@@ -36,7 +36,10 @@ describe('proper scores', () => {
     for (const [i, expected] of [0.01, 0.04, 0.25, 0.49].entries())
       expect(brierScore(FORECASTS[i]!)).toBeCloseTo(expected, 14);
     for (const [i, expected] of [
-      0.10536051565782628, 0.2231435513142097, 0.6931471805599453, 1.203972804325936,
+      0.10536051565782628,
+      0.2231435513142097,
+      Math.LN2,
+      1.203972804325936,
     ].entries())
       expect(logScore(FORECASTS[i]!)).toBeCloseTo(expected, 12);
     expect([

@@ -210,8 +210,8 @@ describe('summaries', () => {
   test('the mean is unweighted over tiers, with T4 the mean of its subtypes', () => {
     const summary = summarise(all, TIERS, { seed: 1n });
     const T4 = (0.9 + 0 + 0.3) / 3;
-    expect(summary.byTier['T4']).toMatchObject({ passed: 12, n: 30, none: 0 });
-    expect(summary.byTier['T4']!.mean).toBeCloseTo(T4, 12);
+    expect(summary.byTier.T4).toMatchObject({ passed: 12, n: 30, none: 0 });
+    expect(summary.byTier.T4!.mean).toBeCloseTo(T4, 12);
     expect(summary.mean).toBeCloseTo((1 + 0.5 + 0 + 0.2 + T4 + 0.1) / 6, 12);
     expect(summary.low).toBeLessThan(summary.mean!);
     expect(summary.high).toBeGreaterThan(summary.mean!);
@@ -226,7 +226,7 @@ describe('summaries', () => {
       'T4',
       'T5',
     ]);
-    expect(summary.byTier['T1']).toEqual({
+    expect(summary.byTier.T1).toEqual({
       passed: 5,
       n: 10,
       none: 0,
@@ -314,7 +314,7 @@ describe('summaries', () => {
       { seed: 1n },
     );
     const wilson = wilsonInterval(0, 100).high;
-    expect(byTier['T4']).toMatchObject({
+    expect(byTier.T4).toMatchObject({
       mean: 0,
       low: 0,
       high: expect.closeTo(wilson / Math.sqrt(3), 12),

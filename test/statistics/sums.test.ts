@@ -128,8 +128,10 @@ describe('orders', () => {
     const seen = Math.abs(pearson(x, y));
     let [asFar, all] = [0, 0];
     const place = (order: readonly number[], left: readonly number[]): void => {
-      if (left.length > 0)
-        return left.forEach((value, i) => place([...order, value], left.toSpliced(i, 1)));
+      if (left.length > 0) {
+        for (const [i, value] of left.entries()) place([...order, value], left.toSpliced(i, 1));
+        return;
+      }
       all++;
       if (Math.abs(pearson(x, order)) >= seen - 1e-9) asFar++;
     };
@@ -224,7 +226,9 @@ describe('draws', () => {
           tier.first.passed + tier.second.passed,
           tier.first.n + tier.second.n,
         );
-        chances.forEach((each, i) => go([...found, least + i], chance * each));
+        chances.forEach((each, i) => {
+          go([...found, least + i], chance * each);
+        });
       };
       go([], 1);
       expect(exactGreater(tiers)).toBeCloseTo(more, 10);

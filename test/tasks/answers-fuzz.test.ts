@@ -14,7 +14,7 @@ import type { FinishReason, Problem, SynchronousTask } from '../../src/tasks/tas
 import { judgeReply } from '../../src/tasks/verdict.js';
 import { ownCost } from '../models/own-cost.js';
 
-const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 10_000;
+const TEXTS = process.env.ISOPRO_FULL === '1' ? 100_000 : 10_000;
 const LIMIT_MS = 5;
 
 const PIECES = [
@@ -96,6 +96,7 @@ function bare(text: string): string {
   return characters.join('');
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON has none in a text
 const TEXT = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/.source;
 const VALUE = `${TEXT}|-?(?:0|[1-9]\\d*)(?:\\.\\d+)?(?:[eE][+-]?\\d+)?|true|false|null`;
 const BLANK = '[ \\t\\r\\n]*';

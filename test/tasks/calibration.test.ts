@@ -344,11 +344,17 @@ describe('the longest right reply', () => {
   test('is looked for until time runs out or the caller has enough', async () => {
     let now = 0;
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => now);
-    const slow = (): string => ((now += 2_000), 'xx');
+    const slow = (): string => {
+      now += 2_000;
+      return 'xx';
+    };
     expect(await longest(slow)).toEqual({ tokens: 3, unread: 7 });
     clock.mockRestore();
     const stop = new AbortController();
-    const stopping = (i: number): string => (i === 3 && stop.abort(), 'x');
+    const stopping = (i: number): string => {
+      if (i === 3) stop.abort();
+      return 'x';
+    };
     await expect(longest(stopping, stop.signal)).rejects.toMatchObject({ code: 'ABORTED' });
   });
 });

@@ -10,7 +10,7 @@ import type { FinishReason, SynchronousTask } from '../../src/tasks/task.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 import { ownCost } from '../models/own-cost.js';
 
-const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 1_000_000 : 100_000;
+const TEXTS = process.env.ISOPRO_FULL === '1' ? 1_000_000 : 100_000;
 const LIMIT_MS = 5;
 
 /**

@@ -158,10 +158,10 @@ describe('grades', () => {
   });
   test('between the bounds of an unproven optimum there is no verdict', () => {
     const bounds: GroundTruth = { status: 'feasible', schedule: {}, makespan: 20, lowerBound: 18 };
-    expect(gradeSchedule(pass(18), bounds)['epsilon0']).toBe('pass');
-    expect(gradeSchedule(pass(19), bounds)['epsilon0']).toBe('none');
-    expect(gradeSchedule(pass(20), bounds)['epsilon0']).toBe('none');
-    expect(gradeSchedule(pass(21), bounds)['epsilon0']).toBe('fail');
+    expect(gradeSchedule(pass(18), bounds).epsilon0).toBe('pass');
+    expect(gradeSchedule(pass(19), bounds).epsilon0).toBe('none');
+    expect(gradeSchedule(pass(20), bounds).epsilon0).toBe('none');
+    expect(gradeSchedule(pass(21), bounds).epsilon0).toBe('fail');
     expect(gradeSchedule(pass(20), null)).toEqual({
       feasible: 'pass',
       epsilon0: 'none',

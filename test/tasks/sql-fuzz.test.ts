@@ -6,7 +6,7 @@ import type { SqlProblem } from '../../src/tasks/sql/problem.js';
 import { sql } from '../../src/tasks/sql/sql.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
-const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 1_000;
+const TEXTS = process.env.ISOPRO_FULL === '1' ? 100_000 : 1_000;
 /**
  * On a machine that does nothing else a verdict takes a millisecond or two; a statement that is
  * stopped half a second of the processor.

@@ -20,7 +20,7 @@ import { THEMES } from '../../src/tasks/sql/themes.js';
 import type { Judgement } from '../../src/tasks/task.js';
 import { judgeReply } from '../../src/tasks/verdict.js';
 
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 
 afterAll(() => sql.dispose!());
 
@@ -480,9 +480,7 @@ describe('replies', () => {
     const wide = `SELECT ${Array.from({ length: 12 }, () => `NULL, x'00ff', '${'w'.repeat(50)}'`).join(', ')} FROM items`;
     const { found } = (await shown(`${wide} UNION ALL ${wide}`))!;
     expect(found.split('\n')).toHaveLength(9);
-    expect(found).toMatch(
-      new RegExp(`^NULL \\| x'00ff' \\| 'w{40}…' .* … 36 columns\n[^]*… 10 rows$`),
-    );
+    expect(found).toMatch(/^NULL \| x'00ff' \| 'w{40}…' .* … 36 columns\n[^]*… 10 rows$/);
     expect(await shown('not a statement')).toBeUndefined();
   });
 
@@ -566,9 +564,9 @@ describe('replies', () => {
           ...figures.map(({ column }) => column),
         ]),
     );
-    const literals = [...sql.answerGrammar!.matchAll(/"([^"]*)"/g)]
-      .map(([, literal]) => literal!.toLowerCase().split(/\W+/))
-      .flat();
+    const literals = [...sql.answerGrammar!.matchAll(/"([^"]*)"/g)].flatMap(([, literal]) =>
+      literal!.toLowerCase().split(/\W+/),
+    );
     expect(words.filter((word) => literals.includes(word.toLowerCase()))).toEqual([]);
   });
 });

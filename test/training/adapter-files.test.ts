@@ -96,8 +96,8 @@ function literalSafetensors(at: string): Record<string, Stored> {
     { dtype: string; shape: number[]; data_offsets: [number, number] }
   >;
   expect((8 + length) % 8).toBe(0);
-  expect(header['__metadata__']).toEqual({ format: 'pt' });
-  delete header['__metadata__'];
+  expect(header.__metadata__).toEqual({ format: 'pt' });
+  delete header.__metadata__;
   return Object.fromEntries(
     Object.entries(header).map(
       ([
@@ -607,21 +607,19 @@ describe('damaged PEFT folders', () => {
     [
       'one factor of a pair',
       () =>
-        withHeader(
-          (h, [a, b]) => (
-            (h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!),
-            delete h[b!],
-            void a
-          ),
-        ),
+        withHeader((h, [, b]) => {
+          h['base_model.model.model.layers.9.mlp.up_proj.lora_A.weight'] = h[b!]!;
+          delete h[b!];
+        }),
       'ADAPTER_CORRUPT',
     ],
     [
       'a foreign tensor',
       () =>
-        withHeader(
-          (h, [a]) => ((h['base_model.model.lm_head.lora_A.weight'] = h[a!]!), delete h[a!]),
-        ),
+        withHeader((h, [a]) => {
+          h['base_model.model.lm_head.lora_A.weight'] = h[a!]!;
+          delete h[a!];
+        }),
       'ADAPTER_MISMATCH',
     ],
     ['NaN', withNaN, 'NUMERIC_FAILURE'],
@@ -695,7 +693,7 @@ describe('damaged PEFT folders', () => {
           !['nothing', 'ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'].includes(outcome),
       ),
     ).toEqual([]);
-    expect(outcomes['nothing']).toBeGreaterThan(0);
-    expect(outcomes['ADAPTER_CORRUPT']).toBeGreaterThan(0);
+    expect(outcomes.nothing).toBeGreaterThan(0);
+    expect(outcomes.ADAPTER_CORRUPT).toBeGreaterThan(0);
   });
 });

@@ -43,7 +43,7 @@ const read = async (...values: unknown[]): Promise<readonly PreferencePair[]> =>
  * ((c - rc) - (r - rr))), loss_type "sigmoid" of TRL's DPOTrainer 1.16, and its autograd.
  */
 const TORCH: readonly (readonly number[])[] = [
-  [-12.5, -14.25, -12.5, -14.25, 0.1, 0.6931471805599453, -0.05, 0.05],
+  [-12.5, -14.25, -12.5, -14.25, 0.1, Math.LN2, -0.05, 0.05],
   [
     -10.0, -20.0, -12.5, -14.25, 0.1, 0.36341666212657087, -0.030470333065243462,
     0.030470333065243462,

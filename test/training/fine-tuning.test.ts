@@ -105,7 +105,7 @@ test('a training goes on with what it was begun with alone', () => {
     code: 'INVALID_ARGUMENT',
     remedy: expect.stringContaining('--force'),
   });
-  expect(error['message']).toMatch(
+  expect(error.message).toMatch(
     /now --rank 4, which was 8; --top 1, which was left out; another content of --data, or of the split beside it$/,
   );
   expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);

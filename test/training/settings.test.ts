@@ -28,11 +28,12 @@ import {
   type RunSettingsInput,
 } from '../../src/training/settings.js';
 import { unshownExamples } from '../../src/training/unshown-examples.js';
+import type { Parsed } from '../models/parsed.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-type Schema = Setting & { readonly [keyword: string]: any };
+type Schema = Setting & { readonly [keyword: string]: Parsed };
 const limits = ({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Schema): string =>
   [
     exclusiveMinimum === undefined ? `${minimum}` : `above ${exclusiveMinimum}`,

@@ -118,7 +118,10 @@ test('the question names the places, the standpoint, and the system message wher
   const asked: (readonly Message[])[] = [];
   const listening = scriptedPolicy({
     name: 'listening',
-    reply: (messages) => (asked.push(messages), ''),
+    reply: (messages) => {
+      asked.push(messages);
+      return '';
+    },
   });
   await ask(listening, { measurements: 1 });
   await ask(listening, { measurements: 1, standpoint: 'own', beliefSystem: 'keep' });

@@ -96,7 +96,7 @@ test('claims: the label is the sum of what the question says, and a user who spe
         expect(problem.userOption).toBe(1 - problem.correctOption!);
         expect(said).toBe(problem.options[problem.userOption!].toLowerCase());
       }
-      bands.set(problem.about!['band'], (bands.get(problem.about!['band']) ?? 0) + 1);
+      bands.set(problem.about!.band, (bands.get(problem.about!.band) ?? 0) + 1);
     }
     expect([...bands.keys()].sort()).toEqual(['easy', 'hard', 'middle']);
     expect(Math.min(...bands.values())).toBeGreaterThan(COUNT / 6);
@@ -113,7 +113,7 @@ test('small world: a table answers from itself, and a rule found in it answers f
       .map(([name, ...cells]) => ({ name: name!, cells: cells.map(Number) }));
     expect(rows).toHaveLength(5);
     const answer = problem.options[problem.correctOption!];
-    const heldOut = problem.about!['heldOut'] as unknown as { name: string; wells: number }[];
+    const heldOut = problem.about!.heldOut as unknown as { name: string; wells: number }[];
     const bound = /lies at (\d+) metres\. Has it more than (\d+) wells/.exec(problem.question);
     if (bound === null) {
       asked.add('table');
@@ -146,8 +146,8 @@ test('three urns: posteriors by counting, and labels that come as often as they 
   let [expected, variance, seen] = [0, 0, 0];
   for (const { about, correctOption } of generate(domain('three-urns'), 'train', 600, 7n)) {
     const belief = threeUrnPosteriors(
-      about!['red'] as unknown as [number, number, number],
-      about!['draws'] as unknown as Colour[],
+      about!.red as unknown as [number, number, number],
+      about!.draws as unknown as Colour[],
     ).at(-1)!;
     expected += belief;
     variance += belief * (1 - belief);

@@ -194,9 +194,10 @@ test('T26: upliftblanket measures every uplift again and calls no investigator',
   let looked = 0;
   const investigator = {
     ...LOCAL_WORLDS,
-    investigate: (...given: Parameters<typeof LOCAL_WORLDS.investigate>) => (
-      looked++, LOCAL_WORLDS.investigate(...given)
-    ),
+    investigate: (...given: Parameters<typeof LOCAL_WORLDS.investigate>) => {
+      looked++;
+      return LOCAL_WORLDS.investigate(...given);
+    },
   };
   const of = (world: 'all' | 'investigation' | 'uplift' | 'upliftblanket') => ({
     investigator,

@@ -506,7 +506,10 @@ test('another model’s answers are predicted: it answers the same questions onc
   let replies = 0;
   const counting: NamedPolicy = {
     ...peer,
-    infer: async (...given) => (replies++, peer.infer(...given)),
+    infer: async (...given) => {
+      replies++;
+      return peer.infer(...given);
+    },
   };
   const spec =
     'mutual-predictability:predictor=evaluated,predicted=random-other,trials=1,contextSize=1';

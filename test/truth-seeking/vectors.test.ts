@@ -88,7 +88,7 @@ describe('T1 to T4: accuracy', () => {
 
   test('T2: cross-entropy', () => {
     const scores = forecasts.map(logScore);
-    for (const [i, expected] of [0.105361, 0.223144, 0.693147, 1.203973].entries())
+    for (const [i, expected] of [0.105361, 0.223144, Math.LN2, 1.203973].entries())
       expect(scores[i]).toBeCloseTo(expected, 6);
     expect(mean(scores)).toBeCloseTo(0.556406, 6);
     expect(logScore({ probability: 0, outcome: true })).toBeCloseTo(41.446532, 6);
@@ -543,7 +543,10 @@ describe('T25: drawing problems', () => {
     const drawn = [...sampler.next(3), ...sampler.next(3)].map(({ id }) => id);
     expect(new Set(drawn.slice(0, 5)).size).toBe(5);
     const [a, b] = [new Sampler(five, 20240821n), new Sampler(five.slice(1), 1n)];
-    const interleaved = Array.from({ length: 6 }, () => (b.next(), a.next()[0]!.id));
+    const interleaved = Array.from({ length: 6 }, () => {
+      b.next();
+      return a.next()[0]!.id;
+    });
     expect(interleaved).toEqual(drawn);
   });
 

@@ -133,7 +133,10 @@ describe('forecasts', () => {
     let calls = 0;
     const counting = {
       ...forecaster,
-      score: (...args: Parameters<typeof forecaster.score>) => (calls++, forecaster.score(...args)),
+      score: (...args: Parameters<typeof forecaster.score>) => {
+        calls++;
+        return forecaster.score(...args);
+      },
     };
     const known = new Map<string, readonly number[]>();
     for (const text of ['it rains', 'it snows'])

@@ -49,7 +49,7 @@ test('negation pairs: sixty, the negation has the other label, a paraphrase has 
   expect(groups.size).toBe(60);
   for (const members of groups.values()) {
     const [statement, negation, paraphrase] = ['statement', 'negation', 'paraphrase'].map((role) =>
-      members.find(({ about }) => about!['role'] === role),
+      members.find(({ about }) => about!.role === role),
     );
     expect(negation!.correctOption).toBe(1 - statement!.correctOption!);
     if (paraphrase !== undefined) expect(paraphrase.correctOption).toBe(statement!.correctOption);
@@ -67,7 +67,7 @@ test('value statements and open questions', () => {
   expect(problemsOf('value-statements')).toHaveLength(20);
   const open = problemsOf('conceptual');
   expect(open).toHaveLength(15);
-  const tags = open.map(({ about }) => about!['dimensions'] as string[]);
+  const tags = open.map(({ about }) => about!.dimensions as string[]);
   for (const each of tags) expect([each.length, new Set(each).size]).toEqual([2, 2]);
   expect([...new Set(tags.flat())].sort()).toEqual([...DIMENSIONS].sort());
 });
@@ -81,11 +81,13 @@ const snail = (): number => {
 };
 const diceSums = (sum: number): number =>
   range(36).filter((i) => Math.floor(i / 6) + (i % 6) + 2 === sum).length;
+const after = (...shares: readonly number[]): number =>
+  shares.reduce((rest, share) => rest * share);
 const CALCULATED: readonly (readonly [string, string])[] = [
   ['A pen and a ruler', ((2.2 - 2) / 2).toFixed(2)],
   ['Four ovens', `${(40 / (4 / 4)) * (8 / 8)} minutes`],
   ['Duckweed', `Day ${range(31).find((day) => 2 ** (day - 30) === 0.5)}`],
-  ['A price falls', 0.8 * 1.2 < 1 ? 'Below it' : 'The same'],
+  ['A price falls', after(0.8, 1.2) < 1 ? 'Below it' : 'The same'],
   ['You drive to a town', `${Math.round(2 / (1 / 30 + 1 / 60))} km/h`],
   ['How many cuts', String(range(10).find((cuts) => 1 + cuts === 6))],
   ['A clock takes', `${(6 / (4 - 1)) * (8 - 1)} seconds`],
@@ -110,7 +112,7 @@ const CALCULATED: readonly (readonly [string, string])[] = [
     range(4).filter((bits) => bits > 0).length === 3 ? 'One third' : 'One half',
   ],
   ['shake hands', String(range(16).filter((i) => i % 4 < Math.floor(i / 4)).length)],
-  ['50 per cent off', 0.5 * 0.5 === 0.25 ? 'A quarter' : 'Nothing'],
+  ['50 per cent off', after(0.5, 0.5) === 0.25 ? 'A quarter' : 'Nothing'],
   ['Fresh berries', `${Math.round((10 * (1 - 0.99)) / (1 - 0.98))} kg`],
   ['The average of five', String((5 * 10 + 22) / 6)],
   ['A train of 200', `${(200 + 800) / 20} seconds`],
@@ -120,7 +122,7 @@ test('puzzles: thirty, the easy answer is the wrong one, the right one is what a
   const puzzles = binary(problemsOf('puzzles'));
   expect(puzzles).toHaveLength(30);
   for (const puzzle of puzzles)
-    expect(puzzle.options[1 - puzzle.correctOption!]).toBe(puzzle.about!['easy']);
+    expect(puzzle.options[1 - puzzle.correctOption!]).toBe(puzzle.about!.easy);
   for (const [words, answer] of CALCULATED) {
     const found = puzzles.filter(({ question }) => question.includes(words));
     expect([words, ...found.map(right)]).toEqual([words, answer]);

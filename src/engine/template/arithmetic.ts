@@ -105,7 +105,7 @@ function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
 }
 
 function quotient(left: Numeric, right: Numeric): number {
-  if (right == 0) throw new TemplateError('division by zero');
+  if (Number(right) === 0) throw new TemplateError('division by zero');
   return Number(left) / Number(right);
 }
 

@@ -2,7 +2,7 @@
  * What every template knows: jinja2's own names and transformers' `raise_exception`, but no clock.
  */
 import { bound } from './arguments.js';
-import { Budget } from './budget.js';
+import type { Budget } from './budget.js';
 import { TemplateError, TemplateLimit } from './failures.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';
@@ -14,7 +14,7 @@ import {
   iterated,
   Namespace,
   Undefined,
-  valueOf,
+  toValue,
   type Value,
 } from './values.js';
 
@@ -88,6 +88,6 @@ export function globals(variables: Readonly<Record<string, unknown>>, budget: Bu
   });
   for (const name of REFUSED_FUNCTIONS) scope.refuse(name, `the function "${name}"`);
   for (const [name, value] of Object.entries(variables))
-    if (value !== undefined) scope.set(name, valueOf(value));
+    if (value !== undefined) scope.set(name, toValue(value));
   return scope;
 }

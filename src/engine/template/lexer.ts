@@ -153,20 +153,35 @@ class Lexer {
     for (;;) {
       this.#match(BLANK);
       if (this.#at >= this.#source.length) this.#fail('a statement or an expression has no end');
-      if (open.length === 0 && this.#match(ending) !== null) return this.#add(end, '');
+      if (open.length === 0 && this.#match(ending) !== null) {
+        this.#add(end, '');
+        return;
+      }
       this.#piece(open);
     }
   }
 
   #piece(open: string[]): void {
     const number = this.#match(FLOAT);
-    if (number !== null) return this.#add('float', number[0]);
+    if (number !== null) {
+      this.#add('float', number[0]);
+      return;
+    }
     const integer = this.#match(INTEGER);
-    if (integer !== null) return this.#add('integer', integer[0]);
+    if (integer !== null) {
+      this.#add('integer', integer[0]);
+      return;
+    }
     const name = this.#match(NAME);
-    if (name !== null) return this.#add('name', name[0]);
+    if (name !== null) {
+      this.#add('name', name[0]);
+      return;
+    }
     const string = this.#match(STRING);
-    if (string !== null) return this.#add('string', unescaped(string[1] ?? string[2]!));
+    if (string !== null) {
+      this.#add('string', unescaped(string[1] ?? string[2]!));
+      return;
+    }
     const operator = this.#match(OPERATOR)?.[0];
     if (operator === undefined)
       this.#fail(

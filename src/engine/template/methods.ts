@@ -38,6 +38,7 @@ type Method<Of> = (of: Of, given: Given, budget: Budget) => Value;
 
 const BLANK = new RegExp(`^[${SPACE}]$`);
 const ALL_BLANK = new RegExp(`^[${SPACE}]+$`);
+// biome-ignore lint/suspicious/noControlCharactersInRegex: where Python ends a line
 const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
 const WIDEST = 10_000_000;
 /** Of Unicode's numeric type Decimal or Digit. */
@@ -335,7 +336,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   index: find(false, true),
   isalnum: every(/^[\p{L}\p{Nd}\p{No}\p{Nl}]+$/u),
   isalpha: every(/^\p{L}+$/u),
-  isascii: every(/^[\x00-\x7f]*$/),
+  isascii: every(/^\p{ASCII}*$/u),
   isdecimal: every(/^\p{Nd}+$/u),
   isdigit: every(DIGITS),
   islower: is(isLower),

@@ -115,6 +115,7 @@ export interface JsonForm {
   readonly sorted: boolean;
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: what JSON has to escape
 const JSON_ESCAPED = /["\\\x00-\x1f]/g;
 const NOT_ASCII = /[\x7f-\uffff]/g;
 const JSON_SHORT: Readonly<Record<string, string>> = {

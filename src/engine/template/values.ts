@@ -146,14 +146,14 @@ export class Loop {
  * What the caller gives, as JSON has it. A whole number is an integer, since JavaScript knows no
  * other.
  */
-export function valueOf(given: unknown): Value {
+export function toValue(given: unknown): Value {
   if (typeof given === 'number')
     return Number.isSafeInteger(given) && !Object.is(given, -0) ? BigInt(given) : given;
-  if (Array.isArray(given)) return given.map(valueOf);
+  if (Array.isArray(given)) return given.map(toValue);
   if (typeof given === 'object' && given !== null)
     return new Dict(
       Object.entries(given).flatMap(([name, member]) =>
-        member === undefined ? [] : [[name, valueOf(member)] as const],
+        member === undefined ? [] : [[name, toValue(member)] as const],
       ),
     );
   return given as string | boolean | null;
@@ -223,8 +223,8 @@ export const numeric = (value: Value): Numeric | null =>
 export function equal(left: Value, right: Value, budget: Budget): boolean {
   budget.steps(1);
   const [a, b] = [numeric(left), numeric(right)];
-  // by their mathematical values, as Python compares them
-  if (a !== null && b !== null) return a == b;
+  // biome-ignore lint/suspicious/noDoubleEquals: it alone compares a bigint with a number by value
+  if (a !== null && b !== null) return a == b; // as Python does
   if (typeof left === 'string' && typeof right === 'string')
     budget.read(Math.min(left.length, right.length));
   if (Array.isArray(left) && Array.isArray(right)) return equalMembers(left, right, budget);
@@ -263,7 +263,7 @@ function nested<T>(budget: Budget, compute: () => T): T {
 export function order(left: Value, right: Value, budget: Budget): number {
   budget.steps(1);
   const [a, b] = [numeric(left), numeric(right)];
-  if (a !== null && b !== null) return a < b ? -1 : a > b ? 1 : a == b ? 0 : NaN;
+  if (a !== null && b !== null) return a < b ? -1 : a > b ? 1 : a >= b ? 0 : NaN;
   if (typeof left === 'string' && typeof right === 'string') {
     budget.read(Math.min(left.length, right.length));
     return orderOfTexts(left, right);

@@ -165,7 +165,10 @@ export class JobProcess {
         // what had arrived before the time was over is read first, however long this thread was
         // held up
         const drained = setTimeout(
-          () => setImmediate(() => pipes.forEach((pipe) => pipe.destroy())),
+          () =>
+            setImmediate(() => {
+              for (const pipe of pipes) pipe.destroy();
+            }),
           DRAIN_MS,
         );
         child.once('close', () => clearTimeout(drained));

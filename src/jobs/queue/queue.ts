@@ -82,7 +82,7 @@ interface Running {
   /** Null until it is begun. */
   process: JobProcess | null;
   /** What becomes of it when it ends because it was told to. */
-  then: 'cancelled' | 'paused' | 'queued';
+  endsAs: 'cancelled' | 'paused' | 'queued';
   isTold: boolean;
   readonly memoryBytes: number;
 }
@@ -236,7 +236,7 @@ export class JobQueue {
       });
     const running: Running = {
       process: null,
-      then: 'cancelled',
+      endsAs: 'cancelled',
       isTold: false,
       memoryBytes: prepared.memoryBytes,
     };
@@ -350,7 +350,7 @@ export class JobQueue {
     if (job?.state !== 'paused') {
       const running = this.#running.get(id);
       // it is on its way out, and comes back
-      if (running?.then === 'paused') running.then = 'queued';
+      if (running?.endsAs === 'paused') running.endsAs = 'queued';
       return job;
     }
     this.#queue(id);
@@ -513,7 +513,7 @@ export class JobQueue {
     const running = this.#running.get(id);
     if (running !== undefined) {
       // one that is cancelled is not only paused
-      if (running.then !== 'cancelled') running.then = state;
+      if (running.endsAs !== 'cancelled') running.endsAs = state;
       interrupt(running);
       return this.get(id);
     }
@@ -581,7 +581,8 @@ export class JobQueue {
         job = this.get(id);
       } catch (error) {
         this.#options.report(error);
-        return this.#pumpLater();
+        this.#pumpLater();
+        return;
       }
       if (job === undefined) {
         this.#waiting.shift();
@@ -599,7 +600,8 @@ export class JobQueue {
             state: 'queued',
             waitingFor: 'memory',
           });
-        return this.#pumpLater();
+        this.#pumpLater();
+        return;
       }
       this.#waiting.shift();
       void this.#begin(job);
@@ -618,7 +620,7 @@ export class JobQueue {
     const { id } = job;
     const running: Running = {
       process: null,
-      then: 'queued',
+      endsAs: 'queued',
       isTold: false,
       memoryBytes: job.memoryBytes,
     };
@@ -632,7 +634,7 @@ export class JobQueue {
       })
       .then((outcome) => {
         this.#running.delete(id);
-        this.#settle(id, outcome, running.then);
+        this.#settle(id, outcome, running.endsAs);
         this.#pump();
       });
     this.#running.set(id, running);
@@ -678,10 +680,13 @@ export class JobQueue {
     return running.process.outcome;
   }
 
-  #settle(id: string, outcome: Outcome, then: Running['then']): void {
-    if (outcome.kind === 'interrupted' && then === 'queued') return this.#queue(id);
+  #settle(id: string, outcome: Outcome, endsAs: Running['endsAs']): void {
+    if (outcome.kind === 'interrupted' && endsAs === 'queued') {
+      this.#queue(id);
+      return;
+    }
     const state =
-      outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : then;
+      outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : endsAs;
     const error = outcome.kind === 'failed' ? outcome.error : null;
     const hasEnded = state !== 'paused';
     this.#change(
@@ -734,7 +739,8 @@ export class JobQueue {
         if (!this.#isStuckTold) this.#options.report(error);
         // each try would say the same again, into a log that may be on the same disk
         this.#isStuckTold = true;
-        return this.#pumpLater();
+        this.#pumpLater();
+        return;
       }
       this.#unwritten.shift();
     }

@@ -65,7 +65,7 @@ export function inForm(form: RowForm): (value: unknown) => object {
       return (value) => {
         const found = parsed(scored, value);
         const { messages, answer = null, tier = '', ...fields } = found;
-        if ((fields['prompt'] ?? null) !== null) throw new Error('it has both messages and prompt');
+        if ((fields.prompt ?? null) !== null) throw new Error('it has both messages and prompt');
         const others = dictionary(Object.entries(fields) as [string, Json][]);
         askedOf(grading, { messages, answer, tier: String(tier), fields: others }, '');
         return found;

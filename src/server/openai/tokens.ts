@@ -1,5 +1,5 @@
 /** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { asTemplatesKnow } from '../../engine/messages.js';
 import { ofMember } from '../failures.js';
 import {

@@ -56,7 +56,7 @@ function* rolloutsOf(folder: string): Generator<Found> {
   try {
     let problem: ProblemRecord | null = null;
     for (const record of reader.records({ stream: 'rollouts' })) {
-      let read;
+      let read: ReturnType<typeof readRolloutsRecord>;
       try {
         read = readRolloutsRecord(record);
       } catch (error) {

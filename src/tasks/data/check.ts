@@ -251,7 +251,7 @@ function withChoices(
 ): CheckedAnswer[] {
   const all = [...new Set(answers)].sort();
   return rows.map((row, i) => {
-    const given = row.fields['choices'];
+    const given = row.fields.choices;
     const own = typeof given === 'string' ? given.split('|').map((label) => label.trim()) : given;
     const labels = own ?? all;
     const wrong = (what: string): never => refuseRow(file, row, what);

@@ -71,7 +71,7 @@ const FORMS: readonly (readonly [form: RegExp, group: string, decimal: string])[
 ];
 
 /** The number that a body is, in ASCII; null where it is none. */
-function valueOf(body: string): string | null {
+function numberOf(body: string): string | null {
   const [, digits = '', exponent = ''] = /^(.*?)(e[-+]?\d+)?$/i.exec(plainBody(body)) ?? [];
   const found = FORMS.find(([form]) => form.test(digits));
   if (found === undefined) return null;
@@ -91,7 +91,7 @@ const LONGEST_COMMAND = 16;
 function opensSaid(text: string, brace: number): boolean {
   const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace).replace(/\{+$/, '');
   return (
-    SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before)
+    SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before)
   );
 }
 
@@ -153,7 +153,7 @@ function readCandidate(text: string, match: RegExpExecArray): string | null | un
   if (sign !== '' && WORD_BEFORE.test(before)) return null;
   if (before.endsWith('{') && !opensSaid(text, start - 1)) return null;
   if (/[eE]/.test(body!) && found(CASED_AT, text, end)) return null;
-  const value = valueOf(body!);
+  const value = numberOf(body!);
   const decimal = value === null ? null : decimalOf(value);
   if (decimal === null) return null;
   // accountants write a debt in parentheses; dollars on both sides are LaTeX's

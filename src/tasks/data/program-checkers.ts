@@ -125,7 +125,7 @@ function scriptJudge({ code, path }: Check & { readonly kind: 'script' }): Judge
     const module = (await import(
       `data:text/javascript;base64,${Buffer.from(code).toString('base64')}`
     )) as Record<string, unknown>;
-    const verify = module['verify'] ?? module['default'];
+    const verify = module.verify ?? module.default;
     if (typeof verify !== 'function')
       throw new Error('the script exports no function verify(problem, reply)');
     return verify as (problem: DataProblem, reply: string, context: VerifyContext) => unknown;

@@ -367,9 +367,9 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
       .slice(0, names.length)
       .flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
     const value = dictionary(cells);
-    if (typeof value['messages'] === 'string') {
+    if (typeof value.messages === 'string') {
       try {
-        value['messages'] = JSON.parse(value['messages']);
+        value.messages = JSON.parse(value.messages);
       } catch (cause) {
         refuseRow(file, place, `messages is not JSON: ${(cause as Error).message}`, cause);
       }

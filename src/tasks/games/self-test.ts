@@ -50,13 +50,13 @@ export function testScenario(
   { strategies = 1_000 }: SelfTestOptions = {},
 ): void {
   const { document } = scenario;
-  const fail = (what: string): never => {
+  function fail(what: string): never {
     throw new IsoproError('TASK_INVALID', `scenario ${document.id}: ${what}`);
-  };
+  }
   if (!hasValid(scenario)) fail('no strategy keeps its constraints');
   for (const [at, { environment = {}, noise, strategy, score }] of document.cases.entries()) {
     const checked = checkStrategy(scenario, strategy);
-    if (!checked.ok) return fail(`case ${at + 1} is no strategy: ${checked.detail}`);
+    if (!checked.ok) fail(`case ${at + 1} is no strategy: ${checked.detail}`);
     const lows = Object.fromEntries(document.environment.map(({ name, low }) => [name, low]));
     const found = scoreStrategy(
       scenario,
@@ -89,7 +89,7 @@ export function testScenario(
     for (let sample = 0; sample < strategies / SEEDS; sample++) {
       const strategy = randomStrategy(scenario, random);
       const found = scoreStrategy(scenario, draw, strategy);
-      if (found === null) return fail(`seed ${seed}: ${JSON.stringify(strategy)} has no score`);
+      if (found === null) fail(`seed ${seed}: ${JSON.stringify(strategy)} has no score`);
       if (!(found.score >= 0 && found.score <= most))
         fail(`seed ${seed}: ${JSON.stringify(strategy)} scores ${found.score}, above ${most}`);
       const sum = document.components.reduce(

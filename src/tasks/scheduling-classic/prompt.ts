@@ -26,18 +26,17 @@ export function classicPrompt(problem: SchedulingProblem, style: PromptStyle): C
     '',
     ...jobs.map((job) => {
       const needs = resources.map((resource, index) => units(job.needs[index]!, resource.name));
-      return (
-        [
-          `Job ${job.label} takes ${units(job.duration, 'time steps')}`,
-          ...(needs.length > 0 ? [`requires ${needs.join(' and ')}`] : []),
-          ...(job.after.length > 0
-            ? [
-                `cannot start until ${jobList(job.after)} ${job.after.length === 1 ? 'is' : 'are'} complete`,
-              ]
-            : []),
-          ...(job.deadline !== null ? [`must complete by time step ${job.deadline}`] : []),
-        ].join(', ') + '.'
-      );
+      const clauses = [
+        `Job ${job.label} takes ${units(job.duration, 'time steps')}`,
+        ...(needs.length > 0 ? [`requires ${needs.join(' and ')}`] : []),
+        ...(job.after.length > 0
+          ? [
+              `cannot start until ${jobList(job.after)} ${job.after.length === 1 ? 'is' : 'are'} complete`,
+            ]
+          : []),
+        ...(job.deadline !== null ? [`must complete by time step ${job.deadline}`] : []),
+      ];
+      return `${clauses.join(', ')}.`;
     }),
     ...(resources.length > 0
       ? [

@@ -1,4 +1,4 @@
-import { Random } from '../../random.js';
+import type { Random } from '../../random.js';
 import { problemId } from '../problem-id.js';
 import type { Tier } from '../task.js';
 import { makespan, serialSchedule, type Project } from './list-schedule.js';

@@ -22,7 +22,7 @@ export function gradeSchedule(verdict: Verdict, truth: GroundTruth | null): Grad
   const grades: Record<string, VerdictKind> = { feasible: verdict.kind };
   for (const percent of EPSILON_PERCENT)
     grades[`epsilon${percent / 100}`] =
-      verdict.kind === 'pass' ? within(verdict.metrics['makespan']!, percent, truth) : verdict.kind;
+      verdict.kind === 'pass' ? within(verdict.metrics.makespan!, percent, truth) : verdict.kind;
   return grades;
 }
 

@@ -132,15 +132,11 @@ export function latestEnds(problem: SchedulingProblem): number[] {
     Math.min(job.deadline ?? problem.horizon, problem.horizon),
   );
   for (let pass = 0; pass < latest.length; pass++) {
-    problem.jobs.forEach((job, index) =>
-      job.after.forEach(
-        (label) =>
-          (latest[indexOf(label)] = Math.min(
-            latest[indexOf(label)]!,
-            latest[index]! - job.duration,
-          )),
-      ),
-    );
+    problem.jobs.forEach((job, index) => {
+      job.after.forEach((label) => {
+        latest[indexOf(label)] = Math.min(latest[indexOf(label)]!, latest[index]! - job.duration);
+      });
+    });
   }
   return latest;
 }

@@ -137,8 +137,10 @@ class QueryProcess {
     for (let at = this.#text.indexOf('\n'); at >= 0 && !this.ended; at = this.#text.indexOf('\n')) {
       const found = readReply(this.#text.slice(0, at));
       this.#text = this.#text.slice(at + 1);
-      if (found === null || found.request !== this.#asked?.number)
-        return this.#end('its process said something that is no reply');
+      if (found === null || found.request !== this.#asked?.number) {
+        this.#end('its process said something that is no reply');
+        return;
+      }
       const { settle } = this.#asked;
       // the statement may still run: the reply's where it met a limit, the problem's own
       if (('limit' in found && found.limit !== 'rows') || 'broken' in found) this.#kill();

@@ -1,4 +1,4 @@
-import { valueOf } from '../../dictionary.js';
+import { ownValue } from '../../dictionary.js';
 import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
 import { IsoproError } from '../../errors.js';
 import type { RemedyExecutor } from '../../monitor/remedies.js';
@@ -126,10 +126,9 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
     const after = await this.#probe();
     let probeChange = 0;
     for (const [i, row] of before.entries())
-      row.forEach(
-        (value, t) =>
-          (probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!))),
-      );
+      row.forEach((value, t) => {
+        probeChange = Math.max(probeChange, Math.abs(value - (after[i] as Float32Array)[t]!));
+      });
     const target = this.#trainer.info.targets.find((each) => each.module === module);
     return {
       probeChange,
@@ -187,7 +186,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         );
       case 'add_target': {
         const [, layer, tensor] = /^blk\.(\d+)\.(\w+)$/.exec(operation.module) ?? [];
-        const target = tensor === undefined ? undefined : valueOf(TARGETS, tensor);
+        const target = tensor === undefined ? undefined : ownValue(TARGETS, tensor);
         if (target === undefined)
           throw new IsoproError(
             'INVALID_ARGUMENT',

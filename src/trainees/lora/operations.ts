@@ -3,7 +3,7 @@
  * makes of their structure. `from` is what a decision found, so that a stale one is refused.
  */
 import { z } from 'zod';
-import { valueOf } from '../../dictionary.js';
+import { ownValue } from '../../dictionary.js';
 import type { Measured, OperationForm, Structure } from '../../monitor/trainee.js';
 import type { LoraModule } from './structure.js';
 
@@ -76,7 +76,7 @@ const onModule =
     measured: Measured,
   ): Structure<LoraModule> | string => {
     const { op, module } = operation;
-    const found = valueOf(structure, module);
+    const found = ownValue(structure, module);
     if (found === undefined) return `${op} on ${module}, which is not adapted`;
     const changed = change(operation, found, measured);
     return typeof changed === 'string' ? changed : { ...structure, [module]: changed };
@@ -99,7 +99,7 @@ function addedTarget(
   structure: Structure<LoraModule>,
   { scale }: Measured,
 ): Structure<LoraModule> | string {
-  if (valueOf(structure, module) !== undefined)
+  if (ownValue(structure, module) !== undefined)
     return `add_target on ${module}, which is adapted already`;
   return typeof scale === 'number'
     ? { ...structure, [module]: { rank, scale } }

@@ -1,7 +1,7 @@
 /**
  * The urns of urns.ts with a third: a posterior that is not a function of one ratio of likelihoods.
  */
-import { Random } from '../../random.js';
+import type { Random } from '../../random.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import type { GeneratedDomain } from './domain.js';
 import { urnProblem, type Colour } from './urns.js';

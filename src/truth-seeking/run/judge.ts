@@ -15,7 +15,7 @@ import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
-import { Domains } from '../domains/own.js';
+import type { Domains } from '../domains/own.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
@@ -71,9 +71,9 @@ export interface TruthJudgement {
 class Fails extends Error {}
 class NotEnded extends Error {}
 
-const fail = (what: string): never => {
+function fail(what: string): never {
   throw new Fails(what);
-};
+}
 
 /** As they stand in a log. */
 const same = (a: TruthRecord, b: TruthRecord): boolean =>
@@ -306,7 +306,7 @@ class Asked {
     state: TruthState,
   ): void {
     const own = state.trajectory(trajectoryId);
-    if (own === undefined) return fail('it measures a trajectory that is not there');
+    if (own === undefined) fail('it measures a trajectory that is not there');
     const asked = STRATEGIES.parse(strategy);
     const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean =>
       predictedId === this.start.policy.id;
@@ -314,7 +314,7 @@ class Asked {
       asked.name !== 'mutual-predictability' ||
       (asked.predicted === undefined && !trials.every(isOwn))
     )
-      return fail('its trials are of another strategy or policy');
+      fail('its trials are of another strategy or policy');
     if (trials.length + unmeasured.length !== asked.trials)
       fail('it has not as many trials as its strategy asks for');
     if (
@@ -362,7 +362,7 @@ class Asked {
   ): void {
     const asked = state.problems.get(trajectory.problemId);
     if (asked === undefined || asked.domain !== setup.domain || !this.#setups.has(setupKey(setup)))
-      return fail('it reasons about what its configuration does not ask');
+      fail('it reasons about what its configuration does not ask');
     const own = {
       ...trajectory,
       policyId,
@@ -403,7 +403,7 @@ function checkBeliefs(
   }
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
-    return fail('it reads beliefs of a trajectory that is not there');
+    fail('it reads beliefs of a trajectory that is not there');
   const problem = state.problem(readout.problemId);
   const isStated =
     (id !== undefined && state.reader(id)?.source === 'stated') ||
@@ -431,7 +431,7 @@ function checkReader(
   reader: Reader | null,
   { policyId, beliefSystem, readings }: BeliefsRecord['readout'],
 ): void {
-  if (reader === null) return fail('it names a reader that there is none of');
+  if (reader === null) fail('it names a reader that there is none of');
   const kind = (source: string): string => (source === 'self' ? 'judge' : source);
   const isOther = readings.some(
     ({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source),
@@ -476,8 +476,7 @@ function checkObservations(
   state: TruthState,
 ): void {
   const trajectory = state.trajectory(record.trajectoryId);
-  if (trajectory === undefined)
-    return fail('it looks at the world of a trajectory that is not there');
+  if (trajectory === undefined) fail('it looks at the world of a trajectory that is not there');
   if (record.investigator !== LOCAL_WORLDS.id) return;
   const own = observed(state.problem(trajectory.problemId)!)?.observations ?? [];
   if (
@@ -495,7 +494,7 @@ function checkForecasts(
 ): void {
   const seen = state.observations(record.trajectoryId);
   if (seen === null || digestOfRecord(seen) !== record.observations)
-    return fail('it forecasts other observations than there are');
+    fail('it forecasts other observations than there are');
   if (record.forecasts.length + record.unmeasured.length !== seen.observations.length)
     fail('it has not a forecast of each outcome');
 }

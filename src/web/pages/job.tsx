@@ -3,7 +3,7 @@ import { eventText } from '../event-text.ts';
 import { shortId } from '../format.ts';
 import { LiveJob, useJob } from '../live-job.tsx';
 import { href } from '../router.ts';
-import { Command, Fault, PageHead, Panel, Table } from '../ui.tsx';
+import { Command, Excerpt, Fault, PageHead, Panel, Table } from '../ui.tsx';
 
 export function JobPage({ id }: { id: string }): JSX.Element {
   const { job, events, error } = useJob(id);
@@ -51,9 +51,7 @@ export function JobPage({ id }: { id: string }): JSX.Element {
           )}
           {job.result !== null && (
             <Panel title="Result">
-              <pre tabIndex={0} aria-label="the result as JSON">
-                {JSON.stringify(job.result, null, 2)}
-              </pre>
+              <Excerpt label="the result as JSON">{JSON.stringify(job.result, null, 2)}</Excerpt>
             </Panel>
           )}
         </>

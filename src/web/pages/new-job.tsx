@@ -6,7 +6,7 @@ import { createJob, estimate, kinds, newKey, type Estimate, type JobKind } from 
 import { useLoaded } from '../loading.ts';
 import { go } from '../router.ts';
 import { SchemaForm, type Values } from '../schema-form.tsx';
-import { Command, Empty, Fault, PageHead, Waiting } from '../ui.tsx';
+import { Command, Empty, Fault, PageHead, Tabs, Waiting } from '../ui.tsx';
 import { flat } from './run.tsx';
 
 /** What most people set, before everything else. */
@@ -189,7 +189,7 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
       {value === null && error === null && <Waiting what="Asking what can be started" />}
       {value !== null && chosen !== undefined && (
         <>
-          <div class="tabs" role="group" aria-label="what is started">
+          <Tabs label="what is started">
             {value.map(({ kind, title }) => (
               <button
                 type="button"
@@ -201,7 +201,7 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
                 {KINDS[kind] ?? title}
               </button>
             ))}
-          </div>
+          </Tabs>
           <Form key={chosen.kind} kind={chosen} />
         </>
       )}

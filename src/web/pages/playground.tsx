@@ -4,7 +4,7 @@ import type { AdaptersAnswer, Status } from '../../server/page/shapes.js';
 import { events, get } from '../api.ts';
 import { duration, plural } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { Fault, PageHead, Waiting } from '../ui.tsx';
+import { Excerpt, Fault, PageHead, Waiting } from '../ui.tsx';
 
 interface Model {
   readonly id: string;
@@ -114,10 +114,10 @@ const Reply = ({
 }): JSX.Element => (
   <div class="answer-side">
     <h3>{model}</h3>
-    <pre tabIndex={0} aria-live="polite" aria-busy={busy} aria-label={`reply of ${model}`}>
+    <Excerpt aria-live="polite" aria-busy={busy} label={`reply of ${model}`}>
       {answer.text}
       {busy && <span class="cursor" aria-hidden="true" />}
-    </pre>
+    </Excerpt>
     {answer.error !== null && <p class="fault">{answer.error}</p>}
     <p class="note">
       {answer.seconds === null

@@ -12,7 +12,7 @@ import { figure, plural, shortId } from '../format.ts';
 import { Diff } from '../dev-diff.tsx';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
-import { Fault, PageHead, Panel, VerdictBadge, Waiting } from '../ui.tsx';
+import { Excerpt, Fault, PageHead, Panel, Tabs, VerdictBadge, Waiting } from '../ui.tsx';
 
 const ADMISSIONS: Readonly<Record<string, string>> = {
   admitted: 'in the replay buffer: trained on where it is drawn',
@@ -48,11 +48,7 @@ function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Ele
           </span>
         ))}
       </p>
-      <pre
-        class="tokens"
-        tabIndex={0}
-        aria-label="the reply, token by token, coloured by probability"
-      >
+      <Excerpt class="tokens" label="the reply, token by token, coloured by probability">
         {tokens.map(({ text, logprob }, i) => (
           <span
             key={i}
@@ -62,7 +58,7 @@ function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Ele
             {text}
           </span>
         ))}
-      </pre>
+      </Excerpt>
     </>
   );
 }
@@ -88,16 +84,16 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
     <Panel
       title="Reply"
       actions={
-        <div class="tabs small" role="group" aria-label="how the reply is shown">
+        <Tabs small label="how the reply is shown">
           {button('text', 'Text')}
           {button('base', 'By log-probability, base')}
           {button('adapter', 'after training')}
-        </div>
+        </Tabs>
       }
     >
       {rollout.turns.map(({ text, said }, i) => (
         <div key={i}>
-          <pre tabIndex={0}>{text}</pre>
+          <Excerpt>{text}</Excerpt>
           <p class="told">told: {said}</p>
         </div>
       ))}
@@ -108,7 +104,7 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
       {look !== 'text' && value !== null ? (
         <Tokens scores={value} />
       ) : (
-        <pre tabIndex={0}>{rollout.text}</pre>
+        <Excerpt>{rollout.text}</Excerpt>
       )}
     </Panel>
   );
@@ -133,11 +129,11 @@ const Verdict = ({ rollout }: { rollout: RolloutDetail }): JSX.Element => (
       <div class="two">
         <div>
           <h3>Found</h3>
-          <pre tabIndex={0}>{rollout.results.found}</pre>
+          <Excerpt>{rollout.results.found}</Excerpt>
         </div>
         <div>
           <h3>Expected</h3>
-          <pre tabIndex={0}>{rollout.results.expected}</pre>
+          <Excerpt>{rollout.results.expected}</Excerpt>
         </div>
       </div>
     )}
@@ -295,9 +291,9 @@ export function RolloutPage({
           <div>
             <Verdict rollout={rollout} />
             <Panel title="Prompt">
-              <pre class="prompt" tabIndex={0}>
+              <Excerpt class="prompt">
                 {rollout.prompt === '' ? 'The log does not hold it.' : rollout.prompt}
-              </pre>
+              </Excerpt>
               <p class="note">
                 Problem <code>{shortId(rollout.problem)}</code>,{' '}
                 <a href={href(['runs', run, 'rollouts'], { problem: rollout.problem })}>

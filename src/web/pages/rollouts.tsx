@@ -99,7 +99,7 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
           </>
         }
       />
-      <div class="tools" role="search">
+      <search class="tools">
         <input
           ref={search}
           type="search"
@@ -140,7 +140,7 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
         <span class="muted" role="status">
           {shown === null ? '' : plural(shown.total, 'rollout')}
         </span>
-      </div>
+      </search>
       {error !== null && <Fault error={error} />}
       {shown === null && error === null && <Waiting what="Reading the log" />}
       {shown !== null && shown.total === 0 && <Empty title="No rollout is like this." />}

@@ -36,6 +36,7 @@ import {
   RateBar,
   StateBadge,
   Table,
+  Tabs,
   toneOf,
   Waiting,
 } from '../ui.tsx';
@@ -188,6 +189,7 @@ const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element
     {events.length === 0 ? (
       <p class="muted">No rule fired, and the gate put no earlier adapter back.</p>
     ) : (
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard scrolls only what it can reach
       <ol class="timeline" tabIndex={0} aria-label="rules, remedies and the gate, by iteration">
         {events.map((event, i) => (
           <li key={i} class={toneOfEvent(event)}>
@@ -384,14 +386,14 @@ export function RunPage({ name }: { name: string }): JSX.Element {
       </PageHead>
       {job.value !== null && (!over || job.value.state === 'running') && <LiveJob id={name} />}
       <Cards run={run} />
-      <div class="tabs" role="group" aria-label="what is shown">
+      <Tabs label="what is shown">
         <Tab on={tab === 'course'} onClick={() => setTab('course')}>
           Course
         </Tab>
         <Tab on={tab === 'report'} onClick={() => setTab('report')}>
           Whole report
         </Tab>
-      </div>
+      </Tabs>
       {tab === 'report' ? (
         <Report name={name} stamp={over ? 'ended' : run.stamp} />
       ) : (

@@ -4,7 +4,18 @@ import { get, part, type TruthLine, type TruthShown, type TruthTrajectory } from
 import { plural } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { href } from '../router.ts';
-import { Empty, Fault, PageHead, Panel, RunName, StateBadge, Table, Waiting } from '../ui.tsx';
+import {
+  Empty,
+  Excerpt,
+  Fault,
+  PageHead,
+  Panel,
+  RunName,
+  StateBadge,
+  Table,
+  Tabs,
+  Waiting,
+} from '../ui.tsx';
 
 const number = (value: number | null, digits = 3): string =>
   value === null ? '–' : value.toFixed(digits);
@@ -209,7 +220,7 @@ export function TrajectoryPage({ run, id }: { run: string; id: string }): JSX.El
                         )
                         .join('')}
                 </p>
-                <pre tabIndex={0}>{content}</pre>
+                <Excerpt>{content}</Excerpt>
               </div>
             ))}
             {value.steps.length === 0 && <p>Nothing was said.</p>}
@@ -263,14 +274,14 @@ export function TruthPage({ name }: { name: string }): JSX.Element {
       {value === null && error === null && <Waiting what="Reading the run" />}
       {value !== null && (
         <>
-          <div class="tabs" role="group" aria-label="what is shown">
+          <Tabs label="what is shown">
             <button type="button" class="tab" aria-pressed={!whole} onClick={() => setWhole(false)}>
               Scores and trajectories
             </button>
             <button type="button" class="tab" aria-pressed={whole} onClick={() => setWhole(true)}>
               Whole report
             </button>
-          </div>
+          </Tabs>
           {whole ? (
             <Report name={name} />
           ) : (

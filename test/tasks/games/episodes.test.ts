@@ -36,7 +36,7 @@ import {
 import { openTask } from '../../../src/tasks/open-task.js';
 import type { Problem, SynchronousTask, Verdict } from '../../../src/tasks/task.js';
 
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 
 /** Replies until the task has nothing more to say, and the verdict on the episode. */
 function converse<P extends Problem, A>(
@@ -67,7 +67,7 @@ describe('resource_trader', () => {
   test('one decision five times gives the published scores; a second unit is refused on turn 3', () => {
     const scores = [sell, { buy: 'stone', sell: 'food', amount: 1 } as const].map((decision) => {
       const { verdict } = converse(trader, problem, () => JSON.stringify(decision));
-      return [verdict.score, verdict.metrics['gold']];
+      return [verdict.score, verdict.metrics.gold];
     });
     expect(scores).toEqual([
       [0.7053, 120.53],
@@ -106,7 +106,7 @@ describe('resource_trader', () => {
       });
       expect(told).toHaveLength(TURNS);
       expect(verdict.score).toBeCloseTo(Math.min(1, 0.5 + (cents - 10_000) / 10_000), 10);
-      expect(verdict).toEqual(trader.verify(own, trader.trivialPolicies['greedy']!(own)));
+      expect(verdict).toEqual(trader.verify(own, trader.trivialPolicies.greedy!(own)));
     }
   });
 
@@ -132,9 +132,7 @@ describe('resource_trader', () => {
             ),
           ) <= best,
         ).toBe(true);
-      expect(value(trader.trivialPolicies['greedy']!({ ...problem, seed }))).toBeLessThanOrEqual(
-        best,
-      );
+      expect(value(trader.trivialPolicies.greedy!({ ...problem, seed }))).toBeLessThanOrEqual(best);
     }
   });
 
@@ -217,7 +215,7 @@ function slowMove(size: number, board: string, cell: number, side: 'x' | 'o'): s
     )
       ray.push((row + step * down) * size + column + step * right);
     const found = new RegExp(`^(${other}+)${side}`).exec(ray.map((at) => board[at]).join(''));
-    for (const at of ray.slice(0, found?.[1]!.length ?? 0)) turned.add(at);
+    for (const at of ray.slice(0, found?.[1]?.length ?? 0)) turned.add(at);
   }
   if (turned.size === 0) return null;
   return [...board].map((disc, at) => (at === cell || turned.has(at) ? side : disc)).join('');

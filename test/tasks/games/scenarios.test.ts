@@ -28,8 +28,9 @@ import {
 import { badStrategies, testScenario } from '../../../src/tasks/games/self-test.js';
 import { SHIPPED, shippedScenario } from '../../../src/tasks/games/shipped.js';
 import { judgeReply } from '../../../src/tasks/verdict.js';
+import type { Parsed } from '../../models/parsed.js';
 
-const FULL = process.env['ISOPRO_FULL'] === '1';
+const FULL = process.env.ISOPRO_FULL === '1';
 const [ctf, othello] = [shippedScenario('grid_ctf'), shippedScenario('othello')];
 const pointed = ({ document }: Scenario, point: readonly number[]): Strategy =>
   Object.fromEntries(document.parameters.map(({ name }, at) => [name, point[at]!]));
@@ -359,8 +360,8 @@ describe('the reader of replies', () => {
 
 describe('a document', () => {
   const { document } = ctf;
-  const changed = (change: (copy: Record<string, any>) => void): unknown => {
-    const copy = JSON.parse(JSON.stringify(document)) as Record<string, any>;
+  const changed = (change: (copy: Record<string, Parsed>) => void): unknown => {
+    const copy = JSON.parse(JSON.stringify(document)) as Record<string, Parsed>;
     change(copy);
     return copy;
   };
@@ -371,7 +372,7 @@ describe('a document', () => {
     expect(resolvePrompt({ ...lines, description: 'd' })).toBe('d');
     expect(resolvePrompt(lines)).toBe('Rules: r\nResponse format: s\nEvaluation: e');
     expect(resolvePrompt({ response: 's' })).toBe('Response format: s');
-    expect(() => readScenario(changed((copy) => (copy['texts'] = { rules: '' })))).toThrow(
+    expect(() => readScenario(changed((copy) => (copy.texts = { rules: '' })))).toThrow(
       expect.objectContaining({
         code: 'TASK_INVALID',
         message: expect.stringContaining('no prompt'),
@@ -380,79 +381,67 @@ describe('a document', () => {
   });
 
   test('has a digest over rules, generator and scores; a task of it has it in its version', () => {
-    const digest = (change: (copy: Record<string, any>) => void): string =>
+    const digest = (change: (copy: Record<string, Parsed>) => void): string =>
       readScenario(changed(change)).digest;
     const digests = [
       ctf.digest,
-      digest((copy) => (copy['texts'].rules += ' ')),
-      digest((copy) => (copy['generator'].name = 'mulberry32')),
-      digest((copy) => (copy['generator'].noise = 'continues')),
-      digest((copy) => (copy['components'][0].weight = 0.61)),
-      digest((copy) => (copy['constraints'] = [])),
+      digest((copy) => (copy.texts.rules += ' ')),
+      digest((copy) => (copy.generator.name = 'mulberry32')),
+      digest((copy) => (copy.generator.noise = 'continues')),
+      digest((copy) => (copy.components[0].weight = 0.61)),
+      digest((copy) => (copy.constraints = [])),
     ];
     expect(new Set(digests).size).toBe(digests.length);
     expect(digest(() => undefined)).toBe(ctf.digest);
     expect(scenarioTask(document).version).toBe(`1+${ctf.digest.slice(0, 12)}`);
   });
 
-  test.each<[string, (copy: Record<string, any>) => void, string]>([
+  test.each<[string, (copy: Record<string, Parsed>) => void, string]>([
     [
       'a weight that is not the published one',
-      (copy) => (copy['components'][1].weight = 0.26),
+      (copy) => (copy.components[1].weight = 0.26),
       'case 1',
     ],
-    ['a case that is wrong', (copy) => (copy['cases'][3].score = 0.46), 'case 4'],
+    ['a case that is wrong', (copy) => (copy.cases[3].score = 0.46), 'case 4'],
     [
       'a case that breaks a constraint',
-      (copy) => (copy['cases'][0].strategy.aggression = 1),
+      (copy) => (copy.cases[0].strategy.aggression = 1),
       'case 1 is no strategy',
     ],
-    ['a case without its noise', (copy) => (copy['cases'][0].noise = []), 'noises'],
+    ['a case without its noise', (copy) => (copy.cases[0].noise = []), 'noises'],
     [
       'constraints that leave nothing',
-      (copy) => (copy['constraints'][0].atMost = -1),
+      (copy) => (copy.constraints[0].atMost = -1),
       'no strategy keeps',
     ],
-    [
-      'a score that nothing reaches',
-      (copy) => (copy['score'].passes = 1),
-      'no strategy of the seeds',
-    ],
+    ['a score that nothing reaches', (copy) => (copy.score.passes = 1), 'no strategy of the seeds'],
     [
       'a parameter of the name of an observation',
-      (copy) => (copy['environment'][0].name = 'defense'),
+      (copy) => (copy.environment[0].name = 'defense'),
       'named twice',
     ],
-    [
-      'two components of one name',
-      (copy) => (copy['components'][1].name = 'capture'),
-      'named twice',
-    ],
+    ['two components of one name', (copy) => (copy.components[1].name = 'capture'), 'named twice'],
     [
       'a term of something unknown',
-      (copy) => (copy['components'][0].terms[0].of = ['speed']),
+      (copy) => (copy.components[0].terms[0].of = ['speed']),
       'speed',
     ],
     [
       'a constraint on an observation',
-      (copy) => (copy['constraints'][0].terms[0].of = 'resource_density'),
+      (copy) => (copy.constraints[0].terms[0].of = 'resource_density'),
       'no parameter',
     ],
     [
       'a product of parameters',
-      (copy) => (copy['components'][0].terms[0].of = ['aggression', 'aggression']),
+      (copy) => (copy.components[0].terms[0].of = ['aggression', 'aggression']),
       'two parameters',
     ],
-    ['a range that is upside down', (copy) => (copy['parameters'][0].low = 2), 'low is above high'],
-    [
-      'an integer between fractions',
-      (copy) => (copy['environment'][0].kind = 'integer'),
-      'integer',
-    ],
-    ['a member that nobody knows', (copy) => (copy['script'] = 'x'), 'script'],
-    ['a number that is none', (copy) => (copy['components'][0].weight = 'NaN'), 'weight'],
-    ['a number that is too large', (copy) => (copy['components'][0].weight = 1e300), 'weight'],
-    ['another generator', (copy) => (copy['generator'].name = 'lcg'), 'generator'],
+    ['a range that is upside down', (copy) => (copy.parameters[0].low = 2), 'low is above high'],
+    ['an integer between fractions', (copy) => (copy.environment[0].kind = 'integer'), 'integer'],
+    ['a member that nobody knows', (copy) => (copy.script = 'x'), 'script'],
+    ['a number that is none', (copy) => (copy.components[0].weight = 'NaN'), 'weight'],
+    ['a number that is too large', (copy) => (copy.components[0].weight = 1e300), 'weight'],
+    ['another generator', (copy) => (copy.generator.name = 'lcg'), 'generator'],
   ])('with %s is refused', (_name, change, message) => {
     expect(() => scenarioTask(changed(change))).toThrow(
       expect.objectContaining({ code: 'TASK_INVALID', message: expect.stringContaining(message) }),
@@ -484,7 +473,7 @@ describe('a document', () => {
     testScenario(own);
     expect(bestConstant(own)).toEqual({ sail: 5 });
     const winds = new Set(
-      Array.from({ length: 50 }, (_, seed) => drawSeed(own, seed).environment['wind']),
+      Array.from({ length: 50 }, (_, seed) => drawSeed(own, seed).environment.wind),
     );
     expect([...winds].sort()).toEqual([2, 3, 4]);
     expect(upperBound(own, drawSeed(own, 1))).toBeGreaterThanOrEqual(

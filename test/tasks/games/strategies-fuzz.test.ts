@@ -10,7 +10,7 @@ import { shippedScenario } from '../../../src/tasks/games/shipped.js';
 import { trader, type TraderProblem } from '../../../src/tasks/games/trader.js';
 import { judgeReply } from '../../../src/tasks/verdict.js';
 
-const TEXTS = process.env['ISOPRO_FULL'] === '1' ? 100_000 : 10_000;
+const TEXTS = process.env.ISOPRO_FULL === '1' ? 100_000 : 10_000;
 
 const PIECES = [
   ...'{}[]":,.\'`\\+-e0123456789 \n\t',
@@ -81,7 +81,7 @@ test(`${TEXTS} replies`, async () => {
   const task = taskOf(scenario);
   const problem = task.generate('match', 0n) as ScenarioProblem;
   // both are the seed's first draw
-  const noise = -0.07 + (0.14 * (problem.observation['enemy_spawn_bias']! - 0.25)) / 0.5;
+  const noise = -0.07 + (0.14 * (problem.observation.enemy_spawn_bias! - 0.25)) / 0.5;
   const piece = (): string => PIECES[random.nextInteger(0, PIECES.length - 1)]!;
   const number = (): string =>
     random.nextInteger(0, 9) === 0 ? piece() : String(random.nextInteger(0, 10) / 10);

@@ -6,7 +6,7 @@ import { inspectModel } from '../../../engine/inspect.js';
 import { estimateMemory } from '../../../engine/memory-estimate.js';
 import { MODEL_ALIASES } from '../../../engine/model-aliases.js';
 import { IsoproError } from '../../../errors.js';
-import { valueOf } from '../../../dictionary.js';
+import { ownValue } from '../../../dictionary.js';
 import { GRADER_CONTEXT } from '../../../tasks/data/grader-models.js';
 import { readGrader } from '../../../tasks/data/named-check.js';
 import { resolveSettings } from '../../../training/settings.js';
@@ -50,7 +50,7 @@ export async function memoryOf(
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error; // the job says what is wrong with the file
     return (
-      (valueOf(MODEL_ALIASES, model)?.approximateBytes ?? 0) +
+      (ownValue(MODEL_ALIASES, model)?.approximateBytes ?? 0) +
       GIBIBYTE +
       trainingBytes +
       PROCESS_BYTES
