@@ -3,7 +3,6 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { hashFile, type Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
-import { IsoproError, type ErrorCode } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import {
@@ -20,32 +19,15 @@ import {
   type Submission,
 } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { HardFail, type StepName } from './hard-fail.js';
+import { HardFail, onFiles } from './hard-fail.js';
 
 /**
- * Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run
+ * What was submitted is there, is what was submitted, loads, and belongs to the run
  * in the log. Everything of the run is data.
  */
 
 const isFile = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
-
-/**
- * Runs something on the run's files; errors that its files cause become a hard fail of the step.
- */
-export async function onFiles<T>(
-  step: StepName,
-  codes: readonly ErrorCode[],
-  work: () => T | Promise<T>,
-): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof IsoproError && codes.includes(error.code))
-      throw new HardFail(step, error.message);
-    throw error;
-  }
-}
 
 export interface Deliverables {
   readonly manifest: RunManifest;
@@ -53,18 +35,14 @@ export interface Deliverables {
   readonly adapter: { readonly path: string; readonly sha256: string } | null;
 }
 
-/** Step 1. @throws HardFail */
-export async function findDeliverables(folder: string): Promise<Deliverables> {
+/** @throws HardFail, IsoproError RUN_MANIFEST_INVALID, RUN_NOT_FOUND */
+export function findDeliverables(folder: string): Deliverables {
   const paths = runPaths(folder);
   const fail = (what: string): never => {
     throw new HardFail('deliverables_exist', what);
   };
   if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
-  const manifest = await onFiles(
-    'deliverables_exist',
-    ['RUN_MANIFEST_INVALID', 'RUN_NOT_FOUND'],
-    () => readManifest(folder),
-  );
+  const manifest = readManifest(folder);
   if (manifest.result === null) return fail('the manifest names no result');
   const { adapter: sha256 } = manifest.result;
   if (sha256 === null) return { manifest, adapter: null };
@@ -88,7 +66,7 @@ function readSubmission(records: readonly LogRecord[]): Submission & { readonly 
 }
 
 /**
- * Step 2: the file has the digest that the manifest and the log name, and the log named it before
+ * The file has the digest that the manifest and the log name, and the log named it before
  * the witness told the nonce.
  * @returns what was submitted, and the nonce as the final head has it
  * @throws HardFail
@@ -130,7 +108,7 @@ export async function checkSubmission(
 }
 
 /**
- * Step 3: the adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite
+ * The adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite
  * logits.
  * @returns modules and ranks as the file's tensors have them
  * @throws HardFail
@@ -164,7 +142,7 @@ export function checkAdapter(
   );
 }
 
-/** Step 4: manifest and log speak of one run with one configuration. @throws HardFail */
+/** Manifest and log speak of one run with one configuration. @throws HardFail */
 export function checkStart(records: readonly LogRecord[], manifest: RunManifest): RunStart {
   const fail = (what: string): never => {
     throw new HardFail('run_config_consistency', what);

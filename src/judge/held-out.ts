@@ -37,8 +37,7 @@ import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
-import { onFiles } from './deliverables.js';
-import { HardFail } from './hard-fail.js';
+import { HardFail, onFiles } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
 import { plural } from './trace.js';
 
@@ -105,6 +104,11 @@ function pairOf<C extends Claim>(
   return { before, after };
 }
 
+/** A task, or the reason why there is none. */
+export type OpenedTask =
+  | { readonly task: OpenTask }
+  | { readonly task: null; readonly reason: string };
+
 /**
  * The run's task, of the same version; a user's task only from the file that the judge's own user
  * names.
@@ -116,11 +120,8 @@ export async function openRunTask(
   start: RunStart,
   file: string | undefined,
   { sameKernels = true, ...options }: OpenTaskOptions & { readonly sameKernels?: boolean } = {},
-): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
-  const none = (reason: string): { readonly task: null; readonly reason: string } => ({
-    task: null,
-    reason,
-  });
+): Promise<OpenedTask> {
+  const none = (reason: string): OpenedTask => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   // an id is the run's own word, and whoever opens a task takes a path for one, too

@@ -2,11 +2,10 @@ import { measureProbe, type ProbeMeasurement, type ProbeRequest } from '../evalu
 import type { LogRecord } from '../log/read.js';
 import { probe, type ProbeRecord } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
 
 /**
- * Step 7: loss and gradients on the nonce's probe batch with the submitted weights, as the run
+ * Loss and gradients on the nonce's probe batch with the submitted weights, as the run
  * logged them and as the judge finds them.
  */
 
@@ -91,17 +90,14 @@ export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Devia
     .reduce((worst, each) => (each.relative > worst.relative ? each : worst));
 }
 
-/** @throws HardFail where the deviation exceeds the tolerance */
+/** @throws HardFail where the deviation exceeds the tolerance; as measureProbe */
 export async function checkLiveDiagnostic(
   records: readonly LogRecord[],
   request: ProbeRequest,
   tolerance: number,
 ): Promise<Deviation> {
   const logged = readProbe(records);
-  const own = await onFiles('live_diagnostic_sanity', ['NUMERIC_FAILURE'], () =>
-    measureProbe(request),
-  );
-  const worst = compareProbes(logged, own);
+  const worst = compareProbes(logged, await measureProbe(request));
   if (!(worst.relative <= tolerance))
     fail(
       `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +

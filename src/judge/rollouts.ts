@@ -23,9 +23,8 @@ import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import { callAhead } from './ahead.js';
-import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
-import { HardFail } from './hard-fail.js';
+import { HardFail, onFiles } from './hard-fail.js';
 import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
