@@ -27,7 +27,7 @@ import {
   tiersOf,
   type LoggedEvaluation,
 } from '../run-folder/derived.js';
-import { HardFail } from './hard-fail.js';
+import { failing } from './hard-fail.js';
 
 /**
  * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what
@@ -56,9 +56,7 @@ const takenRollout = rollout.pick({
   weight: true,
 });
 type LoggedRollout = z.infer<typeof takenRollout> & { readonly gseq: number };
-const fail = (detail: string): never => {
-  throw new HardFail('figure_recomputation', detail);
-};
+const fail = failing('figure_recomputation');
 const show = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
 
 interface Read<T> {

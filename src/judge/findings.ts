@@ -4,10 +4,9 @@ import type { RunVerification } from '../log/local-trust.js';
 import type { LogReader, LogRecord } from '../log/read.js';
 import type { AdapterTargets, Submission } from '../run-folder/course-records.js';
 import type { Failures } from '../run-folder/derived.js';
-import type { RunStart } from '../run-folder/manifest.js';
+import type { RunManifest, RunStart } from '../run-folder/manifest.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import type { Closers } from './closers.js';
-import type { Deliverables } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import type { ForgettingComparison } from './forgetting.js';
 import type { Fresh } from './fresh.js';
@@ -34,6 +33,12 @@ export interface JudgedTestSet extends Doubts {
   readonly heldOut: HeldOutResult | null;
   readonly fresh: Fresh | null;
   readonly forgetting: ForgettingComparison | null;
+}
+
+export interface Deliverables {
+  readonly manifest: RunManifest;
+  /** Null where the bare base was submitted. */
+  readonly adapter: { readonly path: string; readonly sha256: string } | null;
 }
 
 /** All that the steps find, by the names under which later steps need it. */

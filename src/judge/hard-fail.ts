@@ -36,6 +36,13 @@ export class HardFail extends Error {
   }
 }
 
+/** What a step throws a hard fail of its own with. */
+export const failing =
+  (step: StepName) =>
+  (detail: string): never => {
+    throw new HardFail(step, detail);
+  };
+
 /** Nothing disagrees, but the run has not ended: it is not scored. */
 export class NotEnded extends HardFail {
   constructor() {

@@ -37,7 +37,7 @@ import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
-import { HardFail, onFiles } from './hard-fail.js';
+import { failing, onFiles } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
 import { plural } from './trace.js';
 
@@ -45,9 +45,7 @@ import { plural } from './trace.js';
  * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
  */
 
-const fail = (detail: string): never => {
-  throw new HardFail('test_set_evaluation', detail);
-};
+const fail = failing('test_set_evaluation');
 
 export interface Claims {
   readonly before: HeldOut;

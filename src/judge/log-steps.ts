@@ -21,7 +21,7 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { checkFigures } from './figures.js';
-import { HardFail, NotEnded } from './hard-fail.js';
+import { failing, HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
 import { given } from './options.js';
 import type { Step } from './step.js';
@@ -128,9 +128,7 @@ export function requireIntact(verification: Verification): void {
   if (failure !== null) throw failure;
 }
 
-const fail = (detail: string): never => {
-  throw new HardFail('rule_recomputation', detail);
-};
+const fail = failing('rule_recomputation');
 
 /**
  * Live records of a kind that a run can have at most: of 1,000 iterations

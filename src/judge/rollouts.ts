@@ -4,12 +4,10 @@ import { hasRoom } from '../backends/backend.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
 import { contextOf } from '../engine/context-overflow.js';
-import type { Model } from '../engine/model.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
-import type { RunStart } from '../run-folder/manifest.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {
@@ -24,12 +22,13 @@ import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '..
 import { isWellFormed } from '../tasks/verdict.js';
 import { callAhead } from './ahead.js';
 import type { CheckedFigures } from './figures.js';
-import { HardFail, onFiles } from './hard-fail.js';
+import type { Findings } from './findings.js';
+import { failing, onFiles } from './hard-fail.js';
 import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Step 13: every logged rollout answers the problem that it names, has the verdict that the task
+ * Every logged rollout answers the problem that it names, has the verdict that the task
  * gives, and none is of a held-out problem; the dev evaluations' replies have the verdicts that the
  * rules and the gate read.
  */
@@ -47,9 +46,7 @@ const rolloutForm = rolloutRecord.pick({
   admission: true,
 });
 
-const fail = (detail: string): never => {
-  throw new HardFail('rollout_verification', detail);
-};
+const fail = failing('rollout_verification');
 
 /** `texts`: of all its replies. */
 type LoggedRollout = z.infer<typeof rolloutForm> & { readonly texts: readonly string[] };
@@ -86,13 +83,9 @@ export async function checkIds(
   }
 }
 
-export interface VerifyRequest {
-  readonly reader: LogReader;
-  readonly start: RunStart;
+export interface VerifyRequest extends Pick<Findings, 'reader' | 'start' | 'model' | 'figures'> {
   readonly task: OpenTask;
-  readonly model: Model;
   readonly replies: ReplyReader;
-  readonly figures: CheckedFigures;
   /**
    * Verdicts that are asked for at once; default 1. What is found, and in which order, is the same
    * with any number.

@@ -1,24 +1,22 @@
+import { courseVerification } from './course.js';
+import {
+  adapterLoads,
+  deliverablesAsSubmitted,
+  deliverablesExist,
+  runConfigConsistency,
+} from './deliverables.js';
+import { liveDiagnosticSanity } from './live-diagnostic.js';
 import {
   chainIntegrity,
   figureRecomputation,
   ruleRecomputation,
   ticketAndKey,
 } from './log-steps.js';
-import {
-  architectureReplay,
-  courseVerification,
-  liveDiagnosticSanity,
-  rolloutResampling,
-  rolloutVerification,
-} from './replay-steps.js';
+import { architectureReplay } from './replay.js';
+import { rolloutResampling } from './resample.js';
+import { rolloutVerification } from './rollout-verification.js';
 import { decisionDefensibility, emitTwoScores, ruleCoverageAudit } from './score-steps.js';
 import { headOf, StepSequence } from './step.js';
-import {
-  adapterLoads,
-  deliverablesAsSubmitted,
-  deliverablesExist,
-  runConfigConsistency,
-} from './submission-steps.js';
 import { testSetEvaluation } from './test-set.js';
 
 /**
