@@ -7,6 +7,7 @@ import { loadModel, type Model } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
+import { given } from '../given.js';
 import { inTurns, type LogRecord } from '../log/read.js';
 import {
   adapterTargets,
@@ -19,7 +20,6 @@ import { readManifest, startDigests, type RunStart } from '../run-folder/manifes
 import { runPaths } from '../run-folder/paths.js';
 import { readRecord } from '../run-folder/record.js';
 import { failing } from './hard-fail.js';
-import { given } from './options.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 

@@ -1,3 +1,4 @@
+import type { Closers } from '../closers.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import type { RunVerification } from '../log/local-trust.js';
@@ -6,7 +7,6 @@ import type { AdapterTargets, Submission } from '../run-folder/course-records.js
 import type { Failures } from '../run-folder/derived.js';
 import type { RunManifest, RunStart } from '../run-folder/manifest.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
-import type { Closers } from './closers.js';
 import type { CheckedFigures } from './figures.js';
 import type { ForgettingComparison } from './forgetting.js';
 import type { Fresh } from './fresh.js';

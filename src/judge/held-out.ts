@@ -5,6 +5,7 @@ import type { Model } from '../engine/model.js';
 import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -162,10 +163,9 @@ function optionsOf(
   options: OpenTaskOptions,
 ): OpenTaskOptions | null {
   const written = readWrittenSettings(settings);
-  const { turns } = written.sampling;
   const asked = {
     ...options,
-    ...(turns === undefined ? {} : { turns }),
+    ...given(written.sampling, 'turns'),
     ...askingOf(written.sampling),
   };
   if (task.file === null || !isDataFile(file!)) return asked;
@@ -312,8 +312,7 @@ async function compare(
     ...(claim.kind === 'constrained'
       ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') }
       : {}),
-    ...(progress.signal === undefined ? {} : { signal: progress.signal }),
-    ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
+    ...given(progress, 'signal', 'onProgress'),
   });
   const said = verdictsOf(claim);
   const options = { seed: SUMMARY_SEED, figures: figuresGiven([...said, ...outcomes]) };

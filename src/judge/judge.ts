@@ -1,5 +1,5 @@
+import { Closers } from '../closers.js';
 import type { Failures } from '../run-folder/derived.js';
-import { Closers } from './closers.js';
 import type { ForgettingComparison } from './forgetting.js';
 import type { Fresh } from './fresh.js';
 import { NotEnded } from './hard-fail.js';

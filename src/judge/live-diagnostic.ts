@@ -1,9 +1,9 @@
 import { measureProbe, type ProbeMeasurement } from '../evaluation/probe.js';
+import { given } from '../given.js';
 import type { LogRecord } from '../log/read.js';
 import { probe, type ProbeRecord } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { failing } from './hard-fail.js';
-import { given } from './options.js';
 import type { Step } from './step.js';
 
 /**

@@ -1,5 +1,6 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { verifyRun } from '../log/local-trust.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
 import { inTurns, LogReader, type LogRecord } from '../log/read.js';
@@ -23,7 +24,6 @@ import { LORA } from '../trainees/lora/trainee.js';
 import { checkFigures } from './figures.js';
 import { failing, HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
-import { given } from './options.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 

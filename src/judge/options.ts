@@ -42,15 +42,6 @@ export interface JudgeOptions {
   readonly onFresh?: HeldOutRequest['onProgress'];
 }
 
-/** Members of options that were given, for whoever takes them under the same names. */
-export const given = <Options extends object, Name extends keyof Options>(
-  options: Options,
-  ...names: readonly Name[]
-): { readonly [N in Name]?: Exclude<Options[N], undefined> } =>
-  Object.fromEntries(
-    names.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])),
-  ) as { [N in Name]?: Exclude<Options[N], undefined> };
-
 /**
  * A key that came with the evidence proves nothing.
  * @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING

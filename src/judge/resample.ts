@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { localBackend } from '../backends/local.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { Random } from '../random.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
@@ -12,7 +13,6 @@ import type { OpenTask, Problem } from '../tasks/task.js';
 import { courseSettings } from './course-settings.js';
 import type { Findings } from './findings.js';
 import { HardFail } from './hard-fail.js';
-import { given } from './options.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 

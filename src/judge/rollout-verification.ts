@@ -1,9 +1,10 @@
 import type { Model } from '../engine/model.js';
 import { rendererChange } from '../engine/renderer-change.js';
+import { given } from '../given.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { isModelCheck, openRunTask, type OpenedTask } from './held-out.js';
-import { given, type JudgeOptions } from './options.js';
+import type { JudgeOptions } from './options.js';
 import { ReplyReader } from './replies.js';
 import { checkIds, verifyRollouts } from './rollouts.js';
 import type { Step } from './step.js';

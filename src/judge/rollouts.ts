@@ -7,6 +7,7 @@ import { contextOf } from '../engine/context-overflow.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
@@ -205,7 +206,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     readonly problem: Problem;
     readonly rollout: LoggedRollout;
   }
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given(request, 'signal');
   const judge = ({ problem, rollout: { text, finish, texts } }: Asked) =>
     task.judge(problem, text, finish, { ...earlierOf(texts), ...cancelling });
   const sampled: Problem[] = [];

@@ -8,6 +8,7 @@ import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { algorithmOf } from '../algorithms/index.js';
 import { localBackend } from '../backends/local.js';
+import { Closers } from '../closers.js';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { rendererChange, type RendererIds } from '../engine/renderer-change.js';
@@ -113,28 +114,17 @@ export async function openRun(
       'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration',
     );
   const rules = ruleConfigOf(settings, given);
-  const closers: (() => Promise<void>)[] = [];
-  const dispose = async (): Promise<void> => {
-    const failures: unknown[] = [];
-    for (const close of closers.splice(0).reverse()) {
-      try {
-        await close();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw failures[0];
-  };
+  const closers = new Closers();
   try {
     report({ settings, hooks }, { stage: 'load' });
     const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
-    closers.push(() => task.dispose());
+    closers.add(() => task.dispose());
     refuseWithoutGrammar(settings, task);
     const model = await openTrainee(settings, signal);
-    closers.push(() => model.dispose());
+    closers.add(() => model.dispose());
     const resolved = inUse(settings, { model, task });
     const teacher = await TeacherModel.open(resolved, model, task, signal);
-    closers.push(async () => teacher?.dispose());
+    closers.add(() => teacher?.dispose());
     const [dev, test] = [
       await evaluationSet(task, 'dev', settings.evaluation.devSize),
       await evaluationSet(task, 'test', settings.evaluation.testSize),
@@ -151,7 +141,7 @@ export async function openRun(
     });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
-      await dispose();
+      await closers.close();
       return { result: readResult(folder) };
     };
     // a run that has ended is only read: its folder may be one that cannot be written, and then
@@ -178,7 +168,7 @@ export async function openRun(
     const lock = OwnerLock.take(lockFile);
     if (lock === null)
       throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
-    closers.push(async () => lock.release());
+    closers.add(() => lock.release());
     // again: what another process wrote until it let go of the lock
     const manifest = begunAs(start, folder, model);
     if (manifest !== null && isFinished(folder)) {
@@ -194,11 +184,11 @@ export async function openRun(
     const signer: LogSigner = witnessed
       ? await WitnessClient.open(isoproHome(), waiting)
       : new SingleProcessSigner();
-    closers.push(() => signer.close());
+    closers.add(() => signer.close());
     const opened = await openLog(folder, runId, signer, start, notice);
     if (opened === null) return await ended();
     const { log, heads, checkpoint } = opened;
-    closers.push(async () => log.close());
+    closers.add(() => log.close());
     const kept = new KeptReplies({
       folder,
       log,
@@ -207,7 +197,7 @@ export async function openRun(
       ...(keepSeconds === undefined ? {} : { seconds: keepSeconds }),
       onNotice: notice,
     });
-    closers.push(() => kept.keep());
+    closers.add(() => kept.keep());
     const { style, maxTokens } = resolved.sampling;
     const context: RunContext = {
       settings: resolved,
@@ -235,7 +225,7 @@ export async function openRun(
       ...(signal === undefined ? {} : { signal }),
     };
     const state = freshState(resolved);
-    closers.push(async () => state.learner?.dispose());
+    closers.add(() => state.learner?.dispose());
     const session = await restore(context, state, { policy, policyTimeout: timeout }, checkpoint);
     return {
       context,
@@ -243,10 +233,11 @@ export async function openRun(
       session,
       stage: checkpoint?.state.stage ?? 'begun',
       iteration: checkpoint?.state.iteration ?? 0,
-      dispose,
+      dispose: () => closers.close(),
     };
   } catch (error) {
-    await dispose().catch(() => undefined); // what went wrong first is what the caller has to know
+    // what went wrong first is what the caller has to know
+    await closers.close().catch(() => undefined);
     throw error;
   }
 }
