@@ -10,6 +10,7 @@ import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { withQuestions } from '../evaluation/asked.js';
+import { given } from '../given.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { leftOut, planRollouts } from '../rollouts/plan.js';
@@ -36,13 +37,17 @@ import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { rolloutRecords } from './rollout-records.js';
 import {
-  cancellation,
   countVerdict,
   peakRssBytes,
   report,
   shownHits,
+  type Answering,
+  type InForce,
+  type Log,
+  type Reporting,
   type RunContext,
   type RunState,
+  type Sources,
 } from './run-state.js';
 import { refuseUndecided } from './undecided.js';
 
@@ -219,8 +224,8 @@ function withRight(records: readonly RolloutsRecord[], { rows }: Failures): Roll
 }
 
 async function sample(
-  context: RunContext,
-  state: RunState,
+  context: Reporting & Answering & Pick<Sources, 'undrawn'>,
+  { buffer }: Pick<RunState, 'buffer'>,
   iteration: number,
 ): ReturnType<typeof sampleRollouts> {
   const { settings, task, backend, undrawn } = context;
@@ -230,7 +235,7 @@ async function sample(
   const counts = allocate({
     tiers,
     problems: wanted,
-    records: state.buffer.records(iteration),
+    records: buffer.records(iteration),
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
   const plan = await planRollouts({
@@ -260,7 +265,7 @@ async function sample(
     backend,
     plan,
     ...samplingOf(task, settings.sampling, settings.model.maxSequences),
-    ...cancellation(context),
+    ...given(context, 'signal'),
     onVerdict: ({ tier }, { kind }) => countVerdict(hits, tier, kind),
     onProgress: ({ finished, sampledTokens }) =>
       report(context, {
@@ -297,7 +302,7 @@ function probeSequences(
  * The layers are chosen on what the base model got right, or on its prompts where that is nothing.
  */
 async function createLearner(
-  context: RunContext,
+  context: Reporting & Log & Pick<Answering, 'model'>,
   state: RunState,
   groups: readonly RolloutGroup[],
   iteration: number,
@@ -308,7 +313,7 @@ async function createLearner(
     model,
     settings,
     probes: probeSequences(state.buffer, groups, iteration),
-    ...cancellation(context),
+    ...given(context, 'signal'),
   });
   log.append([
     layersRecord({
@@ -347,8 +352,8 @@ interface Learned {
 }
 
 async function learn(
-  context: RunContext,
-  state: RunState,
+  context: Reporting & Pick<Sources, 'teacher'>,
+  state: InForce & Pick<RunState, 'buffer'>,
   learner: Learner,
   groups: readonly RolloutGroup[],
   iteration: number,
@@ -365,7 +370,7 @@ async function learn(
     iteration,
     batchSize: state.batchSize,
     ...(context.teacher === null ? {} : { teacher: context.teacher }),
-    ...(signal === undefined ? {} : { signal }),
+    ...given(context, 'signal'),
     onBatch: (sequences: readonly TrainSequence[]): void => {
       for (const { tokenIds, labelMask } of sequences) data.update(tokenIds).update(labelMask);
       data.update('step');
@@ -378,7 +383,7 @@ async function learn(
   const probed = shiftProbes(groups, BigInt(settings.seed), iteration);
   const probes = await learner.boundaries.sequences(probed, signal);
   const { temperature, topP } = settings.sampling;
-  const measured = { temperature, ...cancellation(context) };
+  const measured = { temperature, ...given(context, 'signal') };
   const before = await temperedLogprobs(learner.trainer, probes, measured);
   await learner.beginIteration(state);
   const steps = await algorithmOf(settings).learn(learning);
