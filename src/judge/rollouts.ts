@@ -164,17 +164,19 @@ function sameFigures(
     fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
 }
 
-/** @throws HardFail, and what the judge's own copy of the task throws */
-export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
-  const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
+/** Reads problems as the task reads them. @throws HardFail where one may not be trained on */
+async function problemReader({
+  start,
+  task,
+  model,
+}: Pick<VerifyRequest, 'start' | 'task' | 'model'>): Promise<
+  (gseq: number, record: z.infer<typeof problemForm>) => Promise<Problem>
+> {
   const { style } = start.evaluation;
-  const { settings } = figures;
-  const { readsReasoning } = algorithmOf(settings);
   const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));
 
-  /** The problem as the task reads it. */
-  const problemOf = async (gseq: number, record: z.infer<typeof problemForm>): Promise<Problem> => {
+  return async (gseq, record) => {
     const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () =>
       task.readProblem(record.problem),
     );
@@ -200,6 +202,34 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       fail(`record ${gseq}: the prompt is not the one of its problem`);
     return problem;
   };
+}
+
+/** @throws HardFail where both sides decided, and not for the same reasons */
+function sameViolations(
+  gseq: number,
+  { form, verdict: logged }: Pick<LoggedRollout, 'form' | 'verdict'>,
+  own: Judgement,
+): void {
+  if (
+    logged.kind !== 'none' &&
+    own.verdict.kind !== 'none' &&
+    (form !== own.form ||
+      canonicalJson(logged.violations as Json) !==
+        canonicalJson(own.verdict.violations.map(({ category }) => category)))
+  ) {
+    fail(
+      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
+        `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+    );
+  }
+}
+
+/** @throws HardFail, and what the judge's own copy of the task throws */
+export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
+  const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
+  const { settings } = figures;
+  const { readsReasoning } = algorithmOf(settings);
+  const readProblem = await problemReader(request);
 
   interface Asked {
     readonly gseq: number;
@@ -216,7 +246,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
       const { gseq, payload } = record;
       if (payload.kind === 'problem') {
-        problem = await problemOf(gseq, readRecord(problemForm, record, fail));
+        problem = await readProblem(gseq, readRecord(problemForm, record, fail));
         sampled.push(problem);
       } else if (payload.kind === 'rollout') {
         const rollout = readRollout(replies, record);
@@ -240,7 +270,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   const tally = new FailureTally();
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
-    const { text, form, verdict: logged, admission } = rollout;
+    const { text, verdict: logged, admission } = rollout;
     const own = await verdicts.compare(
       `record ${gseq}`,
       logged.kind,
@@ -248,18 +278,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       () => judge(each),
       ({ verdict: { kind } }) => kind,
     );
-    if (
-      logged.kind !== 'none' &&
-      own.verdict.kind !== 'none' &&
-      (form !== own.form ||
-        canonicalJson(logged.violations as Json) !==
-          canonicalJson(own.verdict.violations.map(({ category }) => category)))
-    ) {
-      fail(
-        `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
-          `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
-      );
-    }
+    sameViolations(gseq, rollout, own);
     sameFigures(`record ${gseq}`, logged, own.verdict);
     tally.take({
       problemId: problem.id,
@@ -296,7 +315,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     rollouts,
     undecided: sum('undecided'),
     unverified: sum('unverified'),
-    failures: await withQuestions(tally.failures, task, sampled, style),
+    failures: await withQuestions(tally.failures, task, sampled, start.evaluation.style),
   };
 }
 
