@@ -24,10 +24,10 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * A submitted adapter has the course that the settings say. The iterations, the rollouts
- * with their seeds and the adapter that each was sampled with, the steps with their numbers and
- * rates, and the state that is submitted follow from the settings, the verdicts and the remedies
- * that were executed; none of it is taken from what the run says of itself.
+ * A submitted adapter has the course that the settings say. The iterations, the rollouts with their
+ * seeds and the adapter that each was sampled with, the steps with their numbers and rates, and the
+ * state that is submitted follow from the settings, the verdicts and the remedies that were
+ * executed; none of it is taken from what the run says of itself.
  */
 
 const fail = failing('course_verification');

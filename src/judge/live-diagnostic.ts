@@ -7,8 +7,8 @@ import { failing } from './hard-fail.js';
 import type { Step } from './step.js';
 
 /**
- * Loss and gradients on the nonce's probe batch with the submitted weights, as the run
- * logged them and as the judge finds them.
+ * Loss and gradients on the nonce's probe batch with the submitted weights, as the run logged them
+ * and as the judge finds them.
  */
 
 /** Largest relative deviation on a machine of the run's class. */

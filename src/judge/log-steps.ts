@@ -158,8 +158,8 @@ export function refuseEndless(records: readonly LogRecord[]): void {
 }
 
 /**
- * Recomputes all evaluations from the metrics, with the rule configuration that the
- * genesis commits to, and compares every member with the rule_evals stream.
+ * Recomputes all evaluations from the metrics, with the rule configuration that the genesis commits
+ * to, and compares every member with the rule_evals stream.
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
  */

@@ -17,8 +17,8 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * The trainee's structure from its first state and every executed change. What the run says
- * of itself (later states, the submission) and what the file's tensors say has to be that.
+ * The trainee's structure from its first state and every executed change. What the run says of
+ * itself (later states, the submission) and what the file's tensors say has to be that.
  */
 
 const fail = failing('architecture_replay');

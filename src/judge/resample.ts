@@ -17,9 +17,9 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * Step 15: a few rollouts are sampled again. The base model sampled those of the first iteration,
- * and the judge has it; the adapters in between are not kept. The nonce chooses which, so that a
- * run that made its replies up is not told which of them are asked for.
+ * A few rollouts are sampled again. The base model sampled those of the first iteration, and the
+ * judge has it; the adapters in between are not kept. The nonce chooses which, so that a run that
+ * made its replies up is not told which of them are asked for.
  */
 
 /** Rollouts that are sampled again. */

@@ -29,9 +29,9 @@ import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Every logged rollout answers the problem that it names, has the verdict that the task
- * gives, and none is of a held-out problem; the dev evaluations' replies have the verdicts that the
- * rules and the gate read.
+ * Every logged rollout answers the problem that it names, has the verdict that the task gives, and
+ * none is of a held-out problem; the dev evaluations' replies have the verdicts that the rules and
+ * the gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });

@@ -199,8 +199,8 @@ async function logRollouts(
 }
 
 /**
- * Goes back to the best adapter where dev accuracy fell significantly; one that is not worse becomes
- * the best.
+ * Goes back to the best adapter where dev accuracy fell significantly; one that is not worse
+ * becomes the best.
  * @returns what is in force then
  */
 async function passGate(
