@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
-import { STEPS } from '../judge/hard-fail.js';
 import { FRESH_PER_TIER, MOST_FRESH } from '../judge/fresh.js';
 import { judgeRun, type JudgeReport } from '../judge/judge.js';
 import { DEFAULT_TARGET, refuseKeyInside } from '../judge/options.js';
+import { STEPS } from '../judge/steps.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import { requireTarget } from '../files.js';
 import { shellWord } from '../shell-word.js';

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { algorithmOf } from '../algorithms/index.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { mostSteps } from '../algorithms/steps.js';
-import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
+import { inTurns, type LogRecord } from '../log/read.js';
 import { deriveSeed } from '../random.js';
-import { adapterState, gate, sessionEnd, type Submission } from '../run-folder/course-records.js';
+import { adapterState, gate, sessionEnd } from '../run-folder/course-records.js';
 import { isTrainedOn } from '../run-folder/derived.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { anyEffect } from '../run-folder/monitor-records.js';
@@ -14,80 +14,23 @@ import {
   type RolloutRecord,
   type RolloutsRecord,
 } from '../run-folder/rollout-records.js';
-import { byPart } from '../run-folder/written-settings.js';
+import { courseSettings, type CourseSettings } from './course-settings.js';
 import type { CheckedFigures } from './figures.js';
-import { HardFail } from './hard-fail.js';
+import type { Findings } from './findings.js';
+import { failing } from './hard-fail.js';
+import { planCheck } from './plan.js';
 import { scheduleFactor } from './schedule.js';
+import type { Step } from './step.js';
+import { plural } from './trace.js';
 
 /**
- * Step 14: a submitted adapter has the course that the settings say. The iterations, the rollouts
- * with their seeds and the adapter that each was sampled with, the steps with their numbers and
- * rates, and the state that is submitted follow from the settings, the verdicts and the remedies
- * that were executed; none of it is taken from what the run says of itself.
+ * A submitted adapter has the course that the settings say. The iterations, the rollouts with their
+ * seeds and the adapter that each was sampled with, the steps with their numbers and rates, and the
+ * state that is submitted follow from the settings, the verdicts and the remedies that were
+ * executed; none of it is taken from what the run says of itself.
  */
 
-function fail(detail: string): never {
-  throw new HardFail('course_verification', detail);
-}
-
-const count = (most: number) => z.int().min(1).max(most);
-
-/** The bounds are those of the settings of `run` (src/training/settings.ts). */
-const settingsForm = z.looseObject({
-  seed: z.string().regex(/^\d{1,20}$/),
-  iterations: count(1000),
-  maxMinutes: z.number().gt(0).optional(),
-  model: z.looseObject({ threads: count(1024), maxSequences: count(253) }),
-  sampling: z.looseObject({
-    rollouts: count(1_000_000),
-    samples: count(1024),
-    temperature: z.number().gt(0),
-    topP: z.number().gt(0).max(1),
-    maxTokens: count(100_000),
-    style: z.string(),
-    allocation: z.enum(['adaptive', 'uniform']),
-    allocationFloor: z.number().min(0).max(1),
-  }),
-  buffer: z.looseObject({
-    kind: z.enum(['balanced', 'classic']),
-    accept: z.string(),
-    tierCap: count(1_000_000),
-    newShare: z.number().min(0).max(1),
-    accumulate: z.boolean(),
-  }),
-  optimiser: z.looseObject({
-    stepsPerIteration: count(100_000),
-    batchSize: count(4096),
-    learningRate: z.number().gt(0).max(1),
-    warmupSteps: z.int().min(0),
-  }),
-  evaluation: z.looseObject({ devSize: count(20), testSize: count(100) }),
-});
-export type CourseSettings = z.output<typeof settingsForm>;
-
-/**
- * @throws HardFail where the settings are not those of a run, or the rest of the start says
- *   otherwise
- */
-export function courseSettings({ settings, sets, evaluation, schedule }: RunStart): CourseSettings {
-  const parsed = settingsForm.safeParse(byPart(settings));
-  if (!parsed.success)
-    return fail(`the settings are not those of a run: ${z.prettifyError(parsed.error)}`);
-  const { data } = parsed;
-  const pairs: [string, unknown, unknown][] = [
-    ['dev problems of each tier', sets.dev.perTier, data.evaluation.devSize],
-    ['test problems of each tier', sets.test.perTier, data.evaluation.testSize],
-    ['tokens of a reply', evaluation.maxTokens, data.sampling.maxTokens],
-    ['style of prompts', evaluation.style, data.sampling.style],
-    ['samples decoded together', evaluation.maxSequences, data.model.maxSequences],
-    ['threads', evaluation.threads, data.model.threads],
-    ['warm-up steps', schedule.warmupSteps, data.optimiser.warmupSteps],
-  ];
-  for (const [what, said, set] of pairs)
-    if (said !== set)
-      fail(`${what}: the run says ${String(said)}, but its settings say ${String(set)}`);
-  return data;
-}
+const fail = failing('course_verification');
 
 /** What the process records show of an iteration. */
 interface IterationCourse {
@@ -188,7 +131,7 @@ class Course {
       );
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
-      fail(`iteration ${iteration} names no state of an adapter`);
+      return fail(`iteration ${iteration} names no state of an adapter`);
     const before = {
       iteration,
       sampler: this.#adapter,
@@ -219,7 +162,7 @@ class Course {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
     if (applied === undefined)
-      fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+      return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;
@@ -297,37 +240,43 @@ function stepsOf(
   return mostSteps(trainedOn, stepsPerIteration, batchSize);
 }
 
-/** The rollouts of an iteration, as the log has them. */
-export interface IterationRollouts {
-  readonly iteration: number;
-  /** In the order of the log. */
-  readonly problems: readonly { readonly problemId: string; readonly tier: string }[];
-  /** Verdicts of the iterations before it. */
-  readonly buffer: ReplayBuffer;
-}
+type Given = Pick<
+  Findings,
+  'options' | 'reader' | 'records' | 'figures' | 'submitted' | 'model' | 'start' | 'opened'
+>;
 
-export interface CourseRequest {
-  readonly reader: LogReader;
-  /** Live records without rollouts and evaluations. */
-  readonly records: readonly LogRecord[];
-  readonly start: RunStart;
-  readonly figures: CheckedFigures;
-  readonly submitted: Submission;
-  /**
-   * Holds an iteration's problems against those that the run had to draw, where that can be told.
-   */
-  readonly checkPlan?: (rollouts: IterationRollouts) => Promise<void>;
-  readonly signal?: AbortSignal;
-}
-
-export interface CheckedCourse {
-  readonly iterations: number;
-  readonly steps: number;
-}
+export const courseVerification: Step<keyof Given> = {
+  name: 'course_verification',
+  gate: 'hard_fail_gate',
+  faults: ['LOG_UNREADABLE'],
+  run: async (found) => {
+    if (found.submitted.adapter === null)
+      return {
+        found: {},
+        detail: 'the bare base is submitted: there is no course',
+        status: 'skipped',
+      };
+    const iterations = await checkCourse(found);
+    const steps = iterations.reduce((sum, each) => sum + each.steps, 0);
+    return {
+      found: {},
+      detail: `${plural(iterations.length, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
+    };
+  },
+};
 
 /** @throws HardFail, IsoproError LOG_UNREADABLE, ABORTED */
-export async function checkCourse(request: CourseRequest): Promise<CheckedCourse> {
-  const { reader, records, start, figures, submitted, checkPlan, signal } = request;
+async function checkCourse({
+  options: { signal },
+  reader,
+  records,
+  figures,
+  submitted,
+  model,
+  start,
+  opened: { task },
+}: Given): Promise<readonly IterationCourse[]> {
+  const checkPlan = task === null ? null : await planCheck(start, task, model);
   const settings = courseSettings(start);
   const course = new Course(
     start,
@@ -380,10 +329,7 @@ export async function checkCourse(request: CourseRequest): Promise<CheckedCourse
   await settle();
   for (const { iteration } of course.iterations)
     if (!seen.has(iteration)) fail(`iteration ${iteration} has no rollouts`);
-  return {
-    iterations: course.iterations.length,
-    steps: course.iterations.reduce((sum, { steps }) => sum + steps, 0),
-  };
+  return course.iterations;
 }
 
 /**

@@ -1,180 +1,239 @@
 import { lstatSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { hashFile, type Adapter } from '../engine/adapter.js';
-import type { Model } from '../engine/model.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { loadModel, type Model } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
-import { IsoproError, type ErrorCode } from '../errors.js';
+import { IsoproError } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
-import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
-import {
-  readManifest,
-  startDigests,
-  type RunManifest,
-  type RunStart,
-} from '../run-folder/manifest.js';
-import { runPaths } from '../run-folder/paths.js';
+import { given } from '../given.js';
+import { inTurns, type LogRecord } from '../log/read.js';
 import {
   adapterTargets,
   submission,
   type AdapterTargets,
   type Submission,
 } from '../run-folder/course-records.js';
+import { codeVersion, machineClass } from '../run-folder/machine.js';
+import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
+import { runPaths } from '../run-folder/paths.js';
 import { readRecord } from '../run-folder/record.js';
-import { HardFail, type StepName } from './hard-fail.js';
+import { failing } from './hard-fail.js';
+import type { Step } from './step.js';
+import { plural } from './trace.js';
 
 /**
- * Steps 1 to 4: what was submitted is there, is what was submitted, loads, and belongs to the run
- * in the log. Everything of the run is data.
+ * What was submitted is there, is what was submitted, loads, and belongs to the run in the log.
+ * Everything of the run is data.
  */
 
 const isFile = (path: string): boolean =>
   lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
 
+export const deliverablesExist: Step<'options', 'deliverables'> = {
+  name: 'deliverables_exist',
+  gate: 'hard_fail_gate',
+  faults: ['RUN_MANIFEST_INVALID', 'RUN_NOT_FOUND'],
+  run: ({ options: { folder } }) => {
+    const paths = runPaths(folder);
+    const fail = failing('deliverables_exist');
+    if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
+    const manifest = readManifest(folder);
+    if (manifest.result === null) return fail('the manifest names no result');
+    const { adapter: sha256 } = manifest.result;
+    if (sha256 === null)
+      return {
+        found: { deliverables: { manifest, adapter: null } },
+        detail: 'the manifest; the bare base is submitted',
+      };
+    const path = paths.adapter(sha256);
+    if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or no plain file`);
+    return {
+      found: { deliverables: { manifest, adapter: { path, sha256 } } },
+      detail: `the manifest and adapter ${sha256.slice(0, 12)}`,
+    };
+  },
+};
+
 /**
- * Runs something on the run's files; errors that its files cause become a hard fail of the step.
+ * The file has the digest that the manifest and the log name, and the log named it before the
+ * witness told the nonce.
  */
-export async function onFiles<T>(
-  step: StepName,
-  codes: readonly ErrorCode[],
-  work: () => T | Promise<T>,
-): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof IsoproError && codes.includes(error.code))
-      throw new HardFail(step, error.message);
-    throw error;
-  }
-}
-
-export interface Deliverables {
-  readonly manifest: RunManifest;
-  /** Null where the bare base was submitted. */
-  readonly adapter: { readonly path: string; readonly sha256: string } | null;
-}
-
-/** Step 1. @throws HardFail */
-export async function findDeliverables(folder: string): Promise<Deliverables> {
-  const paths = runPaths(folder);
-  const fail = (what: string): never => {
-    throw new HardFail('deliverables_exist', what);
-  };
-  if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
-  const manifest = await onFiles(
-    'deliverables_exist',
-    ['RUN_MANIFEST_INVALID', 'RUN_NOT_FOUND'],
-    () => readManifest(folder),
-  );
-  if (manifest.result === null) return fail('the manifest names no result');
-  const { adapter: sha256 } = manifest.result;
-  if (sha256 === null) return { manifest, adapter: null };
-  const path = paths.adapter(sha256);
-  if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or no plain file`);
-  return { manifest, adapter: { path, sha256 } };
-}
+export const deliverablesAsSubmitted: Step<
+  'options' | 'reader' | 'records' | 'deliverables',
+  'submitted' | 'nonce'
+> = {
+  name: 'deliverables_as_submitted',
+  gate: 'hard_fail_gate',
+  faults: ['LOG_UNREADABLE'],
+  run: async ({ options, reader, records, deliverables: { manifest, adapter } }) => {
+    const fail = failing('deliverables_as_submitted');
+    const submitted = readSubmission(records);
+    if (submitted.adapter !== manifest.result?.adapter)
+      return fail(
+        `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
+      );
+    if (adapter !== null) {
+      const actual = await hashFile(adapter.path);
+      if (actual !== adapter.sha256)
+        return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
+    }
+    const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
+    if (revealed === null)
+      return fail(
+        'the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known',
+      );
+    // also what a resume abandoned: who has seen the nonce may not submit anew
+    let before: LogRecord | undefined;
+    const metrics = reader.records({ stream: 'metrics', abandoned: true });
+    for await (const record of inTurns(metrics, options.signal))
+      if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
+    if (before === undefined || before.payload.adapter !== submitted.adapter)
+      return fail('the adapter was submitted after the nonce had been told');
+    return {
+      found: { submitted, nonce: revealed.nonce },
+      detail: 'submitted before the nonce was told, and unchanged',
+    };
+  },
+};
 
 /** The live submission record. @throws HardFail */
-function readSubmission(records: readonly LogRecord[]): Submission & { readonly gseq: number } {
-  const fail = (what: string): never => {
-    throw new HardFail('deliverables_as_submitted', what);
-  };
+function readSubmission(records: readonly LogRecord[]): Submission {
+  const fail = failing('deliverables_as_submitted');
   const found = records.filter(
     ({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission',
   );
   const [record] = found;
   if (record === undefined || found.length > 1)
     return fail(`the log holds ${found.length} submission records, not one`);
-  return { ...readRecord(submission, record, fail), gseq: record.gseq };
+  return readRecord(submission, record, fail);
 }
 
-/**
- * Step 2: the file has the digest that the manifest and the log name, and the log named it before
- * the witness told the nonce.
- * @returns what was submitted, and the nonce as the final head has it
- * @throws HardFail
- */
-export async function checkSubmission(
-  reader: LogReader,
-  records: readonly LogRecord[],
-  { manifest, adapter }: Deliverables,
-  signal?: AbortSignal,
-): Promise<{ readonly submitted: Submission; readonly nonce: string }> {
-  const fail = (what: string): never => {
-    throw new HardFail('deliverables_as_submitted', what);
-  };
-  const submitted = readSubmission(records);
-  if (submitted.adapter !== manifest.result?.adapter)
-    return fail(
-      `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
-    );
-  if (adapter !== null) {
-    const actual = await hashFile(adapter.path);
-    if (actual !== adapter.sha256)
-      return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
-  }
-  const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
-  if (revealed === null)
-    return fail(
-      'the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known',
-    );
-  // also what a resume abandoned: who has seen the nonce may not submit anew
-  let before: LogRecord | undefined;
-  for await (const record of inTurns(
-    reader.records({ stream: 'metrics', abandoned: true }),
-    signal,
-  ))
-    if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
-  if (before === undefined || before.payload.adapter !== submitted.adapter)
-    return fail('the adapter was submitted after the nonce had been told');
-  return { submitted, nonce: revealed.nonce };
-}
+export const adapterLoads: Step<
+  'options' | 'closers' | 'records' | 'deliverables',
+  'threads' | 'model' | 'targets' | 'loaded'
+> = {
+  name: 'adapter_loads',
+  gate: 'hard_fail_gate',
+  faults: ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
+  run: async ({ options, closers, records, deliverables: { manifest, adapter } }) => {
+    const { evaluation } = manifest.start;
+    // what a folder asks for ends at what this machine has
+    const threads = Math.min(evaluation.threads, availableParallelism());
+    const model = await loadModel(options.model ?? EMBEDDED_MODEL, {
+      threads,
+      matmul: evaluation.matmul ?? 'ggml',
+      fixedThreads: true,
+      contextTokens: evaluation.contextTokens,
+      ...given(options, 'signal'),
+    });
+    closers.add(() => model.dispose());
+    await requireBase(model, options.model, records, manifest.start);
+    requireMemory(model, evaluation.contextTokens);
+    if (adapter === null)
+      return { found: { threads, model, targets: {}, loaded: null }, detail: 'nothing to load' };
+    const { targets, loaded } = await loadFinite(model, adapter.path, threads);
+    return {
+      found: { threads, model, targets, loaded },
+      detail: `${plural(Object.keys(targets).length, 'module')}, all values finite`,
+    };
+  },
+};
 
-/**
- * Step 3: the adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite
- * logits.
- * @returns modules and ranks as the file's tensors have them
- * @throws HardFail
- */
-export function checkAdapter(
+/** @throws IsoproError INVALID_ARGUMENT where another model was named than the run was on */
+async function requireBase(
   model: Model,
-  adapter: { readonly path: string } | null,
-  threads: number,
-): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter | null }> {
-  return onFiles(
-    'adapter_loads',
-    ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
-    async () => {
-      if (adapter === null) return { targets: {}, loaded: null };
-      await using trainer = await createTrainer(model, {
-        threads,
-        lora: { targets: ['q'], layers: { top: 1 }, rank: 1 },
-      });
-      await trainer.importAdapter(adapter.path);
-      const loaded = await model.loadAdapter(adapter.path);
-      const tokens = [
-        ...probeBatch('0'.repeat(64), model.info.vocabularySize).sequences[0]!.tokenIds,
-      ];
-      await model.setAdapter(loaded);
-      const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
-      if (logprobs?.every(Number.isFinite) !== true)
-        throw new HardFail('adapter_loads', 'the adapter gives logits that are not finite');
-      await model.setAdapter(null);
-      return { targets: adapterTargets(trainer.info.targets), loaded };
+  named: string | undefined,
+  records: readonly LogRecord[],
+  start: RunStart,
+): Promise<void> {
+  const committed = (records[0]!.payload.digests as { model?: string }).model;
+  const actual = await model.hash();
+  if (actual === committed) return;
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    named === undefined
+      ? `the run's base model is ${start.model.name}, by its manifest, and none was named`
+      : `${named} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
+          `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
+    {
+      remedy: `Name the model that the run was on with --model; its manifest calls it ${start.model.name}.`,
     },
   );
 }
 
-/** Step 4: manifest and log speak of one run with one configuration. @throws HardFail */
-export function checkStart(records: readonly LogRecord[], manifest: RunManifest): RunStart {
-  const fail = (what: string): never => {
-    throw new HardFail('run_config_consistency', what);
-  };
-  const { runId, runConfig, digests } = records[0]!.payload;
-  if (runId !== manifest.runId)
-    fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
-  if (canonicalJson(runConfig as Json) !== canonicalJson(manifest.start as Json))
-    fail('the configuration in the manifest is not the one with which the session started');
-  if (canonicalJson(digests as Json) !== canonicalJson(startDigests(manifest.start) as Json))
-    fail('the digests of the session start are not those of its configuration');
-  return manifest.start;
+/** @throws IsoproError OUT_OF_MEMORY */
+function requireMemory(model: Model, contextTokens: number): void {
+  const cacheBytes = contextTokens * model.info.kvBytesPerToken;
+  if (cacheBytes > totalmem())
+    throw new IsoproError(
+      'OUT_OF_MEMORY',
+      `the run's context of ${contextTokens} tokens takes ${(cacheBytes / 1e9).toFixed(0)} GB, but this machine has ` +
+        `${(totalmem() / 1e9).toFixed(0)}`,
+      { remedy: 'Judge it on a machine with more memory.' },
+    );
 }
+
+/**
+ * The adapter fits the base model, all of it is finite, llama.cpp loads it and gives finite logits.
+ * @returns modules and ranks as the file's tensors have them
+ * @throws HardFail, IsoproError ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
+ */
+async function loadFinite(
+  model: Model,
+  path: string,
+  threads: number,
+): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter }> {
+  await using trainer = await createTrainer(model, {
+    threads,
+    lora: { targets: ['q'], layers: { top: 1 }, rank: 1 },
+  });
+  await trainer.importAdapter(path);
+  const loaded = await model.loadAdapter(path);
+  const tokens = [...probeBatch('0'.repeat(64), model.info.vocabularySize).sequences[0]!.tokenIds];
+  await model.setAdapter(loaded);
+  const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
+  if (logprobs?.every(Number.isFinite) !== true)
+    return failing('adapter_loads')('the adapter gives logits that are not finite');
+  await model.setAdapter(null);
+  return { targets: adapterTargets(trainer.info.targets), loaded };
+}
+
+/** Manifest and log speak of one run with one configuration. */
+export const runConfigConsistency: Step<
+  'records' | 'deliverables' | 'threads',
+  'start' | 'sameMachine'
+> = {
+  name: 'run_config_consistency',
+  gate: 'hard_fail_gate',
+  run: async ({ records, deliverables: { manifest }, threads }) => {
+    const fail = failing('run_config_consistency');
+    const code = await codeVersion();
+    const { start } = manifest;
+    const { runId, runConfig, digests } = records[0]!.payload;
+    if (runId !== manifest.runId)
+      fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
+    if (!isSame(runConfig, start))
+      fail('the configuration in the manifest is not the one with which the session started');
+    if (!isSame(digests, startDigests(start)))
+      fail('the digests of the session start are not those of its configuration');
+    const sameMachine =
+      threads === start.evaluation.threads &&
+      start.code.addon === code.addon &&
+      isSame(start.machine, machineClass());
+    const other = (['version', 'javascript', 'addon'] as const)
+      .filter((part) => start.code[part] !== code[part])
+      .map((part) => `${part} ${start.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
+    const differences =
+      other.length === 0 ? '' : `; the run's code is not this judge's: ${other.join(', ')}`;
+    return {
+      found: { start, sameMachine },
+      detail: `manifest and session start agree${differences}`,
+      status: other.length === 0 ? 'pass' : 'findings',
+    };
+  },
+};
+
+const isSame = (a: unknown, b: unknown): boolean =>
+  canonicalJson(a as Json) === canonicalJson(b as Json);

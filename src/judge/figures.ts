@@ -27,7 +27,7 @@ import {
   tiersOf,
   type LoggedEvaluation,
 } from '../run-folder/derived.js';
-import { HardFail } from './hard-fail.js';
+import { failing } from './hard-fail.js';
 
 /**
  * Step 12: what the rules read of rollouts and evaluations, every sum that the log holds, and what
@@ -56,16 +56,28 @@ const takenRollout = rollout.pick({
   weight: true,
 });
 type LoggedRollout = z.infer<typeof takenRollout> & { readonly gseq: number };
-const fail = (detail: string): never => {
-  throw new HardFail('figure_recomputation', detail);
-};
+const fail = failing('figure_recomputation');
 const show = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+
+const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
+  if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
+    fail(
+      `record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`,
+    );
+};
 
 interface Read<T> {
   readonly gseq: number;
   readonly value: T;
   /** A sum that the record carries beside its verdicts; readers derive their own. */
   readonly claimed: unknown;
+}
+
+/** A record of what the rules read of an iteration. */
+interface Measured {
+  readonly gseq: number;
+  readonly iteration: number;
+  readonly said: LogPayload;
 }
 
 export interface CheckedFigures {
@@ -175,11 +187,7 @@ export async function checkFigures(
     sampled = [];
   };
   const heldOuts: Read<HeldOut>[] = [];
-  const iterations: {
-    readonly gseq: number;
-    readonly iteration: number;
-    readonly said: LogPayload;
-  }[] = [];
+  const iterations: Measured[] = [];
   /**
    * Records that say the gate put the best adapter back, by iteration. One that follows its
    * iteration's measurements is of the submission, which names the adapter it takes.
@@ -228,12 +236,6 @@ export async function checkFigures(
     }
   }
   settle();
-  const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
-    if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
-      fail(
-        `record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`,
-      );
-  };
   const stray = strayEvaluation(heldOuts.map(({ value }) => value));
   if (stray !== null) fail(stray);
   const tiers = tiersOf(
@@ -256,7 +258,31 @@ export async function checkFigures(
     if (named.claimed !== undefined)
       same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
-  const comparisons = compareDev(evaluations, tiers, configured.evaluation);
+  checkReadings(iterations, rollbacks, { evaluations, tiers, tally, settings: configured });
+  return {
+    iterations: iterations.length,
+    rollouts,
+    evaluations,
+    policies: named?.value ?? null,
+    settings: configured,
+  };
+}
+
+/** What the rules read of each iteration. @throws HardFail */
+function checkReadings(
+  iterations: readonly Measured[],
+  rollbacks: ReadonlyMap<number, number>,
+  {
+    evaluations,
+    tiers,
+    tally,
+    settings,
+  }: Pick<CheckedFigures, 'evaluations' | 'settings'> & {
+    readonly tiers: ReturnType<typeof tiersOf>;
+    readonly tally: RolloutTally;
+  },
+): void {
+  const comparisons = compareDev(evaluations, tiers, settings.evaluation);
   for (const { gseq, iteration, said } of iterations) {
     const times = evaluations.filter(
       ({ set, iteration: at }) => set === 'dev' && at === iteration,
@@ -290,11 +316,4 @@ export async function checkFigures(
         : heldOutReading(compared.evaluation.summary, compared.verdicts, compared.best),
     );
   }
-  return {
-    iterations: iterations.length,
-    rollouts,
-    evaluations,
-    policies: named?.value ?? null,
-    settings: configured,
-  };
 }

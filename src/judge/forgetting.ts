@@ -15,7 +15,7 @@ import type { RunStart } from '../run-folder/manifest.js';
 import { readRecord } from '../run-folder/record.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { forgettingOf, type Forgetting } from '../statistics/index.js';
-import { HardFail } from './hard-fail.js';
+import { failing } from './hard-fail.js';
 
 /** Step 10, its other half: what the run says that the model forgot, measured again. */
 
@@ -33,9 +33,7 @@ const OTHER_MACHINE_TOLERANCE = 2e-2;
  */
 const OWN_TOLERANCE = 1e-4;
 
-const fail = (detail: string): never => {
-  throw new HardFail('test_set_evaluation', detail);
-};
+const fail = failing('test_set_evaluation');
 
 export interface ForgettingComparison {
   readonly claimed: Forgetting;

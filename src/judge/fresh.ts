@@ -4,6 +4,7 @@ import type { Model } from '../engine/model.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { deriveSeed } from '../random.js';
 import type { RunStart } from '../run-folder/manifest.js';
@@ -135,7 +136,7 @@ export function freshDoubts({ measured, gap, p }: Fresh): string[] {
  * @throws as evaluateGreedy and the task
  */
 export async function measureFresh(request: FreshRequest): Promise<Fresh | null> {
-  const { start, task, model, adapter, tested, signal, onProgress } = request;
+  const { start, task, model, adapter, tested } = request;
   if (task.rows !== undefined) return null; // rows are as many as they are
   const problems = await drawFresh(request);
   const tiers = task.tiers.filter(({ id }) => Object.hasOwn(tested.byTier, id));
@@ -146,8 +147,7 @@ export async function measureFresh(request: FreshRequest): Promise<Fresh | null>
     maxTokens,
     maxSequences,
     adapter,
-    ...(signal === undefined ? {} : { signal }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    ...given(request, 'signal', 'onProgress'),
   });
   return {
     measured: summary,

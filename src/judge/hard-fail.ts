@@ -1,28 +1,26 @@
-/**
- * The judge's steps by their numbers (env_rl.md §3.1; 12 to 15 are our own), in the order in which
- * they run (§8.3; the ticket is read from a log that holds).
- */
-export const STEPS = [
-  { step: 5, name: 'chain_integrity', kind: 'hard_fail_gate' },
-  { step: 0, name: 'ticket_and_key', kind: 'hard_fail_gate' },
-  { step: 8, name: 'rule_recomputation', kind: 'hard_fail_gate' },
-  { step: 12, name: 'figure_recomputation', kind: 'hard_fail_gate' },
-  { step: 1, name: 'deliverables_exist', kind: 'hard_fail_gate' },
-  { step: 2, name: 'deliverables_as_submitted', kind: 'hard_fail_gate' },
-  { step: 3, name: 'adapter_loads', kind: 'hard_fail_gate' },
-  { step: 4, name: 'run_config_consistency', kind: 'hard_fail_gate' },
-  { step: 13, name: 'rollout_verification', kind: 'hard_fail_gate' },
-  { step: 6, name: 'architecture_replay', kind: 'hard_fail_gate' },
-  { step: 7, name: 'live_diagnostic_sanity', kind: 'hard_fail_gate' },
-  { step: 14, name: 'course_verification', kind: 'hard_fail_gate' },
-  { step: 15, name: 'rollout_resampling', kind: 'hard_fail_gate' },
-  { step: 8, name: 'rule_coverage_audit', kind: 'process_only' },
-  { step: 9, name: 'decision_defensibility', kind: 'process_only' },
-  { step: 10, name: 'test_set_evaluation', kind: 'scoring' },
-  { step: 11, name: 'emit_two_scores', kind: 'scoring' },
-] as const;
-export type StepName = (typeof STEPS)[number]['name'];
-export type StepKind = (typeof STEPS)[number]['kind'];
+import { IsoproError, type ErrorCode } from '../errors.js';
+
+/** The judge's steps by the numbers of env_rl.md §3.1; 12 to 15 are our own. */
+export const STEP_NUMBER = {
+  chain_integrity: 5,
+  ticket_and_key: 0,
+  rule_recomputation: 8,
+  figure_recomputation: 12,
+  deliverables_exist: 1,
+  deliverables_as_submitted: 2,
+  adapter_loads: 3,
+  run_config_consistency: 4,
+  rollout_verification: 13,
+  architecture_replay: 6,
+  live_diagnostic_sanity: 7,
+  course_verification: 14,
+  rollout_resampling: 15,
+  rule_coverage_audit: 8,
+  decision_defensibility: 9,
+  test_set_evaluation: 10,
+  emit_two_scores: 11,
+} as const;
+export type StepName = keyof typeof STEP_NUMBER;
 
 /** A gate that failed; both scores become 0. */
 export class HardFail extends Error {
@@ -34,9 +32,16 @@ export class HardFail extends Error {
   ) {
     // one line, whatever a parser has to say about a hostile file
     super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300));
-    this.step = STEPS.find(({ name }) => name === stepName)!.step;
+    this.step = STEP_NUMBER[stepName];
   }
 }
+
+/** What a step throws a hard fail of its own with. */
+export const failing =
+  (step: StepName) =>
+  (detail: string): never => {
+    throw new HardFail(step, detail);
+  };
 
 /** Nothing disagrees, but the run has not ended: it is not scored. */
 export class NotEnded extends HardFail {
@@ -45,5 +50,22 @@ export class NotEnded extends HardFail {
       'chain_integrity',
       'the run has not ended, so it is not scored; its ticket counts as unfinished',
     );
+  }
+}
+
+/**
+ * Runs something on the run's files; errors that its files cause become a hard fail of the step.
+ */
+export async function onFiles<T>(
+  step: StepName,
+  codes: readonly ErrorCode[],
+  work: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof IsoproError && codes.includes(error.code))
+      throw new HardFail(step, error.message);
+    throw error;
   }
 }

@@ -5,6 +5,7 @@ import type { Model } from '../engine/model.js';
 import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -37,8 +38,7 @@ import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
-import { onFiles } from './deliverables.js';
-import { HardFail } from './hard-fail.js';
+import { failing, onFiles } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
 import { plural } from './trace.js';
 
@@ -46,9 +46,7 @@ import { plural } from './trace.js';
  * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
  */
 
-const fail = (detail: string): never => {
-  throw new HardFail('test_set_evaluation', detail);
-};
+const fail = failing('test_set_evaluation');
 
 export interface Claims {
   readonly before: HeldOut;
@@ -105,6 +103,11 @@ function pairOf<C extends Claim>(
   return { before, after };
 }
 
+/** A task, or the reason why there is none. */
+export type OpenedTask =
+  | { readonly task: OpenTask }
+  | { readonly task: null; readonly reason: string };
+
 /**
  * The run's task, of the same version; a user's task only from the file that the judge's own user
  * names.
@@ -116,11 +119,8 @@ export async function openRunTask(
   start: RunStart,
   file: string | undefined,
   { sameKernels = true, ...options }: OpenTaskOptions & { readonly sameKernels?: boolean } = {},
-): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
-  const none = (reason: string): { readonly task: null; readonly reason: string } => ({
-    task: null,
-    reason,
-  });
+): Promise<OpenedTask> {
+  const none = (reason: string): OpenedTask => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   // an id is the run's own word, and whoever opens a task takes a path for one, too
@@ -163,10 +163,9 @@ function optionsOf(
   options: OpenTaskOptions,
 ): OpenTaskOptions | null {
   const written = readWrittenSettings(settings);
-  const { turns } = written.sampling;
   const asked = {
     ...options,
-    ...(turns === undefined ? {} : { turns }),
+    ...given(written.sampling, 'turns'),
     ...askingOf(written.sampling),
   };
   if (task.file === null || !isDataFile(file!)) return asked;
@@ -313,8 +312,7 @@ async function compare(
     ...(claim.kind === 'constrained'
       ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') }
       : {}),
-    ...(progress.signal === undefined ? {} : { signal: progress.signal }),
-    ...(progress.onProgress === undefined ? {} : { onProgress: progress.onProgress }),
+    ...given(progress, 'signal', 'onProgress'),
   });
   const said = verdictsOf(claim);
   const options = { seed: SUMMARY_SEED, figures: figuresGiven([...said, ...outcomes]) };

@@ -1,13 +1,14 @@
+import { Closers } from '../closers.js';
 import type { Failures } from '../run-folder/derived.js';
 import type { ForgettingComparison } from './forgetting.js';
 import type { Fresh } from './fresh.js';
-import { HardFail, NotEnded } from './hard-fail.js';
+import { NotEnded } from './hard-fail.js';
 import type { HeldOutResult } from './held-out.js';
 import type { Violation } from './obligations.js';
 import { checkOptions, type JudgeOptions } from './options.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
-import { judgeSteps, type Findings } from './steps.js';
-import { JudgeTrace, type TraceStep } from './trace.js';
+import { JUDGE } from './steps.js';
+import type { TraceStep } from './trace.js';
 
 export interface JudgeReport {
   readonly format: 'isopro.judge.v1';
@@ -78,83 +79,48 @@ export interface JudgeReport {
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   checkOptions(options);
-  const trace = new JudgeTrace(options.onStep);
-  const findings: Findings = {
-    verification: null,
-    ticket: null,
-    sameMachine: null,
-    policy: null,
-    ruleSettings: [],
-    audit: null,
-    heldOut: null,
-    fresh: null,
-    forgetting: null,
-    failures: null,
-    unverified: 0,
-    doubts: [],
-    scores: null,
-  };
-  let failure: HardFail | null = null;
-  try {
-    await judgeSteps(options, trace, findings);
-  } catch (error) {
-    if (!(error instanceof HardFail)) throw error;
-    failure = error;
-  }
-  const {
-    verification,
-    ticket,
-    sameMachine,
-    audit,
-    heldOut,
-    fresh,
-    forgetting,
-    failures,
-    unverified,
-    doubts,
-  } = findings;
+  await using closers = new Closers();
+  const { found, failure, steps } = await JUDGE.run({ options, closers }, options.onStep);
+  const { verification, rollouts, audit, testSet } = found;
   const notEnded = failure instanceof NotEnded;
+  const doubts = [...(rollouts?.doubts ?? []), ...(testSet?.doubts ?? [])];
   const scores =
-    findings.scores ??
-    (audit === null || failure === null || notEnded
+    found.scores ??
+    (audit === undefined || failure === null || notEnded
       ? emitWithoutProcess(notEnded ? null : (failure?.step ?? null))
       : emitScores(scoreProcess(audit), null, 1, failure.step));
   return {
     format: 'isopro.judge.v1',
     folder: options.folder,
     runId: verification?.runId ?? null,
-    verdict:
-      failure === null
-        ? doubts.length === 0
+    verdict: notEnded
+      ? 'not_ended'
+      : failure !== null
+        ? 'hard_fail'
+        : doubts.length === 0
           ? 'pass'
-          : 'not_verified'
-        : notEnded
-          ? 'not_ended'
-          : 'hard_fail',
-    failure:
-      failure === null
-        ? null
-        : { step: failure.step, name: failure.stepName, detail: failure.message },
+          : 'not_verified',
+    failure: failure && { step: failure.step, name: failure.stepName, detail: failure.message },
     scores,
     trust:
-      verification === null
+      verification === undefined
         ? null
         : {
             key: verification.key.text,
             ownedByThisUser: verification.key.ownedByThisUser,
             signer: verification.signer,
-            ticket,
-            sameMachineClass: sameMachine,
+            ticket: found.ticket ?? null,
+            sameMachineClass: found.sameMachine ?? null,
           },
     notVerified: failure === null ? doubts : [],
-    unverified,
-    heldOut,
-    fresh,
-    forgetting,
-    failures,
+    unverified: (rollouts?.unverified ?? 0) + (testSet?.unverified ?? 0),
+    heldOut: testSet?.heldOut ?? null,
+    fresh: testSet?.fresh ?? null,
+    forgetting: testSet?.forgetting ?? null,
+    failures: rollouts?.failures ?? null,
     violations: audit?.violations ?? [],
-    policy: findings.policy,
-    ruleSettings: findings.ruleSettings,
-    steps: trace.steps,
+    policy: found.policy ?? null,
+    ruleSettings: found.ruleSettings ?? [],
+    steps,
   };
 }

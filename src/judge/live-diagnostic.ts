@@ -1,13 +1,14 @@
-import { measureProbe, type ProbeMeasurement, type ProbeRequest } from '../evaluation/probe.js';
+import { measureProbe, type ProbeMeasurement } from '../evaluation/probe.js';
+import { given } from '../given.js';
 import type { LogRecord } from '../log/read.js';
 import { probe, type ProbeRecord } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { onFiles } from './deliverables.js';
-import { HardFail } from './hard-fail.js';
+import { failing } from './hard-fail.js';
+import type { Step } from './step.js';
 
 /**
- * Step 7: loss and gradients on the nonce's probe batch with the submitted weights, as the run
- * logged them and as the judge finds them.
+ * Loss and gradients on the nonce's probe batch with the submitted weights, as the run logged them
+ * and as the judge finds them.
  */
 
 /** Largest relative deviation on a machine of the run's class. */
@@ -20,12 +21,10 @@ export const OTHER_MACHINE_TOLERANCE = 1e-2;
 /** Of the largest module gradient: below that a norm is rounding, and is compared absolutely. */
 const FLOOR = 1e-4;
 
-const fail = (detail: string): never => {
-  throw new HardFail('live_diagnostic_sanity', detail);
-};
+const fail = failing('live_diagnostic_sanity');
 
 /** The logged probe. @throws HardFail unless there is one */
-export function readProbe(records: readonly LogRecord[]): ProbeRecord {
+function readProbe(records: readonly LogRecord[]): ProbeRecord {
   const found = records.filter(
     ({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe',
   );
@@ -35,7 +34,7 @@ export function readProbe(records: readonly LogRecord[]): ProbeRecord {
   return readRecord(probe, record, fail);
 }
 
-export interface Deviation {
+interface Deviation {
   /** What deviates most: a module, `loss of sequence 2`, `all gradients`. */
   readonly name: string;
   readonly logged: number;
@@ -49,7 +48,7 @@ export interface Deviation {
  * @throws HardFail where batch, adapter or modules are not the same, or a logged value is not
  *   finite
  */
-export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
+function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
   if (logged.adapter !== own.adapter)
     fail('the probe was logged for another adapter than was submitted');
   if (logged.batch !== own.batch) fail('the probe batch is not the one that the nonce determines');
@@ -91,21 +90,33 @@ export function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Devia
     .reduce((worst, each) => (each.relative > worst.relative ? each : worst));
 }
 
-/** @throws HardFail where the deviation exceeds the tolerance */
-export async function checkLiveDiagnostic(
-  records: readonly LogRecord[],
-  request: ProbeRequest,
-  tolerance: number,
-): Promise<Deviation> {
-  const logged = readProbe(records);
-  const own = await onFiles('live_diagnostic_sanity', ['NUMERIC_FAILURE'], () =>
-    measureProbe(request),
-  );
-  const worst = compareProbes(logged, own);
-  if (!(worst.relative <= tolerance))
-    fail(
-      `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +
-        `${worst.relative.toPrecision(2)}, tolerance ${tolerance})`,
-    );
-  return worst;
-}
+export const liveDiagnosticSanity: Step<
+  'options' | 'records' | 'deliverables' | 'nonce' | 'threads' | 'model' | 'sameMachine'
+> = {
+  name: 'live_diagnostic_sanity',
+  gate: 'hard_fail_gate',
+  faults: ['NUMERIC_FAILURE'],
+  run: async ({ options, records, deliverables, nonce, threads, model, sameMachine }) => {
+    const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
+    const logged = readProbe(records);
+    const own = await measureProbe({
+      modelPath: model.path,
+      adapter: deliverables.adapter,
+      ...{ nonce, threads },
+      ...given(options, 'signal'),
+    });
+    const worst = compareProbes(logged, own);
+    const deviation = worst.relative.toPrecision(2);
+    if (!(worst.relative <= tolerance))
+      fail(
+        `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +
+          `${deviation}, tolerance ${tolerance})`,
+      );
+    return {
+      found: {},
+      detail:
+        `largest deviation ${deviation} (${worst.name}), tolerance ${tolerance} on ` +
+        `${sameMachine ? 'a machine of the same class' : 'another class of machine'}`,
+    };
+  },
+};

@@ -1,12 +1,15 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
+import { verifyRun } from '../log/local-trust.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
-import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
+import { inTurns, LogReader, type LogRecord } from '../log/read.js';
+import { parseSessionStart } from '../log/session.js';
 import type { Verification } from '../log/verify.js';
 import type { LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
 import { monitorDigests, type Watched } from '../monitor/rule-set.js';
-import { ruleConfig } from '../monitor/rules.js';
+import { foreignThresholds, ruleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
 import {
   decisionForm,
@@ -15,27 +18,117 @@ import {
   readHistory,
 } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { HardFail, NotEnded } from './hard-fail.js';
+import { RUN_STREAMS } from '../run-folder/streams.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
+import { LORA } from '../trainees/lora/trainee.js';
+import { checkFigures } from './figures.js';
+import { failing, HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
+import type { Step } from './step.js';
+import { plural } from './trace.js';
 
-/**
- * The judge's steps that need the log only: 5 (integrity) and 8a (every rule recomputed). Nothing
- * of the run is executed, and integrity comes first.
- */
+/** The judge's steps that need the log only. Nothing of the run is executed. */
 
-/** Step 5. @throws HardFail unless the log is complete and untouched */
-export function requireIntact({ outcome, disagreement }: Verification): void {
-  if (outcome === 'unterminated') throw new NotEnded();
-  if (outcome !== 'ok')
-    throw new HardFail(
-      'chain_integrity',
-      `the log is ${outcome}: ${disagreement?.reason ?? ''}${disagreement?.table === 'log' ? ` (record ${disagreement.at})` : ''}`,
-    );
+export const chainIntegrity: Step<'options' | 'closers', 'verification' | 'reader'> = {
+  name: 'chain_integrity',
+  gate: 'hard_fail_gate',
+  run: async ({ options, closers }) => {
+    const verification = await verifyRun(options.folder, {
+      streams: RUN_STREAMS,
+      ...given(options, 'keyFile', 'headFiles', 'home', 'signal'),
+    });
+    const failure = integrityFailure(verification);
+    if (failure !== null) return { found: { verification }, failure };
+    const reader = new LogReader(verification.path, RUN_STREAMS);
+    closers.add(() => reader.close());
+    const { records, heads, resumes } = verification;
+    return {
+      found: { verification, reader },
+      detail:
+        `${plural(records, 'record')} under ${plural(heads, 'signed head')}, the last one ` +
+        `final${resumes === 0 ? '' : `; resumed ${plural(resumes, 'time')}`}`,
+    };
+  },
+};
+
+export const ticketAndKey: Step<'options' | 'verification' | 'reader', 'records' | 'ticket'> = {
+  name: 'ticket_and_key',
+  gate: 'hard_fail_gate',
+  faults: ['LOG_UNREADABLE'],
+  run: async ({ options, verification, reader }) => {
+    const records = await readProcessRecords(reader, options.signal);
+    const { ticket, signer } = parseSessionStart(encodePayload(records[0]!.payload));
+    const { number, unfinishedBefore } = ticket;
+    const owner = verification.key.ownedByThisUser
+      ? 'the witness is of the user who judges'
+      : "the witness is not this user's";
+    return {
+      found: { records, ticket: { number, unfinishedBefore } },
+      detail:
+        `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ` +
+        `${signer === 'witness' ? owner : 'single process: no witness kept its heads'}`,
+    };
+  },
+};
+
+export const ruleRecomputation: Step<'records', 'process' | 'policy' | 'ruleSettings'> = {
+  name: 'rule_recomputation',
+  gate: 'hard_fail_gate',
+  run: ({ records }) => {
+    refuseEndless(records);
+    const process = readProcess(records, LORA);
+    const { policy, settings } = runConfigOf(records);
+    const ruleSettings = foreignThresholds(process.config, readWrittenSettings(settings).profile);
+    const own =
+      ruleSettings.length === 0
+        ? ''
+        : `; thresholds that are not the profile's: ${ruleSettings.join(', ')}`;
+    return {
+      found: { process, policy: typeof policy === 'string' ? policy : null, ruleSettings },
+      detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
+      status: ruleSettings.length === 0 ? 'pass' : 'findings',
+    };
+  },
+};
+
+export const figureRecomputation: Step<'options' | 'reader' | 'records', 'figures'> = {
+  name: 'figure_recomputation',
+  gate: 'hard_fail_gate',
+  faults: ['LOG_UNREADABLE'],
+  run: async ({ options, reader, records }) => {
+    const figures = await checkFigures(reader, runConfigOf(records).settings, options.signal);
+    const { rollouts, evaluations } = figures;
+    return {
+      found: { figures },
+      detail: `${plural(rollouts, 'rollout')} and ${plural(evaluations.length, 'evaluation')} give what the rules read`,
+    };
+  },
+};
+
+type RunConfig = Readonly<Partial<Record<'policy' | 'settings' | 'rules', unknown>>>;
+
+/** As the session start has it: nothing of it is checked. */
+const runConfigOf = (records: readonly LogRecord[]): RunConfig =>
+  (records[0]?.payload.runConfig ?? {}) as RunConfig;
+
+/** Null where the log is complete and untouched. */
+function integrityFailure({ outcome, disagreement }: Verification): HardFail | null {
+  if (outcome === 'ok') return null;
+  if (outcome === 'unterminated') return new NotEnded();
+  const at = disagreement?.table === 'log' ? ` (record ${disagreement.at})` : '';
+  return new HardFail(
+    'chain_integrity',
+    `the log is ${outcome}: ${disagreement?.reason ?? ''}${at}`,
+  );
 }
 
-const fail = (detail: string): never => {
-  throw new HardFail('rule_recomputation', detail);
-};
+/** @throws HardFail unless the log is complete and untouched */
+export function requireIntact(verification: Verification): void {
+  const failure = integrityFailure(verification);
+  if (failure !== null) throw failure;
+}
+
+const fail = failing('rule_recomputation');
 
 /**
  * Live records of a kind that a run can have at most: of 1,000 iterations
@@ -65,8 +158,8 @@ export function refuseEndless(records: readonly LogRecord[]): void {
 }
 
 /**
- * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the
- * genesis commits to, and compares every member with the rule_evals stream.
+ * Recomputes all evaluations from the metrics, with the rule configuration that the genesis commits
+ * to, and compares every member with the rule_evals stream.
  * @param config as the run configuration holds it
  * @throws HardFail where they differ, or where one stream counts other iterations than the other
  */
@@ -151,16 +244,12 @@ export async function readProcessRecords(
   return records;
 }
 
-/** Step 8a. @throws HardFail */
+/** @throws HardFail */
 export function readProcess<T extends TraineeTypes>(
   records: readonly LogRecord[],
   watched: Watched<T>,
 ): ProcessRecord<T> {
-  const record = recomputeRules(
-    records,
-    (records[0]?.payload.runConfig as { rules?: unknown } | undefined)?.rules,
-    watched,
-  );
+  const record = recomputeRules(records, runConfigOf(records).rules, watched);
   checkDecisionPlaces(records);
   return record;
 }

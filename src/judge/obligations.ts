@@ -147,6 +147,19 @@ function deferralHolds(
   return (evaluations.at(-1)?.iteration ?? 0) >= until ? false : null;
 }
 
+type Note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string) => void;
+
+/** The last evaluation from one iteration to another in which a rule fired. */
+const firedIn = (
+  evaluations: readonly Evaluation[],
+  rule: RuleId,
+  from: number,
+  to: number,
+): Evaluation | undefined =>
+  evaluations.findLast(
+    ({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired,
+  );
+
 /** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
 export function auditProcess<T extends TraineeTypes>(
   record: ProcessRecord<T>,
@@ -157,12 +170,8 @@ export function auditProcess<T extends TraineeTypes>(
   const decisions = [...record.decisions].sort((a, b) => a.iteration - b.iteration);
   const obligations = findObligations(evaluations);
   const violations: Violation[] = [];
-  const note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string): void =>
+  const note: Note = (kind, rule, iteration, detail) =>
     void violations.push({ kind, rule, iteration, detail });
-  const firedIn = (rule: RuleId, from: number, to: number): Evaluation | undefined =>
-    evaluations
-      .filter(({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired)
-      .at(-1);
   let undetermined = 0;
   let kept = 0;
 
@@ -213,7 +222,7 @@ export function auditProcess<T extends TraineeTypes>(
     for (const each of extra)
       note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
     const { decision, iteration } = chosen;
-    const side = firedIn(rule, opened, iteration)?.rules[rule].side ?? 'none';
+    const side = firedIn(evaluations, rule, opened, iteration)?.rules[rule].side ?? 'none';
     if (!answers[rule].events.includes(decision.event_type))
       note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
     else if (acts(chosen)) {
@@ -247,8 +256,38 @@ export function auditProcess<T extends TraineeTypes>(
     if (violations.length === before) kept++;
   }
 
-  // a higher class open at the same time goes first: one violation for each iteration that opened
-  // the higher one
+  notePrecedence(decisions, evaluations, note);
+  noteUngrounded(decisions, evaluations, note, {
+    isRepeated: (previous, { iteration }) =>
+      iteration > previous.iteration &&
+      iteration - previous.iteration <= config.coolDown &&
+      notExecuted(previous, record, watched) === null,
+    isNoted: (rule, iteration) =>
+      violations.some(
+        (violation) =>
+          violation.kind === 'duplicate' &&
+          violation.rule === rule &&
+          violation.iteration === iteration,
+      ),
+  });
+  return {
+    obligations,
+    violations,
+    undetermined,
+    kept,
+    distinctRules: new Set(obligations.map(({ rule }) => rule)).size,
+  };
+}
+
+/**
+ * A higher class open at the same time goes first: one violation for each iteration that opened the
+ * higher one.
+ */
+function notePrecedence(
+  decisions: readonly LoggedDecision[],
+  evaluations: readonly Evaluation[],
+  note: Note,
+): void {
   const stability = (rule: RuleId): number =>
     ['process', 'tuning', 'capacity', 'stability'].indexOf(RULE_CLASS[rule]);
   const blamed = new Set<LoggedDecision>();
@@ -271,10 +310,27 @@ export function auditProcess<T extends TraineeTypes>(
       `${cited(first)} was acted on while ${fired.filter((rule) => stability(rule) === top).join(', ')} was open`,
     );
   }
+}
 
+/**
+ * Decisions on rules that had not fired, and second actions on one rule that the first one's
+ * cool-down forbids.
+ */
+function noteUngrounded<D extends LoggedDecision>(
+  decisions: readonly D[],
+  evaluations: readonly Evaluation[],
+  note: Note,
+  {
+    isRepeated,
+    isNoted,
+  }: {
+    readonly isRepeated: (previous: D, decision: D) => boolean;
+    readonly isNoted: (rule: RuleId, iteration: number) => boolean;
+  },
+): void {
   for (const [i, each] of decisions.entries()) {
     const rule = cited(each);
-    if (firedIn(rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined)
+    if (firedIn(evaluations, rule, each.iteration - DECISION_WINDOW, each.iteration) === undefined)
       note(
         'spurious',
         rule,
@@ -287,27 +343,9 @@ export function auditProcess<T extends TraineeTypes>(
     if (
       acts(each) &&
       previous !== undefined &&
-      each.iteration > previous.iteration &&
-      each.iteration - previous.iteration <= config.coolDown &&
-      notExecuted(previous, record, watched) === null
-    ) {
-      if (
-        !violations.some(
-          (violation) =>
-            violation.kind === 'duplicate' &&
-            violation.rule === rule &&
-            violation.iteration === each.iteration,
-        )
-      ) {
-        note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
-      }
-    }
+      isRepeated(previous, each) &&
+      !isNoted(rule, each.iteration)
+    )
+      note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
   }
-  return {
-    obligations,
-    violations,
-    undetermined,
-    kept,
-    distinctRules: new Set(obligations.map(({ rule }) => rule)).size,
-  };
 }

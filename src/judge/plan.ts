@@ -1,3 +1,4 @@
+import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { Model } from '../engine/model.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
 import { Undrawn } from '../evaluation/undrawn.js';
@@ -5,8 +6,17 @@ import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { OpenTask } from '../tasks/task.js';
-import { courseSettings, type IterationRollouts } from './course.js';
+import { courseSettings } from './course-settings.js';
 import { HardFail } from './hard-fail.js';
+
+/** The rollouts of an iteration, as the log has them. */
+export interface IterationRollouts {
+  readonly iteration: number;
+  /** In the order of the log. */
+  readonly problems: readonly { readonly problemId: string; readonly tier: string }[];
+  /** Verdicts of the iterations before it. */
+  readonly buffer: ReplayBuffer;
+}
 
 /**
  * Which problems an iteration had to draw: those of the seed, the settings, the task and the

@@ -3,18 +3,25 @@ import type { LogRecord } from '../log/read.js';
 import type { Effect } from '../monitor/remedies.js';
 import type { OperationForm, Structure, Trainee, TraineeTypes } from '../monitor/trainee.js';
 import { effectForm } from '../run-folder/monitor-records.js';
-import { adapterState, gate, structureOf } from '../run-folder/course-records.js';
+import {
+  adapterState,
+  gate,
+  structureOf,
+  weakened,
+  type AdapterTargets,
+} from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
-import { HardFail } from './hard-fail.js';
+import { LORA } from '../trainees/lora/trainee.js';
+import { failing } from './hard-fail.js';
+import type { Step } from './step.js';
+import { plural } from './trace.js';
 
 /**
- * Step 6: the trainee's structure from its first state and every executed change. What the run says
- * of itself (later states, the submission) and what the file's tensors say has to be that.
+ * The trainee's structure from its first state and every executed change. What the run says of
+ * itself (later states, the submission) and what the file's tensors say has to be that.
  */
 
-const fail = (detail: string): never => {
-  throw new HardFail('architecture_replay', detail);
-};
+const fail = failing('architecture_replay');
 
 /**
  * The first difference between two structures, or null.
@@ -102,3 +109,23 @@ export function replayStructure<T extends TraineeTypes>(
   }
   return current;
 }
+
+export const architectureReplay: Step<'records' | 'submitted' | 'targets'> = {
+  name: 'architecture_replay',
+  gate: 'hard_fail_gate',
+  run: ({ records, submitted, targets }) => {
+    const { adapter, restraint } = submitted;
+    const replayed = replayStructure(records, LORA.trainee);
+    const expected = adapter === null ? {} : weakened(replayed ?? {}, restraint?.strength ?? 1);
+    const require = (what: string, found: AdapterTargets, exported: boolean): void => {
+      const difference = structureDifference(LORA.trainee, expected, found, exported);
+      if (difference !== null) fail(`${what}: ${difference}`);
+    };
+    require('the submission says otherwise than the replay', submitted.targets, false);
+    require("the file's tensors are not what the log leads to", targets, true);
+    return {
+      found: {},
+      detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to`,
+    };
+  },
+};

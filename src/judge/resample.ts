@@ -1,23 +1,25 @@
 import { hash } from 'node:crypto';
 import { localBackend } from '../backends/local.js';
-import type { Model } from '../engine/model.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { Random } from '../random.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
-import type { RunStart } from '../run-folder/manifest.js';
 import {
   readRolloutsRecord,
   type ProblemRecord,
   type RolloutRecord,
 } from '../run-folder/rollout-records.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
-import { courseSettings } from './course.js';
+import { courseSettings } from './course-settings.js';
+import type { Findings } from './findings.js';
 import { HardFail } from './hard-fail.js';
+import type { Step } from './step.js';
+import { plural } from './trace.js';
 
 /**
- * Step 15: a few rollouts are sampled again. The base model sampled those of the first iteration,
- * and the judge has it; the adapters in between are not kept. The nonce chooses which, so that a
- * run that made its replies up is not told which of them are asked for.
+ * A few rollouts are sampled again. The base model sampled those of the first iteration, and the
+ * judge has it; the adapters in between are not kept. The nonce chooses which, so that a run that
+ * made its replies up is not told which of them are asked for.
  */
 
 /** Rollouts that are sampled again. */
@@ -28,24 +30,6 @@ export const RESAMPLED = 8;
  * draw: so many first tokens tell a reply that was sampled with this seed from one that was not.
  */
 const FIRST = 16;
-
-export interface Resampled {
-  readonly asked: number;
-  /** Those that came token by token as they are logged. */
-  readonly same: number;
-}
-
-export interface ResampleRequest {
-  readonly reader: LogReader;
-  readonly start: RunStart;
-  readonly task: OpenTask;
-  readonly model: Model;
-  /** Of the final head, 64 hex digits. */
-  readonly nonce: string;
-  /** Whether what is sampled here has the same bits as on the run's machine. */
-  readonly exact: boolean;
-  readonly signal?: AbortSignal;
-}
 
 /** A seed of one's own from a nonce. */
 export const nonceSeed = (purpose: string, nonce: string): bigint =>
@@ -86,21 +70,42 @@ async function choose(
   return chosen;
 }
 
+type Given = Pick<
+  Findings,
+  'options' | 'reader' | 'submitted' | 'nonce' | 'model' | 'start' | 'sameMachine' | 'opened'
+>;
+
+export const rolloutResampling: Step<keyof Given> = {
+  name: 'rollout_resampling',
+  gate: 'hard_fail_gate',
+  faults: ['LOG_UNREADABLE', 'PROBLEM_INVALID'],
+  run: async (found) => {
+    const { submitted, opened } = found;
+    if (opened.task === null) return { found: {}, detail: opened.reason, status: 'skipped' };
+    if (submitted.adapter === null)
+      return { found: {}, detail: 'nothing was trained on', status: 'skipped' };
+    const { asked, same } = await resample(found, opened.task);
+    return {
+      found: {},
+      detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, are as logged, token by token`,
+      status: same === asked ? 'pass' : 'findings',
+    };
+  },
+};
+
 /**
+ * @returns of how many replies, and how many came token by token as they are logged
  * @throws HardFail where the base model does not say what the log has it say; what task and model
  *   throw
  */
-export async function resampleRollouts({
-  reader,
-  start,
-  task,
-  model,
-  nonce,
-  exact,
-  signal,
-}: ResampleRequest): Promise<Resampled> {
+async function resample(
+  { options, reader, nonce, model, start, sameMachine }: Given,
+  task: OpenTask,
+): Promise<{ readonly asked: number; readonly same: number }> {
   const { sampling } = courseSettings(start);
-  const chosen = await choose(reader, nonce, signal);
+  // whether what is sampled here has the same bits as on the run's machine
+  const exact = sameMachine && model.info.batchInvariant;
+  const chosen = await choose(reader, nonce, options.signal);
   const plan: { problem: Problem; seeds: bigint[] }[] = [];
   for (const { problem, rollout } of chosen)
     plan.push({ problem: await task.readProblem(problem.problem), seeds: [BigInt(rollout.seed)] });
@@ -113,7 +118,7 @@ export async function resampleRollouts({
       backend: localBackend(model),
       plan,
       ...samplingOf(task, { style, temperature, topP, maxTokens }, maxSequences),
-      ...(signal === undefined ? {} : { signal }),
+      ...given(options, 'signal'),
     },
     ({ earlier, rollout }) => {
       found[rollout.promptIndex] = [...earlier.map(({ reply }) => reply), rollout].flatMap(

@@ -4,12 +4,11 @@ import { hasRoom } from '../backends/backend.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { ownValue } from '../dictionary.js';
 import { contextOf } from '../engine/context-overflow.js';
-import type { Model } from '../engine/model.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { given } from '../given.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
-import type { RunStart } from '../run-folder/manifest.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {
@@ -23,16 +22,16 @@ import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import { callAhead } from './ahead.js';
-import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
-import { HardFail } from './hard-fail.js';
+import type { Findings } from './findings.js';
+import { failing, onFiles } from './hard-fail.js';
 import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Step 13: every logged rollout answers the problem that it names, has the verdict that the task
- * gives, and none is of a held-out problem; the dev evaluations' replies have the verdicts that the
- * rules and the gate read.
+ * Every logged rollout answers the problem that it names, has the verdict that the task gives, and
+ * none is of a held-out problem; the dev evaluations' replies have the verdicts that the rules and
+ * the gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });
@@ -48,9 +47,7 @@ const rolloutForm = rolloutRecord.pick({
   admission: true,
 });
 
-const fail = (detail: string): never => {
-  throw new HardFail('rollout_verification', detail);
-};
+const fail = failing('rollout_verification');
 
 /** `texts`: of all its replies. */
 type LoggedRollout = z.infer<typeof rolloutForm> & { readonly texts: readonly string[] };
@@ -87,13 +84,9 @@ export async function checkIds(
   }
 }
 
-export interface VerifyRequest {
-  readonly reader: LogReader;
-  readonly start: RunStart;
+export interface VerifyRequest extends Pick<Findings, 'reader' | 'start' | 'model' | 'figures'> {
   readonly task: OpenTask;
-  readonly model: Model;
   readonly replies: ReplyReader;
-  readonly figures: CheckedFigures;
   /**
    * Verdicts that are asked for at once; default 1. What is found, and in which order, is the same
    * with any number.
@@ -171,17 +164,19 @@ function sameFigures(
     fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
 }
 
-/** @throws HardFail, and what the judge's own copy of the task throws */
-export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
-  const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
+/** Reads problems as the task reads them. @throws HardFail where one may not be trained on */
+async function problemReader({
+  start,
+  task,
+  model,
+}: Pick<VerifyRequest, 'start' | 'task' | 'model'>): Promise<
+  (gseq: number, record: z.infer<typeof problemForm>) => Promise<Problem>
+> {
   const { style } = start.evaluation;
-  const { settings } = figures;
-  const { readsReasoning } = algorithmOf(settings);
   const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const trained = new Map(task.tiers.map(({ id, trains }) => [id, trains]));
 
-  /** The problem as the task reads it. */
-  const problemOf = async (gseq: number, record: z.infer<typeof problemForm>): Promise<Problem> => {
+  return async (gseq, record) => {
     const problem = await onFiles('rollout_verification', ['PROBLEM_INVALID'], () =>
       task.readProblem(record.problem),
     );
@@ -207,13 +202,41 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       fail(`record ${gseq}: the prompt is not the one of its problem`);
     return problem;
   };
+}
+
+/** @throws HardFail where both sides decided, and not for the same reasons */
+function sameViolations(
+  gseq: number,
+  { form, verdict: logged }: Pick<LoggedRollout, 'form' | 'verdict'>,
+  own: Judgement,
+): void {
+  if (
+    logged.kind !== 'none' &&
+    own.verdict.kind !== 'none' &&
+    (form !== own.form ||
+      canonicalJson(logged.violations as Json) !==
+        canonicalJson(own.verdict.violations.map(({ category }) => category)))
+  ) {
+    fail(
+      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
+        `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+    );
+  }
+}
+
+/** @throws HardFail, and what the judge's own copy of the task throws */
+export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
+  const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
+  const { settings } = figures;
+  const { readsReasoning } = algorithmOf(settings);
+  const readProblem = await problemReader(request);
 
   interface Asked {
     readonly gseq: number;
     readonly problem: Problem;
     readonly rollout: LoggedRollout;
   }
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given(request, 'signal');
   const judge = ({ problem, rollout: { text, finish, texts } }: Asked) =>
     task.judge(problem, text, finish, { ...earlierOf(texts), ...cancelling });
   const sampled: Problem[] = [];
@@ -223,7 +246,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
       const { gseq, payload } = record;
       if (payload.kind === 'problem') {
-        problem = await problemOf(gseq, readRecord(problemForm, record, fail));
+        problem = await readProblem(gseq, readRecord(problemForm, record, fail));
         sampled.push(problem);
       } else if (payload.kind === 'rollout') {
         const rollout = readRollout(replies, record);
@@ -247,7 +270,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   const tally = new FailureTally();
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
-    const { text, form, verdict: logged, admission } = rollout;
+    const { text, verdict: logged, admission } = rollout;
     const own = await verdicts.compare(
       `record ${gseq}`,
       logged.kind,
@@ -255,18 +278,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       () => judge(each),
       ({ verdict: { kind } }) => kind,
     );
-    if (
-      logged.kind !== 'none' &&
-      own.verdict.kind !== 'none' &&
-      (form !== own.form ||
-        canonicalJson(logged.violations as Json) !==
-          canonicalJson(own.verdict.violations.map(({ category }) => category)))
-    ) {
-      fail(
-        `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
-          `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
-      );
-    }
+    sameViolations(gseq, rollout, own);
     sameFigures(`record ${gseq}`, logged, own.verdict);
     tally.take({
       problemId: problem.id,
@@ -303,7 +315,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     rollouts,
     undecided: sum('undecided'),
     unverified: sum('unverified'),
-    failures: await withQuestions(tally.failures, task, sampled, style),
+    failures: await withQuestions(tally.failures, task, sampled, start.evaluation.style),
   };
 }
 

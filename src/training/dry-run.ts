@@ -4,6 +4,7 @@
  */
 import { localBackend } from '../backends/local.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
+import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import {
   calibrateTier,
@@ -150,32 +151,9 @@ export async function planRun(
   );
   refuseEmptyPlan(plan, { task, model, undrawn });
 
-  const backend = localBackend(model);
-  const limit = AbortSignal.timeout(calibrates ? CALIBRATING_MS : SAMPLING_MS);
-  const judged: CalibrationSample[][] = plan.map(() => []);
-  const lengths: number[] = [];
-  const episodes: Episode[] = [];
-  let sampled = 0;
-  const begin = performance.now();
-  await answer(
-    {
-      backend,
-      plan,
-      ...samplingOf(task, settings.sampling, settings.model.maxSequences),
-      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-      onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
-    },
-    (reply) => {
-      const { tokenIds, episode } = judgedRollout(backend, reply);
-      lengths.push(tokenIds.length);
-      judged[reply.rollout.promptIndex]!.push(calibrationSample(reply));
-      episodes.push(episode);
-    },
-  ).catch((error: unknown) => {
-    if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true)
-      throw error;
-  });
-  const samplingRate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
+  const milliseconds = calibrates ? CALIBRATING_MS : SAMPLING_MS;
+  const sampled = await sampleFor(milliseconds, plan, { task, model, settings }, signal);
+  const { judged, lengths, episodes, rate: samplingRate } = sampled;
   // replies that the limit cut off may be as long as allowed
   const finished = lengths.length;
   const tokensPerReply =
@@ -197,19 +175,8 @@ export async function planRun(
   const probes = episodes.slice(0, 8).map(trainSequence);
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
-  let [trained, trainingSeconds] = [0, 0];
   try {
-    const beginTraining = performance.now();
-    for (let at = 0; trained === 0 || performance.now() - beginTraining < TRAINING_MS; at++) {
-      const pair = [2 * at, 2 * at + 1].map((n) => ({
-        episode: episodes[n % episodes.length]!,
-        key: `${n % episodes.length}`,
-      }));
-      const batch = await learner.boundaries.sequences(pair, signal);
-      await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
-      trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-    }
-    trainingSeconds = (performance.now() - beginTraining) / 1000;
+    const trainingRate = await trainingRateOf(learner, episodes, signal);
     const { parameters } = learner.trainer.info;
     const replies =
       settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity)) +
@@ -220,7 +187,6 @@ export async function planRun(
     const trainedTokens = Math.round(
       settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply),
     );
-    const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
       warnings: [...warnings, ...leftOut(counts, plan, undrawn.tooLong)],
@@ -255,6 +221,76 @@ export async function planRun(
   } finally {
     await learner.dispose();
   }
+}
+
+interface Sampled {
+  /** By problem of the plan. */
+  readonly judged: readonly (readonly CalibrationSample[])[];
+  /** Tokens of the replies that came to an end. */
+  readonly lengths: readonly number[];
+  readonly episodes: Episode[];
+  /** Tokens a second. */
+  readonly rate: number;
+}
+
+/** Replies to the plan's problems, as many as come to an end in so much time. */
+async function sampleFor(
+  milliseconds: number,
+  plan: readonly PlannedProblem[],
+  {
+    task,
+    model,
+    settings,
+  }: { readonly task: OpenTask; readonly model: Model; readonly settings: RunSettings },
+  signal: AbortSignal | undefined,
+): Promise<Sampled> {
+  const backend = localBackend(model);
+  const limit = AbortSignal.timeout(milliseconds);
+  const judged: CalibrationSample[][] = plan.map(() => []);
+  const lengths: number[] = [];
+  const episodes: Episode[] = [];
+  let sampled = 0;
+  const begin = performance.now();
+  await answer(
+    {
+      backend,
+      plan,
+      ...samplingOf(task, settings.sampling, settings.model.maxSequences),
+      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+      onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
+    },
+    (reply) => {
+      const { tokenIds, episode } = judgedRollout(backend, reply);
+      lengths.push(tokenIds.length);
+      judged[reply.rollout.promptIndex]!.push(calibrationSample(reply));
+      episodes.push(episode);
+    },
+  ).catch((error: unknown) => {
+    if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true)
+      throw error;
+  });
+  const rate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
+  return { judged, lengths, episodes, rate };
+}
+
+/** Tokens a second that the trainer differentiates, measured for some seconds. */
+async function trainingRateOf(
+  learner: Learner,
+  episodes: readonly Episode[],
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const begin = performance.now();
+  let trained = 0;
+  for (let at = 0; trained === 0 || performance.now() - begin < TRAINING_MS; at++) {
+    const pair = [2 * at, 2 * at + 1].map((n) => ({
+      episode: episodes[n % episodes.length]!,
+      key: `${n % episodes.length}`,
+    }));
+    const batch = await learner.boundaries.sequences(pair, signal);
+    await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
+    trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+  }
+  return trained / ((performance.now() - begin) / 1000);
 }
 
 /**

@@ -3,6 +3,7 @@ import type { TokenReply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
+import { given } from '../given.js';
 import { judgedRollout, type JudgedRollout } from '../rollouts/sample.js';
 import {
   constrainedRecord,
@@ -19,7 +20,15 @@ import {
 } from '../statistics/index.js';
 import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import { turnRecords } from './rollout-records.js';
-import { cancellation, countVerdict, report, shownHits, type RunContext } from './run-state.js';
+import {
+  countVerdict,
+  report,
+  shownHits,
+  type Answering,
+  type EvaluationSets,
+  type Log,
+  type Reporting,
+} from './run-state.js';
 import type { RunSettings } from './settings.js';
 import { refuseUndecided } from './undecided.js';
 
@@ -31,13 +40,14 @@ export interface SetEvaluation {
 }
 
 type At = Pick<HeldOut, 'when' | 'iteration' | 'adapter'>;
+type Evaluating = Reporting & Answering & Log & EvaluationSets;
 
 /**
  * The test set, once before and once after; with `evaluation.constrained` under the grammar of
  * answers too.
  * @throws as evaluateGreedy
  */
-export async function evaluateTest(context: RunContext, at: At): Promise<SetEvaluation> {
+export async function evaluateTest(context: Evaluating, at: At): Promise<SetEvaluation> {
   const evaluated = await evaluateSet(context, 'test', at);
   if (!context.settings.evaluation.constrained) return evaluated;
   const { promptTokens, sampledTokens } = await evaluateSet(context, 'test', at, {
@@ -64,7 +74,7 @@ export function refuseWithoutGrammar(
 
 /** @throws as evaluateGreedy */
 export async function evaluateSet(
-  context: RunContext,
+  context: Evaluating,
   set: HeldOut['set'],
   at: At,
   { onReply, grammar }: Pick<EvaluationOptions<TokenReply>, 'onReply' | 'grammar'> = {},
@@ -83,7 +93,7 @@ export async function evaluateSet(
     lenient: set === 'test',
     endUndecided: at.when === 'before',
     ...(grammar === undefined ? {} : { grammar }),
-    ...cancellation(context),
+    ...given(context, 'signal'),
     onReply: (reply) => {
       replies.set(reply.problem.id, judgedRollout(backend, reply));
       countVerdict(hits, reply.problem.tier, reply.judgement.verdict.kind);

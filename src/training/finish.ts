@@ -11,6 +11,7 @@ import { weakenAdapter } from '../engine/adapter-files.js';
 import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
 import { measureProbe } from '../evaluation/probe.js';
 import { restrain, type Restraint } from '../evaluation/restraint.js';
+import { given } from '../given.js';
 import { isoproHome } from '../log/home.js';
 import { MANIFEST_FORMAT, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -27,7 +28,16 @@ import type { NewRunRecord } from '../run-folder/streams.js';
 import { forgettingOf } from '../statistics/index.js';
 import { evaluateTest } from './evaluations.js';
 import type { Learner } from './learner.js';
-import { cancellation, report, type RunContext, type RunState } from './run-state.js';
+import {
+  report,
+  type Answering,
+  type EvaluationSets,
+  type InForce,
+  type Present,
+  type Recording,
+  type Reporting,
+  type RunState,
+} from './run-state.js';
 
 /**
  * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the
@@ -36,8 +46,8 @@ import { cancellation, report, type RunContext, type RunState } from './run-stat
  * told.
  */
 export async function submit(
-  context: RunContext,
-  state: RunState,
+  context: Reporting & Answering & Recording & EvaluationSets,
+  state: InForce & Present & Pick<RunState, 'best' | 'settled' | 'spent'>,
   learner: Learner,
 ): Promise<void> {
   const { settings, log, folder } = context;
@@ -114,12 +124,15 @@ function keptFiles(
   return { base: file(base), adapter: file({ ...base, adapter }) };
 }
 
+/** What measures what was forgotten. */
+type Measuring = Reporting & Pick<Answering, 'model'> & Pick<Recording, 'start'>;
+
 /**
  * How strong the trained adapter may be; null where no limit is set, or what is forgotten is not
  * measured.
  */
 async function restraintOf(
-  context: RunContext,
+  context: Measuring,
   learner: Learner,
   trained: { readonly file: string; readonly sha256: string },
 ): Promise<Restraint | null> {
@@ -134,7 +147,7 @@ async function restraintOf(
       strength,
       englishOnly: true,
       kept,
-      ...cancellation(context),
+      ...given(context, 'signal'),
       onNotice: (text) => context.hooks.onNotice?.(text),
       onProgress: ({ done, total }) => {
         texts = total;
@@ -147,7 +160,7 @@ async function restraintOf(
 }
 
 async function forgettingOfAdapter(
-  context: RunContext,
+  context: Measuring,
   sha256: string,
   adapter: Adapter,
   prompts: number,
@@ -155,7 +168,7 @@ async function forgettingOfAdapter(
   const { english, replies } = await measureForgetting(context.model, adapter, {
     prompts,
     kept: keptFiles(context.start, prompts, sha256),
-    ...cancellation(context),
+    ...given(context, 'signal'),
     onNotice: (text) => context.hooks.onNotice?.(text),
     onProgress: ({ done, total }) => report(context, { stage: 'forgetting', done, total }),
   });
@@ -171,7 +184,10 @@ async function forgettingOfAdapter(
  * Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run
  * cost is told here, since only the end knows it.
  */
-export async function close(context: RunContext, state: RunState): Promise<void> {
+export async function close(
+  context: Reporting & Recording & Pick<Answering, 'model'>,
+  state: Present & Pick<RunState, 'stop' | 'spent' | 'layers'>,
+): Promise<void> {
   const { log, model, folder, runId, start, settings } = context;
   report(context, { stage: 'close', iteration: state.adapterIteration });
   const sha256 = state.adapterId!;
@@ -183,7 +199,7 @@ export async function close(context: RunContext, state: RunState): Promise<void>
     adapter,
     nonce,
     threads: settings.model.threads,
-    ...cancellation(context),
+    ...given(context, 'signal'),
   });
   log.append([probeRecord(measured)]);
   await writeManifest(folder, {

@@ -8,6 +8,7 @@ import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { withQuestions } from '../evaluation/asked.js';
+import { given } from '../given.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { leftOut, planRollouts } from '../rollouts/plan.js';
@@ -21,11 +22,12 @@ import {
 import { iterationReportRecord } from '../run-folder/evaluation-records.js';
 import { rolloutReason } from '../run-folder/logged-records.js';
 import { rolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
+import type { NewRunRecord } from '../run-folder/streams.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { FailureTally, type Failures } from '../tasks/failures.js';
 import { refuseEmptyPlan } from './empty-plan.js';
-import { evaluateSet } from './evaluations.js';
+import { evaluateSet, type SetEvaluation } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
 import { Learner } from './learner.js';
@@ -34,13 +36,18 @@ import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { rolloutRecords } from './rollout-records.js';
 import {
-  cancellation,
   countVerdict,
   peakRssBytes,
   report,
   shownHits,
+  type Answering,
+  type InForce,
+  type Log,
+  type Present,
+  type Reporting,
   type RunContext,
   type RunState,
+  type Sources,
 } from './run-state.js';
 import { probeSequences } from './probe-sequences.js';
 import { refuseUndecided } from './undecided.js';
@@ -58,30 +65,7 @@ export async function runIteration(
   const { settings, log } = context;
   const clock = stopwatch();
   const { groups, promptTokens, sampledTokens } = await sample(context, state, iteration);
-  const records = await rolloutRecords(groups, {
-    task: context.task,
-    model: context.model,
-    iteration,
-    runSeed: BigInt(settings.seed),
-    settings,
-  });
-  const reasons = records.flatMap((record) =>
-    record.kind === 'rollout' ? [rolloutReason(record)] : [],
-  );
-  const failing = new FailureTally();
-  for (const reason of reasons) failing.take(reason);
-  const asked = groups.map(({ problem }) => problem);
-  const failures = await withQuestions(
-    failing.failures,
-    context.task,
-    asked,
-    settings.sampling.style,
-  );
-  const told = withRight(records, failures);
-  for (let at = 0; at < told.length; at += APPEND)
-    log.append(told.slice(at, at + APPEND).map(rolloutsRecord));
-  for (const record of records) state.buffer.take(record);
-  refuseUndecided(context.task, reasons);
+  const failures = await logRollouts(context, state, groups, iteration);
   const rolloutSeconds = clock();
 
   await context.model.releaseContext();
@@ -98,13 +82,7 @@ export async function runIteration(
   await learner.trainer.releaseBuffers();
   state.adapterId = saved.adapterId;
   state.adapterIteration = iteration;
-  log.append([
-    adapterStateRecord({
-      iteration,
-      digest: saved.adapterId,
-      targets: adapterTargets(learner.trainer.info.targets),
-    }),
-  ]);
+  log.append([stateRecord(iteration, saved.adapterId, learner)]);
   const trainingSeconds = clock();
 
   const dev = await evaluateSet(context, 'dev', {
@@ -112,29 +90,9 @@ export async function runIteration(
     iteration,
     adapter: state.adapterId,
   });
-  const { best } = state;
-  const change = pairedChange(best.verdicts, dev.verdicts);
-  const { gained, lost, difference, p } = change;
-  let present = saved.snapshot;
-  const rolledBack =
-    settings.evaluation.gate && isSignificantDrop(change, settings.evaluation.gateLevel);
-  if (rolledBack) {
-    await learner.restore(best.snapshot!, state);
-    state.adapterId = await learner.apply();
-    state.adapterIteration = best.iteration;
-    present = best.snapshot!;
-    const cause =
-      `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} ` +
-      `gained, p = ${p.toPrecision(2)}`;
-    log.append([gateRecord({ iteration, cause, restored: best.adapterId! })]);
-  } else if (difference >= 0) {
-    state.best = {
-      adapterId: saved.adapterId,
-      iteration,
-      verdicts: dev.verdicts,
-      snapshot: saved.snapshot,
-    };
-  }
+  const { verdicts: before } = state.best;
+  const passed = await passGate(context, state, learner, saved, { dev, iteration });
+  let present = passed.snapshot;
 
   const { tally } = state.buffer;
   const counts = tally.of(iteration);
@@ -146,7 +104,7 @@ export async function runIteration(
     shift,
     objective: tally.objective(iteration),
     dev,
-    before: best.verdicts,
+    before,
     informative,
     learner,
     probe,
@@ -156,13 +114,7 @@ export async function runIteration(
     // what remedies made of it is a state of its own, even where the adapter's file stays the same
     const remedied = await learner.save();
     state.adapterId = remedied.adapterId;
-    log.append([
-      adapterStateRecord({
-        iteration,
-        digest: remedied.adapterId,
-        targets: adapterTargets(learner.trainer.info.targets),
-      }),
-    ]);
+    log.append([stateRecord(iteration, remedied.adapterId, learner)]);
     present = remedied.snapshot;
   }
   if (steps.every(({ applied }) => applied))
@@ -189,7 +141,7 @@ export async function runIteration(
     samplerGap: gap,
     dev: dev.summary,
     adapterId: state.adapterId,
-    gate: settings.evaluation.gate ? { gained, lost, difference, p, rolledBack } : null,
+    gate: settings.evaluation.gate ? passed.gate : null,
     rulesFired: [...monitored.evaluation.fired],
     learningRate: state.learningRate,
     seconds: { rollouts: rolloutSeconds, training: trainingSeconds, evaluation: evaluationSeconds },
@@ -197,6 +149,89 @@ export async function runIteration(
   };
   log.append([iterationReportRecord(result)]);
   return { report: result, failures };
+}
+
+/** The state of the trainer's adapter. */
+const stateRecord = (iteration: number, digest: string, learner: Learner): NewRunRecord =>
+  adapterStateRecord({
+    iteration,
+    digest,
+    targets: adapterTargets(learner.trainer.info.targets),
+  });
+
+/**
+ * Logs the rollouts with what training takes of them.
+ * @returns why rollouts do not pass
+ * @throws IsoproError where the verifier found too few verdicts
+ */
+async function logRollouts(
+  { settings, task, model, log }: Reporting & Answering & Log,
+  { buffer }: Pick<RunState, 'buffer'>,
+  groups: readonly RolloutGroup[],
+  iteration: number,
+): Promise<Failures> {
+  const records = await rolloutRecords(groups, {
+    task,
+    model,
+    iteration,
+    runSeed: BigInt(settings.seed),
+    settings,
+  });
+  const reasons = records.flatMap((record) =>
+    record.kind === 'rollout' ? [rolloutReason(record)] : [],
+  );
+  const failing = new FailureTally();
+  for (const reason of reasons) failing.take(reason);
+  const asked = groups.map(({ problem }) => problem);
+  const failures = await withQuestions(failing.failures, task, asked, settings.sampling.style);
+  const told = withRight(records, failures);
+  for (let at = 0; at < told.length; at += APPEND)
+    log.append(told.slice(at, at + APPEND).map(rolloutsRecord));
+  for (const record of records) buffer.take(record);
+  refuseUndecided(task, reasons);
+  return failures;
+}
+
+/**
+ * Goes back to the best adapter where dev accuracy fell significantly; one that is not worse
+ * becomes the best.
+ * @returns what is in force then
+ */
+async function passGate(
+  { settings, log }: Reporting & Log,
+  state: InForce & Present & Pick<RunState, 'best'>,
+  learner: Learner,
+  saved: Awaited<ReturnType<Learner['save']>>,
+  { dev, iteration }: { readonly dev: SetEvaluation; readonly iteration: number },
+): Promise<{
+  readonly snapshot: Uint8Array;
+  readonly gate: NonNullable<IterationReport['gate']>;
+}> {
+  const { best } = state;
+  const change = pairedChange(best.verdicts, dev.verdicts);
+  const { gained, lost, difference, p } = change;
+  const rolledBack =
+    settings.evaluation.gate && isSignificantDrop(change, settings.evaluation.gateLevel);
+  if (rolledBack) {
+    await learner.restore(best.snapshot!, state);
+    state.adapterId = await learner.apply();
+    state.adapterIteration = best.iteration;
+    const cause =
+      `dev accuracy fell from ${percent(change.before)} to ${percent(change.after)}: ${lost} problems lost, ${gained} ` +
+      `gained, p = ${p.toPrecision(2)}`;
+    log.append([gateRecord({ iteration, cause, restored: best.adapterId! })]);
+  } else if (difference >= 0) {
+    state.best = {
+      adapterId: saved.adapterId,
+      iteration,
+      verdicts: dev.verdicts,
+      snapshot: saved.snapshot,
+    };
+  }
+  return {
+    snapshot: rolledBack ? best.snapshot! : saved.snapshot,
+    gate: { gained, lost, difference, p, rolledBack },
+  };
 }
 
 /** With a reply that passes to each problem that the table of failures shows. */
@@ -213,8 +248,8 @@ function withRight(records: readonly RolloutsRecord[], { rows }: Failures): Roll
 }
 
 async function sample(
-  context: RunContext,
-  state: RunState,
+  context: Reporting & Answering & Pick<Sources, 'undrawn'>,
+  { buffer }: Pick<RunState, 'buffer'>,
   iteration: number,
 ): ReturnType<typeof sampleRollouts> {
   const { settings, task, backend, undrawn } = context;
@@ -224,7 +259,7 @@ async function sample(
   const counts = allocate({
     tiers,
     problems: wanted,
-    records: state.buffer.records(iteration),
+    records: buffer.records(iteration),
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
   const plan = await planRollouts({
@@ -254,7 +289,7 @@ async function sample(
     backend,
     plan,
     ...samplingOf(task, settings.sampling, settings.model.maxSequences),
-    ...cancellation(context),
+    ...given(context, 'signal'),
     onVerdict: ({ tier }, { kind }) => countVerdict(hits, tier, kind),
     onProgress: ({ finished, sampledTokens }) =>
       report(context, {
@@ -270,7 +305,7 @@ async function sample(
  * The layers are chosen on what the base model got right, or on its prompts where that is nothing.
  */
 async function createLearner(
-  context: RunContext,
+  context: Reporting & Log & Pick<Answering, 'model'>,
   state: RunState,
   groups: readonly RolloutGroup[],
   iteration: number,
@@ -281,7 +316,7 @@ async function createLearner(
     model,
     settings,
     probes: probeSequences(state.buffer, groups, iteration),
-    ...cancellation(context),
+    ...given(context, 'signal'),
   });
   log.append([
     layersRecord({
@@ -296,13 +331,7 @@ async function createLearner(
   // without an update the adapter is the base model; this is what a gate in the first iteration
   // goes back to
   const untrained = await learner.save();
-  log.append([
-    adapterStateRecord({
-      iteration,
-      digest: untrained.adapterId,
-      targets: adapterTargets(learner.trainer.info.targets),
-    }),
-  ]);
+  log.append([stateRecord(iteration, untrained.adapterId, learner)]);
   state.best = { ...state.best, ...untrained };
   state.sound = { ...untrained, iteration: 0 };
   state.executor = createExecutor(learner, state);
@@ -320,8 +349,8 @@ interface Learned {
 }
 
 async function learn(
-  context: RunContext,
-  state: RunState,
+  context: Reporting & Pick<Sources, 'teacher'>,
+  state: InForce & Pick<RunState, 'buffer'>,
   learner: Learner,
   groups: readonly RolloutGroup[],
   iteration: number,
@@ -338,7 +367,7 @@ async function learn(
     iteration,
     batchSize: state.batchSize,
     ...(context.teacher === null ? {} : { teacher: context.teacher }),
-    ...(signal === undefined ? {} : { signal }),
+    ...given(context, 'signal'),
     onBatch: (sequences: readonly TrainSequence[]): void => {
       for (const { tokenIds, labelMask } of sequences) data.update(tokenIds).update(labelMask);
       data.update('step');
@@ -351,7 +380,7 @@ async function learn(
   const probed = shiftProbes(groups, BigInt(settings.seed), iteration);
   const probes = await learner.boundaries.sequences(probed, signal);
   const { temperature, topP } = settings.sampling;
-  const measured = { temperature, ...cancellation(context) };
+  const measured = { temperature, ...given(context, 'signal') };
   const before = await temperedLogprobs(learner.trainer, probes, measured);
   await learner.beginIteration(state);
   const steps = await algorithmOf(settings).learn(learning);

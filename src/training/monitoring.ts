@@ -15,7 +15,16 @@ import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { SetEvaluation } from './evaluations.js';
 import type { Learner } from './learner.js';
 import type { LoraReport, LoraSession } from './monitor-session.js';
-import type { Best, KeptState, RunContext, RunState } from './run-state.js';
+import type {
+  Best,
+  Ending,
+  GoingBack,
+  InForce,
+  KeptState,
+  Present,
+  Reporting,
+  Training,
+} from './run-state.js';
 import type { RunSettings } from './settings.js';
 
 /**
@@ -91,8 +100,8 @@ export interface Measured {
  * and in `state`.
  */
 export async function monitorIteration(
-  { settings, hooks, signal }: RunContext,
-  state: RunState,
+  { settings, hooks, signal }: Reporting,
+  state: InForce & GoingBack & Pick<Training, 'executor'>,
   session: LoraSession,
   measured: Measured,
 ): Promise<LoraReport> {
@@ -176,7 +185,10 @@ export function refuseUntrained(history: LoraSession['history']): void {
 }
 
 /** One for the whole run; what it changes stands in `state`, and so in the checkpoint. */
-export function createExecutor(learner: Learner, state: RunState): TrainerExecutor {
+export function createExecutor(
+  learner: Learner,
+  state: InForce & Present & GoingBack & Ending,
+): TrainerExecutor {
   const kept = (digest: string): KeptState | Best | undefined =>
     [state.sound, state.best].find((each) => each?.adapterId === digest) ?? undefined;
   return new TrainerExecutor(learner.trainer, {

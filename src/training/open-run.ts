@@ -8,6 +8,7 @@ import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { algorithmOf } from '../algorithms/index.js';
 import { localBackend } from '../backends/local.js';
+import { Closers } from '../closers.js';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { rendererChange, type RendererIds } from '../engine/renderer-change.js';
@@ -15,6 +16,7 @@ import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { Undrawn } from '../evaluation/undrawn.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
+import { given } from '../given.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
 import { isoproHome } from '../log/home.js';
@@ -43,6 +45,7 @@ import { readRolloutsRecord } from '../run-folder/rollout-records.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
+import type { OpenTask } from '../tasks/task.js';
 import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
 import {
   cleanCheckpoints,
@@ -58,7 +61,7 @@ import { MonitorSession, type LoraSession } from './monitor-session.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { readResult, type RunResult } from './result.js';
-import { report, type RunContext, type RunState } from './run-state.js';
+import { report, type Recording, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
@@ -101,7 +104,7 @@ export async function openRun(
     signal,
     policy: own,
     policyTimeout,
-    rules: given,
+    rules: ownRules,
     verifierThreads = 1,
     keepSeconds,
     ...hooks
@@ -112,58 +115,24 @@ export async function openRun(
       'INVALID_ARGUMENT',
       'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration',
     );
-  const rules = ruleConfigOf(settings, given);
-  const closers: (() => Promise<void>)[] = [];
-  const dispose = async (): Promise<void> => {
-    const failures: unknown[] = [];
-    for (const close of closers.splice(0).reverse()) {
-      try {
-        await close();
-      } catch (error) {
-        failures.push(error);
-      }
-    }
-    if (failures.length > 0) throw failures[0];
-  };
+  const rules = ruleConfigOf(settings, ownRules);
+  const closers = new Closers();
   try {
     report({ settings, hooks }, { stage: 'load' });
-    const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
-    closers.push(() => task.dispose());
-    refuseWithoutGrammar(settings, task);
-    const model = await openTrainee(settings, signal);
-    closers.push(() => model.dispose());
-    const resolved = inUse(settings, { model, task });
-    const teacher = await TeacherModel.open(resolved, model, task, signal);
-    closers.push(async () => teacher?.dispose());
-    const [dev, test] = [
-      await evaluationSet(task, 'dev', settings.evaluation.devSize),
-      await evaluationSet(task, 'test', settings.evaluation.testSize),
-    ];
-    const start = await runStart({
-      settings: resolved,
-      model,
-      teacher,
-      task,
-      dev,
-      test,
-      rules,
-      policy,
-    });
+    const parts = await openParts(settings, verifierThreads, signal, closers);
+    const { task, model, settings: resolved } = parts;
+    const start = await runStart({ ...parts, rules, policy });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
-      await dispose();
+      await closers.close();
       return { result: readResult(folder) };
     };
     // a run that has ended is only read: its folder may be one that cannot be written, and then
     // there is no lock
     const begun = begunAs(start, folder, model) !== null;
     if (begun && isSettled(folder)) return await ended();
-    if (settings.buffer.accept === 'references' && !task.hasReferences)
-      throw new IsoproError(
-        'INVALID_ARGUMENT',
-        `buffer.accept: ${task.id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
-      );
     const notice = (text: string): void => hooks.onNotice?.(text);
+    refuseWithoutReferences(settings, task);
     if (setsLimitInVain(resolved))
       notice(
         'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
@@ -171,14 +140,14 @@ export async function openRun(
     if (!begun) {
       const { style } = settings.sampling;
       await refuseNondeterminism(task, style, signal); // before there is a folder
-      for (const warning of await taskWarnings(task, { style, sets: [dev, test], signal }))
-        notice(warning);
+      const sets = [parts.dev, parts.test];
+      for (const warning of await taskWarnings(task, { style, sets, signal })) notice(warning);
     }
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null)
       throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
-    closers.push(async () => lock.release());
+    closers.add(() => lock.release());
     // again: what another process wrote until it let go of the lock
     const manifest = begunAs(start, folder, model);
     if (manifest !== null && isFinished(folder)) {
@@ -189,16 +158,16 @@ export async function openRun(
     if (manifest === null)
       await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
     if (manifest === null) await keepSplit(task, notice);
-    const witnessed = resolved.signer === 'witness';
-    const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };
-    const signer: LogSigner = witnessed
-      ? await WitnessClient.open(isoproHome(), waiting)
-      : new SingleProcessSigner();
-    closers.push(() => signer.close());
+    const waiting = { onNotice: notice, ...given(options, 'signal') };
+    const signer: LogSigner =
+      resolved.signer === 'witness'
+        ? await WitnessClient.open(isoproHome(), waiting)
+        : new SingleProcessSigner();
+    closers.add(() => signer.close());
     const opened = await openLog(folder, runId, signer, start, notice);
     if (opened === null) return await ended();
     const { log, heads, checkpoint } = opened;
-    closers.push(async () => log.close());
+    closers.add(() => log.close());
     const kept = new KeptReplies({
       folder,
       log,
@@ -207,24 +176,14 @@ export async function openRun(
       ...(keepSeconds === undefined ? {} : { seconds: keepSeconds }),
       onNotice: notice,
     });
-    closers.push(() => kept.keep());
+    closers.add(() => kept.keep());
     const { style, maxTokens } = resolved.sampling;
     const context: RunContext = {
-      settings: resolved,
-      folder,
-      runId,
-      start,
-      model,
-      teacher,
+      ...parts,
+      ...{ folder, runId, start, log, kept, hooks },
       backend: model.info.batchInvariant
         ? kept.keeping(localBackend(model), () => model.adapterId)
         : localBackend(model),
-      kept,
-      task,
-      dev,
-      test,
-      log,
-      hooks,
       undrawn: new Undrawn(await wholeSets(task), {
         model,
         task,
@@ -232,10 +191,10 @@ export async function openRun(
         maxTokens,
         onTooLong: notice,
       }),
-      ...(signal === undefined ? {} : { signal }),
+      ...given(options, 'signal'),
     };
     const state = freshState(resolved);
-    closers.push(async () => state.learner?.dispose());
+    closers.add(() => state.learner?.dispose());
     const session = await restore(context, state, { policy, policyTimeout: timeout }, checkpoint);
     return {
       context,
@@ -243,12 +202,45 @@ export async function openRun(
       session,
       stage: checkpoint?.state.stage ?? 'begun',
       iteration: checkpoint?.state.iteration ?? 0,
-      dispose,
+      dispose: () => closers.close(),
     };
   } catch (error) {
-    await dispose().catch(() => undefined); // what went wrong first is what the caller has to know
+    // what went wrong first is what the caller has to know
+    await closers.close().catch(() => undefined);
     throw error;
   }
+}
+
+type Parts = Pick<RunContext, 'settings' | 'task' | 'model' | 'teacher' | 'dev' | 'test'>;
+
+/** What a run stands on, with the settings that are in use with it. @throws as `run` */
+async function openParts(
+  settings: RunSettings,
+  verifierThreads: number,
+  signal: AbortSignal | undefined,
+  closers: Closers,
+): Promise<Parts> {
+  const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
+  closers.add(() => task.dispose());
+  refuseWithoutGrammar(settings, task);
+  const model = await openTrainee(settings, signal);
+  closers.add(() => model.dispose());
+  const resolved = inUse(settings, { model, task });
+  const teacher = await TeacherModel.open(resolved, model, task, signal);
+  closers.add(() => teacher?.dispose());
+  const { devSize, testSize } = settings.evaluation;
+  const dev = await evaluationSet(task, 'dev', devSize);
+  const test = await evaluationSet(task, 'test', testSize);
+  return { settings: resolved, task, model, teacher, dev, test };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT */
+function refuseWithoutReferences({ buffer }: RunSettings, { id, hasReferences }: OpenTask): void {
+  if (buffer.accept === 'references' && !hasReferences)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `buffer.accept: ${id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
+    );
 }
 
 /** The results of a run are those of one thread count. */
@@ -449,7 +441,7 @@ const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
  * its own at once, also where this fails later
  */
 async function restore(
-  context: RunContext,
+  context: Recording & Pick<RunContext, 'settings' | 'model' | 'task'>,
   state: RunState,
   deciding: { readonly policy: LoraPolicy; readonly policyTimeout: number },
   checkpoint: Checkpoint | null,

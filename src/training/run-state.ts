@@ -8,7 +8,7 @@ import type { RunStart } from '../run-folder/manifest.js';
 import type { RunLog } from '../run-folder/streams.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import type { OpenTask, VerdictKind } from '../tasks/task.js';
-import type { TrainerExecutor } from '../trainees/lora/executor.js';
+import type { OptimiserInForce, TrainerExecutor } from '../trainees/lora/executor.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { KeptReplies } from './kept-replies.js';
 import type { Learner } from './learner.js';
@@ -16,27 +16,48 @@ import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { RunSettings } from './settings.js';
 import type { TeacherModel } from './teacher.js';
 
-/** Open for the whole run. */
-export interface RunContext {
+/** Whom a part of a run tells how far it is, and what ends it early. */
+export interface Reporting {
   /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
+  readonly hooks: RunHooks;
+  readonly signal?: AbortSignal;
+}
+
+/** What answers problems, and what judges the answers. */
+export interface Answering {
+  readonly model: Model;
+  /** The model as what samples. */
+  readonly backend: Backend<TokenReply>;
+  readonly task: OpenTask;
+}
+
+/** What the run leaves behind. */
+export interface Recording {
   readonly folder: string;
   readonly runId: string;
   readonly start: RunStart;
-  readonly model: Model;
-  /** Of a distillation. */
-  readonly teacher: TeacherModel | null;
-  /** The model as what samples. */
-  readonly backend: Backend<TokenReply>;
-  /** Of that back end, for the case of an interruption. */
-  readonly kept: KeptReplies;
-  readonly task: OpenTask;
+  readonly log: RunLog;
+}
+
+export type Log = Pick<Recording, 'log'>;
+
+export interface EvaluationSets {
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
+}
+
+/** Whose problems an iteration may draw, and whom it may learn from. */
+export interface Sources {
   readonly undrawn: Undrawn;
-  readonly log: RunLog;
-  readonly hooks: RunHooks;
-  readonly signal?: AbortSignal;
+  /** Of a distillation. */
+  readonly teacher: TeacherModel | null;
+}
+
+/** Open for the whole run; a part of it takes what it needs. */
+export interface RunContext extends Reporting, Answering, Recording, EvaluationSets, Sources {
+  /** Of the back end, for the case of an interruption. */
+  readonly kept: KeptReplies;
 }
 
 /** A state of the trainer that the run may go back to. */
@@ -70,34 +91,47 @@ export interface Spent {
   trainedTokens: number;
 }
 
-export interface RunState {
-  readonly buffer: ReplayBuffer;
+/** What remedies change of the optimiser: also the sequences a step. */
+export interface InForce extends OptimiserInForce {
+  batchSize: number;
+}
+
+/** The adapter that samples. */
+export interface Present {
+  adapterId: string | null;
+  /** The iteration that it is of. */
+  adapterIteration: number;
+}
+
+/** What trains; null before there is anything to train on. */
+export interface Training {
   learner: Learner | null;
   layers: readonly number[] | null;
-  adapterId: string | null;
+  /** Carries remedies out. */
+  executor: TrainerExecutor | null;
+}
+
+/** States that the run may go back to. */
+export interface GoingBack {
   best: Best;
   /**
    * What the last iteration whose steps were all applied ended with, its remedies included. Null
    * before a trainer exists.
    */
   sound: KeptState | null;
-  /** Carries remedies out; null before a trainer exists. */
-  executor: TrainerExecutor | null;
-  /**
-   * Sequences a step, learning rate, clipping norm and Adam's epsilon now in force; remedies change
-   * them.
-   */
-  batchSize: number;
-  learningRate: number;
-  maxNorm: number;
-  epsilon: number;
+}
+
+export interface Ending {
   /** Why no further iteration begins. */
   stop: string | null;
   /** A remedy has put the final adapter in place. */
   settled: boolean;
-  /** The iteration that the present adapter is of. */
-  adapterIteration: number;
-  spent: Spent;
+}
+
+/** What one iteration hands to the next; a checkpoint holds it. */
+export interface RunState extends InForce, Present, Training, GoingBack, Ending {
+  readonly buffer: ReplayBuffer;
+  readonly spent: Spent;
 }
 
 /** Largest resident size of this process so far. */
@@ -105,7 +139,7 @@ export const peakRssBytes = (): number => process.resourceUsage().maxRSS * 1024;
 
 /** Reports progress with the fields that a stage does not have left at their neutral values. */
 export function report(
-  context: Pick<RunContext, 'hooks' | 'settings'>,
+  context: Pick<Reporting, 'hooks' | 'settings'>,
   progress: Pick<RunProgress, 'stage'> & Partial<RunProgress>,
 ): void {
   context.hooks.onProgress?.({
@@ -132,8 +166,3 @@ export function countVerdict(hits: Hits, tier: string, kind: VerdictKind): void 
 
 export const shownHits = (hits: Hits): RunProgress['hits'] =>
   dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
-
-export const cancellation = ({
-  signal,
-}: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } =>
-  signal === undefined ? {} : { signal };

@@ -3,6 +3,7 @@
  * already ended.
  */
 import { judgePolicies } from '../evaluation/policies.js';
+import { given } from '../given.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkpointRecord } from '../run-folder/course-records.js';
 import { policiesRecord } from '../run-folder/evaluation-records.js';
@@ -16,7 +17,17 @@ import { sealCheckpoint, writeCheckpoint } from './checkpoints.js';
 import { refuseUntrained } from './monitoring.js';
 import { withProfile } from './profile.js';
 import { readResult, type RunResult } from './result.js';
-import { peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
+import {
+  peakRssBytes,
+  report,
+  type Answering,
+  type EvaluationSets,
+  type Log,
+  type Reporting,
+  type RunContext,
+  type RunState,
+  type Sources,
+} from './run-state.js';
 import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 /**
@@ -97,7 +108,10 @@ async function complete({
  * What there is to improve on: the base model and the trivial policies. The test set is read here
  * and at the end, and never in between.
  */
-async function prepare(context: RunContext, state: RunState): Promise<void> {
+async function prepare(
+  context: Reporting & Answering & Log & EvaluationSets & Pick<Sources, 'teacher'>,
+  state: Pick<RunState, 'best' | 'spent'>,
+): Promise<void> {
   report(context, { stage: 'before', total: context.test.problems.length });
   const at = { when: 'before' as const, iteration: 0, adapter: null };
   const test = await evaluateTest(context, at);
@@ -111,11 +125,7 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   context.log.append([
     policiesRecord({
       tiers: [...context.task.tiers],
-      verdicts: await judgePolicies(
-        context.task,
-        context.test.problems,
-        context.signal === undefined ? {} : { signal: context.signal },
-      ),
+      verdicts: await judgePolicies(context.task, context.test.problems, given(context, 'signal')),
     }),
   ]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
@@ -128,17 +138,16 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
  * follows no record that nobody vouched for.
  */
 async function checkpoint(
-  context: RunContext,
+  { log, folder, model, kept }: Pick<RunContext, 'log' | 'folder' | 'model' | 'kept'>,
   state: RunState,
   stage: 'prepared' | 'iteration' | 'submitted',
   iteration: number,
   clock: () => void,
 ): Promise<void> {
-  const { log, folder } = context;
   clock();
   // 18 MB of keys and values for each running sample of a small model are not held beside the
   // snapshots, which are 59 MB each
-  await context.model.releaseContext();
+  await model.releaseContext();
   const {
     learner,
     best,
@@ -186,16 +195,16 @@ async function checkpoint(
   log.append([checkpointRecord({ stage, iteration, digest: sealed.digest })]);
   await log.checkpoint();
   await writeCheckpoint(runPaths(folder).checkpoints, sealed);
-  context.kept.begin(log.size);
+  kept.begin(log.size);
 }
 
 /** Adds the time since the call before to what the run has cost. */
-function stageClock(state: RunState): () => void {
+function stageClock({ spent }: Pick<RunState, 'spent'>): () => void {
   let last = performance.now();
   return () => {
     const now = performance.now();
-    state.spent.seconds += (now - last) / 1000;
+    spent.seconds += (now - last) / 1000;
     last = now;
-    state.spent.peakRssBytes = Math.max(state.spent.peakRssBytes, peakRssBytes());
+    spent.peakRssBytes = Math.max(spent.peakRssBytes, peakRssBytes());
   };
 }

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Json } from '../../canonical-json.js';
+import { Closers } from '../../closers.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { EventLog } from '../../log/event-log.js';
@@ -42,7 +43,7 @@ export interface SessionOptions {
 export class TruthSession {
   readonly state: TruthState;
   readonly #log: EventLog<TruthStream>;
-  readonly #closers: (() => Promise<void>)[];
+  readonly #closers: Closers;
   #unsigned = 0;
 
   private constructor(
@@ -51,7 +52,7 @@ export class TruthSession {
     readonly start: TruthStart,
     state: TruthState,
     log: EventLog<TruthStream>,
-    closers: (() => Promise<void>)[],
+    closers: Closers,
   ) {
     this.state = state;
     this.#log = log;
@@ -78,7 +79,7 @@ export class TruthSession {
       out ?? path.join(RUNS, `truth-${startDigest(start!).slice(0, 12)}`),
     );
     const paths = truthPaths(folder);
-    const closers: (() => Promise<void>)[] = [];
+    const closers = new Closers();
     try {
       if (start === null) readTruthManifest(folder);
       else {
@@ -92,7 +93,7 @@ export class TruthSession {
       const lock = OwnerLock.take(paths.lock);
       if (lock === null)
         throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
-      closers.push(async () => lock.release());
+      closers.add(() => lock.release());
       if (start !== null && begunAs(start, folder) === null) {
         for (const [name, file] of domains) await copied(file, path.join(paths.domains, name));
         await writeTruthManifest(folder, randomBytes(16).toString('hex'), start);
@@ -103,7 +104,7 @@ export class TruthSession {
         begun.config.signer === 'witness'
           ? await WitnessClient.open(home, waiting)
           : new SingleProcessSigner(home);
-      closers.push(() => signer.close());
+      closers.add(() => signer.close());
       const isThere = existsSync(paths.log) && !isUnbegun(paths.log, TRUTH_STREAMS);
       const common = { path: paths.log, streams: TRUTH_STREAMS, runId, signer };
       if (!isThere)
@@ -116,7 +117,7 @@ export class TruthSession {
             runConfig: begun as unknown as LogValue,
             digests: { start: startDigest(begun) },
           });
-      closers.push(async () => log.close());
+      closers.add(() => log.close());
       return new TruthSession(
         folder,
         runId,
@@ -127,7 +128,7 @@ export class TruthSession {
       );
     } catch (error) {
       // what went wrong first is what the caller has to know
-      await closeAll(closers).catch(() => undefined);
+      await closers.close().catch(() => undefined);
       throw error;
     }
   }
@@ -151,7 +152,7 @@ export class TruthSession {
   }
 
   async close(): Promise<void> {
-    await closeAll(this.#closers);
+    await this.#closers.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -174,13 +175,6 @@ function makeRoom(folder: string): void {
       { cause },
     );
   }
-}
-
-async function closeAll(closers: (() => Promise<void>)[]): Promise<void> {
-  const failures: unknown[] = [];
-  for (const close of closers.splice(0).reverse())
-    await close().catch((error: unknown) => failures.push(error));
-  if (failures.length > 0) throw failures[0];
 }
 
 /** Null where no run began here. @throws IsoproError RUN_DIFFERS, RUN_MANIFEST_INVALID */

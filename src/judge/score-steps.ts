@@ -1,0 +1,85 @@
+import { LORA } from '../trainees/lora/trainee.js';
+import { auditProcess, type ProcessAudit, type ViolationKind } from './obligations.js';
+import { DEFAULT_TARGET } from './options.js';
+import { scheduleFactor } from './schedule.js';
+import { emitScores, scoreProcess } from './scores.js';
+import type { Step } from './step.js';
+import { plural, type StepStatus } from './trace.js';
+
+/** The judge's steps that audit the decision process, and the scores. */
+
+const COVERAGE: readonly ViolationKind[] = [
+  'missing',
+  'late',
+  'precedence',
+  'unresolved_deferral',
+  'spurious',
+  'duplicate',
+];
+
+/** How often a process did what it must not do, by kind. */
+function violationsOf(
+  { violations }: ProcessAudit,
+  ofCoverage: boolean,
+): { readonly said: string; readonly status: Extract<StepStatus, 'pass' | 'findings'> } {
+  const kinds = violations
+    .map(({ kind }) => kind)
+    .filter((kind) => COVERAGE.includes(kind) === ofCoverage);
+  const counts = [...new Set(kinds)].map(
+    (kind) => `${kinds.filter((each) => each === kind).length} ${kind}`,
+  );
+  return kinds.length === 0
+    ? { said: 'no violation', status: 'pass' }
+    : { said: counts.join(', '), status: 'findings' };
+}
+
+export const ruleCoverageAudit: Step<'process' | 'start', 'audit'> = {
+  name: 'rule_coverage_audit',
+  gate: 'process_only',
+  run: ({ process, start }) => {
+    const audit = auditProcess(
+      { ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) },
+      LORA,
+    );
+    const { said, status } = violationsOf(audit, true);
+    const { obligations, distinctRules } = audit;
+    return {
+      found: { audit },
+      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}`,
+      status,
+    };
+  },
+};
+
+export const decisionDefensibility: Step<'process' | 'audit'> = {
+  name: 'decision_defensibility',
+  gate: 'process_only',
+  run: ({ process, audit }) => {
+    const { said, status } = violationsOf(audit, false);
+    return {
+      found: {},
+      detail: `${plural(process.decisions.length, 'decision')} read; ${said}`,
+      status,
+    };
+  },
+};
+
+export const emitTwoScores: Step<'options' | 'audit' | 'testSet', 'scores'> = {
+  name: 'emit_two_scores',
+  gate: 'scoring',
+  run: ({ options: { target = DEFAULT_TARGET }, audit, testSet: { fresh, heldOut } }) => {
+    const accuracy = fresh?.measured ?? heldOut?.after.measured;
+    const scores = emitScores(
+      scoreProcess(audit),
+      accuracy?.valid === true ? accuracy.mean : null,
+      target,
+      null,
+    );
+    return {
+      found: { scores },
+      detail:
+        `accuracy ${scores.accuracy_score?.toFixed(3) ?? 'null'} of target ${target}, process ` +
+        `${scores.process_score?.toFixed(3) ?? 'null'}`,
+    };
+  },
+};
