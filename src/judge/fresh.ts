@@ -12,7 +12,7 @@ import { exactGreater, weightsOf, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 import { invalidDoubts, type HeldOutRequest } from './held-out.js';
 import { CLAIM_P } from './refutation.js';
-import { nonceSeed } from './resample.js';
+import { nonceSeed } from './nonce-seed.js';
 
 /**
  * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { localBackend } from '../backends/local.js';
 import { given } from '../given.js';
 import { inTurns, type LogReader } from '../log/read.js';
@@ -13,6 +12,7 @@ import type { OpenTask, Problem } from '../tasks/task.js';
 import { courseSettings } from './course-settings.js';
 import type { Findings } from './findings.js';
 import { HardFail } from './hard-fail.js';
+import { nonceSeed } from './nonce-seed.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 
@@ -30,14 +30,6 @@ export const RESAMPLED = 8;
  * draw: so many first tokens tell a reply that was sampled with this seed from one that was not.
  */
 const FIRST = 16;
-
-/** A seed of one's own from a nonce. */
-export const nonceSeed = (purpose: string, nonce: string): bigint =>
-  hash(
-    'sha256',
-    Buffer.concat([Buffer.from(purpose, 'latin1'), Buffer.from(nonce, 'hex')]),
-    'buffer',
-  ).readBigUInt64BE(0);
 
 interface Chosen {
   readonly problem: ProblemRecord;
