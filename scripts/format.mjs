@@ -1,4 +1,4 @@
-// `npm run format`: every source file as biome (biome.json) and clang-format (.clang-format) write
+// `npm run format`: every source file as biome (biome.jsonc) and clang-format (.clang-format) write
 // it; `-- --check` names those that are not so and changes nothing. test/package/format.test.ts
 // runs the check.
 import { spawnSync } from 'node:child_process';

@@ -61,7 +61,7 @@ function makeProject() {
   for (const name of readdirSync(root)) {
     if (name === '.git' || name === 'runs' || name === 'prebuilds' || name.startsWith('build'))
       continue;
-    if (name === 'biome.json') continue; // biome takes a second one below the root for a mistake
+    if (name === 'biome.jsonc') continue; // biome takes a second one below the root for a mistake
     if (name !== 'node_modules')
       cpSync(path.join(root, name), path.join(project, name), { recursive: true });
   }

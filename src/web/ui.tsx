@@ -201,12 +201,7 @@ export const Excerpt = ({
   children: ComponentChildren;
 }): JSX.Element => (
   // biome-ignore lint/a11y/useAriaPropsSupportedByRole: wherever it has a label it has a role
-  <pre
-    {...others}
-    tabIndex={0}
-    role={label === undefined ? undefined : 'region'}
-    aria-label={label}
-  >
+  <pre {...others} tabIndex={0} role={label === undefined ? undefined : 'group'} aria-label={label}>
     {children}
   </pre>
 );
