@@ -30,7 +30,7 @@ import { plural } from './trace.js';
  * executed; none of it is taken from what the run says of itself.
  */
 
-const fail = failing('course_verification');
+const fail: (detail: string) => never = failing('course_verification');
 
 /** What the process records show of an iteration. */
 interface IterationCourse {
@@ -131,7 +131,7 @@ class Course {
       );
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
-      return fail(`iteration ${iteration} names no state of an adapter`);
+      fail(`iteration ${iteration} names no state of an adapter`);
     const before = {
       iteration,
       sampler: this.#adapter,
@@ -162,7 +162,7 @@ class Course {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
     if (applied === undefined)
-      return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+      fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;

