@@ -74,7 +74,7 @@ export function intervalOfSum(estimates: readonly Estimate[]): Interval {
  */
 export function studentInterval(values: readonly number[]): Interval | null {
   const n = values.length;
-  if (n < 2 || values.every((value) => value === values[0])) return null;
+  if (values.every((value) => value === values[0])) return null;
   const [centre, half] = [
     mean(values),
     (studentQuantile(0.025, n - 1) * sampleStandardDeviation(values)) / Math.sqrt(n),

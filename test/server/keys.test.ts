@@ -4,6 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
+import type { FastifyRequest } from 'fastify';
+import { idempotencyKeyOf } from '../../src/server/jobs/routes.js';
 import { checkKeys, hashKey, Keys, newKey, SCOPES, type Scope } from '../../src/server/keys.js';
 
 const [ASKER, TRAINER, ADMIN] = [
@@ -132,4 +134,19 @@ test.each([
       message: expect.stringContaining(message),
     }) as never,
   );
+});
+
+test('an idempotency key has 1 to 200 characters', () => {
+  const of = (key?: string) =>
+    idempotencyKeyOf({ headers: { 'idempotency-key': key } } as unknown as FastifyRequest);
+  expect(of(undefined)).toBeUndefined();
+  for (const key of ['k', 'k'.repeat(200)]) expect(of(key)).toBe(key);
+  for (const key of ['', 'k'.repeat(201)])
+    expect(() => of(key)).toThrow(
+      expect.objectContaining({
+        status: 400,
+        code: 'invalid_value',
+        message: 'Idempotency-Key: 1 to 200 characters',
+      }),
+    );
 });
