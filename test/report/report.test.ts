@@ -13,6 +13,7 @@ import { chartLabel, svgChart } from '../../src/report/svg-chart.js';
 import { REPORT_BYTES, writeReport } from '../../src/report/write-report.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { HOSTILE } from '../models/hostile.js';
+import { processorMs } from '../models/processor-time.js';
 
 let root: string;
 let home: string;
@@ -519,9 +520,9 @@ test('a line of a rollout says its question: what not all prompts of its tier be
   // of its places
   const document = 'x'.repeat(60_000);
   for (const question of ['one', 'two']) questions.add('e', `${document} ${question}`);
-  const started = performance.now();
+  const started = process.cpuUsage();
   expect(questions.of('e', `${document} one`)).toBe('one');
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(processorMs(started)).toBeLessThan(1_000);
   for (const question of ['one', 'two']) questions.add('f', document + question + document);
   expect(questions.of('f', `${document}one${document}`)).toBe(
     `${'x'.repeat(200)}one${'x'.repeat(200)}`,

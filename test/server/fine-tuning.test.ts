@@ -11,6 +11,7 @@ import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { MAIN } from '../cli/run-cli.js';
 import { asAdmin, ADMIN, closeAll, folder, reported, send, start } from '../models/server.js';
+import { processorMs } from '../models/processor-time.js';
 
 const [ANN, BOB] = ['the-key-of-ann-1', 'the-key-of-bob-1'];
 const keys = [
@@ -287,9 +288,9 @@ test.each(Object.keys(LARGE_FORMS) as (keyof typeof LARGE_FORMS)[])(
     let [slowest, isOver] = [0, false];
     const others = (async () => {
       while (!isOver) {
-        const begun = performance.now();
+        const begun = process.cpuUsage();
         expect((await send(server, '/health')).status).toBe(200);
-        slowest = Math.max(slowest, performance.now() - begun);
+        slowest = Math.max(slowest, processorMs(begun));
       }
     })();
     const body = `--b\r\ncontent-disposition: form-data; ${part}\r\n--b--\r\n`;
@@ -304,7 +305,8 @@ test.each(Object.keys(LARGE_FORMS) as (keyof typeof LARGE_FORMS)[])(
     expect([status, said.error.code]).toEqual(
       part.length > 65 * 2 ** 20 ? [413, 'body_too_large'] : [400, expect.any(String)],
     );
-    expect(slowest).toBeLessThan(2000); // six seconds where all of it is read at once
+    // milliseconds of the processor; six seconds where all of it is read at once
+    expect(slowest).toBeLessThan(2000);
   },
 );
 
