@@ -156,6 +156,7 @@ const NEAREST = {
     'monitor/trainee',
     'tasks/failures',
     'training/checkpoints',
+    'training/kept-replies',
     'training/refusals',
     'training/settings',
     'loop/opening',
