@@ -159,6 +159,7 @@ const NEAREST = {
     'training/kept-replies',
     'training/refusals',
     'training/settings',
+    'training/written-records',
     'loop/opening',
     'loop/parts',
     'loop/modes',
