@@ -7,7 +7,7 @@ import { float32, text } from '../../src/embedded/gguf.js';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
 import type { RunProgress } from '../../src/training/hooks.js';
-import { planRun } from '../../src/training/dry-run.js';
+import { planRun, type RunPlan } from '../../src/training/dry-run.js';
 import { openRun, type OpenRun } from '../../src/training/open-run.js';
 import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
@@ -118,6 +118,7 @@ test('a task whose problems are all kept for evaluation: the error says how many
   const message = expect.stringMatching(/20 problems .* 100 others .* more than these 120/);
   await expect(running).rejects.toMatchObject({ code: 'TASK_INVALID', message });
   writeLetterTask(file('enough.mjs'), { numbers: 150 });
+  const progress: RunProgress[] = [];
   await run(
     {
       ...input,
@@ -125,15 +126,40 @@ test('a task whose problems are all kept for evaluation: the error says how many
       iterations: 1,
       optimiser: { ...input.optimiser, learningRate: 0.005 },
     },
-    { out: file('enough') },
+    { out: file('enough'), onProgress: (at) => progress.push(at) },
   );
+  // what it tells of its stages: which iteration, and of how many units; dev is measured twice
+  const told = progress.map(({ stage, iteration, total }) => `${stage} ${iteration} ${total}`);
+  expect(told.filter((each, i) => each !== told[i - 1])).toEqual([
+    'load 0 0',
+    'before 0 12',
+    'dev 0 12',
+    'rollouts 1 32',
+    'layers 1 0',
+    'training 1 2',
+    'dev 1 12',
+    'after 1 12',
+    'close 1 0',
+  ]);
+  const [first, second] = progress.filter(({ stage }) => stage === 'training');
+  expect(second).toMatchObject({ iterations: 1, done: 2, loss: expect.any(Number) });
+  expect(second!.tokens).toBeGreaterThan(first!.tokens);
+  const rollouts = progress.filter(({ stage }) => stage === 'rollouts');
+  expect(rollouts[0]).toMatchObject({ done: 0, tokens: 0, hits: {} });
+  const { done, tokens } = rollouts.at(-1)!;
+  expect(done).toBe(32);
+  expect(tokens).toBeGreaterThan(32);
 }, 120_000);
 
 describe('what is to be known of a task is said before a model is trained on it, by a run and by its plan', () => {
   const told = async (
     task: string,
     members: string,
-  ): Promise<{ readonly run: string[]; readonly plan: readonly string[] }> => {
+  ): Promise<{
+    readonly run: string[];
+    readonly plan: readonly string[];
+    readonly whole: RunPlan;
+  }> => {
     writeLetterTask(file(`${task}.mjs`), { members });
     const given: RunSettingsInput = { ...input, task: file(`${task}.mjs`), iterations: 1 };
     const notices: string[] = [];
@@ -145,11 +171,47 @@ describe('what is to be known of a task is said before a model is trained on it,
       onProgress: ({ stage, done }) => void (stage === 'rollouts' && done > 0 && stopped.abort()),
     });
     await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
-    return { run: notices, plan: (await planRun(given)).warnings };
+    const whole = await planRun(given);
+    return { run: notices, plan: whole.warnings, whole };
   };
 
+  /** Of one iteration of 32 rollouts and 2 steps of 8, three tiers of 4 dev and 4 test problems. */
+  function expectFigures({ predicted, measured, calibration, ...plan }: RunPlan): void {
+    const { tokensPerReply, sampledTokensPerSecond, trainedTokensPerSecond, seconds } = measured;
+    // a letter and the end of the turn, of a limit of four
+    expect(tokensPerReply).toBeGreaterThan(1);
+    expect(tokensPerReply).toBeLessThan(4);
+    // dev twice and test twice, beside the rollouts
+    const sampled = Math.round((32 + 2 * 12 + 2 * 12) * tokensPerReply);
+    expect(predicted.sampledTokens).toBe(sampled);
+    const prompts = predicted.trainedTokens / (2 * 8) - tokensPerReply;
+    expect(prompts).toBeCloseTo(Math.round(prompts), 1); // of a prompt's whole tokens
+    expect(prompts).toBeGreaterThan(20);
+    expect(prompts).toBeLessThan(60);
+    expect(predicted.minutes).toBeCloseTo(
+      sampled / sampledTokensPerSecond / 60 + predicted.trainedTokens / trainedTokensPerSecond / 60,
+      9,
+    );
+    // 2 adapters of 4 bytes a parameter, 4 states of three such numbers, 12 bytes of log a token
+    expect(predicted.diskBytes).toBe(plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled);
+    const resident = process.resourceUsage().maxRSS * 1024;
+    expect(predicted.memoryBytes).toBeGreaterThan(2 ** 20);
+    expect(predicted.memoryBytes).toBeLessThan(resident + predicted.trainedTokens * 2 ** 12);
+    expect(seconds).toBeGreaterThan(4); // that long alone it trains
+    expect(seconds).toBeLessThan(120);
+    expect([plan.evaluations, plan.layers]).toEqual([{ dev: 12, test: 12 }, [2]]);
+    expect([plan.settings.profile, plan.settings.model.threads]).toEqual(['downloaded', 1]);
+    expect(plan.rules.map(({ rule }) => rule)).toContain('R3');
+    // eight problems of each tier that trains, of four samples
+    expect(calibration).toMatchObject({ problems: 8, samples: 4, seconds: 30 });
+    expect(calibration!.tiers.map(({ tier, problems }) => [tier, problems])).toEqual([
+      ['L0', 8],
+      ['L1', 8],
+    ]);
+  }
+
   test('a verifier that passes everything', async () => {
-    const { run, plan } = await told(
+    const { run, plan, whole } = await told(
       'anything',
       `  parse: (text) => ({ ok: true, answer: text }), verify: () => ({ kind: 'pass' }),\n`,
     );
@@ -159,6 +221,7 @@ describe('what is to be known of a task is said before a model is trained on it,
       ),
     ];
     expect([run, plan]).toEqual([expected, expected]);
+    expectFigures(whole);
   }, 120_000);
 
   test('a tier of which problems are too few', async () => {

@@ -394,7 +394,7 @@ describe('a file', () => {
   });
 
   test.each<[what: string, of: () => Buffer]>([
-    ['another byte', () => (bytes.writeUInt8(bytes.readUInt8(20) ^ 1, 20), bytes)],
+    ['another byte', () => Buffer.from(bytes).fill(bytes.readUInt8(20) ^ 1, 20, 21)],
     ['a byte too few', () => bytes.subarray(0, -1)],
     ['nothing', () => Buffer.alloc(0)],
   ])('with %s is not the one that the log names', async (_, of) => {

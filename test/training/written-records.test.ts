@@ -271,7 +271,7 @@ describe('an evaluation', () => {
     id: `${i}`.repeat(64),
     tier,
   }));
-  const SET = { problems, sha256: 'cd'.repeat(32) } as EvaluationSet;
+  const SET = { problems, sha256: 'cd'.repeat(32) } as unknown as EvaluationSet;
   const ADAPTER = 'ef'.repeat(32);
   const context = (
     texts: readonly string[],
