@@ -1,18 +1,22 @@
 /** What a run opens is closed again, whatever fails meanwhile; and what it cannot begin with. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { float32, text } from '../../src/embedded/gguf.js';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
-import type { RunProgress } from '../../src/training/hooks.js';
+import type { RunOptions, RunProgress } from '../../src/training/hooks.js';
+import { OwnerLock } from '../../src/log/owner-lock.js';
+import { SingleProcessSigner } from '../../src/log/signer.js';
+import { KeptReplies } from '../../src/training/kept-replies.js';
 import { planRun, type RunPlan } from '../../src/training/dry-run.js';
 import { openRun, type OpenRun } from '../../src/training/open-run.js';
 import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { logRecords, rolloutsOf } from '../models/log-records.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
@@ -29,8 +33,11 @@ const input: RunSettingsInput = {
   layers: { rank: 4, topLayers: 1 },
   evaluation: { devSize: 4, testSize: 4 },
 };
-const opened = async (): Promise<OpenRun> => {
-  const found = await openRun(resolveSettings(input), { out: file('run') });
+const opened = async (
+  given: RunSettingsInput = input,
+  options: RunOptions = { out: file('run') },
+): Promise<OpenRun> => {
+  const found = await openRun(resolveSettings(given), options);
   if ('result' in found) throw new Error('the run has ended');
   return found;
 };
@@ -109,8 +116,160 @@ test('a trainer that cannot be taken back to its checkpoint is not left behind',
   expect(disposals).toHaveBeenCalledTimes(1);
   const again = await opened();
   expect([again.stage, again.iteration]).toEqual(['iteration', 1]);
+  // all that the iteration left, and what is kept of the time before it
+  const { state, session, context } = again;
+  expect(state).toMatchObject({
+    layers: [2],
+    batchSize: 8,
+    epsilon: 1e-8,
+    stop: null,
+    settled: false,
+    adapterIteration: 1,
+  });
+  expect(state.learner!.adapter!.id).toBe(state.adapterId);
+  expect(state.sound).toMatchObject({ adapterId: state.adapterId, iteration: 1 });
+  expect(state.best.verdicts.map(({ verdicts }) => verdicts.length)).toEqual([4, 4, 4]);
+  expect(session.history.map(({ iteration }) => iteration)).toEqual([1]);
+  const admitted = Object.values(state.buffer.composition()).reduce((a, b) => a + b, 0);
+  const { spent } = state;
+  const rollouts = rolloutsOf(logRecords(file('run')));
+  expect(admitted).toBe(rollouts.filter(({ admission }) => admission === 'admitted').length);
+  for (const figure of Object.values(spent)) expect(figure).toBeGreaterThan(0);
+  expect(context.kept).toBeDefined();
   await again.dispose();
+  cpSync(file('run'), file('lost'), { recursive: true });
+  for (const suffix of ['', '-wal', '-shm'])
+    rmSync(path.join(file('lost'), `log.sqlite${suffix}`), { force: true });
+  await expect(opened(input, { out: file('lost') })).rejects.toMatchObject({
+    code: 'LOG_UNREADABLE',
+    message: `${file('lost')} has checkpoints of a run, but no log that holds a record of it`,
+  });
 }, 120_000);
+
+test('a run that has just begun has the state that its settings say', async () => {
+  const given = {
+    ...input,
+    optimiser: { ...input.optimiser, learningRate: 0.003, maxNorm: 0.7 },
+  };
+  const { state, stage, iteration, dispose } = await opened(given, { out: file('fresh') });
+  expect([stage, iteration, state.buffer.composition()]).toEqual(['begun', 0, {}]);
+  const { buffer: _, ...rest } = state;
+  expect(rest).toEqual({
+    learner: null,
+    layers: null,
+    adapterId: null,
+    adapterIteration: 0,
+    best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
+    batchSize: 8,
+    learningRate: 0.003,
+    maxNorm: 0.7,
+    epsilon: 1e-8,
+    sound: null,
+    executor: null,
+    stop: null,
+    settled: false,
+    spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+  });
+  await dispose();
+});
+
+test.each<[what: string, fail: () => unknown, kept: number]>([
+  [
+    'what the signer has signed',
+    () => jest.spyOn(SingleProcessSigner.prototype, 'heads').mockRejectedValueOnce(new Error('no')),
+    0,
+  ],
+  [
+    'the back end',
+    () =>
+      jest.spyOn(KeptReplies.prototype, 'keeping').mockImplementationOnce(() => {
+        throw new Error('no');
+      }),
+    1,
+  ],
+])('a run that fails at %s lets go of all that it has opened, once each', async (_, fail, kept) => {
+  await (await opened(input, { out: file('failing') })).dispose();
+  const closed = [
+    jest.spyOn(Model.prototype, 'dispose'),
+    jest.spyOn(VerifierThreads.prototype, 'dispose'),
+    jest.spyOn(SingleProcessSigner.prototype, 'close'),
+    jest.spyOn(OwnerLock.prototype, 'release'),
+  ];
+  const keeps = jest.spyOn(KeptReplies.prototype, 'keep');
+  fail();
+  await expect(opened(input, { out: file('failing') })).rejects.toThrow('no');
+  expect(closed.map(({ mock }) => mock.calls.length)).toEqual([1, 1, 1, 1]);
+  expect(keeps).toHaveBeenCalledTimes(kept);
+  jest.restoreAllMocks();
+  await (await opened(input, { out: file('failing') })).dispose();
+});
+
+test('references are trained on where the task knows some; a limit that is the caller’s own is told to be in vain', async () => {
+  const references = { ...input, buffer: { accept: 'references' as const } };
+  await expect(opened(references, { out: file('references') })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message:
+      'buffer.accept: letters has no referenceReply, or episodes of several turns: there is nothing to train on',
+  });
+  const told = async (maxForgetting?: number): Promise<string[]> => {
+    const notices: string[] = [];
+    const evaluation = {
+      ...input.evaluation,
+      ...(maxForgetting === undefined ? {} : { maxForgetting }),
+    };
+    const onNotice = (text: string): void => void notices.push(text);
+    const run = await opened(
+      { ...input, evaluation },
+      { out: file(`limit ${maxForgetting}`), onNotice },
+    );
+    await run.dispose();
+    return notices;
+  };
+  const own = resolveSettings(input).evaluation.maxForgetting;
+  expect(await told()).toEqual([]);
+  expect(await told(own === 0.25 ? 0.5 : 0.25)).toEqual([
+    'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+  ]);
+});
+
+test('without a folder the newest unfinished run of the same settings is gone on with', async () => {
+  const before = process.cwd();
+  mkdirSync(file('cwd'));
+  process.chdir(file('cwd'));
+  try {
+    const folderOf = async (seed = '3'): Promise<string> => {
+      const { context, dispose } = await opened({ ...input, seed }, {});
+      await dispose();
+      expect(context.folder.endsWith(`${path.sep}${context.runId}`)).toBe(true);
+      return context.folder;
+    };
+    const begun = await folderOf();
+    expect(path.basename(begun)).toMatch(/^[0-9a-f]{32}$/);
+    expect(path.dirname(begun)).toBe(path.resolve('runs'));
+    // what is no run, and what cannot be read as one, is passed over
+    mkdirSync(path.join('runs', 'none'));
+    mkdirSync(path.join('runs', 'damaged'));
+    writeFileSync(path.join('runs', 'damaged', 'manifest.json'), '{');
+    expect(await folderOf()).toBe(begun);
+    const other = await folderOf('4');
+    expect(other).not.toBe(begun);
+    expect([await folderOf(), await folderOf('4')]).toEqual([begun, other]);
+    // the same settings twice: whichever began later
+    cpSync(file('cwd/runs'), file('aside'), { recursive: true });
+    rmSync(begun, { recursive: true });
+    const second = await folderOf();
+    cpSync(path.join(file('aside'), path.basename(begun)), begun, { recursive: true });
+    const date = (folder: string, seconds: number): void =>
+      utimesSync(path.join(folder, 'manifest.json'), seconds, seconds);
+    date(begun, 1_000);
+    date(second, 2_000);
+    expect(await folderOf()).toBe(second);
+    date(begun, 3_000);
+    expect(await folderOf()).toBe(begun);
+  } finally {
+    process.chdir(before);
+  }
+});
 
 test('a task whose problems are all kept for evaluation: the error says how many it needs', async () => {
   writeLetterTask(file('few.mjs'), { numbers: 100 });
@@ -235,7 +394,10 @@ describe('what is to be known of a task is said before a model is trained on it,
       'tier L0 has no test problem, and is in no result: its generator gave no more different ones beside the 20 of the dev set',
       'tier L0 is not trained on: the evaluation sets keep 120 different problems of a tier, and it has no others',
     ];
-    // that of all problems of an iteration some are missing is told too, of a run
+    expect(run.filter((text) => !text.startsWith('tier '))).toEqual([
+      '4 of the 8 different problems of an iteration could be drawn, and there are hardly more: with 4 samples of each it has ' +
+        '16 rollouts, not 32',
+    ]);
     expect(run.filter((text) => text.startsWith('tier '))).toEqual(expected);
     expect(plan).toEqual(expected);
   }, 120_000);
