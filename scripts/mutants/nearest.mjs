@@ -172,6 +172,8 @@ const NEAREST = {
     'loop/turns',
     'loop/kept-replies',
     'loop/resumption',
+    'loop/policy',
+    'judge/forgetting',
   ],
 };
 

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -163,8 +164,13 @@ describe('what is sampled', () => {
     await kept.keep();
     expect(named()).toEqual([saying(1, 5, readFileSync(fileOf(1)))]);
     expect(await heads()).toHaveLength(1);
+    const checkpoints = jest.spyOn(log, 'checkpoint');
     await kept.keep(); // nothing is new
-    expect([named().length, (await heads()).length]).toEqual([1, 1]);
+    expect([named().length, checkpoints.mock.calls.length]).toEqual([1, 0]);
+    // one record is enough
+    const { backend, asked } = answering();
+    await replies(open(await heads()).keeping(backend, () => null));
+    expect([asked, notices]).toEqual([[], ['5 of 5 samples kept from before the interruption']]);
   });
 
   test('is given as it came, and not kept where it was cancelled', async () => {
@@ -418,6 +424,7 @@ describe('a file', () => {
       prompts: [{ ...REQUEST.prompts[0]!, seeds: [11n, 12n, 14n] }],
     });
     expect(asked).toEqual([[11n, 14n]]);
+    expect(notices).toEqual(['1 of 3 samples kept from before the interruption']);
     const now = readFileSync(fileOf(1));
     expect(now.subarray(0, bytes.length)).toEqual(bytes);
     expect(named().at(-1)).toEqual(saying(1, 6, now));
@@ -433,6 +440,57 @@ describe('a file', () => {
     await log.checkpoint();
     await replies(open(await heads()).keeping(backend, () => null));
     expect(asked).toHaveLength(1);
+  });
+
+  test('is closed again, as the log is that names it', async () => {
+    const openHere = (): number =>
+      process.platform !== 'linux'
+        ? 0
+        : readdirSync('/proc/self/fd').filter((fd) => {
+            const to = path.join('/proc/self/fd', fd);
+            return existsSync(to) && readlinkSync(to).startsWith(folder);
+          }).length;
+    const signed = await heads();
+    const before = openHere();
+    const kept = open(signed);
+    expect(openHere()).toBe(before);
+    const request = { ...REQUEST, maxTokens: 5 };
+    await replies(
+      kept.keeping(answering().backend, () => null),
+      request,
+    );
+    expect(openHere()).toBe(before);
+  });
+
+  test('whose replies depend on what else is asked for is taken no more', async () => {
+    const { backend, asked } = answering();
+    const dependent: Backend<TokenReply> = {
+      ...backend,
+      async *sample(request) {
+        const count = request.prompts.reduce((sum, { seeds }) => sum + seeds.length, 0);
+        for await (const reply of backend.sample(request))
+          yield { ...reply, text: `${reply.text} of ${count}` };
+      },
+    };
+    const request = { ...REQUEST, maxTokens: 5 };
+    const part = { ...request, prompts: [{ ...request.prompts[0]!, seeds: [11n, 12n] }] };
+    const before = open(await heads());
+    await replies(
+      before.keeping(dependent, () => null),
+      part,
+    );
+    const kept = open(await heads()).keeping(dependent, () => null);
+    const whole = await replies(kept, request);
+    expect(whole.map(({ text }) => text)).toEqual(
+      (await replies(backend, request)).map(({ text }) => `${text} of 5`),
+    );
+    await replies(kept, request);
+    // the part; one of it again with what is new, and then all; all, to compare; all again
+    expect(asked.map((seeds) => seeds.length)).toEqual([2, 4, 5, 5, 5]);
+    expect(notices).toEqual([
+      '1 of 5 samples kept from before the interruption',
+      'a kept reply comes otherwise when it is sampled again: none is taken',
+    ]);
   });
 
   test('that is gone is sampled again; those of other checkpoints are removed, and nothing else is', async () => {
