@@ -156,8 +156,10 @@ const NEAREST = {
     'monitor/trainee',
     'tasks/failures',
     'training/checkpoints',
+    'training/kept-replies',
     'training/refusals',
     'training/settings',
+    'training/written-records',
     'loop/opening',
     'loop/parts',
     'loop/modes',
@@ -170,6 +172,8 @@ const NEAREST = {
     'loop/turns',
     'loop/kept-replies',
     'loop/resumption',
+    'loop/policy',
+    'judge/forgetting',
   ],
 };
 

@@ -1,18 +1,22 @@
 /** What a run opens is closed again, whatever fails meanwhile; and what it cannot begin with. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { float32, text } from '../../src/embedded/gguf.js';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
-import type { RunProgress } from '../../src/training/hooks.js';
-import { planRun } from '../../src/training/dry-run.js';
+import type { RunOptions, RunProgress } from '../../src/training/hooks.js';
+import { OwnerLock } from '../../src/log/owner-lock.js';
+import { SingleProcessSigner } from '../../src/log/signer.js';
+import { KeptReplies } from '../../src/training/kept-replies.js';
+import { planRun, type RunPlan } from '../../src/training/dry-run.js';
 import { openRun, type OpenRun } from '../../src/training/open-run.js';
 import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { logRecords, rolloutsOf } from '../models/log-records.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
@@ -29,8 +33,11 @@ const input: RunSettingsInput = {
   layers: { rank: 4, topLayers: 1 },
   evaluation: { devSize: 4, testSize: 4 },
 };
-const opened = async (): Promise<OpenRun> => {
-  const found = await openRun(resolveSettings(input), { out: file('run') });
+const opened = async (
+  given: RunSettingsInput = input,
+  options: RunOptions = { out: file('run') },
+): Promise<OpenRun> => {
+  const found = await openRun(resolveSettings(given), options);
   if ('result' in found) throw new Error('the run has ended');
   return found;
 };
@@ -109,8 +116,153 @@ test('a trainer that cannot be taken back to its checkpoint is not left behind',
   expect(disposals).toHaveBeenCalledTimes(1);
   const again = await opened();
   expect([again.stage, again.iteration]).toEqual(['iteration', 1]);
+  // all that the iteration left, and what is kept of the time before it
+  const { state, session, context } = again;
+  expect(state).toMatchObject({
+    layers: [2],
+    batchSize: 8,
+    epsilon: 1e-8,
+    stop: null,
+    settled: false,
+    adapterIteration: 1,
+  });
+  expect(state.learner!.adapter!.id).toBe(state.adapterId);
+  expect(state.sound).toMatchObject({ adapterId: state.adapterId, iteration: 1 });
+  expect(state.best.verdicts.map(({ verdicts }) => verdicts.length)).toEqual([4, 4, 4]);
+  expect(session.history.map(({ iteration }) => iteration)).toEqual([1]);
+  const admitted = Object.values(state.buffer.composition()).reduce((a, b) => a + b, 0);
+  const { spent } = state;
+  const rollouts = rolloutsOf(logRecords(file('run')));
+  expect(admitted).toBe(rollouts.filter(({ admission }) => admission === 'admitted').length);
+  for (const figure of Object.values(spent)) expect(figure).toBeGreaterThan(0);
+  expect(context.kept).toBeDefined();
   await again.dispose();
+  cpSync(file('run'), file('lost'), { recursive: true });
+  for (const suffix of ['', '-wal', '-shm'])
+    rmSync(path.join(file('lost'), `log.sqlite${suffix}`), { force: true });
+  await expect(opened(input, { out: file('lost') })).rejects.toMatchObject({
+    code: 'LOG_UNREADABLE',
+    message: `${file('lost')} has checkpoints of a run, but no log that holds a record of it`,
+  });
 }, 120_000);
+
+test('a run that has just begun has the state that its settings say', async () => {
+  const given = {
+    ...input,
+    optimiser: { ...input.optimiser, learningRate: 0.003, maxNorm: 0.7 },
+  };
+  const { state, stage, iteration, dispose } = await opened(given, { out: file('fresh') });
+  expect([stage, iteration, state.buffer.composition()]).toEqual(['begun', 0, {}]);
+  const { buffer: _, ...rest } = state;
+  expect(rest).toEqual({
+    learner: null,
+    layers: null,
+    adapterId: null,
+    adapterIteration: 0,
+    best: { adapterId: null, iteration: 0, verdicts: [], snapshot: null },
+    batchSize: 8,
+    learningRate: 0.003,
+    maxNorm: 0.7,
+    epsilon: 1e-8,
+    sound: null,
+    executor: null,
+    stop: null,
+    settled: false,
+    spent: { seconds: 0, peakRssBytes: 0, promptTokens: 0, sampledTokens: 0, trainedTokens: 0 },
+  });
+  await dispose();
+});
+
+test.each<[what: string, fail: () => unknown, kept: number]>([
+  [
+    'what the signer has signed',
+    () => jest.spyOn(SingleProcessSigner.prototype, 'heads').mockRejectedValueOnce(new Error('no')),
+    0,
+  ],
+  [
+    'the back end',
+    () =>
+      jest.spyOn(KeptReplies.prototype, 'keeping').mockImplementationOnce(() => {
+        throw new Error('no');
+      }),
+    1,
+  ],
+])('a run that fails at %s lets go of all that it has opened, once each', async (_, fail, kept) => {
+  await (await opened(input, { out: file('failing') })).dispose();
+  const closed = [
+    jest.spyOn(Model.prototype, 'dispose'),
+    jest.spyOn(VerifierThreads.prototype, 'dispose'),
+    jest.spyOn(SingleProcessSigner.prototype, 'close'),
+    jest.spyOn(OwnerLock.prototype, 'release'),
+  ];
+  const keeps = jest.spyOn(KeptReplies.prototype, 'keep');
+  fail();
+  await expect(opened(input, { out: file('failing') })).rejects.toThrow('no');
+  expect(closed.map(({ mock }) => mock.calls.length)).toEqual([1, 1, 1, 1]);
+  expect(keeps).toHaveBeenCalledTimes(kept);
+  jest.restoreAllMocks();
+  await (await opened(input, { out: file('failing') })).dispose();
+});
+
+test('references are trained on where the task knows some; a limit that is the caller’s own is told to be in vain', async () => {
+  const references = { ...input, buffer: { accept: 'references' as const } };
+  await expect(opened(references, { out: file('references') })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message:
+      'buffer.accept: letters has no referenceReply, or episodes of several turns: there is nothing to train on',
+  });
+  const told = async (name: string, more: RunSettingsInput): Promise<string[]> => {
+    const notices: string[] = [];
+    const onNotice = (text: string): void => void notices.push(text);
+    await (await opened({ ...input, ...more }, { out: file(name), onNotice })).dispose();
+    return notices;
+  };
+  // the profile of a small model has a limit of its own
+  expect(await told('small', { profile: 'small' })).toEqual([]);
+  const evaluation = { ...input.evaluation, maxForgetting: 0.25 };
+  expect(await told('limited', { evaluation })).toEqual([
+    'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+  ]);
+});
+
+test('without a folder the newest unfinished run of the same settings is gone on with', async () => {
+  const before = process.cwd();
+  mkdirSync(file('cwd'));
+  process.chdir(file('cwd'));
+  try {
+    const folderOf = async (seed = '3'): Promise<string> => {
+      const { context, dispose } = await opened({ ...input, seed }, {});
+      await dispose();
+      expect(context.folder.endsWith(`${path.sep}${context.runId}`)).toBe(true);
+      return context.folder;
+    };
+    const begun = await folderOf();
+    expect(path.basename(begun)).toMatch(/^[0-9a-f]{32}$/);
+    expect(path.dirname(begun)).toBe(path.resolve('runs'));
+    // what is no run, and what cannot be read as one, is passed over
+    mkdirSync(path.join('runs', 'none'));
+    mkdirSync(path.join('runs', 'damaged'));
+    writeFileSync(path.join('runs', 'damaged', 'manifest.json'), '{');
+    expect(await folderOf()).toBe(begun);
+    const other = await folderOf('4');
+    expect(other).not.toBe(begun);
+    expect([await folderOf(), await folderOf('4')]).toEqual([begun, other]);
+    // the same settings twice: whichever began later
+    cpSync(file('cwd/runs'), file('aside'), { recursive: true });
+    rmSync(begun, { recursive: true });
+    const second = await folderOf();
+    cpSync(path.join(file('aside'), path.basename(begun)), begun, { recursive: true });
+    const date = (folder: string, seconds: number): void =>
+      utimesSync(path.join(folder, 'manifest.json'), seconds, seconds);
+    date(begun, 1_000);
+    date(second, 2_000);
+    expect(await folderOf()).toBe(second);
+    date(begun, 3_000);
+    expect(await folderOf()).toBe(begun);
+  } finally {
+    process.chdir(before);
+  }
+});
 
 test('a task whose problems are all kept for evaluation: the error says how many it needs', async () => {
   writeLetterTask(file('few.mjs'), { numbers: 100 });
@@ -118,6 +270,7 @@ test('a task whose problems are all kept for evaluation: the error says how many
   const message = expect.stringMatching(/20 problems .* 100 others .* more than these 120/);
   await expect(running).rejects.toMatchObject({ code: 'TASK_INVALID', message });
   writeLetterTask(file('enough.mjs'), { numbers: 150 });
+  const progress: RunProgress[] = [];
   await run(
     {
       ...input,
@@ -125,15 +278,40 @@ test('a task whose problems are all kept for evaluation: the error says how many
       iterations: 1,
       optimiser: { ...input.optimiser, learningRate: 0.005 },
     },
-    { out: file('enough') },
+    { out: file('enough'), onProgress: (at) => progress.push(at) },
   );
+  // what it tells of its stages: which iteration, and of how many units; dev is measured twice
+  const told = progress.map(({ stage, iteration, total }) => `${stage} ${iteration} ${total}`);
+  expect(told.filter((each, i) => each !== told[i - 1])).toEqual([
+    'load 0 0',
+    'before 0 12',
+    'dev 0 12',
+    'rollouts 1 32',
+    'layers 1 0',
+    'training 1 2',
+    'dev 1 12',
+    'after 1 12',
+    'close 1 0',
+  ]);
+  const [first, second] = progress.filter(({ stage }) => stage === 'training');
+  expect(second).toMatchObject({ iterations: 1, done: 2, loss: expect.any(Number) });
+  expect(second!.tokens).toBeGreaterThan(first!.tokens);
+  const rollouts = progress.filter(({ stage }) => stage === 'rollouts');
+  expect(rollouts[0]).toMatchObject({ done: 0, tokens: 0, hits: {} });
+  const { done, tokens } = rollouts.at(-1)!;
+  expect(done).toBe(32);
+  expect(tokens).toBeGreaterThan(32);
 }, 120_000);
 
 describe('what is to be known of a task is said before a model is trained on it, by a run and by its plan', () => {
   const told = async (
     task: string,
     members: string,
-  ): Promise<{ readonly run: string[]; readonly plan: readonly string[] }> => {
+  ): Promise<{
+    readonly run: string[];
+    readonly plan: readonly string[];
+    readonly whole: RunPlan;
+  }> => {
     writeLetterTask(file(`${task}.mjs`), { members });
     const given: RunSettingsInput = { ...input, task: file(`${task}.mjs`), iterations: 1 };
     const notices: string[] = [];
@@ -145,11 +323,47 @@ describe('what is to be known of a task is said before a model is trained on it,
       onProgress: ({ stage, done }) => void (stage === 'rollouts' && done > 0 && stopped.abort()),
     });
     await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
-    return { run: notices, plan: (await planRun(given)).warnings };
+    const whole = await planRun(given);
+    return { run: notices, plan: whole.warnings, whole };
   };
 
+  /** Of one iteration of 32 rollouts and 2 steps of 8, three tiers of 4 dev and 4 test problems. */
+  function expectFigures({ predicted, measured, calibration, ...plan }: RunPlan): void {
+    const { tokensPerReply, sampledTokensPerSecond, trainedTokensPerSecond, seconds } = measured;
+    // a letter and the end of the turn, of a limit of four
+    expect(tokensPerReply).toBeGreaterThan(1);
+    expect(tokensPerReply).toBeLessThan(4);
+    // dev twice and test twice, beside the rollouts
+    const sampled = Math.round((32 + 2 * 12 + 2 * 12) * tokensPerReply);
+    expect(predicted.sampledTokens).toBe(sampled);
+    const prompts = predicted.trainedTokens / (2 * 8) - tokensPerReply;
+    expect(prompts).toBeCloseTo(Math.round(prompts), 1); // of a prompt's whole tokens
+    expect(prompts).toBeGreaterThan(20);
+    expect(prompts).toBeLessThan(60);
+    expect(predicted.minutes).toBeCloseTo(
+      sampled / sampledTokensPerSecond / 60 + predicted.trainedTokens / trainedTokensPerSecond / 60,
+      9,
+    );
+    // 2 adapters of 4 bytes a parameter, 4 states of three such numbers, 12 bytes of log a token
+    expect(predicted.diskBytes).toBe(plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled);
+    const resident = process.resourceUsage().maxRSS * 1024;
+    expect(predicted.memoryBytes).toBeGreaterThan(2 ** 20);
+    expect(predicted.memoryBytes).toBeLessThan(resident + predicted.trainedTokens * 2 ** 12);
+    expect(seconds).toBeGreaterThan(4); // that long alone it trains
+    expect(seconds).toBeLessThan(120);
+    expect([plan.evaluations, plan.layers]).toEqual([{ dev: 12, test: 12 }, [2]]);
+    expect([plan.settings.profile, plan.settings.model.threads]).toEqual(['downloaded', 1]);
+    expect(plan.rules.map(({ rule }) => rule)).toContain('R3');
+    // eight problems of each tier that trains, of four samples
+    expect(calibration).toMatchObject({ problems: 8, samples: 4, seconds: 30 });
+    expect(calibration!.tiers.map(({ tier, problems }) => [tier, problems])).toEqual([
+      ['L0', 8],
+      ['L1', 8],
+    ]);
+  }
+
   test('a verifier that passes everything', async () => {
-    const { run, plan } = await told(
+    const { run, plan, whole } = await told(
       'anything',
       `  parse: (text) => ({ ok: true, answer: text }), verify: () => ({ kind: 'pass' }),\n`,
     );
@@ -159,6 +373,7 @@ describe('what is to be known of a task is said before a model is trained on it,
       ),
     ];
     expect([run, plan]).toEqual([expected, expected]);
+    expectFigures(whole);
   }, 120_000);
 
   test('a tier of which problems are too few', async () => {
@@ -172,7 +387,10 @@ describe('what is to be known of a task is said before a model is trained on it,
       'tier L0 has no test problem, and is in no result: its generator gave no more different ones beside the 20 of the dev set',
       'tier L0 is not trained on: the evaluation sets keep 120 different problems of a tier, and it has no others',
     ];
-    // that of all problems of an iteration some are missing is told too, of a run
+    expect(run.filter((text) => !text.startsWith('tier '))).toEqual([
+      '4 of the 8 different problems of an iteration could be drawn, and there are hardly more: with 4 samples of each it has ' +
+        '16 rollouts, not 32',
+    ]);
     expect(run.filter((text) => text.startsWith('tier '))).toEqual(expected);
     expect(plan).toEqual(expected);
   }, 120_000);

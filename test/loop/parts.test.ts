@@ -185,7 +185,19 @@ describe('layers', () => {
     expect(drawn.size).toBeGreaterThan(5);
     await expect(
       chooseLayers({ model: loaded, settings: settings('6'), probes }),
-    ).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    ).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: 'layers.choice: the model has layers 0 to 5, no layer 6',
+    });
+    // the same seed draws the same; a layer that is named twice is one; six of six are all
+    const chosen = async (choice: string, topLayers?: number): Promise<unknown> =>
+      chooseLayers({ model: loaded, settings: settings(choice, topLayers), probes });
+    expect(await chosen('random')).toEqual(await chosen('random'));
+    expect(await chosen('5,0,5')).toEqual({ method: 'list', layers: [0, 5], scores: null });
+    const all = { layers: [0, 1, 2, 3, 4, 5], scores: null };
+    for (const method of ['last', 'random'])
+      for (const top of [6, 9]) expect(await chosen(method, top)).toEqual({ method, ...all });
+    expect(await chosen('random', 1)).toMatchObject({ layers: [expect.any(Number)] });
   });
 
   test("by activation have the largest relative update of the residual stream, by the model's own hidden states", async () => {
@@ -229,6 +241,21 @@ describe('layers', () => {
         .slice(0, 2)
         .sort((a, b) => a - b),
     );
+  });
+
+  test.each(['activation', 'gradient'])('by %s look at eight traces', async (choice) => {
+    await using loaded = await loadModel(model, { threads: 1 });
+    const traces = Array.from({ length: 9 }, (_, i) =>
+      trainSequence(exchange(Int32Array.of(1, 2, i), Int32Array.of(40 + i, 7))),
+    );
+    const [seven, eight, nine] = await Promise.all(
+      [7, 8, 9].map(async (count) => {
+        const found = { model: loaded, settings: settings(choice), probes: traces.slice(0, count) };
+        return (await chooseLayers(found)).scores;
+      }),
+    );
+    expect(nine).toEqual(eight);
+    expect(seven).not.toEqual(eight);
   });
 
   test('by gradient have the largest gradient in one backward pass', async () => {

@@ -16,6 +16,9 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { loadModel } from '../../src/index.js';
+import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
+import { openTask } from '../../src/tasks/open-task.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import type { LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
@@ -193,6 +196,62 @@ describe('a run', () => {
     expect(tests.map(({ payload }) => payload.when)).toEqual(['before', 'after']);
   });
 
+  test('logs what it does in that order', () => {
+    const kinds = recordsOf('whole').map(({ payload }) => payload.kind as string);
+    const iteration = (first: string): string =>
+      `(problem rollout )+${first}adapter_state dev_reply held_out step iteration rule_eval (decision effect adapter_state )?iteration_report checkpoint `;
+    expect(kinds.filter((kind, i) => kind !== kinds[i - 1]).join(' ')).toMatch(
+      new RegExp(
+        `^session_start held_out dev_reply held_out policies checkpoint ${iteration('layers ')}(${iteration('')}){2}` +
+          'submission held_out checkpoint nonce probe session_end$',
+      ),
+    );
+  });
+
+  test('tells what it cost, and each of its iterations, by what is logged', async () => {
+    const records = recordsOf('whole').map(({ payload }) => payload as Record<string, unknown>);
+    const of = <T>(kind: string): (T & { readonly iteration: number })[] =>
+      records.filter((each) => each.kind === kind) as never;
+    const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+    const rollouts = of<{ tokenIds: number[] }>('rollout');
+    const steps = of<{ tokens: number }>('step');
+    const evaluated = of<{ tokens: number[] }>('held_out');
+    const states = of<{ digest: string }>('adapter_state');
+    // a prompt counts once, however many samples it has: those of dev four times, of test twice
+    await using task = await openTask(file('letters.mjs'));
+    await using model = await loadModel(file('letters.gguf'), { threads: 1 });
+    let prompts = sum(of<{ promptIds: number[] }>('problem').map((each) => each.promptIds.length));
+    for (const [set, size, times] of [
+      ['dev', 10, 4],
+      ['test', 20, 2],
+    ] as const)
+      for (const problem of (await evaluationSet(task, set, size)).problems)
+        prompts += times * model.renderChat(await task.prompt(problem, 'cot')).tokenIds.length;
+    expect(result.tokens).toEqual({
+      prompt: prompts,
+      sampled:
+        sum(rollouts.map(({ tokenIds }) => tokenIds.length)) +
+        sum(evaluated.flatMap(({ tokens }) => tokens)),
+      trained: sum(steps.map(({ tokens }) => tokens)),
+    });
+    expect(states[0]!.iteration).toBe(1); // the untrained adapter
+    for (const { iteration, tokens, adapterId, steps: count, data } of result.iterations) {
+      const own = <T extends { readonly iteration: number }>(all: readonly T[]): T[] =>
+        all.filter((each) => each.iteration === iteration);
+      expect(tokens).toEqual({
+        sampled: sum(own(rollouts).map(({ tokenIds }) => tokenIds.length)),
+        trained: sum(own(steps).map((step) => step.tokens)),
+      });
+      expect([own(steps).length, own(states).at(-1)!.digest]).toEqual([count, adapterId]);
+      expect(own(states).length).toBeGreaterThanOrEqual(iteration === 1 ? 2 : 1);
+      expect(data).toMatch(/^[0-9a-f]{64}$/);
+    }
+    expect(new Set(result.iterations.map(({ data }) => data)).size).toBe(3);
+    const seconds = result.iterations.flatMap((each) => Object.values(each.seconds));
+    expect(Math.min(...seconds)).toBeGreaterThan(0);
+    expect(sum(seconds)).toBeLessThan(result.seconds);
+  });
+
   test('given again on a finished folder gives the same result and changes nothing', async () => {
     const before = readFileSync(path.join(file('whole'), 'log.sqlite'));
     const { code, stdout } = await run(...command('whole', '--json'));
@@ -325,11 +384,26 @@ test('what makes the model worse is rolled back on the dev problems, and the jud
   );
   expect(accuracy.after.mean).toBe(1);
   expect(adapter.iteration).toBeLessThan(3);
-  expect(
-    recordsOf('spoiled').some(
-      ({ stream, payload }) => stream === 'effects' && payload.kind === 'gate',
+  const of = (kind: string): Record<string, unknown>[] =>
+    recordsOf('spoiled').flatMap(({ payload }) => (payload.kind === kind ? [payload] : []));
+  // all dev problems passed at first, and nothing was better since
+  const [untrained] = of('adapter_state');
+  expect(of('gate')).toEqual(
+    iterations.flatMap(({ iteration, gate, dev }) =>
+      gate?.rolledBack === true
+        ? [
+            {
+              kind: 'gate',
+              iteration,
+              cause:
+                `dev accuracy fell from 100.0 % to ${(100 * dev.mean!).toFixed(1)} %: ${gate.lost} problems lost, ` +
+                `${gate.gained} gained, p = ${gate.p.toPrecision(2)}`,
+              restored: untrained!.digest,
+            },
+          ]
+        : [],
     ),
-  ).toBe(true);
+  );
   const judged = await run(
     'judge',
     file('spoiled'),

@@ -4,7 +4,12 @@
  */
 import { expect, test } from '@jest/globals';
 import { exchange } from '../../src/rollouts/episode.js';
-import { policyOf, refuseUnapplied, refuseUntrained } from '../../src/training/monitoring.js';
+import {
+  createExecutor,
+  policyOf,
+  refuseUnapplied,
+  refuseUntrained,
+} from '../../src/training/monitoring.js';
 import { probeSequences } from '../../src/training/probe-sequences.js';
 import { policyShift, samplerGap } from '../../src/training/policy-shift.js';
 import { countVerdict, report, shownHits } from '../../src/training/run-state.js';
@@ -84,6 +89,47 @@ test('who decides goes by a name of 1 to 100 characters that no policy has, with
     expect(() => named(name)).toThrow(/^policy/);
   for (const timeout of [0, 2 ** 31, 1.5])
     expect(() => named('a', timeout)).toThrow(/^policyTimeout/);
+});
+
+test('a remedy changes what the run goes on with: batch, adapter, the iteration that it is of, the end', async () => {
+  const digests = ['ab', 'cd', 'ef'].map((pair) => pair.repeat(32)) as [string, string, string];
+  const [best, sound, other] = digests;
+  const restored: number[] = [];
+  let applied = other;
+  const trainer = {
+    rollbackTo: async (snapshot: Uint8Array) => {
+      restored.push(snapshot[0]!);
+      applied = digests[snapshot[0]!]!;
+    },
+    setOptimiser: async () => undefined,
+  };
+  const state = {
+    ...{ batchSize: 8, learningRate: 0.01, maxNorm: 1, epsilon: 1e-8 },
+    ...{ adapterId: other, adapterIteration: 7, stop: null as string | null, settled: false },
+    best: { adapterId: best, iteration: 2, verdicts: [], snapshot: Uint8Array.of(0) },
+    sound: { adapterId: sound, iteration: 5, snapshot: Uint8Array.of(1) },
+  };
+  const learner = { trainer, dropout: 0, apply: async () => applied } as never;
+  const executor = createExecutor(learner, state);
+  expect(await executor.execute({ op: 'set_batch', from: 8, to: 16 })).toEqual({
+    sequencesPerStep: 16,
+  });
+  expect(state.batchSize).toBe(16);
+  const back = { op: 'rollback', to: sound, learningRate: 0.002, maxNorm: 0.5 } as const;
+  expect(await executor.execute(back)).toMatchObject({ restored: sound });
+  expect(state).toMatchObject({
+    ...{ adapterId: sound, adapterIteration: 5, learningRate: 0.002, maxNorm: 0.5, stop: null },
+    settled: false,
+  });
+  expect(await executor.execute({ op: 'stop', restore: best })).toEqual({ restored: best });
+  expect(state).toMatchObject({
+    ...{ adapterId: best, adapterIteration: 2, settled: true },
+    stop: 'no gain on the dev problems (rule R3)',
+  });
+  expect(restored).toEqual([1, 0]);
+  await expect(executor.execute({ op: 'stop', restore: other })).rejects.toThrow(
+    `no state ${other} is kept`,
+  );
 });
 
 test('shift and gap are means over the labelled, or sampled, tokens alone', () => {
