@@ -38,8 +38,10 @@ const NEAREST = {
     'report/runs',
   ],
   'src/host': [
+    'host/conversation',
     'host/memory-budget',
     'host/shared-values',
+    'host/structured-reply',
     'cli/chat',
     'host/requests',
     'host/sharing',
@@ -111,6 +113,9 @@ const NEAREST = {
   'src/server/openai': [
     'server/call-reader',
     'server/requests',
+    'server/sampling',
+    'server/token-text',
+    'server/unread',
     'server/bounds',
     'server/conversation',
     'server/first-issue',
