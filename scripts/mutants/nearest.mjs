@@ -112,6 +112,7 @@ const NEAREST = {
   ],
   'src/server/openai': [
     'server/call-reader',
+    'server/replying',
     'server/requests',
     'server/sampling',
     'server/token-text',
@@ -131,9 +132,12 @@ const NEAREST = {
   ],
   'src/server/fine-tuning': [
     'server/requests',
+    'server/fine-tuned-models',
     'server/fine-tuning-pages',
+    'server/rows',
     'server/bounds',
     'server/first-issue',
+    'server/derived-files',
     'server/said-back',
     'server/fine-tuning-jobs',
     'server/fine-tuning',
