@@ -43,6 +43,7 @@ const NEAREST = {
     'host/shared-values',
     'host/structured-reply',
     'cli/chat',
+    'host/handles',
     'host/requests',
     'host/sharing',
     'host/ai-sdk',
