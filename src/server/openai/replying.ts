@@ -59,8 +59,10 @@ async function* ahead(
 ): AsyncGenerator<ReplyEvent, HostReply, undefined> {
   const tokens: TokenEvent[] = [];
   let ended = false;
+  let isDropped = false;
   let wake = (): void => {};
   const waiting = unread.stream(() => {
+    isDropped = true;
     tokens.length = 0;
     end();
   });
@@ -85,6 +87,8 @@ async function* ahead(
         waiting.move(-weightOf(token));
         yield { index, token };
       }
+      // also of a reply that was whole: what was dropped of it is not told
+      if (ended && isDropped) throw ENDINGS.unread;
       if (ended) return await reply;
       await new Promise<void>((resolve) => {
         wake = resolve;
