@@ -22,10 +22,8 @@ interface Ended {
   readonly note: unknown;
   readonly file: string | null;
 }
-const ended = (
-  id: string,
-  { job, ...more }: { job?: Partial<Job> } & Partial<Ended> = {},
-): Ended => ({
+type Other = Partial<Omit<Ended, 'job'>> & { readonly job?: Partial<Ended['job']> };
+const ended = (id: string, { job, ...more }: Other = {}): Ended => ({
   job: { id, owner: 'ann', state: 'succeeded', result: {}, ...job },
   note: note(null),
   file: `${id}.gguf`,
