@@ -51,6 +51,7 @@ const NEAREST = {
   'src/registry': [
     'registry/courses',
     'registry/refusals',
+    'registry/servers',
     'registry/state',
     'registry/looks',
     'registry/registry',
