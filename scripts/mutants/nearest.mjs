@@ -54,6 +54,7 @@ const NEAREST = {
     'registry/servers',
     'registry/state',
     'registry/looks',
+    'registry/upkeep',
     'registry/registry',
     'registry/canary',
     'registry/promotion',
