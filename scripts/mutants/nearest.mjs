@@ -68,6 +68,7 @@ const NEAREST = {
     'jobs/options',
     'log/training-data',
     'cli/train-files',
+    'jobs/measured',
     'loop/modes',
     'loop/controls',
     'loop/scores',
