@@ -69,6 +69,7 @@ const NEAREST = {
     'log/training-data',
     'cli/train-files',
     'jobs/measured',
+    'jobs/tracked',
     'loop/modes',
     'loop/controls',
     'loop/scores',
