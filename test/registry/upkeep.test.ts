@@ -319,6 +319,16 @@ test('a gate that is not there is refused by its number, and a seed that is draw
     await expect(decideGate(registry, none, { seed: '', trials: [] })).rejects.toThrow(refused);
   }
   expect(await records()).toBe(before);
+  // of faults without end the first thousand are written down
+  const guards = Object.fromEntries(Array.from({ length: 1001 }, (_, i) => [`g${i}`, []]));
+  const { decision, reasons } = await decideGate(registry, 1, {
+    seed: gate.seed!,
+    trials: [],
+    guards,
+  });
+  expect([decision, reasons.length]).toEqual(['invalid', 1001]);
+  const { event } = (await registry.read()).events.at(-1)!;
+  expect(event).toMatchObject({ decision: 'invalid', reasons: reasons.slice(0, 1000) });
 });
 
 describe('the watch', () => {
