@@ -31,10 +31,7 @@ class ByteReader {
   }
   std::string text() {
     const auto size = get<std::uint32_t>();
-    need(size);
-    std::string value(size, '\0');
-    raw(value.data(), size);
-    return value;
+    return {reinterpret_cast<const char*>(take(size)), size};
   }
   template <typename T>
   void array(std::vector<T>& values) {
@@ -47,10 +44,16 @@ class ByteReader {
   bool done() const { return at_ == bytes_.size(); }
 
  private:
-  void raw(void* to, std::size_t size) {
+  // Before anything is allocated for them: a size that was made up takes no memory.
+  const std::uint8_t* take(std::size_t size) {
     need(size);
-    if (size > 0) std::memcpy(to, bytes_.data() + at_, size);
+    const std::uint8_t* from = bytes_.data() + at_;
     at_ += size;
+    return from;
+  }
+  void raw(void* to, std::size_t size) {
+    const std::uint8_t* from = take(size);
+    if (size > 0) std::memcpy(to, from, size);
   }
 
   const std::vector<std::uint8_t>& bytes_;

@@ -228,7 +228,7 @@ export async function measureVersions(
         const passed = Number(kind === 'pass');
         const result =
           kind === 'none'
-            ? { error: why[0]?.slice(0, 400) ?? 'no verdict' }
+            ? { error: why[0]! } // a verdict that is none has one reason, cut short
             : { score: scored ? (score ?? passed) : passed };
         trials.push({ ...trial, ...result });
         lengths.push({

@@ -167,16 +167,7 @@ export async function observe(
         registry,
         `${canonicalJson(asJson({ trials: all, policy }))}\n`,
       );
-      events.push(
-        rollbackOf(
-          slot,
-          alias,
-          current,
-          against,
-          decision.reasons.join('; ').slice(0, 2000),
-          whole,
-        ),
-      );
+      events.push(rollbackOf(slot, alias, current, against, decision.reasons.join('; '), whole));
     }
     await write(events);
     const moved = isWorse ? { alias: aliasText(slot, alias), from: current, to: against } : null;

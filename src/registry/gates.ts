@@ -157,7 +157,7 @@ export async function decideGate(
     const decision = judgeGate(found, given);
     if (isOpen(found)) requireWhole(registry, gate, events, given);
     const evidence = await keepTrials(registry, trialsText(gate, given));
-    const reasons = decision.reasons.slice(0, 1000).map((reason) => reason.slice(0, 2000));
+    const reasons = decision.reasons.slice(0, 1000);
     await write([{ kind: 'gate_decided', gate, decision: decision.decision, reasons, evidence }]);
     return decision;
   });
@@ -202,9 +202,7 @@ export async function rollbackByEvidence(
     if (decision.decision !== 'rollback') return { decision, moved: null };
     await registry.requireBytesOf(state, to);
     const evidence = await keepTrials(registry, `${canonicalJson(asJson({ trials, policy }))}\n`);
-    await write([
-      rollbackOf(slot, alias, from, to, decision.reasons.join('; ').slice(0, 2000), evidence),
-    ]);
+    await write([rollbackOf(slot, alias, from, to, decision.reasons.join('; '), evidence)]);
     return { decision, moved: { alias: aliasText(slot, alias), from, to } };
   });
 }

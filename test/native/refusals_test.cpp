@@ -1,5 +1,7 @@
 // What the trainer refuses, with its code and reason, and that it then is as it was; edits of an
 // adapter value by value.
+#include <cstring>
+
 #include "gradient_check.h"
 #include "support/error.h"
 #include "training/adapter_file.h"
@@ -145,6 +147,13 @@ TEST(states_of_another_kind_are_refused) {
   CHECK_SAYS(trainer.loadState(changed([](auto& bytes) { bytes.push_back(0); })), "ADAPTER_CORRUPT",
              "bytes after its end");
   CHECK_SAYS(trainer.loadState({}), "ADAPTER_CORRUPT", "ends too early");
+  // The first name after magic, version, step, generator, modules and counts: of 4 GB, it says.
+  std::uint32_t modules = 0;
+  std::memcpy(&modules, saved.data() + 52, 4);
+  CHECK(modules == static_cast<std::uint32_t>(shape.layers * kModules));
+  CHECK_SAYS(trainer.loadState(changed(
+                 [&](auto& bytes) { std::memset(bytes.data() + 60 + 20 * modules, 0xff, 4); })),
+             "ADAPTER_CORRUPT", "ends too early");
   CHECK(trainer.state() == saved && whole.state() == ofWhole);
   // A layer that the model does not have.
   Shape deeper = shape;

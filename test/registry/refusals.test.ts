@@ -29,6 +29,7 @@ import {
 } from '../../src/registry/folder.js';
 import { judgeGate } from '../../src/registry/gates.js';
 import { aliasesAt, movesOf } from '../../src/registry/history.js';
+import { earlierLooks, keptLook, Looks, looksAt } from '../../src/registry/looks.js';
 import {
   aliasText,
   baseSlug,
@@ -1004,4 +1005,77 @@ test('moves and what names meant at a moment, by the times of the log', () => {
     [['sql@champion', A]],
     [['sql@champion', null]],
   ]);
+});
+
+test('a look says what it leaves out or changes, three places by name and how many more', () => {
+  const trial = (problem: string, more: object = {}) => ({
+    ...{ task: 't', epoch: 'e', verifier: 'v', problem, version: 'w'.repeat(20), score: 1 },
+    ...more,
+  });
+  const looks = new Looks();
+  const long = 'p'.repeat(70);
+  const first = [trial(long), trial('b', { sample: 2 }), trial('c'), trial('d'), trial('e')];
+  const guards = { length: [trial('b', { score: 9 })] };
+  expect(looks.take({ trials: first, guards })).toEqual([]);
+  expect([looks.trials(null), looks.trials('length'), looks.trials('other')]).toEqual([
+    first,
+    guards.length,
+    [],
+  ]);
+  const place = (problem: string, sample: number): string =>
+    `problem ${problem}, sample ${sample}, version ${'w'.repeat(12)}`;
+  const [, ...others] = first;
+  const less = looks.take({ trials: [trial('new'), ...others.toReversed()], guards });
+  expect(less).toEqual([`${place('p'.repeat(60), 0)} is left out`]);
+  // what was left out is still part of it, and what is new comes after it
+  expect(looks.trials(null)).toEqual([...first, trial('new')]);
+  const changed = first.map((each) => ({ ...each, score: 0 }));
+  expect(looks.take({ trials: [...changed.slice(0, 3), ...first.slice(3)] })).toEqual([
+    `${place('p'.repeat(60), 0)} is changed`,
+    `${place('b', 2)} is changed`,
+    `${place('c', 0)} is changed`,
+    'and 2 more', // the guard, and the new one
+  ]);
+  expect(looks.take({ trials: [...changed.slice(0, 3), ...first.slice(3), trial('new')] })).toEqual(
+    [`guard length, ${place('b', 0)} is left out`],
+  );
+  // of one that failed whatever came out; the members that have a default are the same without
+  const failed = new Looks();
+  const { score: _, ...without } = trial('a', { error: 'crashed' });
+  failed.take({ trials: [without] });
+  expect(failed.take({ trials: [trial('a', { lane: 'confirmation', sample: 0 })] })).toEqual([]);
+  expect(failed.take({ trials: [trial('a')] })).toEqual([]);
+  expect(failed.take({ trials: [trial('a', { lane: 'screen' })] })).toHaveLength(1);
+  const other = new Looks();
+  other.take({ trials: [without] });
+  expect(other.take({ trials: [trial('a', { verifier: 'x' })] })).toHaveLength(1);
+});
+
+test('the looks at a gate are those of its decisions, in their order, as they were kept', () => {
+  const events = [1, 2, 1].map((gate, i) => ({
+    event: { ...deciding('needs-more-trials', gate), evidence: digest(i) } as RegistryEvent,
+    gseq: i,
+    timeUs: 0,
+  }));
+  expect([looksAt(1, events), looksAt(2, events), looksAt(3, events)]).toEqual([
+    [digest(0), digest(2)],
+    [digest(1)],
+    [],
+  ]);
+  const paths = registryPaths(path.join(folder, 'looks'));
+  makeRegistryFolder(paths);
+  const text = '{"trials":[]}';
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  expect(keptLook({ paths }, sha256)).toBeNull();
+  writeFileSync(paths.trials(sha256), text);
+  expect(keptLook({ paths }, sha256)).toEqual({ trials: [] });
+  writeFileSync(paths.trials(sha256), `${text}\n`);
+  expect(keptLook({ paths }, sha256)).toBeNull();
+  expect(() => earlierLooks({ paths }, 2, events)).toThrow(
+    expect.objectContaining({
+      code: 'REGISTRY_INVALID',
+      message: `gate 2: the trials ${paths.trials(digest(1))} are gone or changed`,
+    }) as never,
+  );
+  expect(earlierLooks({ paths }, 3, events).trials(null)).toEqual([]);
 });
