@@ -1,4 +1,6 @@
-/** Replies as values of a schema: what is meant by one, and what is said of a reply that is none. */
+/**
+ * Replies as values of a schema: what is meant by one, and what is said of a reply that is none.
+ */
 import { expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { asMeant, grammarOf, objectOf } from '../../src/host/structured-reply.js';

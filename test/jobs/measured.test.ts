@@ -302,8 +302,11 @@ describe('batches', () => {
   });
 
   test('hold the task’s own score where it is asked for, and an error where nobody could decide', async () => {
-    const verifier =
-      "problem.tier === 'L0' ? { kind: 'pass' } : problem.tier === 'L1' ? { kind: 'fail', violations: [], metrics: {}, score: 0.25 } : (() => { throw new Error('x'.repeat(200)) })()";
+    const verifier = [
+      "problem.tier === 'L0' ? { kind: 'pass' }",
+      "problem.tier === 'L1' ? { kind: 'fail', violations: [], metrics: {}, score: 0.25 }",
+      "(() => { throw new Error('x'.repeat(200)) })()",
+    ].join(' : ');
     writeLetterTask(at('mixed.mjs'), { verifier });
     const scores = async (scored?: boolean): Promise<unknown[]> => {
       const { batches } = await measured({

@@ -1,4 +1,6 @@
-/** A run that tells trackers of itself: settings, a row an iteration, how it ended; and its report. */
+/**
+ * A run that tells trackers of itself: settings, a row an iteration, how it ended; and its report.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -199,7 +199,8 @@ describe('a run', () => {
   test('logs what it does in that order', () => {
     const kinds = recordsOf('whole').map(({ payload }) => payload.kind as string);
     const iteration = (first: string): string =>
-      `(problem rollout )+${first}adapter_state dev_reply held_out step iteration rule_eval (decision effect adapter_state )?iteration_report checkpoint `;
+      `(problem rollout )+${first}adapter_state dev_reply held_out step iteration rule_eval ` +
+      '(decision effect adapter_state )?iteration_report checkpoint ';
     expect(kinds.filter((kind, i) => kind !== kinds[i - 1]).join(' ')).toMatch(
       new RegExp(
         `^session_start held_out dev_reply held_out policies checkpoint ${iteration('layers ')}(${iteration('')}){2}` +

@@ -1,4 +1,6 @@
-/** What becomes of a fine-tuning job when it has ended: a model with a name, or why there is none. */
+/**
+ * What becomes of a fine-tuning job when it has ended: a model with a name, or why there is none.
+ */
 import { expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
 import type { Job } from '../../src/jobs/queue/job.js';

@@ -27,7 +27,9 @@ const tokenOf = (text: string, alternatives = 0): TokenEvent => ({
   ...(alternatives > 0 && { topLogprobs: Array(alternatives).fill({ tokenId: 1, logprob: 0 }) }),
 });
 
-/** Says each letter of a draw's text; at `!` it waits for the end, at `~` a while, at `?` it fails. */
+/**
+ * Says each letter of a draw's text; at `!` it waits for the end, at `~` a while, at `?` it fails.
+ */
 class Model {
   readonly asked: HostRequest[] = [];
   closed = 0;

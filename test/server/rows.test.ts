@@ -1,4 +1,6 @@
-/** Files of callers, read line by line in a thread: what is written, what is wrong, and the bound. */
+/**
+ * Files of callers, read line by line in a thread: what is written, what is wrong, and the bound.
+ */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -1,4 +1,6 @@
-/** Tokens that begin and end anywhere in a character: their names, and where they stand in a text. */
+/**
+ * Tokens that begin and end anywhere in a character: their names, and where they stand in a text.
+ */
 import { expect, test } from '@jest/globals';
 import type { HostedModel } from '../../src/host/hosted-model.js';
 import { Random } from '../../src/random.js';

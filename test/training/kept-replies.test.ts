@@ -1,4 +1,7 @@
-/** Replies that are kept for the case of an interruption: what lies on the disk, what the log says of it, and what is taken again. */
+/**
+ * Replies that are kept for the case of an interruption: what lies on the disk, what the log says
+ * of it, and what is taken again.
+ */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
@@ -61,7 +64,10 @@ afterEach(async () => {
   await signer.close();
 });
 
-/** Answers with a text, tokens and numbers that follow from prompt and seed, and notes the seeds that it was asked for. */
+/**
+ * Answers with a text, tokens and numbers that follow from prompt and seed, and notes the seeds
+ * that it was asked for.
+ */
 function answering(finish: (seed: bigint) => TokenReply['finish'] = () => 'stop') {
   const asked: bigint[][] = [];
   const backend: Backend<TokenReply> = {
@@ -152,7 +158,8 @@ describe('what is sampled', () => {
       );
     expect(named()).toEqual([1, 2, 3, 4, 5].map((count) => saying(1, count, upTo(count))));
     expect(bytes).toEqual(upTo(5));
-    expect((await heads()).map((head) => Number(head.split('\n')[1]))).toEqual([2, 3, 4, 5, 6]); // one after each record, beside the start
+    // one after each record, beside the start
+    expect((await heads()).map((head) => Number(head.split('\n')[1]))).toEqual([2, 3, 4, 5, 6]);
   });
 
   test('waits for the end of the stage where it takes less time than may be lost', async () => {
@@ -291,7 +298,8 @@ describe('after an interruption', () => {
     await replies(open().keeping(backend, () => null));
     const before = named().length;
     const kept = open(await heads());
-    expect(named().slice(before)).toEqual([named()[before - 1]]); // that this attempt begins with them
+    // that this attempt begins with them
+    expect(named().slice(before)).toEqual([named()[before - 1]]);
     expect(await replies(kept.keeping(backend, () => null))).toEqual(await replies(backend));
     expect(asked).toHaveLength(2);
     expect(notices).toEqual(['5 of 5 samples kept from before the interruption']);
@@ -434,7 +442,8 @@ describe('a file', () => {
     const { backend, asked } = answering();
     const [first] = await heads();
     await replies(open([first!]).keeping(backend, () => null));
-    expect(asked).toEqual([[11n, 12n, 13n, 21n, 22n]]); // the only one that counts is the one that is sampled again
+    // the only one that counts is the one that is sampled again
+    expect(asked).toEqual([[11n, 12n, 13n, 21n, 22n]]);
     const other = Buffer.from('other');
     log.append([{ stream: 'metrics', payload: saying(2, 1, other) }]);
     await log.checkpoint();

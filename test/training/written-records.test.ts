@@ -226,7 +226,9 @@ describe('rollouts', () => {
   });
 });
 
-/** Answers `texts[promptIndex][sampleIndex]`, one token more for each sample, the last ones first. */
+/**
+ * Answers `texts[promptIndex][sampleIndex]`, one token more for each sample, the last ones first.
+ */
 function answering(texts: readonly (readonly string[])[]) {
   const requests: SampleRequest[] = [];
   const backend: Backend<TokenReply> = {
@@ -495,7 +497,8 @@ describe('the split of a data file', () => {
     [{ duplicates: 2 }, '2 rows of the data say again what other ones say, and are left out'],
     [
       { nearDuplicates: () => ({ rows: 3, heldOut: 9, example: { heldOut: 4, train: 8 } }) },
-      '3 of the 9 rows that are kept from training are nearly the same as one that is trained on, such as rows 4 and 8: what is measured on them may be memory',
+      '3 of the 9 rows that are kept from training are nearly the same as one that is trained on, ' +
+        'such as rows 4 and 8: what is measured on them may be memory',
     ],
     [
       { split: { file: path.join(folder, 'none', 'split.json'), text: '' } },
