@@ -124,9 +124,10 @@ function start(
 const run = (out: string, conditions?: Conditions): Promise<CliResult> =>
   start(out, conditions).result;
 
-async function until(condition: () => boolean): Promise<void> {
+/** @param said what is told where it did not come about */
+async function until(condition: () => boolean, said = (): string => ''): Promise<void> {
   for (const deadline = Date.now() + 60_000; !condition(); ) {
-    if (Date.now() > deadline) throw new Error('it did not come about within a minute');
+    if (Date.now() > deadline) throw new Error(`it did not come about within a minute: ${said()}`);
     await delay(10);
   }
 }
@@ -390,12 +391,12 @@ describe('two processes on one folder', () => {
     'a living owner keeps it, also one that is stopped; a dead owner does not',
     async () => {
       const first = start('owned');
-      await until(() => first.said().includes('iteration 1 of 2'));
+      await until(() => first.said().includes('iteration 1 of 2'), first.said);
       first.child.kill('SIGSTOP');
       const { code, stderr } = await run('owned');
       expect([code, stderr]).toEqual([1, expect.stringMatching(busy)]);
       first.child.kill('SIGCONT');
-      await until(() => first.said().includes('iteration 2 of 2'));
+      await until(() => first.said().includes('iteration 2 of 2'), first.said);
       first.child.kill('SIGKILL');
       await first.result;
       const next = await run('owned');
@@ -459,7 +460,7 @@ describe('two processes on one folder', () => {
     "of the run's own that was stopped is replaced, with a word, and the run ends as it would have",
     async () => {
       const running = start('replaced', { home: 'replaced.home' });
-      await until(() => running.said().includes('iteration 1 of 2'));
+      await until(() => running.said().includes('iteration 1 of 2'), running.said);
       const pid = witnessProcess(file('replaced.home'))!;
       process.kill(pid, 'SIGSTOP');
       const { code, stdout, stderr } = await running.result;
