@@ -45,6 +45,7 @@ import {
   type RunSettingsInput,
 } from './settings.js';
 import { unshownExamples } from './unshown-examples.js';
+import { PROBES } from './probe-sequences.js';
 
 export interface RunPlan {
   /** All of them, `model.threads` as the machine has it. */
@@ -172,7 +173,7 @@ export async function planRun(
   for (const problem of asked) mostTokens = Math.min(mostTokens, await undrawn.roomFor(problem));
 
   await model.releaseContext();
-  const probes = episodes.slice(0, 8).map(trainSequence);
+  const probes = episodes.slice(0, PROBES).map(trainSequence);
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   try {

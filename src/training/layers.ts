@@ -4,6 +4,7 @@ import { createTrainer, type TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import type { LayerMethod, RunSettings } from './settings.js';
+import { PROBES } from './probe-sequences.js';
 
 export interface LayerChoice {
   readonly method: LayerMethod | 'list';
@@ -13,8 +14,6 @@ export interface LayerChoice {
   readonly scores: readonly number[] | null;
 }
 
-/** Sequences that a measurement looks at. */
-const PROBES = 8;
 /**
  * Directions of the adapter whose gradient is measured; with B = 0 its rank scales all layers
  * alike.

@@ -7,7 +7,7 @@ import type { RolloutGroup } from '../rollouts/sample.js';
  * Sequences that layers are chosen on, and on which it is measured how far a remedy moves the
  * function.
  */
-const PROBES = 8;
+export const PROBES = 8;
 
 /**
  * The iteration's first accepted traces, or what passed where nothing is accepted (grpo), or whole
