@@ -2,7 +2,7 @@
  * What is measured on SmolLM2-135M-Instruct: the steps of `npm run measure:real`, each with its
  * file in results/smollm2-135m, and summary.json, which follows from these files.
  */
-import { CONDITIONS } from '../dist/src/jobs/ablation.js';
+import { CONDITIONS } from '../dist/src/operations/ablation.js';
 
 /** Tasks that the goal is set on; all controls are measured on both. */
 export const PRACTICAL = ['extract', 'sql'];

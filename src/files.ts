@@ -486,3 +486,20 @@ export function hasEnded(pid: number): boolean {
     return false; // no Linux, or another's
   }
 }
+
+/** What the operating system says of a path, as an error of ours. */
+export function asFileError(error: unknown): unknown {
+  const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  if (error instanceof IsoproError || code === undefined || path === undefined) return error;
+  const reading = [
+    'open',
+    'read',
+    'stat',
+    'lstat',
+    'access',
+    'scandir',
+    'readlink',
+    'realpath',
+  ].includes(syscall ?? '');
+  return reading ? unreadable(path, error) : unwritable(path, error);
+}

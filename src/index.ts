@@ -177,13 +177,13 @@ export type {
   TrainerSettings,
 } from './trainees/lora/trainee.js';
 export type { LoraReport as MonitorReport } from './training/monitor-session.js';
-export { run, type TrackedRunOptions } from './jobs/run.js';
+export { run, type TrackedRunOptions } from './operations/tracked-run.js';
 export {
   trainAdapter,
   type TrainAdapterOptions,
   type TrainedAdapter,
   type TrainStep,
-} from './jobs/train-adapter.js';
+} from './operations/train-adapter.js';
 export type { TrackerName } from './trackers/trackers.js';
 export { resolveSettings, type RunSettings, type RunSettingsInput } from './training/settings.js';
 export { readResult, type RunResult } from './training/result.js';
@@ -195,8 +195,8 @@ export type {
   Stage,
 } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
-export { ablate, type Ablation, type AblationOptions, type Condition } from './jobs/ablation.js';
-export { compareModes, type CompareOptions, type Comparison } from './jobs/compare-modes.js';
+export { ablate, type Ablation, type AblationOptions, type Condition } from './operations/ablation.js';
+export { compareModes, type CompareOptions, type Comparison } from './operations/compare-modes.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
 export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';
 export { readRun, type ReadRunOptions, type RunRecord } from './run-folder/read-run.js';

@@ -4,7 +4,7 @@ import { bounds, percent, points } from '../report/figures.js';
 import { table } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { pooledFailures } from '../tasks/failures.js';
-import type { Ablation } from '../jobs/ablation.js';
+import type { Ablation } from '../operations/ablation.js';
 import type { EmbeddedAblation } from '../embedded/ablation.js';
 
 export function ablationText(

@@ -1,6 +1,6 @@
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import path from 'node:path';
-import { ablate, ABLATION_SEEDS, CONDITION_NAMES } from '../jobs/ablation.js';
+import { ablate, ABLATION_SEEDS, CONDITION_NAMES } from '../operations/ablation.js';
 import { ablateEmbedded } from '../embedded/ablation.js';
 import { ablationText } from './ablate-table.js';
 import { defineCommand } from './command.js';

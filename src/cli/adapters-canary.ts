@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { readJson } from '../files.js';
-import { measureCanary } from '../jobs/measure-canary.js';
+import { measureCanary } from '../operations/measure-canary.js';
 import { observe, setProbation, type Observation } from '../registry/canary.js';
 import { aliasText } from '../registry/names.js';
 import { policyOf, type AliasState } from '../registry/state.js';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { readJson } from '../files.js';
 import type { GateDecision, GatePolicyInput } from '../gate/index.js';
-import { measureGate, requireMeasurable } from '../jobs/measure-gate.js';
+import { measureGate, requireMeasurable } from '../operations/measure-gate.js';
 import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';

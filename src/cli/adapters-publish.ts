@@ -1,4 +1,4 @@
-import { publishFile, publishRun } from '../jobs/publish.js';
+import { publishFile, publishRun } from '../operations/publish.js';
 import { findAdapter } from '../report/find-adapter.js';
 import type { Published, Registry } from '../registry/registry.js';
 import { aliasText, CHAMPION } from '../registry/names.js';

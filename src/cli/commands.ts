@@ -27,7 +27,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   bench: async () => (await import('./bench.js')).benchCommand,
   eval: async () => (await import('./eval.js')).evalCommand,
   truth: async () => (await import('./truth.js')).truthCommand,
-  judge: async () => (await import('./judge.js')).judgeCommand,
+  judge: async () => (await import('./judge/judge.js')).judgeCommand,
   log: async () => (await import('./log.js')).logCommand,
   witness: async () => (await import('./witness.js')).witnessCommand as CommandModule,
 };

@@ -1,10 +1,10 @@
 /**
- * What a command tells the queue that it is a job of (src/jobs/queue/job-process.ts): events over
+ * What a command tells the queue that it is a job of (src/jobs/job-process.ts): events over
  * the channel that it was started with. Elsewhere nothing is told. The command line waits for
  * `admitted` before it does anything.
  */
-import { JOB_VARIABLE } from '../jobs/queue/job-variable.js';
-import type { EventType } from '../jobs/queue/job.js';
+import { JOB_VARIABLE } from '../jobs/job-variable.js';
+import type { EventType } from '../jobs/job.js';
 
 const PROGRESS_MS = 1000;
 

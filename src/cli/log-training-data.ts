@@ -4,7 +4,7 @@ import {
   VERDICTS_EXPORTED,
   type LeftOut,
   type RowFilter,
-} from '../jobs/training-data.js';
+} from '../operations/training-data.js';
 import { openRunTask } from '../judge/held-out.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';

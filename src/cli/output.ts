@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
-import { unreadable, unwritable } from '../files.js';
+import { asFileError } from '../files.js';
 import { visible } from '../visible.js';
 import { fitted, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
 
@@ -83,23 +83,6 @@ export function interrupted(error: unknown, what: string, remedy: string): unkno
   return error instanceof IsoproError && error.code === 'ABORTED'
     ? new IsoproError('ABORTED', `${what} was interrupted`, { cause: error, remedy })
     : error;
-}
-
-/** What the operating system says of a path, as an error of ours. */
-function asFileError(error: unknown): unknown {
-  const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
-  if (error instanceof IsoproError || code === undefined || path === undefined) return error;
-  const reading = [
-    'open',
-    'read',
-    'stat',
-    'lstat',
-    'access',
-    'scandir',
-    'readlink',
-    'realpath',
-  ].includes(syscall ?? '');
-  return reading ? unreadable(path, error) : unwritable(path, error);
 }
 
 const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));

@@ -10,7 +10,7 @@ import { readRun } from '../run-folder/read-run.js';
 import { conclusionLines, resultTable } from '../report/terminal.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { isBuiltIn } from '../tasks/registry.js';
-import type { Comparison } from '../jobs/compare-modes.js';
+import type { Comparison } from '../operations/compare-modes.js';
 import { shellWord } from '../shell-word.js';
 import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';

@@ -1,9 +1,9 @@
 import type { CommandModule, Options } from 'yargs';
 import { planRun, type RunPlan } from '../training/dry-run.js';
-import { compareModes } from '../jobs/compare-modes.js';
+import { compareModes } from '../operations/compare-modes.js';
 import { MODES, type Mode } from '../training/modes/mode.js';
-import { publishRun } from '../jobs/publish.js';
-import { run } from '../jobs/run.js';
+import { publishRun } from '../operations/publish.js';
+import { run } from '../operations/tracked-run.js';
 import { withProfile } from '../training/profile.js';
 import { mergeSettings, type RunSettingsInput } from '../training/settings.js';
 import { defineCommand } from './command.js';

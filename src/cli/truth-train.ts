@@ -5,7 +5,7 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { LEARNING_RATES } from '../engine/fine-tuning.js';
 import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
 import { requireTarget } from '../files.js';
-import { trainAdapter } from '../jobs/train-adapter.js';
+import { trainAdapter } from '../operations/train-adapter.js';
 import { listTable } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { truthRunFolders } from '../truth-seeking/analysis/discover.js';

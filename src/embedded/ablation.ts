@@ -7,7 +7,7 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
-import type { Ablation } from '../jobs/ablation.js';
+import type { Ablation } from '../operations/ablation.js';
 import {
   forcedPrefix,
   heuristicShares,

@@ -6,7 +6,7 @@ import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
 import { plainIssue, strangeKeys } from '../wrong-input.js';
-import { NotAllowed } from '../jobs/queue/not-allowed.js';
+import { NotAllowed } from '../operations/not-allowed.js';
 
 export type FailureType =
   | 'invalid_request_error'

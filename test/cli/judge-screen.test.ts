@@ -1,7 +1,7 @@
 /** What `judge` prints, of reports that a judge could give. */
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
-import { judgeText, STEP_TITLES } from '../../src/cli/judge-screen.js';
+import { judgeText, STEP_TITLES } from '../../src/cli/judge/judge-screen.js';
 import { STEPS } from '../../src/judge/steps.js';
 import type { JudgeReport } from '../../src/judge/judge.js';
 import type { Summary } from '../../src/statistics/index.js';

@@ -11,9 +11,9 @@ import { z } from 'zod';
 import { checked } from '../../src/engine/checked.js';
 import { uint32 } from '../../src/embedded/gguf.js';
 import { inspectModel } from '../../src/engine/inspect.js';
-import { JOB_KINDS } from '../../src/jobs/queue/kinds/index.js';
-import type { JobKind, Prepared } from '../../src/jobs/queue/kinds/kind.js';
-import { Names } from '../../src/jobs/queue/names.js';
+import { JOB_KINDS } from '../../src/jobs/kinds/index.js';
+import type { JobKind, Prepared } from '../../src/jobs/kinds/kind.js';
+import { Names } from '../../src/operations/names.js';
 import { BUILT_IN_IDS } from '../../src/tasks/registry.js';
 import { encodeModel, synthesizeModel, writeSyntheticModel } from '../models/synthetic.js';
 
@@ -104,7 +104,7 @@ describe('what a job comes to', () => {
   });
   const prepare = async (id: string, settings: unknown): Promise<Prepared> => {
     const kind = kindOf(id);
-    return kind.prepare(checked(kind.settings, settings, 'settings'), {
+    return kind.prepare(kind.read?.(settings) ?? checked(kind.settings, settings, 'settings'), {
       names,
       id: 'JOB',
       folder: '/jobs/JOB',
@@ -652,7 +652,7 @@ test('which exit codes are results, who may ask, what its lines are, and what is
     ['run', [3], false, null, ['--dry-run']],
     ['train', [], false, 'step', ['--dry-run']],
     ['eval', [], false, null, null],
-    ['judge', [3, 4, 5], false, null, null],
+    ['judge', [], false, null, null],
     ['ablate', [], false, null, null],
     ['truth', [], false, null, null],
     ['truth-train', [], false, null, null],

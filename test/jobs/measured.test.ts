@@ -13,15 +13,15 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { wholeSets } from '../../src/evaluation/evaluation-set.js';
 import type { GatePolicyInput } from '../../src/gate/index.js';
-import { isBeliefGuards, measureBeliefs } from '../../src/jobs/belief-guards.js';
+import { isBeliefGuards, measureBeliefs } from '../../src/operations/belief-guards.js';
 import {
   measureVersions,
   problemsUsed,
   type Draw,
   type MeasuredBatch,
   type MeasureOptions,
-} from '../../src/jobs/measure-versions.js';
-import { publishFile } from '../../src/jobs/publish.js';
+} from '../../src/operations/measure-versions.js';
+import { publishFile } from '../../src/operations/publish.js';
 import { openGate, Registry } from '../../src/registry/index.js';
 import type { Entry } from '../../src/registry/state.js';
 import { openTask } from '../../src/tasks/open-task.js';

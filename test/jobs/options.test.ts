@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import type { Model } from '../../src/engine/model.js';
-import { ablate } from '../../src/jobs/ablation.js';
-import { requireMeasurable } from '../../src/jobs/measure-gate.js';
-import { trainAdapter, type TrainAdapterOptions } from '../../src/jobs/train-adapter.js';
+import { ablate } from '../../src/operations/ablation.js';
+import { requireMeasurable } from '../../src/operations/measure-gate.js';
+import { trainAdapter, type TrainAdapterOptions } from '../../src/operations/train-adapter.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-options-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -19,11 +19,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, jest, test } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
-import { JobProcess } from '../../src/jobs/queue/job-process.js';
-import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
-import { JobStore, MARK } from '../../src/jobs/queue/store.js';
-import { Uploads } from '../../src/jobs/queue/uploads.js';
+import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/job.js';
+import { JobProcess } from '../../src/jobs/job-process.js';
+import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue.js';
+import { JobStore, MARK } from '../../src/jobs/store.js';
+import { Uploads } from '../../src/jobs/uploads.js';
 import { MAIN } from '../cli/run-cli.js';
 
 const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));

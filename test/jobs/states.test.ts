@@ -11,9 +11,9 @@ import {
   type Outcome,
   type ProcessOptions,
   type Told,
-} from '../../src/jobs/queue/job-process.js';
-import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
-import { JobQueue, type Asker, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
+} from '../../src/jobs/job-process.js';
+import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/job.js';
+import { JobQueue, type Asker, type JobQueueOptions } from '../../src/jobs/queue.js';
 
 const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-states-'));

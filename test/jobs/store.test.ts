@@ -15,8 +15,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { JobStore, MARK, type NewJob } from '../../src/jobs/queue/store.js';
-import { Uploads } from '../../src/jobs/queue/uploads.js';
+import { JobStore, MARK, type NewJob } from '../../src/jobs/store.js';
+import { Uploads } from '../../src/jobs/uploads.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-store-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

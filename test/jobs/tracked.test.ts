@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { run, type TrackedRunOptions } from '../../src/jobs/run.js';
+import { run, type TrackedRunOptions } from '../../src/operations/tracked-run.js';
 import type { BegunRun, IterationReport } from '../../src/training/hooks.js';
 import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 

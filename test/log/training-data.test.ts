@@ -9,7 +9,7 @@ import {
   type LeftOut,
   type RowFilter,
   type TrainingRow,
-} from '../../src/jobs/training-data.js';
+} from '../../src/operations/training-data.js';
 import type { LogRecord } from '../../src/log/read.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import type { Problem } from '../../src/tasks/task.js';

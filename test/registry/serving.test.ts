@@ -12,7 +12,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
 import { createTrainer, loadModel } from '../../src/index.js';
 import { resolveModel } from '../../src/engine/model-files.js';
-import { publishFile } from '../../src/jobs/publish.js';
+import { publishFile } from '../../src/operations/publish.js';
 import { Registry } from '../../src/registry/index.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-serving-'));

@@ -18,7 +18,7 @@ import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { CONDITIONS } from '../../src/jobs/ablation.js';
+import { CONDITIONS } from '../../src/operations/ablation.js';
 import * as figures from '../../src/report/figures.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';

@@ -17,7 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import * as figures from '../../src/report/figures.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
-import type { Ablation } from '../../src/jobs/ablation.js';
+import type { Ablation } from '../../src/operations/ablation.js';
 import { asFlags, runCli } from '../cli/run-cli.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 

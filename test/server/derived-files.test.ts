@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from '@jest/globals';
-import { hasEndedAs } from '../../src/jobs/queue/job.js';
-import { JobQueue } from '../../src/jobs/queue/queue.js';
+import { hasEndedAs } from '../../src/jobs/job.js';
+import { JobQueue } from '../../src/jobs/queue.js';
 import { DerivedFiles, removeUnusedFiles } from '../../src/server/fine-tuning/derived-files.js';
 
 const PROGRAM = fileURLToPath(new URL('../jobs/job-program.mjs', import.meta.url));

@@ -5,7 +5,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { IsoproError } from '../../src/index.js';
-import { NotAllowed } from '../../src/jobs/queue/not-allowed.js';
+import { NotAllowed } from '../../src/operations/not-allowed.js';
 import {
   DEFECT,
   ENDINGS,

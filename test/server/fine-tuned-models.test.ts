@@ -3,7 +3,7 @@
  */
 import { expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
-import type { Job } from '../../src/jobs/queue/job.js';
+import type { Job } from '../../src/jobs/job.js';
 import { FineTunedModels } from '../../src/server/fine-tuning/fine-tuned-models.js';
 
 const note = (suffix: string | null) => ({

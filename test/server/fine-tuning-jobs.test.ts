@@ -6,7 +6,7 @@ import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { fileURLToPath } from 'node:url';
-import type { Job, JobEvent } from '../../src/jobs/queue/job.js';
+import type { Job, JobEvent } from '../../src/jobs/job.js';
 import {
   checkpointsOf,
   fineTuningEvent,

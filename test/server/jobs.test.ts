@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
-import { JobStore } from '../../src/jobs/queue/store.js';
+import { JobStore } from '../../src/jobs/store.js';
 import { goneWith } from '../../src/server/jobs/routes.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';

@@ -12,7 +12,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { publishRun } from '../../src/jobs/publish.js';
+import { publishRun } from '../../src/operations/publish.js';
 import { Registry } from '../../src/registry/index.js';
 import { resolveSettings } from '../../src/training/settings.js';
 import { MAIN, runCli } from '../cli/run-cli.js';

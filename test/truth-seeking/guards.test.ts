@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { canonicalJson } from '../../src/canonical-json.js';
 import { createTrainer } from '../../src/engine/trainer.js';
-import { publishFile } from '../../src/jobs/publish.js';
+import { publishFile } from '../../src/operations/publish.js';
 import { decideGate, Registry, validateRegistry } from '../../src/registry/index.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runCli } from '../cli/run-cli.js';

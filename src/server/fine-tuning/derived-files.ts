@@ -3,7 +3,7 @@
  * are the caller's as what it sent is: in its list, in its room. They go when their job was
  * refused, failed or was cancelled, and with the file that they were made of.
  */
-import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
+import type { Asker, JobQueue } from '../../jobs/queue.js';
 import type { RowForm } from './row-forms.js';
 import { readRows } from './rows.js';
 

@@ -1,8 +1,8 @@
 /**
  * The adapters that fine-tuning jobs have made, as models of the server under names of their own.
  */
-import type { Job } from '../../jobs/queue/job.js';
-import type { JobQueue } from '../../jobs/queue/queue.js';
+import type { Job } from '../../jobs/job.js';
+import type { JobQueue } from '../../jobs/queue.js';
 import { IsoproError } from '../../errors.js';
 import { commonestFailure, reasonShown } from '../../report/failures.js';
 import type { Failures } from '../../tasks/failures.js';

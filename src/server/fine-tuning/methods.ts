@@ -3,8 +3,8 @@
  * `auto` stands for.
  */
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
-import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
-import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
+import type { Asker, JobQueue } from '../../jobs/queue.js';
+import type { RunSettings, RunSettingsInput } from '../../jobs/kinds/run.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import type { DerivedFiles } from './derived-files.js';
 import type {

@@ -2,9 +2,9 @@
  * The figures of a fine-tuning job, step by step, as a file: derived from its events whenever
  * somebody asks.
  */
-import type { Job } from '../../jobs/queue/job.js';
-import type { JobQueue } from '../../jobs/queue/queue.js';
-import type { Upload } from '../../jobs/queue/store.js';
+import type { Job } from '../../jobs/job.js';
+import type { JobQueue } from '../../jobs/queue.js';
+import type { Upload } from '../../jobs/store.js';
 import type { Caller } from '../keys.js';
 
 const PREFIX = 'file-results-';

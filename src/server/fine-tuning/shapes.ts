@@ -1,6 +1,6 @@
 /** Jobs, their events and what they have made, as OpenAI shows them. */
-import { hasEndedAs, type Job, type JobEvent } from '../../jobs/queue/job.js';
-import type { JobQueue } from '../../jobs/queue/queue.js';
+import { hasEndedAs, type Job, type JobEvent } from '../../jobs/job.js';
+import type { JobQueue } from '../../jobs/queue.js';
 import type { FineTunedModels } from './fine-tuned-models.js';
 import { readNote } from './note.js';
 import { allFigures, figuresOf, resultsId, type Figures } from './results.js';

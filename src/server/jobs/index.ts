@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
-import type { JobState } from '../../jobs/queue/job.js';
-import { JobQueue } from '../../jobs/queue/queue.js';
+import type { JobState } from '../../jobs/job.js';
+import { JobQueue } from '../../jobs/queue.js';
 import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
 import { removeUnusedFiles } from '../fine-tuning/derived-files.js';
 import { addFileRoutes } from '../fine-tuning/file-routes.js';

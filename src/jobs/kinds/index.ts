@@ -1,8 +1,9 @@
 /** The kinds of job. */
+import { judge } from '../../operations/judge.js';
+import { operationKind } from '../operation-kind.js';
 import { ablate } from './ablate.js';
 import { evaluate } from './eval.js';
 import { gate } from './gate.js';
-import { judge } from './judge.js';
 import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
@@ -14,7 +15,7 @@ export const JOB_KINDS: readonly JobKind[] = [
   run,
   train,
   evaluate,
-  judge,
+  operationKind(judge),
   ablate,
   truth,
   truthTrain,

@@ -10,7 +10,7 @@ import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import { openModel } from '../training/open-run.js';
 import type { RunResult } from '../training/result.js';
-import { run, type TrackedRunOptions } from './run.js';
+import { run, type TrackedRunOptions } from './tracked-run.js';
 import {
   askingOptions,
   resolveSettings,

@@ -1,17 +1,17 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { withProfile } from '../../../training/profile.js';
-import { statedFlags } from '../../../training/setting-names.js';
+import { withProfile } from '../../training/profile.js';
+import { statedFlags } from '../../training/setting-names.js';
 import {
   mergeSettings,
   resolveSettings,
   runSettings,
   type RunSettings,
   type RunSettingsInput,
-} from '../../../training/settings.js';
-import type { Names } from '../names.js';
+} from '../../training/settings.js';
+import type { Names } from '../../operations/names.js';
 import { jobKind } from './kind.js';
-import { memoryOf, memoryOfGrader } from './memory.js';
+import { memoryOf, memoryOfGrader } from '../../operations/memory.js';
 
 /** The settings as they were stated: defaults depend on the profile, and that on the model. */
 export const statedSettings = z.custom<RunSettingsInput>(
@@ -75,4 +75,4 @@ export const run = jobKind({
     null,
 });
 
-export type { RunSettings, RunSettingsInput } from '../../../training/settings.js';
+export type { RunSettings, RunSettingsInput } from '../../training/settings.js';

@@ -2,14 +2,14 @@
  * What a job takes, before it is begun: weights, keys and values, and what training is given. It is
  * an upper bound of what the settings allow, for admission; --dry-run measures.
  */
-import { inspectModel } from '../../../engine/inspect.js';
-import { estimateMemory } from '../../../engine/memory-estimate.js';
-import { MODEL_ALIASES } from '../../../engine/model-aliases.js';
-import { IsoproError } from '../../../errors.js';
-import { ownValue } from '../../../dictionary.js';
-import { GRADER_CONTEXT } from '../../../tasks/data/grader-models.js';
-import { readGrader } from '../../../tasks/data/named-check.js';
-import { resolveSettings } from '../../../training/settings.js';
+import { inspectModel } from '../engine/inspect.js';
+import { estimateMemory } from '../engine/memory-estimate.js';
+import { MODEL_ALIASES } from '../engine/model-aliases.js';
+import { IsoproError } from '../errors.js';
+import { ownValue } from '../dictionary.js';
+import { GRADER_CONTEXT } from '../tasks/data/grader-models.js';
+import { readGrader } from '../tasks/data/named-check.js';
+import { resolveSettings } from '../training/settings.js';
 
 /** Node, the addon, buffers of a batch. */
 export const PROCESS_BYTES = 200 * 2 ** 20;

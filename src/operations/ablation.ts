@@ -20,7 +20,7 @@ import type { RunHooks } from '../training/hooks.js';
 import type { Failures } from '../tasks/failures.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import type { RunResult } from '../training/result.js';
-import { run } from './run.js';
+import { run } from './tracked-run.js';
 import { withProfile } from '../training/profile.js';
 import {
   mergeSettings,

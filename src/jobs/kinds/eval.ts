@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { SET_NAMES } from '../../../tasks/frozen-sets.js';
-import { PROMPT_STYLES } from '../../../tasks/task.js';
+import { SET_NAMES } from '../../tasks/frozen-sets.js';
+import { PROMPT_STYLES } from '../../tasks/task.js';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
+import { contextOf, memoryOf, memoryOfGrader } from '../../operations/memory.js';
 import { check, count, maxTokens, model, seed, task, text } from './members.js';
 
 const settings = z.strictObject({

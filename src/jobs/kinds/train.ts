@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { flags, jobKind } from './kind.js';
-import { memoryOf, TRAINER_BYTES } from './memory.js';
+import { memoryOf, TRAINER_BYTES } from '../../operations/memory.js';
 import { count, maxTokens, model, seed } from './members.js';
 
 const settings = z.strictObject({

@@ -1,5 +1,5 @@
 /** A piece of work that is waited for, watched and ended by its id, whatever process does it. */
-import type { ErrorCode } from '../../errors.js';
+import type { ErrorCode } from '../errors.js';
 
 export const JOB_STATES = [
   'queued',

@@ -5,11 +5,11 @@
  */
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { isRunFolder } from '../../run-folder/paths.js';
-import { needsNoFile } from '../../tasks/data/check.js';
-import { isTruthRun } from '../../truth-seeking/run/folder.js';
-import { readGrader } from '../../tasks/data/named-check.js';
-import { BUILT_IN_IDS, isBuiltIn } from '../../tasks/registry.js';
+import { isRunFolder } from '../run-folder/paths.js';
+import { needsNoFile } from '../tasks/data/check.js';
+import { isTruthRun } from '../truth-seeking/run/folder.js';
+import { readGrader } from '../tasks/data/named-check.js';
+import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
 import { NotAllowed } from './not-allowed.js';
 
 export interface AllowedNames {
@@ -33,6 +33,8 @@ export interface CallersNames {
   adapterOf(name: string): string | null;
   /** Whether it may read a run folder of that name. */
   mayRead(run: string): boolean;
+  /** Whether its key may do everything. */
+  readonly isAdmin: boolean;
   /** Its own uploads: the path. */
   fileOf(id: string): string | null;
 }
@@ -50,6 +52,10 @@ export class Names {
   constructor(allowed: AllowedNames, callers: CallersNames) {
     this.allowed = allowed;
     this.#callers = callers;
+  }
+
+  get isAdmin(): boolean {
+    return this.#callers.isAdmin;
   }
 
   /** @throws NotAllowed */

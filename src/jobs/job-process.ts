@@ -11,10 +11,14 @@
  * begins again finds no writer at work on a run (src/cli/job-channel.ts).
  */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { startChild } from '../../child-process.js';
-import { IsoproError } from '../../errors.js';
+import { fileURLToPath } from 'node:url';
+import { startChild } from '../child-process.js';
+import { IsoproError } from '../errors.js';
 import { EVENT_TYPES, type EventType, type JobError } from './job.js';
 import { JOB_VARIABLE } from './job-variable.js';
+import type { Answer, Work } from './worker.js';
+
+const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 
 /** What only the server is to know. */
 const SECRETS = ['ISOPRO_API_KEY', 'ISOPRO_ADMIN_KEY'];
@@ -39,6 +43,8 @@ export interface ProcessOptions {
   readonly program: string;
   /** Without --json. */
   readonly args: readonly string[];
+  /** What our own worker is given, in place of the command line. */
+  readonly work?: Work | undefined;
   /** Whether an exit code other than 0 is a result too, such as that of a judge who says no. */
   readonly isResult?: ((exitCode: number) => boolean) | undefined;
   /** The output is lines of JSON: each but the last is an event of this type. */
@@ -56,6 +62,11 @@ const isTold = (message: unknown): message is Told =>
   typeof message === 'object' &&
   message !== null &&
   (EVENT_TYPES as readonly unknown[]).includes((message as { type?: unknown }).type);
+
+const isAnswer = (message: unknown): message is Answer =>
+  typeof message === 'object' &&
+  message !== null &&
+  ['result', 'error'].includes(String((message as { type?: unknown }).type));
 
 /** The last line on stderr that is an error with --json. */
 function complaintOf(text: string): JobError | null {
@@ -76,17 +87,20 @@ export class JobProcess {
   readonly pid: number | null;
   readonly outcome: Promise<Outcome>;
   readonly #child: ChildProcess;
+  readonly #work: Work | undefined;
+  #answer: Answer | undefined;
   #told = false;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * @throws IsoproError INVALID_ARGUMENT for arguments that no process can be given, SYSTEM_LIMIT
    */
-  constructor({ program, args, isResult = () => false, lines, onEvent }: ProcessOptions) {
+  constructor({ program, args, work, isResult = () => false, lines, onEvent }: ProcessOptions) {
+    this.#work = work;
     const env = { ...process.env, [JOB_VARIABLE]: '1', NO_COLOR: '1' };
     for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
     this.#child = startChild(() =>
-      spawn(process.execPath, [program, ...args, '--json'], {
+      spawn(process.execPath, work === undefined ? [program, ...args, '--json'] : [WORKER], {
         env,
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
@@ -97,13 +111,14 @@ export class JobProcess {
     this.pid = this.#child.pid ?? null;
     this.#child.on('message', (message) => {
       if (isTold(message)) onEvent(message);
+      else if (isAnswer(message)) this.#answer = message;
     });
     this.outcome = this.#follow(isResult, lines, onEvent);
   }
 
   /** Lets it begin: it is written down which process it is. */
   admit(): void {
-    this.#child.send({ type: 'admitted' }, () => {}); // whom it does not reach has ended
+    this.#child.send(this.#work ?? { type: 'admitted' }, () => {}); // whom it does not reach has ended
   }
 
   /** Tells it to end as Ctrl-C does, and ends it where it does not; harmless when repeated. */
@@ -185,7 +200,11 @@ export class JobProcess {
           `the job's process could not be started: ${failure.message}`,
         ),
       };
-    if (code !== null && (code === 0 || isResult(code))) {
+    const answer = this.#answer;
+    if (answer?.type === 'result') return { kind: 'result', result: answer.result };
+    if (answer?.type === 'error' && !this.#told)
+      return { kind: 'failed', error: answer.error as JobError };
+    if (this.#work === undefined && code !== null && (code === 0 || isResult(code))) {
       try {
         return {
           kind: 'result',

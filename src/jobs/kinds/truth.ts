@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { DOMAINS } from '../../../truth-seeking/domains/index.js';
-import { truthConfig } from '../../../truth-seeking/run/config.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { truthConfig } from '../../truth-seeking/run/config.js';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf } from './memory.js';
+import { contextOf, memoryOf } from '../../operations/memory.js';
 
 /** A job has no terminal, and reads no file that a request names. */
 const { policy: _, signer: __, examples: ___, without: ____, ...members } = truthConfig.shape;

@@ -4,7 +4,7 @@ export class NotAllowed extends Error {
 
   constructor(
     /** `model_not_allowed` and the like. */
-    readonly code: `${'model' | 'task' | 'check' | 'run' | 'adapter' | 'file' | 'registry' | 'kind'}_not_allowed`,
+    readonly code: `${'model' | 'task' | 'check' | 'run' | 'adapter' | 'file' | 'registry' | 'kind' | 'setting'}_not_allowed`,
     /** Path of the setting. */
     readonly param: string,
     message: string,

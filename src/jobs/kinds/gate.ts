@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { requireAlias } from '../../../registry/names.js';
+import { requireAlias } from '../../registry/names.js';
 import { flags, jobKind } from './kind.js';
 import { count, model } from './members.js';
-import { contextOf, memoryOf } from './memory.js';
+import { contextOf, memoryOf } from '../../operations/memory.js';
 
 const settings = z.strictObject({
   adapter: z

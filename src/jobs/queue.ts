@@ -8,21 +8,22 @@ import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { offAbort, onAbort } from '../../abort.js';
-import { canonicalJson, type Json } from '../../canonical-json.js';
-import { checked } from '../../engine/checked.js';
-import { IsoproError } from '../../errors.js';
-import { hasEnded, isFolder, makeFolder, unwritable } from '../../files.js';
-import { runFolders, runName } from '../../report/find-run.js';
-import { shellWord } from '../../shell-word.js';
+import { offAbort, onAbort } from '../abort.js';
+import { canonicalJson, type Json } from '../canonical-json.js';
+import { checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
+import { hasEnded, isFolder, makeFolder, unwritable } from '../files.js';
+import { runFolders, runName } from '../report/find-run.js';
+import { shellWord } from '../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
 import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';
 import { JOB_KINDS } from './kinds/index.js';
 import type { JobKind, Place, Prepared } from './kinds/kind.js';
-import { Names, type AllowedNames } from './names.js';
-import { NotAllowed } from './not-allowed.js';
+import { Names, type AllowedNames } from '../operations/names.js';
+import { NotAllowed } from '../operations/not-allowed.js';
 import { JobStore, MARK, type JobChange, type JobFilter } from './store.js';
 import { Uploads } from './uploads.js';
+import type { Work } from './worker.js';
 
 /** Text of all settings of a job: they become words of a command line. */
 const LONGEST_SETTINGS = 64 * 1024;
@@ -224,7 +225,7 @@ export class JobQueue {
     signal: AbortSignal,
   ): Promise<unknown> {
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
-    if (kind.measure === undefined)
+    if (kind.measure === undefined && kind.measureWith === undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
         `jobs of the kind ${kind.id} are not measured beforehand`,
@@ -243,7 +244,8 @@ export class JobQueue {
     const { program } = this.#options;
     const process = (running.process = new JobProcess({
       program,
-      args: [...prepared.args, ...kind.measure],
+      args: [...prepared.args, ...(kind.measure ?? [])],
+      work: withMore(prepared.work, kind.measureWith),
       onEvent: () => {},
     }));
     const key = randomBytes(6).toString('hex');
@@ -404,6 +406,7 @@ export class JobQueue {
 
   names(asker: Asker): Names {
     return new Names(this.#options.allowed, {
+      isAdmin: asker.isAdmin,
       adapterOf: (name) => this.#adapterOf(asker, name),
       mayRead: (run) => this.mayRead(asker, run),
       fileOf: (id) => this.uploads.pathOf(asker.name, id),
@@ -481,7 +484,7 @@ export class JobQueue {
     return {
       kind,
       prepared: await kind.prepare(
-        checked(kind.settings, settings ?? {}, 'settings'),
+        kind.read?.(settings ?? {}) ?? checked(kind.settings, settings ?? {}, 'settings'),
         this.#placeOf(asker, id),
       ),
     };
@@ -659,6 +662,7 @@ export class JobQueue {
     running.process = new JobProcess({
       program: this.#options.program,
       args: [...prepared.args, ...(kind.again?.(this.#placeOf(asker, id)) ?? [])],
+      work: withMore(prepared.work, kind.againWith?.(this.#placeOf(asker, id))),
       isResult: kind.isResult,
       lines: kind.lines,
       onEvent: ({ type, data }) =>
@@ -776,6 +780,9 @@ function tracesIn(folder: string): string | null {
   const [file] = isFolder(files) ? readdirSync(files) : [];
   return file === undefined ? null : path.join(FILES, file);
 }
+
+const withMore = (work: Work | undefined, more: object = {}): Work | undefined =>
+  work && { ...work, settings: { ...(work.settings as object), ...more } };
 
 const commandOf = (args: readonly string[]): string =>
   ['npx isopro-native', ...args.map(shellWord)].join(' ');

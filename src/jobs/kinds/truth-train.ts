@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { DOMAINS } from '../../../truth-seeking/domains/index.js';
-import { READOUT_REWARDS } from '../../../truth-seeking/training/readout-training.js';
-import { VALIDATIONS } from '../../../truth-seeking/training/select.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { READOUT_REWARDS } from '../../truth-seeking/training/readout-training.js';
+import { VALIDATIONS } from '../../truth-seeking/training/select.js';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf, TRAINER_BYTES } from './memory.js';
+import { contextOf, memoryOf, TRAINER_BYTES } from '../../operations/memory.js';
 import { count, model, runNames, seed } from './members.js';
 
 const idsOf = (wanted: (domain: (typeof DOMAINS)[number]) => boolean): [string, ...string[]] =>

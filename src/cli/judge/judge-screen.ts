@@ -2,16 +2,16 @@
  * What a judge found, for people: the steps in plain words, the accuracies, and what each score is
  * made of.
  */
-import type { HeldOutResult } from '../judge/held-out.js';
-import type { StepName } from '../judge/hard-fail.js';
-import type { JudgeReport } from '../judge/judge.js';
-import type { TraceStep } from '../judge/trace.js';
-import { percent as figure, forgettingSentences } from '../report/figures.js';
-import { failureTable } from '../report/failures.js';
-import { label } from '../report/hostile-text.js';
-import { painted, wrapped, type Paint, type TerminalStyle } from '../report/terminal-style.js';
-import { findingBeside } from '../run-folder/comparison.js';
-import type { Summary } from '../statistics/index.js';
+import type { HeldOutResult } from '../../judge/held-out.js';
+import type { StepName } from '../../judge/hard-fail.js';
+import type { JudgeReport } from '../../judge/judge.js';
+import type { TraceStep } from '../../judge/trace.js';
+import { percent as figure, forgettingSentences } from '../../report/figures.js';
+import { failureTable } from '../../report/failures.js';
+import { label } from '../../report/hostile-text.js';
+import { painted, wrapped, type Paint, type TerminalStyle } from '../../report/terminal-style.js';
+import { findingBeside } from '../../run-folder/comparison.js';
+import type { Summary } from '../../statistics/index.js';
 
 /** What each step compares with what. */
 export const STEP_TITLES: Readonly<Record<StepName, string>> = {

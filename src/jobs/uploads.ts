@@ -5,9 +5,9 @@
 import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { writeFileAtomically } from '../../engine/atomic-file.js';
-import { IsoproError } from '../../errors.js';
-import { isFile, makeFolder, unwritable } from '../../files.js';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { IsoproError } from '../errors.js';
+import { isFile, makeFolder, unwritable } from '../files.js';
 import type { JobStore, Upload } from './store.js';
 
 const MOST_BYTES = 2 ** 30;

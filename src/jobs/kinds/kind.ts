@@ -4,7 +4,8 @@
  */
 import type { z } from 'zod';
 import type { EventType } from '../job.js';
-import type { Names } from '../names.js';
+import type { Work } from '../worker.js';
+import type { Names } from '../../operations/names.js';
 
 export interface Place {
   readonly names: Names;
@@ -17,6 +18,8 @@ export interface Place {
 export interface Prepared {
   /** Of the command line, without --json. */
   readonly args: readonly string[];
+  /** What a process of ours is given; absent: the command line. */
+  readonly work?: Work;
   /** Name of what it makes below the runs folder; null: nothing. */
   readonly run: string | null;
   readonly memoryBytes: number;
@@ -37,6 +40,11 @@ export interface JobKind<Settings = unknown> {
   prepare(settings: Settings, place: Place): Promise<Prepared>;
   /** Flags beside when the job is begun again, by what lies on the disk. */
   again?(place: Pick<Place, 'id' | 'folder'>): readonly string[];
+  /** As `settings` reads them; what it gives goes into `prepare`. */
+  read?(given: unknown): unknown;
+  /** Settings besides, when it starts again and when it is measured. */
+  againWith?(place: Place): object;
+  readonly measureWith?: object;
   /** Whether only who may all may ask for it: it changes what is everybody's. */
   readonly isForAdmin?: boolean;
   /** Exit codes beside 0 after which there is a result. */

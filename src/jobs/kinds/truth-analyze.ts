@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { ANALYZERS, type AnalyzerId } from '../../../truth-seeking/analysis/index.js';
+import { ANALYZERS, type AnalyzerId } from '../../truth-seeking/analysis/index.js';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf, PROCESS_BYTES } from './memory.js';
+import { contextOf, memoryOf, PROCESS_BYTES } from '../../operations/memory.js';
 import { adapter, count, model, runNames } from './members.js';
 
 const READS_TOKENS = 'token-level-evidence';

@@ -6,9 +6,9 @@ import { statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { unwritable } from '../../files.js';
-import { sqliteCode } from '../../log/schema.js';
+import { IsoproError } from '../errors.js';
+import { unwritable } from '../files.js';
+import { sqliteCode } from '../log/schema.js';
 import {
   EVENT_TYPES,
   JOB_STATES,

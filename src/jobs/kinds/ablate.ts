@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { runSettings } from '../../../training/settings.js';
-import { statedFlags } from '../../../training/setting-names.js';
-import { CONDITION_NAMES, type Condition } from '../../ablation.js';
+import { runSettings } from '../../training/settings.js';
+import { statedFlags } from '../../training/setting-names.js';
+import { CONDITION_NAMES, type Condition } from '../../operations/ablation.js';
 import { flags, jobKind } from './kind.js';
 import { seed } from './members.js';
 import { memoryOfRun, resolved, standingFor, statedSettings } from './run.js';

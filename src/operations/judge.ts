@@ -1,0 +1,150 @@
+/** What a finished run claims, derived again from its folder. */
+import { existsSync } from 'node:fs';
+import { z } from 'zod';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { requireTarget } from '../files.js';
+import { given } from '../given.js';
+import { FRESH_PER_TIER, MOST_FRESH } from '../judge/fresh.js';
+import { judgeRun, type JudgeReport } from '../judge/judge.js';
+import { DEFAULT_TARGET, refuseKeyInside } from '../judge/options.js';
+import { STEPS } from '../judge/steps.js';
+import { writeJudgeTrace } from '../judge/trace-file.js';
+import { Registry } from '../registry/registry.js';
+import { findRun, findRunOrPath } from '../report/find-run.js';
+import { isRunFolder, runPaths } from '../run-folder/paths.js';
+import { CHECK_HELP } from '../tasks/data/check.js';
+import { isTruthRun } from '../truth-seeking/run/folder.js';
+import { judgeTruthRun, type TruthJudgement } from '../truth-seeking/run/judge.js';
+import { isBeliefGuards, judgeBeliefGuards, type BeliefGuardsJudgement } from './belief-guards.js';
+import { REGISTRY, verifierThreads } from './members.js';
+import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
+import { operation } from './operation.js';
+
+/** Of a run: the report, and the file of its trace; null where its folder cannot be written. */
+export type Judgement =
+  | (JudgeReport & { readonly trace: string | null })
+  | TruthJudgement
+  | BeliefGuardsJudgement;
+
+const settings = z.strictObject({
+  run: z
+    .string()
+    .min(1)
+    .describe('run folder, or the beginning of a run id in ./runs')
+    .meta({ positional: true, names: 'run' }),
+  model: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("the run's base model: a GGUF file, an alias, or an hf: URI")
+    .meta({ names: 'model', defaultText: EMBEDDED_MODEL }),
+  key: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("public key of the run's witness; default: this machine's own")
+    .meta({ local: true }),
+  head: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('file with a signed head that was kept elsewhere')
+    .meta({ local: true }),
+  task: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged",
+    )
+    .meta({ names: 'task' }),
+  check: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      `your copy of the run's check, where the task is data and its check a file or program: ${CHECK_HELP}`,
+    )
+    .meta({ names: 'check' }),
+  target: z.number().gt(0).max(1).default(DEFAULT_TARGET).describe('accuracy that scores 1'),
+  heldOut: z
+    .enum(['both', 'after', 'none'])
+    .default('both')
+    .describe('which test accuracies are measured again'),
+  fresh: z
+    .int()
+    .min(0)
+    .max(MOST_FRESH)
+    .default(FRESH_PER_TIER)
+    .describe(
+      "fresh problems of each tier for the accuracy score, drawn with the final head's nonce",
+    ),
+  verifierThreads,
+  registry: REGISTRY.describe('of what `truth guards` made: registry of its gate'),
+  trace: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('where the trace is written; default: judge-trace.json in the folder')
+    .meta({ local: true }),
+});
+
+export const judge = operation({
+  id: 'judge',
+  title:
+    'Re-derive a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
+  settings,
+  async run({ run, key, head, registry, trace, ...asked }, { signal, tell }): Promise<Judgement> {
+    if (trace !== undefined) requireTarget(trace);
+    const found = findRunOrPath(run);
+    const isRun =
+      [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) ||
+      existsSync(runPaths(found).log);
+    const folder = isRun ? found : findRun(run); // which says that there is none
+    const trust = {
+      ...(key !== undefined && { keyFile: key }),
+      ...(head !== undefined && { headFiles: head }),
+    };
+    if (isTruthRun(folder) || isBeliefGuards(folder)) {
+      refuseKeyInside(folder, key);
+      const request = { folder, ...trust, signal };
+      // Of a truth run neither model nor task is asked: every score follows from its records.
+      if (isTruthRun(folder)) return judgeTruthRun(request);
+      return judgeBeliefGuards(
+        request,
+        new Registry(registry === undefined ? {} : { folder: registry }),
+      );
+    }
+    const told =
+      (stage: string, unit: string) =>
+      ({ done, total }: { readonly done: number; readonly total: number }): void =>
+        tell({ type: 'progress', data: { stage, done, total, unit } });
+    const step = told('judging', 'steps');
+    const begin = (done: number): void => step({ done, total: STEPS.length });
+    begin(0);
+    // Test problems come before and after, each pass from the first problem to the last.
+    const test = told('test problems', 'answers');
+    let [passes, last] = [0, Infinity];
+    const answered = (done: number, total: number): void => {
+      if (done < last) passes += 1;
+      last = done;
+      const whole = Math.max(passes, asked.heldOut === 'both' ? 2 : 1);
+      test({ done: (passes - 1) * total + done, total: whole * total });
+    };
+    const report = await judgeRun({
+      folder,
+      ...trust,
+      ...given(asked),
+      signal,
+      onStep: ({ name }) => begin(STEPS.findIndex((each) => each.name === name) + 1),
+      onProgress: ({ done, total }) => answered(done, total),
+      onFresh: told('fresh problems', 'answers'),
+      onForgetting: told('what was forgotten', 'texts'),
+    });
+    return { ...report, trace: await writeJudgeTrace(report, trace) };
+  },
+  job: {
+    title: 'Derive a finished run again from its folder',
+    memoryBytes: async ({ model = EMBEDDED_MODEL, check }) =>
+      (await memoryOf(model, contextOf(model))) + (await memoryOfGrader(check)),
+  },
+});

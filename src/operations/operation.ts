@@ -1,0 +1,120 @@
+/**
+ * What a user can ask for is one object: its settings, what it does with them, what it tells on the
+ * way, what it returns. The command line, a job, the page, the library and the manual read that
+ * object, and none of them knows more.
+ */
+import type { z } from 'zod';
+import { checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
+import { withoutAliases } from './aliases.js';
+import { Flags, type FlagOptions } from './flags.js';
+import type { Names } from './names.js';
+
+/** What is told of work on its way. */
+export const TOLD_TYPES = ['progress', 'iteration', 'rule', 'step', 'notice'] as const;
+
+export interface Told {
+  readonly type: (typeof TOLD_TYPES)[number];
+  readonly data: unknown;
+}
+
+export interface Context {
+  /** Ends the operation; what it has kept by then is complete. */
+  readonly signal: AbortSignal;
+  readonly tell: (told: Told) => void;
+}
+
+/** Where a job works. */
+export interface Place {
+  readonly names: Names;
+  /** Of the job. */
+  readonly id: string;
+  /** Files of the job that are no run: a folder of its own. */
+  readonly folder: string;
+}
+
+/** How an operation is a job of a server (jobs/kinds). */
+export interface JobOf<Input> {
+  /** Its kind in requests and in the rows of a queue; default: the operation's id. */
+  readonly kind?: string;
+  /** Its title, where it is not the operation's. */
+  readonly title?: string;
+  /** Whether only a key that may do everything may ask for it. */
+  readonly isForAdmin?: boolean;
+  /** What a request may state, where it does not follow from the settings. */
+  readonly stated?: z.ZodType;
+  /** What a page shows of it, where `stated` reads less than it means. */
+  readonly described?: z.ZodType;
+  /**
+   * What a request states, with the things in place of the names of this server; default: every
+   * setting by its `names`, and the served model where none is named.
+   * @throws NotAllowed; IsoproError INVALID_ARGUMENT
+   */
+  resolve?(stated: Input, names: Names): Input;
+  /** Local settings of a job, which follow from its place. */
+  local?(place: Place, stated: Input): Partial<Input>;
+  /** Settings that a job has besides when it starts again, by what lies on the disk. */
+  again?(place: Place): Partial<Input>;
+  /** Settings with which the operation tries the work for some seconds; absent: it cannot. */
+  readonly measure?: Partial<Input>;
+  /** What a job takes, at most. @param settings as `resolve` gives them */
+  memoryBytes(settings: Input): Promise<number>;
+  /** All settings for whoever asks, with what follows from defaults; default: those stated. */
+  shown?(stated: Input, resolved: Input, names: Names): Promise<unknown> | unknown;
+  /** Whether it makes a run folder of the job's name. */
+  readonly makesRun?: boolean;
+  /** The file of the adapter that it made; null: none. */
+  adapterOf?(result: unknown): string | null;
+}
+
+export interface OperationDefinition<Schema extends z.ZodObject, Result> {
+  /** The command, without the program: `truth train`. */
+  readonly id: string;
+  readonly title: string;
+  /** Each member with a description and, where it has some, metadata (members.ts). */
+  readonly settings: Schema;
+  readonly flags?: FlagOptions;
+  /**
+   * How settings are read, where it is not by the schema alone: defaults that depend on others.
+   * @throws IsoproError INVALID_ARGUMENT
+   */
+  read?(given: z.input<Schema>): z.output<Schema>;
+  /** What the schema cannot say of one member alone: `member: what is wrong`. */
+  contradictions?(settings: z.output<Schema>): readonly string[];
+  run(settings: z.output<Schema>, context: Context): Promise<Result>;
+  readonly job?: JobOf<z.input<Schema>>;
+}
+
+export interface Operation<Schema extends z.ZodObject = z.ZodObject, Result = unknown>
+  extends Omit<OperationDefinition<Schema, Result>, 'run' | 'read' | 'contradictions' | 'flags'> {
+  readonly flags: Flags;
+  /**
+   * Checks settings as a caller writes them, earlier names too.
+   * @throws IsoproError INVALID_ARGUMENT naming each setting that is wrong
+   */
+  read(given: unknown): z.output<Schema>;
+  /** @throws as `read`, and as the operation says */
+  run(given: z.input<Schema>, context?: Partial<Context>): Promise<Result>;
+}
+
+export function operation<Schema extends z.ZodObject, Result>(
+  definition: OperationDefinition<Schema, Result>,
+): Operation<Schema, Result> {
+  const { settings: schema, contradictions = () => [] } = definition;
+  const flags = new Flags(schema, definition.flags);
+  const read = (given: unknown): z.output<Schema> => {
+    const stated = withoutAliases(flags, given);
+    if (definition.read !== undefined) return definition.read(stated as z.input<Schema>);
+    const settings = checked(schema, stated, 'settings');
+    const problems = contradictions(settings);
+    if (problems.length === 0) return settings;
+    throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));
+  };
+  return {
+    ...definition,
+    flags,
+    read,
+    run: async (given, { signal = new AbortController().signal, tell = () => undefined } = {}) =>
+      definition.run(read(given), { signal, tell }),
+  };
+}

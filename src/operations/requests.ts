@@ -1,0 +1,89 @@
+/**
+ * What a request may state of an operation: every setting but the local ones, and in place of each
+ * file, address or program the name of one of the server's.
+ */
+import { z } from 'zod';
+import type { NameKind } from './members.js';
+import type { Names } from './names.js';
+
+const LONGEST_NAME = 403;
+
+/** What a name stands for, in the words of the schema that a page shows. */
+const MEANINGS: Readonly<Record<NameKind, string>> = {
+  model: 'a model of this server; default: the one that it serves',
+  adapter: 'an adapter of this server, or the id of a job that made one',
+  task: 'a task of this server, or the id of an uploaded file of rows',
+  check:
+    'exact, normalised, number, json, regex, contains, choice, or an upload (json:ID, model:ID)',
+  run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',
+  truthRun: 'a truth run of this server, such as the id of a job',
+  file: 'the id of an uploaded file',
+  registry: 'the registry of this server',
+};
+
+const metaOf = (schema: z.ZodType): z.GlobalMeta => {
+  let found: z.GlobalMeta = {};
+  for (let each: z.ZodType | undefined = schema; each !== undefined; each = innerOf(each))
+    found = { ...each.meta(), ...found };
+  return found;
+};
+const innerOf = (schema: z.ZodType): z.ZodType | undefined =>
+  schema instanceof z.ZodOptional ||
+  schema instanceof z.ZodDefault ||
+  schema instanceof z.ZodPrefault ||
+  schema instanceof z.ZodNullable
+    ? (schema.unwrap() as z.ZodType)
+    : undefined;
+const isArray = (schema: z.ZodType): boolean => {
+  let each: z.ZodType | undefined = schema;
+  while (each !== undefined && !(each instanceof z.ZodArray)) each = innerOf(each);
+  return each !== undefined;
+};
+
+/** A member that a request states by name. */
+function named(schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
+  const name = z.string().min(1).max(LONGEST_NAME);
+  const value = isArray(schema) ? z.array(name).min(1).max(100) : name;
+  const isOptional = names === 'model' || schema.safeParse(undefined).success;
+  const { description = '' } = meta;
+  const words = `${description.replace(/; default: .*$/, '')}: ${MEANINGS[names]}`;
+  return (isOptional ? value.optional() : value).meta({ ...meta, description: words });
+}
+
+/** The settings of an operation that a request may state. */
+export function requestSettings(schema: z.ZodObject): z.ZodObject {
+  const members = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(
+    ([name, member]): [string, z.ZodType][] => {
+      const meta = metaOf(member);
+      if (meta.local === true) return [];
+      return [[name, meta.names === undefined ? member : named(member, meta, meta.names)]];
+    },
+  );
+  return z.strictObject(Object.fromEntries(members));
+}
+
+/**
+ * Settings with the things in place of the names of this server; the served model where none is
+ * named.
+ * @throws NotAllowed
+ */
+export function resolvedNames(
+  schema: z.ZodObject,
+  stated: Readonly<Record<string, unknown>>,
+  names: Names,
+): Record<string, unknown> {
+  const things: Record<string, unknown> = { ...stated };
+  for (const [name, member] of Object.entries(schema.shape as Record<string, z.ZodType>)) {
+    const { names: kind, local } = metaOf(member);
+    if (kind === undefined || local === true) continue;
+    const value =
+      stated[name] ?? (kind === 'model' && name === 'model' ? names.allowed.model : undefined);
+    if (value === undefined) continue;
+    const thing = (each: unknown, param: string): string =>
+      kind === 'registry' ? names.registry(param) : names[kind](String(each), param);
+    things[name] = Array.isArray(value)
+      ? value.map((each, i) => thing(each, `settings.${name}.${i}`))
+      : thing(value, `settings.${name}`);
+  }
+  return things;
+}
