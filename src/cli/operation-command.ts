@@ -1,11 +1,11 @@
 /** A command of an operation: its flags, its screen, its result. */
 import type { CommandModule, Options } from 'yargs';
-import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { Operation, Told } from '../operations/operation.js';
+import type { Flag } from '../operations/flags.js';
+import type { Context, Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, printNote, UsageError } from './output.js';
 import { Progress } from './progress.js';
 
 /** What a person sees while an operation works. */
@@ -18,6 +18,10 @@ export function progressScreen(): Screen {
   let [stage, line]: [string, Progress | null] = ['', null];
   return {
     tell: ({ type, data }) => {
+      if (type === 'notice') {
+        line?.clear();
+        printNote(`${(data as { readonly text: string }).text}\n`);
+      }
       if (type !== 'progress') return;
       const told = data as { stage: string; done: number; total: number; unit: string };
       if (told.stage !== stage || line === null) {
@@ -31,18 +35,43 @@ export function progressScreen(): Screen {
   };
 }
 
-export interface OperationCommand<Schema extends z.ZodObject, Result> {
+type Settings<Op> = Op extends { read(given: unknown): infer S } ? S : never;
+type Result<Op> = Op extends { run(...given: never[]): Promise<infer R> } ? R : never;
+
+/** Any operation: `OperationCommand` reads the types of its settings and result. */
+export interface AnyOperation extends Pick<Operation, 'id' | 'title' | 'flags'> {
+  read(given: unknown): unknown;
+  // biome-ignore lint/suspicious/noExplicitAny: settings as they were read from flags
+  run(given: any, context?: Partial<Context>): Promise<unknown>;
+}
+
+export interface OperationCommand<Op extends AnyOperation> {
   readonly examples: readonly (readonly [command: string, what: string])[];
   readonly epilogue?: string;
   /** Settings that are not flags of this command. */
   readonly omitted?: readonly string[];
+  /** Text behind the default of a flag. */
+  readonly otherDefaults?: (flag: Flag) => string;
+  /** Reads the settings in a file, for `--config`; absent: there is no such flag. */
+  readonly readFile?: (file: string) => object;
+  /** Flags that are not settings: they concern the terminal alone. */
+  readonly terminal?: Readonly<Record<string, Options>>;
+  /** What stays open while the operation works. */
+  readonly beside?: (
+    settings: Settings<Op>,
+    argv: Readonly<Record<string, unknown>>,
+  ) => Promise<AsyncDisposable | null>;
   /** Default: a line for each stage. */
-  readonly screen?: (settings: z.output<Schema>) => Screen;
+  readonly screen?: (settings: Settings<Op>) => Screen;
   /** What an interruption ends, and how to continue. */
   readonly interrupted: readonly [what: string, remedy: string];
-  readonly text: (result: Result, settings: z.output<Schema>, style: TerminalStyle) => string;
+  readonly text: (
+    result: Result<Op>,
+    settings: Settings<Op>,
+    style: TerminalStyle,
+  ) => string | Promise<string>;
   /** Default 0. */
-  readonly exitCode?: (result: Result) => number;
+  readonly exitCode?: (result: Result<Op>) => number;
 }
 
 /** `judge <run>`, of the last word of an operation's id and its arguments. */
@@ -58,30 +87,41 @@ const commandOf = ({ id, flags }: Pick<Operation, 'id' | 'flags'>): string =>
   ].join(' ');
 
 /** @throws UsageError naming flags, where settings are wrong */
-export function settingsOf<Schema extends z.ZodObject>(
-  { flags, read }: Pick<Operation<Schema>, 'flags' | 'read'>,
+export function settingsOf<Op extends Pick<AnyOperation, 'flags' | 'read'>>(
+  { flags, read }: Op,
   argv: Readonly<Record<string, unknown>>,
-): { readonly given: z.input<Schema>; readonly settings: z.output<Schema> } {
+  file: object = {},
+): { readonly given: Record<string, unknown>; readonly settings: Settings<Op> } {
   try {
-    const given = flags.read(argv) as z.input<Schema>;
-    return { given, settings: read(given) };
+    const given = flags.read(argv, file as Record<string, unknown>);
+    return { given, settings: read(given) as Settings<Op> };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
     throw new UsageError(flags.named(error.message));
   }
 }
 
-export const operationCommand = <Schema extends z.ZodObject, Result>(
-  operation: Operation<Schema, Result>,
+const CONFIG = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'JSON file of settings; flags come first',
+} as const;
+
+export const operationCommand = <Op extends AnyOperation>(
+  operation: Op,
   {
     examples,
     epilogue,
     omitted = [],
+    otherDefaults,
+    readFile,
+    terminal = {},
+    beside = async () => null,
     screen: screenOf = progressScreen,
     interrupted: [what, remedy],
     text,
     exitCode = () => 0,
-  }: OperationCommand<Schema, Result>,
+  }: OperationCommand<Op>,
 ): CommandModule =>
   defineCommand({
     command: commandOf(operation),
@@ -91,22 +131,32 @@ export const operationCommand = <Schema extends z.ZodObject, Result>(
       for (const [name, positional] of Object.entries(operation.flags.positionals()))
         described = described.positional(name, positional) as typeof described;
       // read through the schema, not through yargs' types
-      described = described.options(operation.flags.options(omitted) as Record<never, Options>);
+      described = described.options({
+        ...(readFile === undefined ? {} : { config: CONFIG }),
+        ...terminal,
+        ...operation.flags.options(omitted, otherDefaults),
+      } as Record<never, Options>);
       for (const [line, does] of examples) described = described.example(line, does);
       return epilogue === undefined ? described : described.epilogue(epilogue);
     },
     handler: async (argv) => {
-      const { given, settings } = settingsOf(operation, argv);
+      const { config } = argv as { readonly config?: string };
+      const file = config === undefined ? {} : readFile!(config);
+      const { given, settings } = settingsOf(operation, argv, file);
       const signal = interruption();
-      let result: Result;
+      await using _ = await beside(settings, argv);
+      let result: Result<Op>;
       {
         using screen = screenOf(settings);
-        result = await operation.run(given, { signal, tell: screen.tell }).catch((error) => {
-          throw interrupted(error, what, remedy);
-        });
+        result = (await operation
+          .run(given, { signal, tell: screen.tell })
+          .catch((error: unknown) => {
+            throw interrupted(error, what, remedy);
+          })) as Result<Op>;
       }
       if (argv.json) printJson(result);
-      else print(text(result, settings, terminalStyle(process.stdout)));
-      process.exitCode = exitCode(result);
+      else print(await text(result, settings, terminalStyle(process.stdout)));
+      const code = exitCode(result);
+      if (code !== 0) process.exitCode = code;
     },
   });

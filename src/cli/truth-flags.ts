@@ -6,7 +6,7 @@ import type { Options } from 'yargs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { shellWord } from '../shell-word.js';
-import { flagName } from '../training/setting-names.js';
+import { kebab as flagName } from '../operations/flags.js';
 import {
   readTruthConfig,
   readTruthConfigFile,

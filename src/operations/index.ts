@@ -1,6 +1,14 @@
 /** Every operation. */
+import { ablate } from './ablate.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
+import { distill, run, selfImprove } from './run.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
-export const OPERATIONS: readonly Operation<any, unknown>[] = [judge];
+export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
+  run,
+  selfImprove,
+  distill,
+  ablate,
+  judge,
+];

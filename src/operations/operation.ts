@@ -11,7 +11,7 @@ import { Flags, type FlagOptions } from './flags.js';
 import type { Names } from './names.js';
 
 /** What is told of work on its way. */
-export const TOLD_TYPES = ['progress', 'iteration', 'rule', 'step', 'notice'] as const;
+export const TOLD_TYPES = ['begin', 'progress', 'iteration', 'rule', 'step', 'notice'] as const;
 
 export interface Told {
   readonly type: (typeof TOLD_TYPES)[number];
@@ -41,10 +41,8 @@ export interface JobOf<Input> {
   readonly title?: string;
   /** Whether only a key that may do everything may ask for it. */
   readonly isForAdmin?: boolean;
-  /** What a request may state, where it does not follow from the settings. */
-  readonly stated?: z.ZodType;
-  /** What a page shows of it, where `stated` reads less than it means. */
-  readonly described?: z.ZodType;
+  /** Settings in a form of an earlier version become those of today. */
+  earlier?(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**
    * What a request states, with the things in place of the names of this server; default: every
    * setting by its `names`, and the served model where none is named.
@@ -67,7 +65,11 @@ export interface JobOf<Input> {
   adapterOf?(result: unknown): string | null;
 }
 
-export interface OperationDefinition<Schema extends z.ZodObject, Result> {
+export interface OperationDefinition<
+  Schema extends z.ZodObject,
+  Result,
+  Settings = z.output<Schema>,
+> {
   /** The command, without the program: `truth train`. */
   readonly id: string;
   readonly title: string;
@@ -78,34 +80,42 @@ export interface OperationDefinition<Schema extends z.ZodObject, Result> {
    * How settings are read, where it is not by the schema alone: defaults that depend on others.
    * @throws IsoproError INVALID_ARGUMENT
    */
-  read?(given: z.input<Schema>): z.output<Schema>;
+  read?(given: z.input<Schema>): Settings;
   /** What the schema cannot say of one member alone: `member: what is wrong`. */
-  contradictions?(settings: z.output<Schema>): readonly string[];
-  run(settings: z.output<Schema>, context: Context): Promise<Result>;
+  contradictions?(settings: Settings): readonly string[];
+  run(settings: Settings, context: Context): Promise<Result>;
   readonly job?: JobOf<z.input<Schema>>;
 }
 
-export interface Operation<Schema extends z.ZodObject = z.ZodObject, Result = unknown>
-  extends Omit<OperationDefinition<Schema, Result>, 'run' | 'read' | 'contradictions' | 'flags'> {
+export interface Operation<
+  Schema extends z.ZodObject = z.ZodObject,
+  Result = unknown,
+  Settings = z.output<Schema>,
+  Input = z.input<Schema>,
+> extends Omit<
+    OperationDefinition<Schema, Result, Settings>,
+    'run' | 'read' | 'contradictions' | 'flags'
+  > {
   readonly flags: Flags;
   /**
    * Checks settings as a caller writes them, earlier names too.
    * @throws IsoproError INVALID_ARGUMENT naming each setting that is wrong
    */
-  read(given: unknown): z.output<Schema>;
+  read(given: unknown): Settings;
   /** @throws as `read`, and as the operation says */
-  run(given: z.input<Schema>, context?: Partial<Context>): Promise<Result>;
+  run(given: Input, context?: Partial<Context>): Promise<Result>;
 }
 
-export function operation<Schema extends z.ZodObject, Result>(
-  definition: OperationDefinition<Schema, Result>,
-): Operation<Schema, Result> {
+export function operation<Schema extends z.ZodObject, Result, Settings = z.output<Schema>>(
+  definition: OperationDefinition<Schema, Result, Settings>,
+): Operation<Schema, Result, Settings> {
   const { settings: schema, contradictions = () => [] } = definition;
   const flags = new Flags(schema, definition.flags);
-  const read = (given: unknown): z.output<Schema> => {
+  const read = (given: unknown): Settings => {
     const stated = withoutAliases(flags, given);
-    if (definition.read !== undefined) return definition.read(stated as z.input<Schema>);
-    const settings = checked(schema, stated, 'settings');
+    const settings =
+      definition.read?.(stated as z.input<Schema>) ??
+      (checked(schema, stated, 'settings') as Settings);
     const problems = contradictions(settings);
     if (problems.length === 0) return settings;
     throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));

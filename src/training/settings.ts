@@ -246,7 +246,7 @@ const monitor = z.strictObject({
 
 /**
  * By part, what concerns no part beside them. Each description is a flag's help
- * (src/cli/setting-flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
+ * (src/operations/flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
  * embedded one has instead.
  */
 export const runSettings = z.strictObject({

@@ -1,22 +1,22 @@
 /** The kinds of job. */
+import { ablate } from '../../operations/ablate.js';
 import { judge } from '../../operations/judge.js';
+import { run } from '../../operations/run.js';
 import { operationKind } from '../operation-kind.js';
-import { ablate } from './ablate.js';
 import { evaluate } from './eval.js';
 import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
-import { run } from './run.js';
 import { train } from './train.js';
 import { truth } from './truth.js';
 import { truthAnalyze } from './truth-analyze.js';
 import { truthTrain } from './truth-train.js';
 
 export const JOB_KINDS: readonly JobKind[] = [
-  run,
+  operationKind(run),
   train,
   evaluate,
   operationKind(judge),
-  ablate,
+  operationKind(ablate),
   truth,
   truthTrain,
   truthAnalyze,
