@@ -433,7 +433,7 @@ describe('what a job comes to', () => {
       'settings.adapter: expected the whole id of a published adapter',
     ],
     ['gate', { adapter: ID, as: 'a@b@c' }, '"a@b@c" is no alias'],
-    ['run', [], 'settings: expected '],
+    ['run', [], 'settings: '],
     ['ablate', { settings: 'x' }, 'settings: there is no "settings"'],
     ['eval', { nothing: 1 }, 'settings: '],
   ])('%s of %j is refused', async (id, settings, message) => {
