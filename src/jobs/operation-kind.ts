@@ -14,6 +14,7 @@ export function operationKind(operation: Operation<any, any>): JobKind {
   return {
     id: job.kind ?? id,
     title: job.title ?? title,
+    button: job.button ?? title,
     settings: requested,
     ...(job.isForAdmin === true && { isForAdmin: true }),
     ...(job.adapterOf !== undefined && { adapterOf: job.adapterOf }),

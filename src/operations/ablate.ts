@@ -80,6 +80,7 @@ export const ablate = operation<z.ZodObject, AblationResult, AblationRequest>({
     return result;
   },
   job: {
+    button: 'Ablate',
     // The settings of the runs were a member of their own at first.
     earlier: ({ settings, ...given }) => {
       if (typeof settings !== 'object') return settings === undefined ? given : { settings };

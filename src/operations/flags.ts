@@ -1,11 +1,11 @@
 /**
  * Settings as flags of the command line, and back: names, types, help and defaults come from the
- * schema and its metadata (members.ts), and nothing is written a second time.
+ * schema and its metadata (setting-meta.ts), and nothing is written a second time.
  */
 import type { Options, PositionalOptions } from 'yargs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { NameKind } from './members.js';
+import type { NameKind } from '../setting-meta.js';
 
 /** JSON Schema of a setting, as far as flags, page and manual read it. */
 export interface Field {

@@ -37,6 +37,8 @@ export interface Place {
 export interface JobOf<Input> {
   /** Its kind in requests and in the rows of a queue; default: the operation's id. */
   readonly kind?: string;
+  /** Its name on a button of the page. */
+  readonly button?: string;
   /** Its title, where it is not the operation's. */
   readonly title?: string;
   /** Whether only a key that may do everything may ask for it. */
@@ -73,7 +75,7 @@ export interface OperationDefinition<
   /** The command, without the program: `truth train`. */
   readonly id: string;
   readonly title: string;
-  /** Each member with a description and, where it has some, metadata (members.ts). */
+  /** Each member with a description and, where it has some, metadata (setting-meta.ts). */
   readonly settings: Schema;
   readonly flags?: FlagOptions;
   /**

@@ -3,7 +3,7 @@
  * file, address or program the name of one of the server's.
  */
 import { z } from 'zod';
-import type { NameKind } from './members.js';
+import type { NameKind } from '../setting-meta.js';
 import type { Names } from './names.js';
 
 const LONGEST_NAME = 403;

@@ -201,6 +201,7 @@ export const run = loopOperation({
   title: 'Make a model better at a task by its own verified answers, and prove it',
   settings: z.strictObject({ ...runMembers, ...own.shape }),
   job: {
+    button: 'Run',
     title: 'Make a model better at a task by its own verified answers',
     resolve: (stated, names) => resolvedRunNames(stated, names),
     local: ({ names, id }, { publish }) => ({
