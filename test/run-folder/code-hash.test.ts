@@ -8,13 +8,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { coveredModules, hashModules } from '../../src/run-folder/code-hash.js';
 import { CODE, codeVersion } from '../../src/run-folder/machine.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
 const BUILT = path.resolve('dist/src');
 const folder = temporaryFolder();
+afterAll(folder.remove);
 const built = (readdirSync(BUILT, { recursive: true, encoding: 'utf8' }) as string[])
   .map((file) => file.replaceAll(path.sep, '/'))
   .filter((file) => file.endsWith('.js'));
