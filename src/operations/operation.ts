@@ -112,9 +112,11 @@ export function operation<Schema extends z.ZodObject, Result, Settings = z.outpu
   definition: OperationDefinition<Schema, Result, Settings>,
 ): Operation<Schema, Result, Settings> {
   const { settings: schema, contradictions = () => [] } = definition;
-  const flags = new Flags(schema, definition.flags);
+  // Of a command that is not asked for, nothing is made: schemas are large.
+  let made: Flags | undefined;
+  const flags = (): Flags => (made ??= new Flags(schema, definition.flags));
   const read = (given: unknown): Settings => {
-    const stated = withoutAliases(flags, given);
+    const stated = withoutAliases(flags(), given);
     const settings =
       definition.read?.(stated as z.input<Schema>) ??
       (checked(schema, stated, 'settings') as Settings);
@@ -124,7 +126,9 @@ export function operation<Schema extends z.ZodObject, Result, Settings = z.outpu
   };
   return {
     ...definition,
-    flags,
+    get flags() {
+      return flags();
+    },
     read,
     run: async (given, { signal = new AbortController().signal, tell = () => undefined } = {}) =>
       definition.run(read(given), { signal, tell }),
