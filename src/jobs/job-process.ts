@@ -233,6 +233,8 @@ export class JobProcess {
       };
     const said = complaintOf(complaint);
     if (said !== null) return { kind: 'failed', error: said };
+    if (code === 0)
+      return { kind: 'failed', error: errorOf('JOB_ENDED', 'the job ended without a result') };
     const how = signal === null ? `with exit code ${code}` : `by the signal ${signal}`;
     return {
       kind: 'failed',

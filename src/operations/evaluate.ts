@@ -17,7 +17,7 @@ import {
   verifierThreads,
 } from './members.js';
 import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
-import { operation } from './operation.js';
+import { operation, type Context } from './operation.js';
 import { resolvedNames } from './requests.js';
 
 export type Evaluation = TaskEvaluation | ForgettingEvaluation;
@@ -107,6 +107,9 @@ const settings = z.strictObject({
     ),
 });
 
+/** What `evaluate` is asked. */
+export type EvaluateSettings = z.input<typeof settings>;
+
 /** Settings of a model that answers. */
 const OF_MODEL = [
   'model',
@@ -150,5 +153,27 @@ export const evaluate = operation({
 });
 
 /** A command that names its task can be read alone. */
-const withTask = (stated: z.input<typeof settings>): z.input<typeof settings> =>
+const withTask = (stated: EvaluateSettings): EvaluateSettings =>
   stated.forgetting === true ? stated : { ...stated, task: stated.task ?? 'scheduling' };
+
+/** As a program calls it: what is returned follows from what is measured. */
+interface Evaluate {
+  (
+    settings: EvaluateSettings & { readonly forgetting: true },
+    context?: Partial<Context>,
+  ): Promise<ForgettingEvaluation>;
+  (
+    settings?: EvaluateSettings & { readonly forgetting?: false },
+    context?: Partial<Context>,
+  ): Promise<TaskEvaluation>;
+}
+
+/**
+ * Evaluates a model, with or without an adapter, as the command `eval` does.
+ * @param context `signal` ends it; `tell` is told of its progress, and of what a person should know
+ * @throws IsoproError INVALID_ARGUMENT naming each setting that is wrong; of models, adapters and
+ *   tasks as they are loaded; RECORDING_INVALID, RECORDING_INCOMPLETE, VERIFIER_UNDECIDED,
+ *   WRITE_FAILED, ABORTED
+ */
+export const evaluateWith = ((asked: EvaluateSettings = {}, context?: Partial<Context>) =>
+  evaluate.run(asked, context)) as Evaluate;
