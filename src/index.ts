@@ -201,10 +201,8 @@ export {
   type AblationOptions,
   type Condition,
 } from './operations/ablation.js';
-export {
-  evaluateWith as evaluate,
-  type EvaluateSettings,
-} from './operations/evaluate.js';
+export { evaluateWith as evaluate } from './operations/evaluate.js';
+export type { EvaluateSettings } from './operations/evaluate-settings.js';
 export type { ForgettingEvaluation } from './operations/evaluate-forgetting.js';
 export type { TaskEvaluation } from './operations/evaluate-task.js';
 export type { Context, Told } from './operations/operation.js';

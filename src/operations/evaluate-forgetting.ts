@@ -1,18 +1,18 @@
 import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingOf, type Forgetting } from '../statistics/index.js';
 import { findModel, loadingOf, loadNamed, runDefaults } from './answering.js';
-import type { Answerer, TaskEvaluation } from './evaluate-task.js';
+import type { EvaluateRequest } from './evaluate-settings.js';
+import type { TaskEvaluation } from './evaluate-task.js';
 import type { Context } from './operation.js';
 
 export interface ForgettingEvaluation
-  extends Pick<TaskEvaluation, 'adapter' | 'seconds'>,
-    Pick<TaskEvaluation, 'model'> {
+  extends Pick<TaskEvaluation, 'model' | 'adapter' | 'seconds'> {
   readonly forgetting: Forgetting;
 }
 
 /** What a model with an adapter lost of what it was not trained on, in place of a task. */
 export async function evaluateForgetting(
-  asked: Answerer,
+  asked: EvaluateRequest,
   context: Context,
 ): Promise<ForgettingEvaluation> {
   const { signal, tell } = context;

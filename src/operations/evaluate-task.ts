@@ -1,6 +1,5 @@
 /** The accuracy of whoever answers on a task's held-out problems, beside its trivial policies. */
 import type { BackendIdentity } from '../backends/backend.js';
-import type { Matmul } from '../engine/addon.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet, shortTiers, type EvaluationSet } from '../evaluation/evaluation-set.js';
@@ -22,7 +21,7 @@ import {
   type Summary,
 } from '../statistics/index.js';
 import type { Failures } from '../tasks/failures.js';
-import { SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
 import type { OpenTask, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { resolveSettings, type RunSettings } from '../training/settings.js';
@@ -34,45 +33,11 @@ import {
   runDefaults,
   type Answering,
 } from './answering.js';
+import { ksOf, type EvaluateRequest } from './evaluate-settings.js';
 import { howAsked } from './how-asked.js';
 import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
 import { RepliesFile } from './replies-file.js';
-
-type Maybe<T> = { readonly [name in keyof T]?: T[name] | undefined };
-
-/** Who answers, and with what it is loaded. */
-export interface Answerer
-  extends Maybe<{
-    model: string;
-    adapter: string;
-    registry: string;
-    threads: number;
-    matmul: Matmul;
-    contextTokens: number;
-  }> {}
-
-/** The settings of `evaluate`, read. */
-export interface TaskRequest
-  extends Answerer,
-    Maybe<OpenTaskOptions>,
-    Maybe<{
-      perTier: number;
-      style: PromptStyle;
-      maxTokens: number;
-      temperature: number;
-      k: string;
-      maxSequences: number;
-      out: string;
-    }> {
-  readonly backend: string;
-  readonly task: string;
-  readonly set: SetName;
-  readonly samples: number;
-  readonly fewShot: number;
-  readonly constrained: boolean;
-  readonly seed: string;
-}
 
 /** What `eval --json` prints. */
 export interface TaskEvaluation {
@@ -124,7 +89,7 @@ interface Asking {
   readonly maxSequences: number;
 }
 
-const askingOf = (asked: TaskRequest, { sampling, model }: RunSettings): Asking => ({
+const askingOf = (asked: EvaluateRequest, { sampling, model }: RunSettings): Asking => ({
   style: asked.style ?? sampling.style,
   maxTokens: asked.maxTokens ?? sampling.maxTokens,
   temperature: asked.temperature ?? sampling.temperature,
@@ -132,14 +97,13 @@ const askingOf = (asked: TaskRequest, { sampling, model }: RunSettings): Asking 
 });
 
 /** The file of `recorded:FILE`; null: a model answers. */
-const recordingOf = ({ backend }: TaskRequest): string | null =>
+const recordingOf = ({ backend }: EvaluateRequest): string | null =>
   backend === 'local' ? null : backend.slice('recorded:'.length);
 
-/** As `1,4` says them; by default one and all samples. */
-export const ksOf = ({ k, samples }: { readonly k?: string | undefined; samples: number }) =>
-  k === undefined ? [...new Set([1, samples])] : k.split(',').map(Number);
-
-export async function evaluateTask(asked: TaskRequest, context: Context): Promise<TaskEvaluation> {
+export async function evaluateTask(
+  asked: EvaluateRequest,
+  context: Context,
+): Promise<TaskEvaluation> {
   const recording = recordingOf(asked);
   const named = await findModel(asked);
   await using task = await openTask(asked.task, openedWith(asked));
@@ -208,7 +172,7 @@ export async function evaluateTask(asked: TaskRequest, context: Context): Promis
   };
 }
 
-const openedWith = (asked: TaskRequest): OpenTaskOptions =>
+const openedWith = (asked: EvaluateRequest): OpenTaskOptions =>
   given(
     asked,
     ...(['check', 'answerTag', 'verifySeconds', 'system', 'examples', 'stop'] as const),
@@ -235,7 +199,7 @@ type Replies =
 
 async function measure(
   { task, set: { problems }, answering: { backend, adapter }, file }: Evaluated,
-  asked: TaskRequest,
+  asked: EvaluateRequest,
   { style, maxTokens, temperature, maxSequences }: Asking,
   context: Context,
 ): Promise<Replies> {
@@ -263,7 +227,7 @@ async function measure(
 /** What was measured. */
 async function describedAs(
   { task, set, answering: { backend, adapter, model } }: Omit<Evaluated, 'file'>,
-  { fewShot, constrained, samples }: TaskRequest,
+  { fewShot, constrained, samples }: EvaluateRequest,
   { style, maxTokens }: Asking,
 ) {
   const { name, origin, perTier, problems, sha256 } = set;
