@@ -51,7 +51,7 @@ export const evaluateSettings = z.strictObject({
   fewShot: count(64, 0)
     .default(0)
     .describe(
-      'solved examples of the same tier, others before each question: to compare with; examples asks as a run does',
+      'solved examples of the same tier, others before each question: to compare with; the setting examples asks as a run does',
     ),
   constrained: z
     .boolean()
