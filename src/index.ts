@@ -201,6 +201,11 @@ export {
   type AblationOptions,
   type Condition,
 } from './operations/ablation.js';
+export { evaluateWith as evaluate } from './operations/evaluate.js';
+export type { EvaluateSettings } from './operations/evaluate-settings.js';
+export type { ForgettingEvaluation } from './operations/evaluate-forgetting.js';
+export type { TaskEvaluation } from './operations/evaluate-task.js';
+export type { Context, Told } from './operations/operation.js';
 export { compareModes, type CompareOptions, type Comparison } from './operations/compare-modes.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
 export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';

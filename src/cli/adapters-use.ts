@@ -1,7 +1,7 @@
 import { hashFile } from '../engine/adapter.js';
 import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
-import { recordedBase } from './model-to-load.js';
+import { recordedBase } from '../operations/model-to-load.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { solvedExamples } from '../report/trained-behind.js';

@@ -5,7 +5,7 @@ import { chat } from './chat-session.js';
 import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
-import { GIVE_A_MODEL, recordedBase } from './model-to-load.js';
+import { GIVE_A_MODEL, recordedBase } from '../operations/model-to-load.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';

@@ -10,7 +10,7 @@ import { askedBehind, note, noteOtherBase, noteWarnings } from './adapter-notes.
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { modelToLoad } from './model-to-load.js';
+import { modelToLoad } from '../operations/model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';

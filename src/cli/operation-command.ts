@@ -1,6 +1,7 @@
 /** A command of an operation: its flags, its screen, its result. */
 import type { CommandModule, Options } from 'yargs';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { Flag } from '../operations/flags.js';
 import type { Context, Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
@@ -13,6 +14,15 @@ export interface Screen extends Disposable {
   readonly tell: (told: Told) => void;
 }
 
+interface ToldProgress {
+  readonly stage: string;
+  readonly done: number;
+  readonly total: number;
+  readonly unit: string;
+  /** Shown behind the numbers. */
+  readonly note?: string;
+}
+
 /** A line of progress for each stage, on stderr. */
 export function progressScreen(): Screen {
   let [stage, line]: [string, Progress | null] = ['', null];
@@ -23,13 +33,17 @@ export function progressScreen(): Screen {
         printNote(`${(data as { readonly text: string }).text}\n`);
       }
       if (type !== 'progress') return;
-      const told = data as { stage: string; done: number; total: number; unit: string };
+      const told = data as ToldProgress;
       if (told.stage !== stage || line === null) {
         line?.[Symbol.dispose]();
         line = new Progress({ label: told.stage, unit: told.unit });
         stage = told.stage;
       }
-      line.update(told.done, { total: told.total });
+      // A total of 0 is not known yet.
+      line.update(told.done, {
+        ...(told.total > 0 && { total: told.total }),
+        ...stated(told, 'note'),
+      });
     },
     [Symbol.dispose]: () => line?.[Symbol.dispose](),
   };

@@ -1,5 +1,6 @@
 /** Every operation. */
 import { ablate } from './ablate.js';
+import { evaluate } from './evaluate.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
@@ -10,5 +11,6 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   selfImprove,
   distill,
   ablate,
+  evaluate,
   judge,
 ];

@@ -1,6 +1,10 @@
 /** What a person should know before a model is asked. */
+import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { label } from '../report/hostile-text.js';
+import { namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
+import type { Context } from './operation.js';
 
 /**
  * The model that comes with the project cannot answer rows of data, and it is what a command
@@ -11,3 +15,34 @@ export const unreadableTask = (model: string, task: string): string | null =>
     ? `${EMBEDDED_MODEL} knows the prompt of scheduling and no language, and cannot answer ` +
       `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name a model with --model, such as smollm2-135m or the path of a GGUF file.`
     : null;
+
+/**
+ * Not refused: one adapter is used with several quantisations of its model. The model's file is
+ * read only where a base is named.
+ */
+export async function otherBase(
+  found: NamedAdapter,
+  model: { readonly path: string; hash(): Promise<string> },
+): Promise<string | null> {
+  const base = await namedBaseSha256(found);
+  if (base === undefined || base === (await model.hash())) return null;
+  const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
+  return `${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
+}
+
+/** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */
+export const warningsOf = ({
+  path: file,
+  info,
+}: {
+  readonly path: string;
+  readonly info: { readonly warnings: readonly string[] };
+}): string[] =>
+  info.warnings.map((warning) => `${path.basename(file)}: llama.cpp warns: ${label(warning, 300)}`);
+
+/** Tells what there is to know; null: nothing. */
+export const noticeTo =
+  (tell: Context['tell']) =>
+  (text: string | null): void => {
+    if (text !== null) tell({ type: 'notice', data: { text } });
+  };

@@ -1,26 +1,31 @@
 import { spawn } from 'node:child_process';
 
 /**
- * In place of the command line: does at once what the setting `system` of a job says, as a command
- * would.
+ * In place of the worker, and of the command line of kinds that are no operation: does at once what
+ * the setting `system` of a job says.
  */
+const words = process.argv.slice(2);
+/** What a worker is given. */
+const work = words.length > 0 ? null : await new Promise((given) => process.once('message', given));
 const stated = (flag) =>
-  process.argv
+  work?.settings[flag] ??
+  words
     .filter((word) => word.startsWith(`--${flag}=`))
     .map((word) => word.slice(flag.length + 3))
     .at(-1);
-const tell = (type, data) =>
-  new Promise((resolve) => process.send({ type, data }, undefined, undefined, resolve));
+const send = (answer) =>
+  new Promise((resolve) => process.send(answer, undefined, undefined, resolve));
+const tell = (type, data) => send({ type, data });
 const complain = (code, message) =>
-  process.stderr.write(`${JSON.stringify({ error: { code, message, remedy: 'None.' } })}\n`);
+  send({ type: 'error', error: { code, message, remedy: 'None.' } });
 let isLeaving = false;
 process.on('disconnect', () => isLeaving || process.kill(process.pid, 'SIGKILL'));
 const leave = () => {
   isLeaving = true;
   process.disconnect();
 };
-process.on('SIGINT', () => {
-  complain('ABORTED', 'interrupted');
+process.on('SIGINT', async () => {
+  await complain('ABORTED', 'interrupted');
   process.exit(130);
 });
 
@@ -30,22 +35,17 @@ const acts = {
     await tell('notice', { text: '<b>not said in HTML</b>' });
     await tell('nothing of this kind', {});
     const { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } = process.env;
-    process.stdout.write(
-      JSON.stringify(
-        { args: process.argv.slice(2), secrets: { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } },
-        null,
-        2,
-      ),
-    );
+    const result = { words, work, secrets: { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } };
+    await send({ type: 'result', result });
   },
   /** Until it is told to end. */
   async hold() {
     await tell('progress', { stage: 'holding', done: 0, total: 1, unit: '' });
     setInterval(() => {}, 1000);
   },
-  fail() {
+  async fail() {
     process.stderr.write('a line of something else\n');
-    complain('CONTEXT_OVERFLOW', 'it is too long');
+    await complain('CONTEXT_OVERFLOW', 'it is too long');
     process.exitCode = 1;
   },
   die() {
@@ -58,7 +58,7 @@ const acts = {
   async leaver() {
     spawn('sleep', ['60'], { detached: true, stdio: ['ignore', 'ignore', 'inherit'] }).unref();
     await tell('progress');
-    process.stdout.write('"left"');
+    await send({ type: 'result', result: 'left' });
   },
   /** Ends well, and says nothing. */
   silent() {},

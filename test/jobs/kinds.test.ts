@@ -160,6 +160,24 @@ describe('what a job comes to', () => {
     ['eval', {}, () => ['eval', `--model=${model}`, '--task=scheduling'], null],
     [
       'eval',
+      { forgetting: true, adapter: 'kind', contextTokens: 512, matmul: 'own' },
+      () => [
+        ...['eval', `--model=${model}`, '--adapter=/kind.gguf', '--forgetting'],
+        ...['--matmul=own', '--context=512'],
+      ],
+      null,
+    ],
+    [
+      'eval',
+      { samples: 4, k: '1,4', examples: 2, verifierThreads: 3, context: 256, batch: 2 },
+      () => [
+        ...['eval', `--model=${model}`, '--task=scheduling', '--examples=2', '--samples=4'],
+        ...['--k=1,4', '--verifier-threads=3', '--context=256', '--batch=2'],
+      ],
+      null,
+    ],
+    [
+      'eval',
       {
         model: 'second',
         adapter: 'job-1',
@@ -445,6 +463,13 @@ describe('what a job comes to', () => {
     ['run', [], 'settings: '],
     ['ablate', { settings: 'x' }, 'settings: there is no "settings"'],
     ['eval', { nothing: 1 }, 'settings: '],
+    ['eval', { samples: 4, k: '4,1' }, 'k: expected ascending whole numbers from 1 to 4'],
+    ['eval', { samples: 4, k: '1,8' }, 'k: expected ascending whole numbers from 1 to 4'],
+    ['eval', { k: 'all' }, 'settings.k: expected whole numbers such as 1,4'],
+    ['eval', { context: 256, contextTokens: 256 }, 'contextTokens: it is given as context too'],
+    ['eval', { backend: 'recorded:/etc/passwd' }, 'settings: there is no "backend"'],
+    ['eval', { out: '/tmp/x' }, 'settings: there is no "out"'],
+    ['eval', { registry: '/tmp/x' }, 'settings: there is no "registry"'],
   ])('%s of %j is refused', async (id, settings, message) => {
     await expect(prepare(id, settings)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',

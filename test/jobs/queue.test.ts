@@ -45,6 +45,7 @@ function queueOf(runs = newFolder(), options: Partial<JobQueueOptions> = {}): Jo
   const queue = JobQueue.open({
     allowed,
     program: PROGRAM,
+    worker: PROGRAM,
     availableMemory: () => Infinity,
     report,
     ...options,
@@ -91,7 +92,7 @@ const ended = async (queue: JobQueue, id: string): Promise<Job> => {
   return queue.get(id)!;
 };
 
-test('a job runs its command line, tells what goes on, and has what the command prints as its result', async () => {
+test('a job runs its operation, tells what goes on, and has what that returns as its result', async () => {
   process.env.ISOPRO_ADMIN_KEY = 'a-secret-of-the-server';
   const queue = queueOf();
   const job = await add(queue, 'answer');
@@ -116,7 +117,11 @@ test('a job runs its command line, tells what goes on, and has what the command 
     error: null,
   });
   expect(done.result).toEqual({
-    args: ['eval', '--model=tiny', '--task=scheduling', '--system=answer', '--json'],
+    words: [],
+    work: {
+      operation: 'eval',
+      settings: { model: 'tiny', task: 'scheduling', system: 'answer' },
+    },
     secrets: {},
   });
   expect(done.command).toBe(
@@ -375,9 +380,9 @@ test('what can be tried beforehand is, where nothing else computes', async () =>
   const queue = queueOf();
   const signal = new AbortController().signal;
   const measured = await queue.measure(ANN, 'run', { seed: '7' }, signal);
-  expect((measured as { args: string[] }).args).toEqual(
-    expect.arrayContaining(['run', '--seed=7', '--dry-run']),
-  );
+  expect(measured).toMatchObject({
+    work: { operation: 'run', settings: { seed: '7', dryRun: true } },
+  });
   await expect(queue.measure(ANN, 'judge', { run: 'x' }, signal)).rejects.toMatchObject({
     code: 'run_not_allowed',
   });

@@ -36,6 +36,7 @@ function queueOf(
   const queue = JobQueue.open({
     allowed,
     program: PROGRAM,
+    worker: PROGRAM,
     availableMemory: () => Infinity,
     totalMemory: () => Infinity,
     report,
@@ -476,9 +477,9 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
      if (process.argv.includes('--rank=3'))
        process.stderr.write(JSON.stringify({ error: refusal }) + '\\n'), process.exit(1);
      writeFileSync(${JSON.stringify(begins)} + '/' + process.pid, '');
-     setInterval(() => { if (existsSync(${JSON.stringify(go)})) { process.stdout.write('{"ok":1}'); process.exit(); } }, 10);`,
+     setInterval(() => { if (existsSync(${JSON.stringify(go)})) { process.send({ type: 'result', result: { ok: 1 } }, () => process.exit()); } }, 10);`,
   );
-  const queue = queueOf({ program });
+  const queue = queueOf({ program, worker: program });
   const { id: data } = await queue.uploads.add('ann', {
     filename: 'a.jsonl',
     purpose: 'p',

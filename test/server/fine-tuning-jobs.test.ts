@@ -41,6 +41,7 @@ beforeAll(async () => {
   const jobs = {
     runs,
     program: PROGRAM,
+    worker: PROGRAM,
     models: [],
     tasks: [],
     atOnce: 1,

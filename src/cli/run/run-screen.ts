@@ -21,7 +21,7 @@ import type {
   Stage,
 } from '../../training/hooks.js';
 import type { Failures } from '../../tasks/failures.js';
-import { howAsked } from '../how-asked.js';
+import { howAsked } from '../../operations/how-asked.js';
 import type { Told } from '../../operations/operation.js';
 import type { ProgressStream } from '../progress.js';
 import { formatBytes, formatDuration, formatNumber } from '../quantities.js';

@@ -14,7 +14,7 @@ import type { Comparison } from '../../operations/compare-modes.js';
 import { shellWord } from '../../shell-word.js';
 import type { RunResult } from '../../training/result.js';
 import type { RunSettings } from '../../training/settings.js';
-import { howAsked } from '../how-asked.js';
+import { howAsked } from '../../operations/how-asked.js';
 import { formatBytes, formatDuration } from '../quantities.js';
 import { flagText, taskFlags } from '../task-flags.js';
 

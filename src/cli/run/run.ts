@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { runDefaults } from '../../operations/answering.js';
 import { shownValue, type Flag } from '../../operations/flags.js';
 import { run, type LoopOutcome, type LoopRequest, type LoopResult } from '../../operations/run.js';
 import type { TerminalStyle } from '../../report/terminal-style.js';
@@ -10,7 +11,6 @@ import {
   resolveSettings,
   type RunSettingsInput,
 } from '../../training/settings.js';
-import { runDefaults } from '../answering.js';
 import { operationCommand, type OperationCommand } from '../operation-command.js';
 import { pageBeside } from './page-beside.js';
 import { dryRunText } from './run-plan.js';
@@ -45,10 +45,9 @@ async function outcomeText(
   if ('methods' in outcome) return comparisonText(outcome);
   if (!isResult(outcome)) return dryRunText(outcome, style);
   const settings = resolveSettings(await withProfile(stated));
-  const { signal } = new AbortController();
   return [
     ...(outcome.nothingRun ? [endedAlready(outcome.folder)] : []),
-    resultText(outcome, settings, await runDefaults(settings.model.name, signal)),
+    resultText(outcome, settings, await runDefaults(settings.model.name)),
     ...(outcome.published === undefined ? [] : [`\npublished as ${outcome.published}\n`]),
   ].join('');
 }

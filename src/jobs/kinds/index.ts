@@ -1,9 +1,9 @@
 /** The kinds of job. */
 import { ablate } from '../../operations/ablate.js';
+import { evaluate } from '../../operations/evaluate.js';
 import { judge } from '../../operations/judge.js';
 import { run } from '../../operations/run.js';
 import { operationKind } from '../operation-kind.js';
-import { evaluate } from './eval.js';
 import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
 import { train } from './train.js';
@@ -14,7 +14,7 @@ import { truthTrain } from './truth-train.js';
 export const JOB_KINDS: readonly JobKind[] = [
   operationKind(run),
   train,
-  evaluate,
+  operationKind(evaluate),
   operationKind(judge),
   operationKind(ablate),
   truth,

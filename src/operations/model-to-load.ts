@@ -3,7 +3,7 @@ import { hashFile } from '../engine/adapter.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE } from '../engine/model-aliases.js';
 import { modelOfRecord } from '../engine/model-files.js';
 import { baseNameOf, namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
-import { UsageError } from './output.js';
+import { WrongSettings } from './wrong-settings.js';
 
 /** Where no model could be guessed, of `generate`, `eval` and `chat`. */
 export const GIVE_A_MODEL = 'Give --model, or a run or a name in the registry as --adapter.';
@@ -17,7 +17,7 @@ export async function recordedBase(found: NamedAdapter): Promise<string | undefi
 /**
  * The model to load: the one that is named, else what the adapter was trained on, else the one that
  * comes with the project, unless the adapter is a file that does not name that one. @throws
- * UsageError; as recordedBase
+ * WrongSettings; as recordedBase
  */
 export async function modelToLoad(
   named: string | undefined,
@@ -28,6 +28,6 @@ export async function modelToLoad(
   const recorded = await recordedBase(found);
   if (recorded !== undefined) return recorded;
   if ((await namedBaseSha256(found)) !== (await hashFile(fileURLToPath(EMBEDDED_MODEL_FILE))))
-    throw new UsageError(GIVE_A_MODEL);
+    throw new WrongSettings(GIVE_A_MODEL);
   return EMBEDDED_MODEL;
 }

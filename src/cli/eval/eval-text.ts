@@ -1,0 +1,117 @@
+/** What `eval` prints: the model's row, its policies' rows, and why replies fail. */
+import type { Evaluation } from '../../operations/evaluate.js';
+import type { TaskEvaluation } from '../../operations/evaluate-task.js';
+import { failureTable } from '../../report/failures.js';
+import { forgettingSentences, RATE_NOTES, RATE_TITLES } from '../../report/figures.js';
+import { label } from '../../report/hostile-text.js';
+import { wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { READINGS } from '../../statistics/index.js';
+import type { Failures } from '../../tasks/failures.js';
+import { measureTables, table, type Row } from '../estimate-tables.js';
+import { formatDuration } from '../quantities.js';
+
+type Titled = readonly (readonly [title: string, Row])[];
+
+export const evaluationText = (evaluation: Evaluation, style: TerminalStyle): string =>
+  'forgetting' in evaluation
+    ? `${forgettingSentences(evaluation.forgetting).join('\n')}\nintervals are over texts\n`
+    : taskText(evaluation, style);
+
+/**
+ * What one set of samples gives: any of k, one chosen without the verifier, and how many were
+ * well-formed.
+ */
+function sampledRows({
+  passAtK,
+  lenientPassAtK,
+  format,
+  majority,
+  bestOfK,
+  samples,
+}: TaskEvaluation): Titled {
+  const named = (how: string, of: TaskEvaluation['passAtK']): Titled =>
+    Object.entries(of ?? {}).map(([k, row]) => [`pass@${k}${how}`, row]);
+  return [
+    ...named('', passAtK),
+    [`majority of ${samples}`, majority!],
+    ...(bestOfK == null ? [] : [[`most likely of ${samples}`, bestOfK] as const]),
+    [RATE_TITLES.format, format!],
+    ...named(', leniently', lenientPassAtK),
+  ];
+}
+
+const greedyRows = ({ accuracy, model }: TaskEvaluation): Titled => [
+  [model === null ? 'recorded' : 'greedy', accuracy!],
+  ...READINGS.flatMap((reading) => {
+    const row = accuracy![reading];
+    return row === undefined ? [] : [[RATE_TITLES[reading], row] as const];
+  }),
+];
+
+/** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
+function whyUndecided({ rows }: Failures): string {
+  const first = rows.find(({ kind }) => kind === 'undecided');
+  return first === undefined || first.why === ''
+    ? ''
+    : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
+}
+
+function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
+  const { task, set, adapter, fewShot, constrained, model, maxTokens } = evaluation;
+  return wrapped(
+    `${task.id} ${task.version}, ${set.name} set, ${set.problems} ` +
+      `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
+      `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
+      `${constrained ? ', under the grammar of answers' : ''}` +
+      `${model === null ? '' : `, style ${evaluation.style}, at most ${maxTokens} tokens a reply`}; per cent solved, 95 % interval below`,
+    style,
+  );
+}
+
+/** The tables, and what their rows mean. */
+function tables(evaluation: TaskEvaluation, style: TerminalStyle): string {
+  const { accuracy, lenientPassAtK, trivialPolicies, samples } = evaluation;
+  const own = accuracy === undefined ? sampledRows(evaluation) : greedyRows(evaluation);
+  const policies = Object.entries(trivialPolicies);
+  const measures = [
+    [
+      accuracy === undefined ? `${samples} samples` : own[0]![0],
+      (accuracy ?? evaluation).measures,
+    ] as const,
+    ...policies.map(([policy, summary]) => [policy, summary.measures] as const),
+  ];
+  const readings = READINGS.filter(
+    (reading) =>
+      reading === 'format' || (accuracy === undefined ? lenientPassAtK : accuracy[reading]),
+  );
+  return (
+    `${table([...own, ...policies], style)}\n\n${measureTables(measures, style)}` +
+    `${readings.map((reading) => wrapped(RATE_NOTES[reading], style, 2)).join('\n')}\n`
+  );
+}
+
+function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
+  const { model, samples, temperature, failures, advice, none, accuracy } = evaluation;
+  const { sampledTokens, seconds, policyNotes } = evaluation;
+  const notes = Object.entries(policyNotes);
+  const [verdicts, they] = none === 1 ? ['verdict', 'it is'] : ['verdicts', 'they are'];
+  return [
+    `${headLine(evaluation, style)}\n\n${tables(evaluation, style)}`,
+    samples > 1
+      ? `${samples} samples a problem${model === null ? '' : ` at temperature ${temperature}`}; pass@k is a ceiling: ` +
+        'choosing the right one needs the verifier\n'
+      : '',
+    failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', style)}\n\n` : '',
+    ...advice.map((text) => `${wrapped(text, style)}\n`),
+    none > 0
+      ? `${none} ${verdicts} could not be found; ${they} in no ` +
+        `denominator${accuracy?.valid === false ? ', and the figures are no result' : ''}${whyUndecided(failures)}\n`
+      : '',
+    sampledTokens === null
+      ? ''
+      : `${sampledTokens} tokens ${model === null ? 'judged' : 'sampled'} in ${formatDuration(seconds)}\n`,
+    notes.length > 0
+      ? `\n${notes.map(([name, note]) => wrapped(`${name}: ${note}`, style, 2)).join('\n')}\n`
+      : '',
+  ].join('');
+}
