@@ -1,11 +1,21 @@
 /** A command of an operation: its flags, its screen, its result. */
 import type { CommandModule, Options } from 'yargs';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { Flag } from '../operations/flags.js';
 import type { Context, Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
+import { visible } from '../visible.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, printNote, UsageError } from './output.js';
+import {
+  interrupted,
+  interruption,
+  print,
+  printJson,
+  printJsonLine,
+  printNote,
+  UsageError,
+} from './output.js';
 import { Progress } from './progress.js';
 
 /** What a person sees while an operation works. */
@@ -13,23 +23,32 @@ export interface Screen extends Disposable {
   readonly tell: (told: Told) => void;
 }
 
-/** A line of progress for each stage, on stderr. */
+interface ToldProgress {
+  readonly stage: string;
+  readonly done: number;
+  readonly total: number;
+  readonly unit: string;
+  /** Shown behind the numbers. */
+  readonly note?: string;
+}
+
+/** A line of progress for each stage, on stderr; and notices. */
 export function progressScreen(): Screen {
   let [stage, line]: [string, Progress | null] = ['', null];
   return {
     tell: ({ type, data }) => {
       if (type === 'notice') {
         line?.clear();
-        printNote(`${(data as { readonly text: string }).text}\n`);
+        printNote(`${visible((data as { readonly text: string }).text)}\n`);
       }
       if (type !== 'progress') return;
-      const told = data as { stage: string; done: number; total: number; unit: string };
+      const told = data as ToldProgress;
       if (told.stage !== stage || line === null) {
         line?.[Symbol.dispose]();
         line = new Progress({ label: told.stage, unit: told.unit });
         stage = told.stage;
       }
-      line.update(told.done, { total: told.total });
+      line.update(told.done, stated(told, 'total', 'note'));
     },
     [Symbol.dispose]: () => line?.[Symbol.dispose](),
   };
@@ -64,7 +83,12 @@ export interface OperationCommand<Op extends AnyOperation> {
   /** Default: a line for each stage. */
   readonly screen?: (settings: Settings<Op>) => Screen;
   /** What an interruption ends, and how to continue. */
-  readonly interrupted: readonly [what: string, remedy: string];
+  readonly interrupted: readonly [
+    what: string,
+    remedy: string | ((settings: Settings<Op>) => string),
+  ];
+  /** With --json, what is told of this type is a line each, and the result is the last one. */
+  readonly lines?: Told['type'];
   readonly text: (
     result: Result<Op>,
     settings: Settings<Op>,
@@ -119,6 +143,7 @@ export const operationCommand = <Op extends AnyOperation>(
     beside = async () => null,
     screen: screenOf = progressScreen,
     interrupted: [what, remedy],
+    lines,
     text,
     exitCode = () => 0,
   }: OperationCommand<Op>,
@@ -148,13 +173,15 @@ export const operationCommand = <Op extends AnyOperation>(
       let result: Result<Op>;
       {
         using screen = screenOf(settings);
-        result = (await operation
-          .run(given, { signal, tell: screen.tell })
-          .catch((error: unknown) => {
-            throw interrupted(error, what, remedy);
-          })) as Result<Op>;
+        const tell = (told: Told): void => {
+          if (argv.json && told.type === lines) printJsonLine(told.data);
+          screen.tell(told);
+        };
+        result = (await operation.run(given, { signal, tell }).catch((error: unknown) => {
+          throw interrupted(error, what, typeof remedy === 'string' ? remedy : remedy(settings));
+        })) as Result<Op>;
       }
-      if (argv.json) printJson(result);
+      if (argv.json) (lines === undefined ? printJson : printJsonLine)(result);
       else print(await text(result, settings, terminalStyle(process.stdout)));
       const code = exitCode(result);
       if (code !== 0) process.exitCode = code;

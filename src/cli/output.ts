@@ -3,6 +3,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import { asFileError } from '../files.js';
+import { WrongSettings } from '../operations/wrong-settings.js';
 import { visible } from '../visible.js';
 import { fitted, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
 
@@ -100,7 +101,7 @@ const withPages = (remedy: string): string =>
  */
 export function reportFailure(failure: unknown, json: boolean, command?: string): number {
   const error = asFileError(failure);
-  if (error instanceof UsageError) {
+  if (error instanceof UsageError || error instanceof WrongSettings) {
     if (json)
       process.stderr.write(`${jsonText({ error: { code: 'USAGE', message: error.message } })}\n`);
     else

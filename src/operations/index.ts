@@ -3,6 +3,7 @@ import { ablate } from './ablate.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
+import { train } from './train/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
 export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
@@ -10,5 +11,6 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   selfImprove,
   distill,
   ablate,
+  train,
   judge,
 ];

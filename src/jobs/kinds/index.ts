@@ -2,18 +2,18 @@
 import { ablate } from '../../operations/ablate.js';
 import { judge } from '../../operations/judge.js';
 import { run } from '../../operations/run.js';
+import { train } from '../../operations/train/train.js';
 import { operationKind } from '../operation-kind.js';
 import { evaluate } from './eval.js';
 import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
-import { train } from './train.js';
 import { truth } from './truth.js';
 import { truthAnalyze } from './truth-analyze.js';
 import { truthTrain } from './truth-train.js';
 
 export const JOB_KINDS: readonly JobKind[] = [
   operationKind(run),
-  train,
+  operationKind(train),
   evaluate,
   operationKind(judge),
   operationKind(ablate),
