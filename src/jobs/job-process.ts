@@ -43,8 +43,10 @@ export interface ProcessOptions {
   readonly program: string;
   /** Without --json. */
   readonly args: readonly string[];
-  /** What our own worker is given, in place of the command line. */
+  /** What a worker is given, in place of the command line. */
   readonly work?: Work | undefined;
+  /** Its module. Default: our own. */
+  readonly worker?: string | undefined;
   /** Whether an exit code other than 0 is a result too, such as that of a judge who says no. */
   readonly isResult?: ((exitCode: number) => boolean) | undefined;
   /** The output is lines of JSON: each but the last is an event of this type. */
@@ -95,12 +97,20 @@ export class JobProcess {
   /**
    * @throws IsoproError INVALID_ARGUMENT for arguments that no process can be given, SYSTEM_LIMIT
    */
-  constructor({ program, args, work, isResult = () => false, lines, onEvent }: ProcessOptions) {
+  constructor({
+    program,
+    args,
+    work,
+    worker = WORKER,
+    isResult = () => false,
+    lines,
+    onEvent,
+  }: ProcessOptions) {
     this.#work = work;
     const env = { ...process.env, [JOB_VARIABLE]: '1', NO_COLOR: '1' };
     for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
     this.#child = startChild(() =>
-      spawn(process.execPath, work === undefined ? [program, ...args, '--json'] : [WORKER], {
+      spawn(process.execPath, work === undefined ? [program, ...args, '--json'] : [worker], {
         env,
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself

@@ -39,6 +39,8 @@ export interface JobQueueOptions {
   readonly allowed: AllowedNames;
   /** The program's entry, as node runs it. */
   readonly program: string;
+  /** The module that jobs of operations are run by. Default: our own. */
+  readonly worker?: string | undefined;
   /** Jobs at once. Default 1: two that compute take each other's time and caches. */
   readonly atOnce?: number;
   /** Bytes that may be taken now. */
@@ -241,9 +243,10 @@ export class JobQueue {
       isTold: false,
       memoryBytes: prepared.memoryBytes,
     };
-    const { program } = this.#options;
+    const { program, worker } = this.#options;
     const process = (running.process = new JobProcess({
       program,
+      worker,
       args: [...prepared.args, ...(kind.measure ?? [])],
       work: withMore(prepared.work, kind.measureWith),
       onEvent: () => {},
@@ -661,6 +664,7 @@ export class JobQueue {
     if (running.isTold) return { kind: 'interrupted' };
     running.process = new JobProcess({
       program: this.#options.program,
+      worker: this.#options.worker,
       args: [...prepared.args, ...(kind.again?.(this.#placeOf(asker, id)) ?? [])],
       work: withMore(prepared.work, kind.againWith?.(this.#placeOf(asker, id))),
       isResult: kind.isResult,

@@ -19,6 +19,8 @@ export interface JobOptions {
   readonly runs: string;
   /** The program's entry, as node runs it: what jobs are run by. */
   readonly program: string;
+  /** The module that jobs of operations are run by. Default: our own. */
+  readonly worker?: string | undefined;
   /** That requests may name, beside the one that is served: by name, as --model takes it. */
   readonly models: readonly { readonly name: string; readonly model: string }[];
   /** That requests may name, beside those that ship: by name, as --task takes it. */
@@ -77,6 +79,7 @@ export async function addJobs(
         runs: options.runs,
       },
       program: options.program,
+      worker: options.worker,
       atOnce: options.atOnce,
       ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
       onEnded: (id) => {
