@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process';
 
 /**
  * In place of the command line: does at once what the setting `system` of a job says, as a command
- * would.
+ * would. In place of the worker (without arguments): does it with the settings that it is sent.
  */
+const work =
+  process.argv.length > 2 ? null : await new Promise((resolve) => process.once('message', resolve));
 const stated = (flag) =>
   process.argv
     .filter((word) => word.startsWith(`--${flag}=`))
@@ -64,10 +66,12 @@ const acts = {
   silent() {},
 };
 
-if (process.argv[2] === 'train') {
-  for (const step of [1, 2]) process.stdout.write(`${JSON.stringify({ step, loss: 2 / step })}\n`);
-  process.stdout.write(
-    `${JSON.stringify({ args: process.argv.slice(2), adapter: stated('out') })}\n`,
+if (work !== null) {
+  for (const step of [1, 2]) await tell('step', { step, loss: 2 / step });
+  const { operation, settings } = work;
+  const result = { operation, settings, adapter: settings.out };
+  await new Promise((resolve) =>
+    process.send({ type: 'result', result }, undefined, undefined, resolve),
   );
   leave();
 } else {

@@ -45,6 +45,7 @@ function queueOf(runs = newFolder(), options: Partial<JobQueueOptions> = {}): Jo
   const queue = JobQueue.open({
     allowed,
     program: PROGRAM,
+    worker: PROGRAM,
     availableMemory: () => Infinity,
     report,
     ...options,
@@ -145,7 +146,7 @@ test.each([
   expect((await ended(queue, good.id)).state).toBe('succeeded');
 });
 
-test('lines of a training are its steps, the last its result; without a state it begins anew', async () => {
+test('a training tells its steps and then its result; without a state it begins again', async () => {
   const queue = queueOf();
   const { id: data } = await queue.uploads.add('ann', {
     filename: 'x/../a.jsonl',
@@ -163,15 +164,14 @@ test('lines of a training are its steps, the last its result; without a state it
   ]);
   const out = path.join(queue.folderOf(job.id), 'adapter.gguf');
   expect(queue.get(job.id)!.result).toEqual({
-    args: [
-      'train',
-      '--model=tiny',
-      `--data=${path.join(queue.folder, 'files', data, `${data}.jsonl`)}`,
-      '--rank=4',
-      `--out=${out}`,
-      '--force',
-      '--json',
-    ],
+    operation: 'train',
+    settings: {
+      model: 'tiny',
+      data: path.join(queue.folder, 'files', data, `${data}.jsonl`),
+      rank: 4,
+      out,
+      force: true,
+    },
     adapter: out,
   });
 });

@@ -34,6 +34,7 @@ test.each([
           runs,
         },
         program: PROGRAM,
+        worker: PROGRAM,
       },
       ...{ availableMemory: () => Infinity, report: (error) => expect(error).toBeUndefined() },
       onEnded: (id) => removeUnusedFiles(queue, id),

@@ -72,7 +72,7 @@ export const train = operation({
   id: 'train',
   title: 'Train a LoRA adapter on a file of examples, on the CPU',
   settings: trainSettings,
-  contradictions: contradictionsOf,
+  contradictions: (settings) => contradictionsOf(settings),
   async run(settings, context): Promise<TrainResult | TrainingTrial> {
     const { data, validationData, out, resume, dryRun } = settings;
     const files = new TrainFiles(out);
