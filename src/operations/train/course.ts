@@ -219,15 +219,12 @@ async function steps(
   trackers: Trackers,
 ): Promise<Figures> {
   const { batchSize, epochs, patience, saveEvery } = settings;
-  const progress = (done: number, note?: string): void =>
-    tell({
-      type: 'progress',
-      data: {
-        ...{ stage: 'training', done, total: plan.tokens * epochs, unit: 'tokens' },
-        ...(note !== undefined && { note }),
-      },
-    });
   const perStep = plan.tokens / Math.ceil(plan.examples / batchSize);
+  const total = plan.tokens * epochs;
+  const progress = (step: number, note: string): void => {
+    const done = Math.round(step * perStep);
+    tell({ type: 'progress', data: { stage: 'training', done, total, unit: 'tokens', note } });
+  };
   const isMeasured = plan.validationExamples > 0;
   let [measured, last]: [string, Figures] = ['', {}];
   const taken = ({ step, loss, learningRate, gradNorm, tokens }: StepStatistics, of: Figures) => {
@@ -241,10 +238,7 @@ async function steps(
       ...named('train', of),
     });
     tell({ type: 'step', data: { step, loss, learningRate, gradNorm, tokens, ...of } });
-    progress(
-      Math.round(step * perStep),
-      `step ${step}/${plan.steps}, loss ${loss.toFixed(3)}${measured}`,
-    );
+    progress(step, `step ${step}/${plan.steps}, loss ${loss.toFixed(3)}${measured}`);
     onStep?.({ step, steps: plan.steps, loss, figures: of });
   };
   const how = {
@@ -257,11 +251,12 @@ async function steps(
       before: files.all.validation,
     },
   };
-  const onReference = (done: number, total: number): void =>
+  const onReference = (done: number, pairs: number): void =>
     tell({
       type: 'progress',
-      data: { stage: 'what the base says of them', done, total, unit: 'pairs' },
+      data: { stage: 'what the base says', done, total: pairs, unit: 'pairs' },
     });
+  progress(trainer.info.steps, 'the first step');
   for await (const event of data.train(trainer, how, signal, onReference)) {
     if (event.kind === 'step') {
       taken(event.stats, event.figures);
