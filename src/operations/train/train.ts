@@ -95,6 +95,7 @@ export const train = operation({
     return resultOf(await trained(request, context), files);
   },
   job: {
+    button: 'Train',
     title: 'Train an adapter on a file of examples',
     local: ({ folder }) => ({ out: outOf(folder) }),
     again: ({ folder }) =>
