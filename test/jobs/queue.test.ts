@@ -375,9 +375,7 @@ test('what can be tried beforehand is, where nothing else computes', async () =>
   const queue = queueOf();
   const signal = new AbortController().signal;
   const measured = await queue.measure(ANN, 'run', { seed: '7' }, signal);
-  expect((measured as { args: string[] }).args).toEqual(
-    expect.arrayContaining(['run', '--seed=7', '--dry-run']),
-  );
+  expect(measured).toMatchObject({ operation: 'run', settings: { seed: '7', dryRun: true } });
   await expect(queue.measure(ANN, 'judge', { run: 'x' }, signal)).rejects.toMatchObject({
     code: 'run_not_allowed',
   });
@@ -567,7 +565,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
         '-e',
         script,
         '--',
-        pathToFileURL('dist/src/jobs/queue/queue.js').href,
+        pathToFileURL('dist/src/jobs/queue.js').href,
         newFolder(),
       ],
       { encoding: 'utf8' },
