@@ -49,10 +49,13 @@ function fallback({ demandOption, defaultDescription, default: value, type }) {
   return cell(Array.isArray(value) ? value.join(' ') : value);
 }
 
-const meaning = ({ describe, choices, alias }) =>
-  cell(
-    `${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${alias?.length > 1 ? `; also \`--${alias}\`` : ''}`,
+const meaning = ({ describe, choices, alias }) => {
+  const others = [alias ?? []].flat().filter((name) => name.length > 1);
+  const also = others.map((name) => `\`--${name}\``).join(', ');
+  return cell(
+    `${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${also === '' ? '' : `; also ${also}`}`,
   );
+};
 
 const optionTable = (rows) =>
   rows.length === 0

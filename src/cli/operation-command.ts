@@ -5,8 +5,17 @@ import { given as stated } from '../given.js';
 import type { Flag } from '../operations/flags.js';
 import type { Context, Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
+import { visible } from '../visible.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, printNote, UsageError } from './output.js';
+import {
+  interrupted,
+  interruption,
+  print,
+  printJson,
+  printJsonLine,
+  printNote,
+  UsageError,
+} from './output.js';
 import { Progress } from './progress.js';
 
 /** What a person sees while an operation works. */
@@ -30,7 +39,7 @@ export function progressScreen(): Screen {
     tell: ({ type, data }) => {
       if (type === 'notice') {
         line?.clear();
-        printNote(`${(data as { readonly text: string }).text}\n`);
+        printNote(`${visible((data as { readonly text: string }).text)}\n`);
       }
       if (type !== 'progress') return;
       const told = data as ToldProgress;
@@ -78,7 +87,12 @@ export interface OperationCommand<Op extends AnyOperation> {
   /** Default: a line for each stage. */
   readonly screen?: (settings: Settings<Op>) => Screen;
   /** What an interruption ends, and how to continue. */
-  readonly interrupted: readonly [what: string, remedy: string];
+  readonly interrupted: readonly [
+    what: string,
+    remedy: string | ((settings: Settings<Op>) => string),
+  ];
+  /** With --json, what is told of this type is a line each, and the result is the last one. */
+  readonly lines?: Told['type'];
   readonly text: (
     result: Result<Op>,
     settings: Settings<Op>,
@@ -133,6 +147,7 @@ export const operationCommand = <Op extends AnyOperation>(
     beside = async () => null,
     screen: screenOf = progressScreen,
     interrupted: [what, remedy],
+    lines,
     text,
     exitCode = () => 0,
   }: OperationCommand<Op>,
@@ -162,13 +177,15 @@ export const operationCommand = <Op extends AnyOperation>(
       let result: Result<Op>;
       {
         using screen = screenOf(settings);
-        result = (await operation
-          .run(given, { signal, tell: screen.tell })
-          .catch((error: unknown) => {
-            throw interrupted(error, what, remedy);
-          })) as Result<Op>;
+        const tell = (told: Told): void => {
+          if (argv.json && told.type === lines) printJsonLine(told.data);
+          screen.tell(told);
+        };
+        result = (await operation.run(given, { signal, tell }).catch((error: unknown) => {
+          throw interrupted(error, what, typeof remedy === 'string' ? remedy : remedy(settings));
+        })) as Result<Op>;
       }
-      if (argv.json) printJson(result);
+      if (argv.json) (lines === undefined ? printJson : printJsonLine)(result);
       else print(await text(result, settings, terminalStyle(process.stdout)));
       const code = exitCode(result);
       if (code !== 0) process.exitCode = code;

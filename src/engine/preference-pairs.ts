@@ -21,10 +21,10 @@ import {
   malformed,
   refusedRow,
   refuseUnlearned,
-  rowsOf,
   sequenceOf,
   TOO_LONG,
   type Row,
+  type Rows,
 } from './training-examples.js';
 
 /** Two replies to one prompt; the labelled tokens are the reply and its end. */
@@ -209,17 +209,10 @@ function comparedOf({ value, name }: Row): ComparedRow {
 /**
  * Rows `{prompt, chosen, rejected}` of texts or messages, two conversations that part in their last
  * message, or OpenAI's. Prompts are rendered by the model's template exactly as for generation.
- * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the line, or the row of an array
+ * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the row
  */
-export const readPairs = (
-  lines: AsyncIterable<string>,
-  model: Model,
-  maxTokens: number,
-): Promise<PreferencePairs> => tokenisedPairs(rowsOf(lines), model, maxTokens);
-
-/** @throws as readPairs */
 export async function tokenisedPairs(
-  rows: AsyncIterable<Row> | Iterable<Row>,
+  rows: Rows,
   model: Model,
   maxTokens: number,
 ): Promise<PreferencePairs> {

@@ -70,16 +70,16 @@ export interface NamedExample {
 
 /**
  * The rows of TRL, mlx-lm, Alpaca and ShareGPT, and those of `run`, also mixed.
- * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array
+ * @throws IsoproError INVALID_ARGUMENT naming the row
  */
-export async function parseExamples(lines: AsyncIterable<string>): Promise<NamedExample[]> {
+export async function parseExamples(rows: Rows): Promise<NamedExample[]> {
   const examples: NamedExample[] = [];
-  for await (const row of rowsOf(lines)) examples.push(exampleOf(row));
+  for await (const row of rows) examples.push(exampleOf(row));
   return examples;
 }
 
 /** @throws IsoproError INVALID_ARGUMENT with the row's name */
-export function exampleOf({ value, name }: Row): NamedExample {
+function exampleOf({ value, name }: Row): NamedExample {
   const row = isObject(value) ? withoutNulls(value) : {};
   const form = FORMS[formOf(row) ?? ''];
   if (form === undefined)
@@ -179,6 +179,9 @@ export interface Row {
   readonly name: string;
 }
 
+export type Rows = AsyncIterable<Row> | Iterable<Row>;
+
+/** @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array */
 export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
   let number = 0;
   let rows = 0;

@@ -4,6 +4,7 @@ import { evaluate } from './evaluate.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
+import { train } from './train/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
 export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
@@ -12,5 +13,6 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   distill,
   ablate,
   evaluate,
+  train,
   judge,
 ];

@@ -1,44 +1,24 @@
 /**
- * A LoRA adapter from examples, in one call: what `isopro-native train` does with a file, for
+ * A LoRA adapter from rows in memory, in one call: what the operation `train` does with a file, for
  * programs.
  */
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { z } from 'zod';
-import { hashFile } from '../engine/adapter.js';
 import { abortSignal, callback, checked } from '../engine/checked.js';
-import { IsoproError } from '../errors.js';
-import { dpo, referenceLogprobs } from '../engine/dpo.js';
-import {
-  fineTune,
-  LEARNING_RATES,
-  likelihood,
-  optimiserOf,
-  stepsOf,
-  type Figures,
-  type Learning,
-  type ValidationLoss,
-} from '../engine/fine-tuning.js';
+import type { ValidationLoss } from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
-import { tokenisedPairs, type PreferencePair } from '../engine/preference-pairs.js';
-import { createTrainer, type Trainer, type TrainSequence } from '../engine/trainer.js';
-import { unreadNote } from '../engine/row-members.js';
-import {
-  exampleOf,
-  tokenisedExamples,
-  type NamedExample,
-  type Row,
-} from '../engine/training-examples.js';
+import type { Row } from '../engine/training-examples.js';
+import { IsoproError } from '../errors.js';
+import type { TrackerName } from '../trackers/trackers.js';
+import { withoutAliases } from './aliases.js';
+import { trained, type TrainStep } from './train/course.js';
+import { TrainFiles } from './train/files.js';
+import { begunWith, contradictionsOf, courseMembers } from './train/settings.js';
+import { train } from './train/train.js';
 
-export interface TrainStep {
-  readonly step: number;
-  /** That will be taken. */
-  readonly steps: number;
-  /** Mean over the labelled tokens of the step, or over its pairs, nats. */
-  readonly loss: number;
-  /** Of pairs, by TRL's names: `rewards/margins` and so on; else empty. */
-  readonly figures: Figures;
-}
+export type { TrainStep } from './train/course.js';
 
 export interface TrainAdapterOptions {
   /**
@@ -53,11 +33,16 @@ export interface TrainAdapterOptions {
   readonly objective?: 'sft' | 'dpo';
   /** dpo: how strongly the model is held to the base. Default 0.1. */
   readonly beta?: number;
+  /** sft: which answers of a conversation are learned. Default `last`. */
+  readonly answers?: 'last' | 'all';
   /**
-   * Rows that are not trained on: the loss on them is measured before the first step and ten times
-   * on the way, and the adapter with the lowest is the one that is kept.
+   * Rows that are not trained on, or the share of the examples that is not: the loss on them is
+   * measured before the first step and on the way, and the adapter with the lowest is the one that
+   * is kept. Default: none.
    */
-  readonly validation?: readonly object[];
+  readonly validation?: readonly object[] | number;
+  /** Steps between two measurements. Default: a tenth of them. */
+  readonly validateEvery?: number;
   /** Measurements without a lower loss after which training ends; 0: never. Default 3. */
   readonly patience?: number;
   /** Path of the adapter, GGUF. */
@@ -70,16 +55,38 @@ export interface TrainAdapterOptions {
   readonly alpha?: number;
   /** Train the top layers only; all by default. */
   readonly topLayers?: number;
-  /** Default 2e-4, for dpo 2e-5, after 3 % of the steps, falling like a cosine. */
+  /** After 3 % of the steps. Default 2e-4, for dpo 2e-5. */
   readonly learningRate?: number;
+  /** Of the learning rate. Default `cosine`. */
+  readonly schedule?: 'constant' | 'linear' | 'cosine';
   /** Passes over the examples. Default 1. */
   readonly epochs?: number;
   /** Examples a step. Default 8. */
   readonly batchSize?: number;
+  /**
+   * Leave out examples that repeat another: 1: the same answer to the same prompt; below 1, answers
+   * to one prompt that share this part of their runs of four characters too.
+   */
+  readonly dedupe?: number;
+  /** Train on this share of the examples, by the `score` of their rows. Default 1. */
+  readonly elite?: number;
+  /** How much an example counts, by the `score` of its row. Default `uniform`. */
+  readonly weightByScore?: 'uniform' | 'linear' | 'softmax';
+  /** Tell the model of each example how good it is, by the `score` of its row. Default false. */
+  readonly scoreConditioned?: boolean;
   /** Longer examples are left out. Default 2048, and the model's context at most. */
   readonly maxTokens?: number;
   /** Of the adapter and of the order. Default 0. */
   readonly seed?: Seed;
+  /**
+   * Steps between two savings of the state, which is written next to the adapter (`OUT.state`).
+   * Default: the state is not kept; where the training is resumed, 25.
+   */
+  readonly saveEvery?: number;
+  /** Whether the training continues from the state that `saveEvery` has kept. */
+  readonly resume?: boolean;
+  /** Trackers that get the figures, as files in `OUT.trackers`. */
+  readonly logTo?: readonly TrackerName[];
   /** 0: the physical cores. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
@@ -100,44 +107,31 @@ export interface TrainedAdapter {
    * these.
    */
   readonly notes: readonly string[];
-  /** Of each step. */
+  /** Of each step, those before an interruption too. */
   readonly losses: readonly number[];
-  /** Null where no rows were given for it. `best` is the step whose adapter was kept. */
+  /** Null where no rows were kept apart. `best` is the step whose adapter was kept. */
   readonly validation: { readonly losses: readonly ValidationLoss[]; readonly best: number } | null;
 }
 
 const rows = z.array(z.looseObject({})).min(1);
 const optionsSchema = z.strictObject({
+  ...courseMembers,
   examples: rows,
-  objective: z.enum(['sft', 'dpo']).default('sft'),
-  beta: z.number().positive().max(1000).default(0.1),
-  validation: rows.optional(),
-  patience: z.int().min(0).default(3),
+  validation: z.union([rows, courseMembers.validation]),
+  seed: seed.default(0n).transform(String),
+  saveEvery: courseMembers.saveEvery.unwrap().optional(),
   out: z.string().min(1),
-  overwrite: z.boolean().default(false),
-  rank: z.int().min(1).default(8),
-  alpha: z.number().positive().default(16),
-  topLayers: z.int().min(1).optional(),
-  learningRate: z.number().positive().optional(),
-  epochs: z.int().min(1).default(1),
-  batchSize: z.int().min(1).default(8),
-  maxTokens: z.int().min(2).default(2048),
-  seed: seed.default(0n),
-  threads: z.int().min(0).default(0),
+  force: z.boolean().default(false),
+  resume: z.boolean().default(false),
   signal: abortSignal.optional(),
   onStep: callback<TrainStep>().optional(),
 });
 
-type Valid = z.output<typeof optionsSchema>;
+/** How often the state of a training that is resumed is saved. */
+const SAVED_EVERY = 25;
 
-/** Rows as they are learned. */
-interface Material<Example> {
-  readonly examples: readonly Example[];
-  readonly held: readonly Example[];
-  readonly tooLong: number;
-  readonly notes: readonly string[];
-  readonly learning: (trainer: Trainer) => Promise<Learning<Example>>;
-}
+const rowsOf = (values: readonly object[], option: 'examples' | 'validation'): Row[] =>
+  values.map((value, at) => ({ value, name: `options.${option}[${at}]` }));
 
 /**
  * Trains an adapter on answers, or on pairs of a preferred answer and another. The same settings
@@ -145,128 +139,49 @@ interface Material<Example> {
  * rows.
  * @param model of which it is an adapter; it goes on being usable
  * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there
- * already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then no file is written
+ *   already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then no adapter is written
  */
 export async function trainAdapter(
   model: Model,
   options: TrainAdapterOptions,
 ): Promise<TrainedAdapter> {
-  const valid = checked(optionsSchema, options, 'options');
-  if (!valid.overwrite && existsSync(valid.out))
-    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${valid.out} is there already`, {
+  const valid = checked(optionsSchema, withoutAliases(train.flags, options), 'options');
+  const { out, force, resume, validation, examples, signal, onStep, saveEvery } = valid;
+  const settings = {
+    ...valid,
+    validation: typeof validation === 'number' ? validation : 0,
+    saveEvery: saveEvery ?? SAVED_EVERY,
+  };
+  const problems = contradictionsOf({ ...settings, resume, force });
+  if (problems.length > 0)
+    throw new IsoproError('INVALID_ARGUMENT', `options.${problems.join('; options.')}`);
+  if (!force && !resume && existsSync(out))
+    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} is there already`, {
       remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
     });
-  return valid.objective === 'dpo'
-    ? train(model, valid, await pairsOf(model, valid))
-    : train(model, valid, answersOf(model, valid));
-}
-
-const named = (values: readonly object[], option: 'examples' | 'validation'): Row[] =>
-  values.map((value, at) => ({ value, name: `options.${option}[${at}]` }));
-
-const longest = (model: Model, { maxTokens }: Valid): number =>
-  Math.min(maxTokens, model.info.trainedContext);
-
-function answersOf(model: Model, valid: Valid): Material<TrainSequence> {
-  const tokenised = (rows: readonly NamedExample[]) =>
-    tokenisedExamples(rows, model, longest(model, valid));
-  const rows = named(valid.examples, 'examples').map(exampleOf);
-  const { sequences: examples, tooLong, notes } = tokenised(rows);
-  const held =
-    valid.validation === undefined
-      ? []
-      : tokenised(named(valid.validation, 'validation').map(exampleOf)).sequences;
-  return {
-    examples,
-    held,
-    tooLong,
-    notes: [...unreadNote(rows), ...notes],
-    learning: async (trainer) => likelihood(trainer),
-  };
-}
-
-async function pairsOf(model: Model, valid: Valid): Promise<Material<PreferencePair>> {
-  const read = (values: readonly Row[]) => tokenisedPairs(values, model, longest(model, valid));
-  const { pairs: examples, tooLong, notes } = await read(named(valid.examples, 'examples'));
-  const held =
-    valid.validation === undefined ? [] : (await read(named(valid.validation, 'validation'))).pairs;
-  const { batchSize, beta, signal } = valid;
-  const how = { batchSize, ...(signal === undefined ? {} : { signal }) };
-  const learning = async (trainer: Trainer): Promise<Learning<PreferencePair>> =>
-    dpo(trainer, await referenceLogprobs(trainer, [...examples, ...held], how), beta);
-  return { examples, held, tooLong, notes, learning };
-}
-
-async function train<Example>(
-  model: Model,
-  valid: Valid,
-  { examples, held, tooLong, notes, learning }: Material<Example>,
-): Promise<TrainedAdapter> {
-  const {
-    out,
-    rank,
-    alpha,
-    topLayers,
-    objective,
-    epochs,
-    batchSize,
-    patience,
-    seed: order,
-    signal,
-    onStep,
-  } = valid;
-  const planned = stepsOf(examples.length, batchSize, epochs);
-  await using trainer = await createTrainer(model, {
-    seed: order,
-    threads: valid.threads,
-    lora: { rank, alpha, layers: topLayers === undefined ? 'all' : { top: topLayers } },
-    optimiser: optimiserOf(valid.learningRate ?? LEARNING_RATES[objective], 'cosine', planned),
-  });
-  const validation = { examples: held, every: Math.max(1, Math.ceil(planned / 10)), patience };
-  const plan = {
-    examples,
-    batchSize,
-    steps: planned,
-    seed: order,
-    ...(held.length === 0 ? {} : { validation }),
-  };
-  const losses: number[] = [];
-  const measured: ValidationLoss[] = [];
-  let best = 0;
-  const bestFile = `${out}.best`;
-  try {
-    for await (const event of fineTune(await learning(trainer), plan, signal)) {
-      if (event.kind === 'validation') {
-        measured.push({ step: event.step, loss: event.loss });
-        if (!event.best) continue;
-        best = event.step;
-        await trainer.exportAdapter(bestFile);
-      } else {
-        losses.push(event.stats.loss);
-        onStep?.({
-          step: event.stats.step,
-          steps: planned,
-          loss: event.stats.loss,
-          figures: event.figures,
-        });
-      }
-    }
-    if (best > 0) renameSync(bestFile, out);
-    else await trainer.exportAdapter(out);
-  } catch (error) {
-    if (best > 0) rmSync(bestFile, { force: true });
-    throw error;
-  }
-  return {
-    ...{
-      path: out,
-      sha256: await hashFile(out),
-      steps: trainer.info.steps,
-      examples: examples.length,
-      tooLong,
-      notes,
-      losses,
+  const files = new TrainFiles(out, saveEvery !== undefined || resume);
+  files.check({ resume, force });
+  const hash = files.areKept
+    ? createHash('sha256').update(JSON.stringify(examples)).digest('hex')
+    : null;
+  const begun = begunWith(settings, hash);
+  if (resume) files.checkSame(begun);
+  const { plan, notes, stepsTaken, losses, best, sha256 } = await trained(
+    {
+      ...{ model, settings, files, begun, resume },
+      rows: rowsOf(examples, 'examples'),
+      validationRows: Array.isArray(validation) ? rowsOf(validation, 'validation') : undefined,
+      about: { model: model.path },
     },
-    validation: held.length === 0 ? null : { losses: measured, best },
+    { signal: signal ?? new AbortController().signal, tell: () => undefined, onStep },
+  );
+  return {
+    path: out,
+    sha256,
+    steps: stepsTaken,
+    ...{ examples: plan.examples, tooLong: plan.tooLong, notes },
+    losses: losses.training.map(({ loss }) => loss),
+    validation:
+      plan.validationExamples === 0 ? null : { losses: losses.validation, best: best?.step ?? 0 },
   };
 }

@@ -70,11 +70,11 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     ],
     [
       ['run', '--log-to', 'jsonl,tensorbord'],
-      /no tracker tensorbord; .*mlflow, jsonl; did you mean tensorboard\?$/m,
+      /Argument: log-to, Given: "tensorbord", .*"jsonl"; did you mean tensorboard\?$/m,
     ],
     [
       ['train', '--model', 'none', '--data', 'x', '--log-to', 'foo'],
-      /no tracker foo; there are trackio, wandb, .*jsonl$/m,
+      /Argument: log-to, Given: "foo", Choices: "trackio", "wandb", .*"jsonl"$/m,
     ],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [

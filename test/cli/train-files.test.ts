@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { TrainFiles, type RowTokens } from '../../src/cli/train-files.js';
+import { TrainFiles, type RowTokens } from '../../src/operations/train/files.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-train-files-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

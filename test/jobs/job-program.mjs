@@ -64,10 +64,12 @@ const acts = {
   silent() {},
 };
 
-if (process.argv[2] === 'train') {
-  for (const step of [1, 2]) process.stdout.write(`${JSON.stringify({ step, loss: 2 / step })}\n`);
-  process.stdout.write(
-    `${JSON.stringify({ args: process.argv.slice(2), adapter: stated('out') })}\n`,
+if (work !== null) {
+  for (const step of [1, 2]) await tell('step', { step, loss: 2 / step });
+  const { operation, settings } = work;
+  const result = { operation, settings, adapter: settings.out };
+  await new Promise((resolve) =>
+    process.send({ type: 'result', result }, undefined, undefined, resolve),
   );
   leave();
 } else {

@@ -157,6 +157,19 @@ describe('what a job comes to', () => {
       ],
       null,
     ],
+    [
+      'train',
+      {
+        ...{ data: 'file-rows', top: 2, lr: 1e-3, batch: 4, answers: 'all', dedupe: 0.9 },
+        ...{ elite: 0.5, weightByScore: 'linear', scoreConditioned: true, logTo: ['jsonl'] },
+      },
+      () => [
+        ...['train', `--model=${model}`, '--data=/rows.jsonl', '--answers=all', '--top=2'],
+        ...['--lr=0.001', '--batch=4', '--dedupe=0.9', '--elite=0.5', '--weight-by-score=linear'],
+        ...['--score-conditioned', '--log-to=jsonl', '--out=/jobs/JOB/adapter.gguf'],
+      ],
+      null,
+    ],
     ['eval', {}, () => ['eval', `--model=${model}`, '--task=scheduling'], null],
     [
       'eval',
@@ -460,6 +473,21 @@ describe('what a job comes to', () => {
       'settings.adapter: expected the whole id of a published adapter',
     ],
     ['gate', { adapter: ID, as: 'a@b@c' }, '"a@b@c" is no alias'],
+    ['train', { data: 'file-rows', lr: 1, learningRate: 1 }, 'learningRate: it is given as lr too'],
+    ['train', { data: 'file-rows', objective: 'dpo', elite: 0.5 }, 'objective: dpo learns pairs'],
+    [
+      'train',
+      { data: 'file-rows', validation: 0.1, validationData: 'file-more' },
+      'validationData: it takes the place of a share',
+    ],
+    ...['out', 'resume', 'force', 'overwrite', 'dryRun'].map(
+      (name) =>
+        ['train', { data: 'file-rows', [name]: true }, 'settings: there is no "'] as [
+          string,
+          object,
+          string,
+        ],
+    ),
     ['run', [], 'settings: '],
     ['ablate', { settings: 'x' }, 'settings: there is no "settings"'],
     ['eval', { nothing: 1 }, 'settings: '],
@@ -539,6 +567,9 @@ describe('what a job comes to', () => {
       model: 'base',
       data: 'file-rows',
       rank: 2,
+    });
+    expect(await of('train', { data: 'file-rows', lr: 0.1, batch: 2, top: 1 })).toEqual({
+      ...{ model: 'base', data: 'file-rows', learningRate: 0.1, batchSize: 2, topLayers: 1 },
     });
     expect(await of('train', { data: 'file-rows', validationData: 'file-more' })).toMatchObject({
       validationData: 'file-more',
@@ -685,7 +716,7 @@ test('which exit codes are results, who may ask, what its lines are, and what is
   );
   expect(rows).toEqual([
     ['run', [], false, null, null],
-    ['train', [], false, 'step', ['--dry-run']],
+    ['train', [], false, null, null],
     ['eval', [], false, null, null],
     ['judge', [], false, null, null],
     ['ablate', [], false, null, null],
@@ -701,9 +732,12 @@ test('a job that is begun again goes on with what lies on the disk, and a result
   mkdirSync(place);
   const again = (id: string): readonly string[] | undefined =>
     kindOf(id).again?.({ id: 'JOB', folder: place });
-  expect(again('train')).toEqual(['--force']);
+  const againWith = (id: string): object =>
+    kindOf(id).againWith!({ names: undefined as never, id: 'JOB', folder: place });
+  expect(againWith('train')).toEqual({ force: true });
   writeFileSync(path.join(place, 'adapter.gguf.state'), '');
-  expect(again('train')).toEqual(['--resume']);
+  expect(againWith('train')).toEqual({ resume: true });
+  expect(kindOf('train').measureWith).toEqual({ dryRun: true });
   expect(again('gate')).toEqual(['--resume']);
   expect(kindOf('run').adapterOf!({ adapter: { file: '/a' } })).toBe('/a');
   for (const id of ['train', 'truth-train'])

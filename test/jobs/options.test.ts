@@ -31,15 +31,24 @@ test('each option of a training has its bounds, and a file that is there is not 
   });
   const table: [name: string, taken: readonly unknown[], refused: readonly unknown[]][] = [
     ['examples', [[{ a: 1 }]], [[], [1]]],
-    ['validation', [[{}]], [[]]],
+    ['validation', [[{}], 0, 0.5], [[], 1, -0.1]],
+    ['validateEvery', [1], [0]],
+    ['answers', ['last', 'all'], ['first']],
+    ['schedule', ['constant', 'linear', 'cosine'], ['step']],
+    ['dedupe', [0.5, 1], [0, 1.1]],
+    ['elite', [0.5, 1], [0, 1.1]],
+    ['weightByScore', ['uniform', 'linear', 'softmax'], ['score']],
+    ['scoreConditioned', [true], [1]],
+    ['saveEvery', [1], [0]],
+    ['logTo', [['jsonl']], [['none']]],
     ['objective', ['sft', 'dpo'], ['ppo']],
     ['beta', [1e-9, 1000], [0, 1000.1]],
     ['patience', [0, 1], [-1, 0.5]],
     ['out', [], ['']],
-    ['rank', [1], [0, 1.5]],
+    ['rank', [1, 4096], [0, 1.5, 4097]],
     ['alpha', [1e-9], [0, -1]],
     ['topLayers', [1], [0, 0.5]],
-    ['learningRate', [1e-9], [0]],
+    ['learningRate', [1e-9, 10], [0, 10.1]],
     ['epochs', [1], [0]],
     ['batchSize', [1], [0]],
     ['maxTokens', [2], [1]],
@@ -62,6 +71,21 @@ test('each option of a training has its bounds, and a file that is there is not 
         }),
       ]);
   }
+});
+
+test('names that the command has are read, one at a time, and options do not contradict each other', async () => {
+  const out = path.join(folder, 'there.gguf');
+  const said = (more: object): Promise<string> =>
+    trainAdapter({} as Model, { examples: [{}], out, ...more } as TrainAdapterOptions).then(
+      () => 'trained',
+      ({ message }: Error) => message,
+    );
+  expect(await said({ lr: 0.1, batch: 2, top: 1 })).toBe(`options.out: ${out} is there already`);
+  expect(await said({ lr: 0 })).toContain('options.learningRate: ');
+  expect(await said({ lr: 0.1, learningRate: 0.1 })).toBe('learningRate: it is given as lr too');
+  expect(await said({ objective: 'dpo', dedupe: 1 })).toContain('options.objective: dpo learns');
+  expect(await said({ resume: true, overwrite: true })).toContain('options.force: ');
+  expect(await said({ resume: true })).toBe(`--resume: there is no ${out}.state`);
 });
 
 test('a guard that is not measured with the gate is refused before an attempt is spent', () => {

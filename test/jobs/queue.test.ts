@@ -150,7 +150,7 @@ test.each([
   expect((await ended(queue, good.id)).state).toBe('succeeded');
 });
 
-test('lines of a training are its steps, the last its result; without a state it begins anew', async () => {
+test('a training tells its steps and then its result; without a state it begins again', async () => {
   const queue = queueOf();
   const { id: data } = await queue.uploads.add('ann', {
     filename: 'x/../a.jsonl',
@@ -168,15 +168,14 @@ test('lines of a training are its steps, the last its result; without a state it
   ]);
   const out = path.join(queue.folderOf(job.id), 'adapter.gguf');
   expect(queue.get(job.id)!.result).toEqual({
-    args: [
-      'train',
-      '--model=tiny',
-      `--data=${path.join(queue.folder, 'files', data, `${data}.jsonl`)}`,
-      '--rank=4',
-      `--out=${out}`,
-      '--force',
-      '--json',
-    ],
+    operation: 'train',
+    settings: {
+      model: 'tiny',
+      data: path.join(queue.folder, 'files', data, `${data}.jsonl`),
+      rank: 4,
+      out,
+      force: true,
+    },
     adapter: out,
   });
 });
@@ -572,7 +571,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
         '-e',
         script,
         '--',
-        pathToFileURL('dist/src/jobs/queue/queue.js').href,
+        pathToFileURL('dist/src/jobs/queue.js').href,
         newFolder(),
       ],
       { encoding: 'utf8' },

@@ -473,11 +473,17 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
     `import { existsSync, writeFileSync } from 'node:fs';
      process.on('disconnect', () => process.exit());
      process.on('SIGINT', () => process.exit(130));
+     const answer = (message) => process.send(message, undefined, undefined, () => process.exit());
+     const isWorker = process.argv.length === 2;
      const refusal = { code: 'USAGE', message: 'no', remedy: 'ask' };
-     if (process.argv.includes('--rank=3'))
-       process.stderr.write(JSON.stringify({ error: refusal }) + '\\n'), process.exit(1);
-     writeFileSync(${JSON.stringify(begins)} + '/' + process.pid, '');
-     setInterval(() => { if (existsSync(${JSON.stringify(go)})) { process.send({ type: 'result', result: { ok: 1 } }, () => process.exit()); } }, 10);`,
+     const work = await new Promise((resolve) => process.once('message', resolve));
+     if (work.settings?.rank === 3) await answer({ type: 'error', error: refusal });
+     else writeFileSync(${JSON.stringify(begins)} + '/' + process.pid, '');
+     setInterval(() => {
+       if (!existsSync(${JSON.stringify(go)})) return;
+       if (isWorker) answer({ type: 'result', result: { ok: 1 } });
+       else process.stdout.write('{"ok":1}'), process.exit();
+     }, 10);`,
   );
   const queue = queueOf({ program, worker: program });
   const { id: data } = await queue.uploads.add('ann', {

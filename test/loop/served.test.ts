@@ -8,8 +8,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ALGORITHM_IDS } from '../../src/algorithms/index.js';
-import { NO_CURATION } from '../../src/cli/train-curation.js';
-import { OBJECTIVES, readTrainData } from '../../src/cli/train-data.js';
+import { NO_CURATION } from '../../src/operations/train/curation.js';
+import { readTrainData } from '../../src/operations/train/data.js';
+import { OBJECTIVES } from '../../src/operations/train/settings.js';
 import {
   createTrainer,
   loadModel,
@@ -43,10 +44,6 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function* each(lines: readonly object[]): AsyncGenerator<string> {
-  for (const line of lines) yield JSON.stringify(line);
-}
-
 /** An adapter by one of the objectives of `train`. */
 async function trained(objective: (typeof OBJECTIVES)[number]): Promise<string> {
   await using model = await loadModel(file('letters.gguf'), { threads: 1 });
@@ -54,7 +51,6 @@ async function trained(objective: (typeof OBJECTIVES)[number]): Promise<string> 
     objective,
     beta: 0.1,
     validation: 0,
-    validationData: undefined,
     maxTokens: 200,
     curation: NO_CURATION,
   } as const;
@@ -67,7 +63,7 @@ async function trained(objective: (typeof OBJECTIVES)[number]): Promise<string> 
   const data = await readTrainData(model, {
     ...options,
     references: file(`${objective}.json`),
-    lines: each(rows),
+    rows: rows.map((value, i) => ({ value, name: `row ${i}` })),
   });
   await using trainer: Trainer = await createTrainer(model, {
     lora: { rank: 2 },

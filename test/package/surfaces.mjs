@@ -81,9 +81,11 @@ export async function surfaces(dist, openapi) {
     jobs: Object.fromEntries(
       JOB_KINDS.map(({ id, settings, described = settings }) => [
         id,
-        Object.keys(
+        Object.entries(
           z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }).properties ?? {},
-        ).sort(),
+        )
+          .flatMap(([name, { aliases = [] }]) => [name, ...aliases])
+          .sort(),
       ]),
     ),
     errors: Object.keys(ERRORS).sort(),

@@ -128,7 +128,7 @@ describe('a job of examples', () => {
     });
     expect([kind, settings]).toEqual([
       'train',
-      { data: file, epochs: 1, batch: 8, lr: 2e-4, seed: '7' },
+      { data: file, epochs: 1, batchSize: 8, learningRate: 2e-4, seed: '7' },
     ]);
     const hyperparameters = { n_epochs: 1, batch_size: 8, learning_rate_multiplier: 1 };
     expect(Math.abs(told.created_at - Date.now() / 1000)).toBeLessThan(100);
@@ -160,7 +160,10 @@ describe('a job of examples', () => {
   test('with figures of its own, by its method or as before there were methods', async () => {
     const [file, other] = [await upload(EXAMPLES), await upload(EXAMPLES)];
     const hyperparameters = { n_epochs: 4, batch_size: 2, learning_rate_multiplier: 0.5 };
-    const wanted = { data: file, validationData: other, epochs: 4, batch: 2, lr: 1e-4, seed: '0' };
+    const wanted = {
+      ...{ data: file, validationData: other, epochs: 4, batchSize: 2 },
+      ...{ learningRate: 1e-4, seed: '0' },
+    };
     const asked = { training_file: file, validation_file: other, seed: 0 };
     for (const more of [
       { hyperparameters },
@@ -205,8 +208,8 @@ describe('a job of examples', () => {
         objective: 'dpo',
         beta: 0.1,
         epochs: 1,
-        batch: 8,
-        lr: 2e-5,
+        batchSize: 8,
+        learningRate: 2e-5,
         seed: '1',
       },
     });
@@ -226,8 +229,8 @@ describe('a job of examples', () => {
       objective: 'dpo',
       beta: 0.5,
       epochs: 1,
-      batch: 8,
-      lr: 2e-5,
+      batchSize: 8,
+      learningRate: 2e-5,
       seed: '1',
     });
     const bad = await upload(EXAMPLES);

@@ -3,7 +3,7 @@
  * all pairs, and what a row is told of its quality.
  */
 import { describe, expect, test } from '@jest/globals';
-import { curate, curatedToMeasure, NO_CURATION } from '../../src/cli/train-curation.js';
+import { curate, curatedToMeasure, NO_CURATION } from '../../src/operations/train/curation.js';
 import type { NamedExample } from '../../src/engine/training-examples.js';
 import { Random } from '../../src/random.js';
 import { jaccard, shingles, SimilarSets } from '../../src/shingles.js';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { exampleLines } from '../../src/cli/train-data.js';
+import { exampleLines } from '../../src/operations/train/data.js';
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
 import type { Backend } from '../../src/backends/backend.js';
 import { readRaw, readRows } from '../../src/tasks/data/read-rows.js';

@@ -7,11 +7,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { NO_CURATION } from '../../src/cli/train-curation.js';
-import { readTrainData } from '../../src/cli/train-data.js';
+import { NO_CURATION } from '../../src/operations/train/curation.js';
+import { readTrainData } from '../../src/operations/train/data.js';
 import { dpo, pairLogprobs, pairLoss } from '../../src/engine/dpo.js';
 import type { FineTuningEvent } from '../../src/engine/fine-tuning.js';
-import { readPairs, type PreferencePair } from '../../src/engine/preference-pairs.js';
+import { tokenisedPairs, type PreferencePair } from '../../src/engine/preference-pairs.js';
+import { rowsOf } from '../../src/engine/training-examples.js';
 import { createTrainer, loadModel, type Model, type Trainer } from '../../src/index.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -32,11 +33,12 @@ const rows = Array.from({ length: 6 }, (_, i) => ({
   chosen: `it is ${i * 7}`,
   rejected: `no, ${i} and ${i}`,
 }));
-async function* linesOf(...values: unknown[]): AsyncGenerator<string> {
+async function* textsOf(values: readonly unknown[]): AsyncGenerator<string> {
   for (const value of values) yield typeof value === 'string' ? value : JSON.stringify(value);
 }
+const linesOf = (...values: unknown[]) => rowsOf(textsOf(values));
 const read = async (...values: unknown[]): Promise<readonly PreferencePair[]> =>
-  (await readPairs(linesOf(...values), model, 200)).pairs;
+  (await tokenisedPairs(linesOf(...values), model, 200)).pairs;
 
 /**
  * log p of both, of the reference, beta; loss and slopes by torch 2.15 in f64: -F.logsigmoid(beta *
@@ -146,11 +148,11 @@ describe('a row', () => {
 
   test('that is too long on one side is left out and counted', async () => {
     const long = { prompt: 'hi', chosen: 'yes', rejected: 'x'.repeat(600) };
-    expect(await readPairs(linesOf(long, rows[0]), model, 200)).toMatchObject({
+    expect(await tokenisedPairs(linesOf(long, rows[0]), model, 200)).toMatchObject({
       tooLong: 1,
       pairs: { length: 1 },
     });
-    await expect(readPairs(linesOf(long), model, 200)).rejects.toMatchObject({
+    await expect(tokenisedPairs(linesOf(long), model, 200)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     });
   });
@@ -227,12 +229,11 @@ test('the reference is computed once: a training that goes on reads it from its 
       objective: 'dpo',
       beta: 0.1,
       validation: undefined,
-      validationData: undefined,
       maxTokens: 200,
       references,
     } as const;
     const curation = NO_CURATION;
-    const data = await readTrainData(model, { ...options, curation, lines: linesOf(...values) });
+    const data = await readTrainData(model, { ...options, curation, rows: linesOf(...values) });
     await using trainer = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
     const plan = { batchSize: 3, steps: 1, seed: 1n, validation: { every: 1, patience: 0 } };
     const seen: FineTuningEvent[] = [];

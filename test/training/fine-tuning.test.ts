@@ -1,6 +1,7 @@
 /** The command line's training, in processes of its own: a file in, an adapter out, resumption. */
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { spawn, spawnSync } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -88,6 +89,18 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
   expect(readFileSync(file('killed.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   await using model = await loadModel(file('model.gguf'));
   await model.setAdapter(await model.loadAdapter(file('killed.gguf')));
+});
+
+test('what a state is held to is written in the names and the order of every earlier version', async () => {
+  await using model = await loadModel(file('model.gguf'));
+  const held = {
+    ...{ objective: 'sft', answers: null, beta: 0.1, rank: 8, alpha: 16, top: null, lr: 0.005 },
+    ...{ schedule: 'cosine', epochs: 4, batch: 2, validation: null, dedupe: null, elite: 1 },
+    ...{ 'weight-by-score': 'uniform', 'score-conditioned': false, 'max-tokens': 2048, seed: '0' },
+    'data-hash': hash('sha256', readFileSync(file('data.jsonl'))),
+    ...{ renderer: model.rendererId, 'end-of-answer': model.endOfAnswer },
+  };
+  expect(readFileSync(file('whole.gguf.state.json'), 'utf8')).toBe(`${JSON.stringify(held)}\n`);
 });
 
 test('a training goes on with what it was begun with alone', () => {
@@ -259,6 +272,75 @@ test('a program trains the same adapter from the same rows', async () => {
   });
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   expect((await refused({ ...there, overwrite: true })).sha256).toBe(trained.sha256);
+});
+
+test('a program that keeps the state continues an interrupted training, with what it was begun with', async () => {
+  await using model = await loadModel(file('model.gguf'));
+  const ending = new AbortController();
+  const options = {
+    examples: lines(readFileSync(file('data.jsonl'), 'utf8')),
+    out: file('kept.gguf'),
+    ...{ epochs: 4, batchSize: 2, learningRate: 0.005, maxTokens: 512, saveEvery: 4 },
+  };
+  const ended = trainAdapter(model, {
+    ...options,
+    signal: ending.signal,
+    onStep: ({ step }) => void (step === 10 && ending.abort()),
+  });
+  await expect(ended).rejects.toMatchObject({ code: 'ABORTED' });
+  expect([existsSync(file('kept.gguf')), existsSync(file('kept.gguf.state'))]).toEqual([
+    false,
+    true,
+  ]);
+  const other = { ...options, examples: options.examples.slice(1), rank: 4, resume: true };
+  await expect(trainAdapter(model, other)).rejects.toMatchObject({
+    message: expect.stringMatching(/now --rank 4, which was 8; another content/),
+  });
+  const steps: number[] = [];
+  const trained = await trainAdapter(model, {
+    ...options,
+    resume: true,
+    onStep: ({ step }) => void steps.push(step),
+  });
+  expect([steps[0], trained.steps, trained.losses.length]).toEqual([9, 40, 40]);
+  expect(readFileSync(file('kept.gguf'))).toEqual(readFileSync(file('whole.gguf')));
+});
+
+test('a share of the rows, curation and a schedule are those of the command', async () => {
+  await using model = await loadModel(file('model.gguf'));
+  const examples = Array.from({ length: 12 }, (_, i) => ({
+    ...{ prompt: `say ${i % 10}`, completion: `${i % 10}`, score: (i % 10) / 9 },
+  }));
+  writeFileSync(file('scored.jsonl'), examples.map((row) => JSON.stringify(row)).join('\n'));
+  const command = flags(
+    ...['scored-command.gguf', '--validation', '0.2', '--validate-every', '2', '--top', '1'],
+    ...['--dedupe', '1', '--elite', '0.8', '--weight-by-score', 'linear', '--score-conditioned'],
+    ...['--schedule', 'linear'],
+  ).map((flag) => (flag === file('data.jsonl') ? file('scored.jsonl') : flag));
+  const { stdout } = spawnSync(process.execPath, command, { encoding: 'utf8' });
+  const said = lines(stdout).at(-1)!;
+  const trained = await trainAdapter(model, {
+    examples,
+    out: file('scored-program.gguf'),
+    ...{ epochs: 4, batchSize: 2, learningRate: 0.005, schedule: 'linear', topLayers: 1 },
+    ...{ validation: 0.2, validateEvery: 2 },
+    ...{ dedupe: 1, elite: 0.8, weightByScore: 'linear', scoreConditioned: true },
+    logTo: ['jsonl'],
+  });
+  expect(said).toMatchObject({
+    curation: { rows: 12, repeated: 2, belowElite: 2 },
+    stepsTaken: trained.steps,
+    validation: { best: { step: trained.validation!.best } },
+    sha256: trained.sha256,
+  });
+  const tracked = (out: string): unknown[] =>
+    lines(readFileSync(file(`${out}.trackers/jsonl/metrics.jsonl`), 'utf8')).map(
+      (row) => row['train/loss'] ?? row['eval/loss'],
+    );
+  expect(tracked('scored-program.gguf')).toHaveLength(
+    trained.losses.length + trained.validation!.losses.length,
+  );
+  expect(existsSync(file('scored-program.gguf.state'))).toBe(false);
 });
 
 test('a program measures on rows of its own and keeps the best adapter, of answers and of pairs, as the command does', async () => {

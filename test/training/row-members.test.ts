@@ -6,12 +6,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { NO_CURATION } from '../../src/cli/train-curation.js';
-import { readTrainData, type TrainData } from '../../src/cli/train-data.js';
-import { readPairs } from '../../src/engine/preference-pairs.js';
+import { NO_CURATION } from '../../src/operations/train/curation.js';
+import { readTrainData, type TrainData } from '../../src/operations/train/data.js';
+import { tokenisedPairs } from '../../src/engine/preference-pairs.js';
 import {
   eachAnswer,
   parseExamples,
+  rowsOf,
   tokenisedExamples,
 } from '../../src/engine/training-examples.js';
 import { loadModel, type Model } from '../../src/index.js';
@@ -47,14 +48,14 @@ function copyWithTemplate(from: string, to: string): void {
   writeFileSync(to, bytes);
 }
 
-async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
+async function* textsOf(rows: readonly unknown[]): AsyncGenerator<string> {
   for (const row of rows) yield JSON.stringify(row);
 }
+const linesOf = (...rows: unknown[]) => rowsOf(textsOf(rows));
 const options = {
   beta: 0.1,
   curation: NO_CURATION,
   validation: undefined,
-  validationData: undefined,
   maxTokens: 300,
   references: '',
 };
@@ -62,7 +63,7 @@ const learned = (
   rows: unknown[],
   more: Partial<Parameters<typeof readTrainData>[1]> = {},
 ): Promise<TrainData> =>
-  readTrainData(model, { ...options, objective: 'sft', ...more, lines: linesOf(...rows) });
+  readTrainData(model, { ...options, objective: 'sft', ...more, rows: linesOf(...rows) });
 
 const user = { role: 'user', content: 'hi' };
 const said = { role: 'assistant', content: 'yes' };
@@ -128,7 +129,7 @@ describe('what is not to be learned', () => {
         non_preferred_output: [said],
       },
     ])
-      await expect(readPairs(linesOf(row), model, 200)).rejects.toThrow(
+      await expect(tokenisedPairs(linesOf(row), model, 200)).rejects.toThrow(
         /^line 1: .* has weight 0: it is not to be learned/,
       );
   });
@@ -385,7 +386,11 @@ test('null is as good as nothing, in every form', async () => {
     expect(other!.unread).toEqual([]);
   }
   const explicit = { prompt: 'hi', chosen: 'yes', rejected: 'no' };
-  const { pairs: read } = await readPairs(linesOf(explicit, { ...none, ...explicit }), model, 200);
+  const { pairs: read } = await tokenisedPairs(
+    linesOf(explicit, { ...none, ...explicit }),
+    model,
+    200,
+  );
   expect(read[1]).toEqual(read[0]);
   await expect(parseExamples(linesOf({ ...none, prompt: 'hi' }))).rejects.toThrow(
     'line 1: expected',
@@ -437,7 +442,7 @@ describe('pairs as UltraFeedback has them', () => {
       { prompt: before, chosen: 'yes', rejected: 'no' },
     ],
   ])('%s', async (_, row, explicit) => {
-    const { pairs } = await readPairs(linesOf(row, explicit), model, 300);
+    const { pairs } = await tokenisedPairs(linesOf(row, explicit), model, 300);
     expect(pairs[0]).toEqual(pairs[1]);
   });
 
@@ -463,7 +468,7 @@ describe('pairs as UltraFeedback has them', () => {
       "chosen: the last message must be the assistant's",
     ],
   ])('%s is refused by its line', async (_, row, message) => {
-    await expect(readPairs(linesOf(row), model, 300)).rejects.toMatchObject({
+    await expect(tokenisedPairs(linesOf(row), model, 300)).rejects.toMatchObject({
       message: expect.stringMatching(`^line 1: .*${message}`),
     });
   });
@@ -504,7 +509,7 @@ test('a row that the template refuses is named, of examples and pairs', async ()
     { prompt: 'a', chosen: 'b', rejected: 'c' },
     { prompt: [system, user], chosen: 'b', rejected: 'c' },
   );
-  await expect(readPairs(pairs, strict, 200)).rejects.toMatchObject({
+  await expect(tokenisedPairs(pairs, strict, 200)).rejects.toMatchObject({
     code: 'TEMPLATE_INVALID',
     message: expect.stringMatching(/^line 2: /),
     remedy,

@@ -6,8 +6,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { NO_CURATION } from '../../src/cli/train-curation.js';
-import { exampleLines, readTrainData } from '../../src/cli/train-data.js';
+import { NO_CURATION } from '../../src/operations/train/curation.js';
+import { exampleLines, readTrainData } from '../../src/operations/train/data.js';
 import { Random } from '../../src/random.js';
 import {
   fineTune,
@@ -19,6 +19,7 @@ import {
 import {
   eachAnswer,
   parseExamples,
+  rowsOf,
   tokenisedExamples,
   type TrainingExamples,
 } from '../../src/engine/training-examples.js';
@@ -46,9 +47,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function* linesOf(...rows: unknown[]): AsyncGenerator<string> {
+async function* textsOf(rows: readonly unknown[]): AsyncGenerator<string> {
   for (const row of rows) yield typeof row === 'string' ? row : JSON.stringify(row);
 }
+const linesOf = (...rows: unknown[]) => rowsOf(textsOf(rows));
 const read = async (...rows: unknown[]): Promise<TrainingExamples> =>
   tokenisedExamples(await parseExamples(linesOf(...rows)), model, 200);
 
@@ -187,12 +189,16 @@ describe('a row', () => {
   ])('of CSV, %j, is one of the same members', async (text, content) => {
     const table = path.join(folder, 'rows.csv');
     writeFileSync(table, text);
-    const { sequences } = tokenisedExamples(await parseExamples(exampleLines(table)), model, 200);
+    const { sequences } = tokenisedExamples(
+      await parseExamples(rowsOf(exampleLines(table))),
+      model,
+      200,
+    );
     expect([...sequences[0]!.tokenIds]).toEqual(
       expected([{ role: 'user', content }], 'yes').tokens,
     );
     writeFileSync(table, 'question,output\nhi,yes\n');
-    await expect(parseExamples(exampleLines(table))).rejects.toMatchObject({
+    await expect(parseExamples(rowsOf(exampleLines(table)))).rejects.toMatchObject({
       message: expect.stringContaining(
         'no column "prompt" or "instruction" or "text"; the columns, by commas, are "question", "output"',
       ),
@@ -372,7 +378,6 @@ test('curated examples weigh by their scores where they are trained on, and not 
       objective: 'sft',
       beta: 1,
       validation: 0.25,
-      validationData: undefined,
       maxTokens: 200,
       references: '',
     } as const;
@@ -380,7 +385,7 @@ test('curated examples weigh by their scores where they are trained on, and not 
     const data = await readTrainData(model, {
       ...options,
       curation,
-      lines: linesOf(...rows, ...rows.slice(0, repeated)),
+      rows: linesOf(...rows, ...rows.slice(0, repeated)),
     });
     expect(data).toMatchObject({
       examples: 9,

@@ -3,17 +3,17 @@ import { ablate } from '../../operations/ablate.js';
 import { evaluate } from '../../operations/evaluate.js';
 import { judge } from '../../operations/judge.js';
 import { run } from '../../operations/run.js';
+import { train } from '../../operations/train/train.js';
 import { operationKind } from '../operation-kind.js';
 import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
-import { train } from './train.js';
 import { truth } from './truth.js';
 import { truthAnalyze } from './truth-analyze.js';
 import { truthTrain } from './truth-train.js';
 
 export const JOB_KINDS: readonly JobKind[] = [
   operationKind(run),
-  train,
+  operationKind(train),
   operationKind(evaluate),
   operationKind(judge),
   operationKind(ablate),

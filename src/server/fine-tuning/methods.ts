@@ -109,8 +109,8 @@ async function trained(
     ...(validationFile !== null && { validationData: await data(validationFile) }),
     ...(method.type === 'dpo' && { objective: 'dpo', beta: hyperparameters.beta }),
     epochs: hyperparameters.n_epochs,
-    batch: hyperparameters.batch_size,
-    lr:
+    batchSize: hyperparameters.batch_size,
+    learningRate:
       LEARNING_RATES[method.type === 'dpo' ? 'dpo' : 'sft'] *
       hyperparameters.learning_rate_multiplier,
     seed: String(seed),

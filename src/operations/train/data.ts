@@ -1,13 +1,13 @@
 /**
- * What `train` learns from its files, by objective: examples or pairs, the share that is kept
+ * What a training learns from its rows, by objective: examples or pairs, the share that is kept
  * apart, and how a batch is learned.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { writeFileAtomically } from '../engine/atomic-file.js';
-import { dpo, referenceLogprobs, type OnReference, type PairLogprobs } from '../engine/dpo.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { dpo, referenceLogprobs, type OnReference, type PairLogprobs } from '../../engine/dpo.js';
 import {
   fineTune,
   likelihood,
@@ -15,49 +15,49 @@ import {
   type FineTuningPlan,
   type Learning,
   type Validation,
-} from '../engine/fine-tuning.js';
-import type { Model } from '../engine/model.js';
-import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
-import { IsoproError } from '../errors.js';
-import type { Trainer, TrainSequence } from '../engine/trainer.js';
-import { unreadNote } from '../engine/row-members.js';
+} from '../../engine/fine-tuning.js';
+import type { Model } from '../../engine/model.js';
+import { tokenisedPairs, type PreferencePair } from '../../engine/preference-pairs.js';
+import { IsoproError } from '../../errors.js';
+import type { Trainer, TrainSequence } from '../../engine/trainer.js';
+import { unreadNote } from '../../engine/row-members.js';
 import {
   eachAnswer,
   parseExamples,
   tokenisedExamples,
   type NamedExample,
-} from '../engine/training-examples.js';
-import { splitExamples } from '../engine/validation-split.js';
-import { readJson, readLines } from '../files.js';
-import type { Dictionary } from '../dictionary.js';
-import { readNumber } from '../tasks/data/number.js';
-import { isTable, readRaw } from '../tasks/data/read-rows.js';
-import { splitPath, writtenParts } from '../tasks/data/split.js';
-import { curate, curatedToMeasure, type Curation, type CurationCounts } from './train-curation.js';
+  type Rows,
+} from '../../engine/training-examples.js';
+import { splitExamples } from '../../engine/validation-split.js';
+import { readJson, readLines } from '../../files.js';
+import type { Dictionary } from '../../dictionary.js';
+import { readNumber } from '../../tasks/data/number.js';
+import { isTable, readRaw } from '../../tasks/data/read-rows.js';
+import { splitPath, writtenParts } from '../../tasks/data/split.js';
+import { curate, curatedToMeasure, type Curation, type CurationCounts } from './curation.js';
+import type { ANSWERS, OBJECTIVES } from './settings.js';
 
 /** Files with fewer examples have none kept apart unless that is asked for. */
 const LARGE = 100;
 const SHARE = 0.1;
 
-export const OBJECTIVES = ['sft', 'dpo'] as const;
-/** Which answers of a conversation are learned. */
-export const ANSWERS = ['last', 'all'] as const;
-
 export interface TrainDataOptions {
   readonly objective: (typeof OBJECTIVES)[number];
-  /** Of the examples; where a split is written down beside it, its rows are held out. */
-  readonly file?: string;
-  readonly lines: AsyncIterable<string>;
+  readonly rows: Rows;
+  /** That they are from; where a split is written down next to it, its rows are held out. */
+  readonly file?: string | undefined;
   /** Default: last. */
-  readonly answers?: (typeof ANSWERS)[number];
-  readonly validation: number | undefined;
-  readonly validationData: string | undefined;
+  readonly answers?: (typeof ANSWERS)[number] | undefined;
+  /** Share that is kept apart; default: a tenth of 100 examples or more. */
+  readonly validation?: number | undefined;
+  /** That are measured on, in place of a share. */
+  readonly validationRows?: Rows | undefined;
   readonly maxTokens: number;
   readonly beta: number;
   /** Of examples; pairs have none. */
   readonly curation: Curation;
-  /** File of the reference's log-probabilities. */
-  readonly references: string;
+  /** File of the reference's log-probabilities; absent: they are not kept. */
+  readonly references?: string | undefined;
 }
 
 type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & {
@@ -67,6 +67,7 @@ type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & {
 /**
  * The lines of a file of examples; of a CSV file its rows as JSON, each at the place of its line
  * where no cell holds a line end.
+ * @throws IsoproError FILE_UNREADABLE
  */
 export function exampleLines(file: string): AsyncIterable<string> {
   return isTable(file) ? csvLines(file) : readLines(file);
@@ -134,9 +135,9 @@ interface Read<Example> {
 }
 
 interface Kind<Example> {
-  readonly read: (lines: AsyncIterable<string>) => Promise<Read<Example>>;
+  readonly read: (rows: Rows) => Promise<Read<Example>>;
   /** Of examples that are measured on, and not trained on. */
-  readonly readToMeasure: (lines: AsyncIterable<string>) => Promise<Read<Example>>;
+  readonly readToMeasure: (rows: Rows) => Promise<Read<Example>>;
   /** As it is measured on. */
   readonly held: (example: Example) => Example;
   /** Examples of which this is equal are kept apart together. */
@@ -159,7 +160,7 @@ interface Kind<Example> {
   ) => Promise<Learning<Example>>;
 }
 
-/** @throws IsoproError as the readers of the two kinds of file */
+/** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the row; DATA_INVALID */
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
@@ -177,8 +178,8 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
-      read: async (lines) => {
-        const { train, dev, notes } = heldOut(file, await parseExamples(lines));
+      read: async (rows) => {
+        const { train, dev, notes } = heldOut(file, await parseExamples(rows));
         const { examples, counts } = curate(
           answers === 'all' ? train.flatMap(eachAnswer) : train,
           curation,
@@ -196,15 +197,15 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
           ],
         };
       },
-      readToMeasure: async (lines) =>
-        tokenised(curatedToMeasure(await parseExamples(lines), curation)),
+      readToMeasure: async (rows) =>
+        tokenised(curatedToMeasure(await parseExamples(rows), curation)),
       held: ({ weight: _, ...sequence }) => sequence,
       textOf: ({ tokenIds }) => tokenIds,
       sequencesOf: (sequence) => [sequence],
       learning: async (trainer) => likelihood(trainer),
     });
-  const read = async (lines: AsyncIterable<string>): Promise<Read<PreferencePair>> => {
-    const { pairs, ...others } = await readPairs(lines, model, maxTokens);
+  const read = async (rows: Rows): Promise<Read<PreferencePair>> => {
+    const { pairs, ...others } = await tokenisedPairs(rows, model, maxTokens);
     return { examples: pairs, ...others };
   };
   return readKind<PreferencePair>(options, {
@@ -269,7 +270,7 @@ function unlearned(all: readonly NamedExample[]): string[] {
 }
 
 async function readKind<Example>(
-  { lines, validation, validationData }: TrainDataOptions,
+  { rows, validation, validationRows }: TrainDataOptions,
   { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
   const {
@@ -280,20 +281,20 @@ async function readKind<Example>(
     curation = null,
     dev,
     notes = [],
-  } = await read(lines);
-  const own = validation === undefined && validationData === undefined ? dev : undefined;
+  } = await read(rows);
+  const own = validation === undefined && validationRows === undefined ? dev : undefined;
   const share =
     validation ??
-    (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
+    (all.length >= LARGE && validationRows === undefined && own === undefined ? SHARE : 0);
   const split =
     share === 0
       ? { training: all, validation: [] }
       : splitExamples(all, share, textOf, conversationOf);
   const examples = split.training;
   const held =
-    validationData === undefined
+    validationRows === undefined
       ? (own ?? split.validation).map(asHeld)
-      : (await readToMeasure(exampleLines(validationData))).examples;
+      : (await readToMeasure(validationRows)).examples;
   return {
     examples: examples.length,
     validationExamples: held.length,
@@ -336,15 +337,15 @@ const cached = z.object({
 });
 
 /** Undefined where there is none that can be read. */
-function readCache(file: string): z.output<typeof cached> | undefined {
+function readCache(file: string | undefined): z.output<typeof cached> | undefined {
   try {
-    return existsSync(file) ? cached.parse(readJson(file)) : undefined;
+    return file !== undefined && existsSync(file) ? cached.parse(readJson(file)) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** Once a training: they lie in a file, from which one that is resumed takes them again. */
+/** Once a training: a file keeps them for one that is resumed. */
 async function referencesOf(
   trainer: Trainer,
   pairs: readonly PreferencePair[],
@@ -355,7 +356,7 @@ async function referencesOf(
     onReference,
   }: {
     readonly batchSize: number;
-    readonly file: string;
+    readonly file: string | undefined;
     readonly signal: AbortSignal;
     readonly onReference?: OnReference;
   },
@@ -383,6 +384,7 @@ async function referencesOf(
   const [chosen, rejected] = (['chosen', 'rejected'] as const).map((side) =>
     pairs.map((pair) => references.get(pair)![side]),
   );
-  await writeFileAtomically(file, [Buffer.from(JSON.stringify({ of, chosen, rejected }))]);
+  if (file !== undefined)
+    await writeFileAtomically(file, [Buffer.from(JSON.stringify({ of, chosen, rejected }))]);
   return references;
 }

@@ -1,11 +1,12 @@
-/** What `train` keeps beside the adapter: its state, its losses, the best adapter so far. */
+/** What a training keeps next to its adapter: its state, its losses, the best adapter so far. */
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
-import { writeFileAtomically } from '../engine/atomic-file.js';
-import type { ValidationLoss } from '../engine/fine-tuning.js';
-import { IsoproError } from '../errors.js';
-import { readJson, requireTarget, unwritable } from '../files.js';
-import { UsageError } from './output.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import type { ValidationLoss } from '../../engine/fine-tuning.js';
+import type { Trainer } from '../../engine/trainer.js';
+import { IsoproError } from '../../errors.js';
+import { readJson, requireTarget, unwritable } from '../../files.js';
+import { WrongSettings } from '../wrong-settings.js';
 
 const line = z.union([
   z.object({ step: z.int(), loss: z.number() }),
@@ -14,8 +15,8 @@ const line = z.union([
 type Line = z.output<typeof line>;
 
 const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
-/** What decides the course of a training, by flag; null where a flag was not given. */
-export type TrainSettings = Readonly<Record<string, z.output<typeof setting>>>;
+/** What decides how a training goes, by flag; null where a flag was not given. */
+export type BegunWith = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
 /** What made the tokens of rows. */
 const RENDERER = 'renderer';
@@ -27,8 +28,34 @@ export interface RowTokens {
   readonly endOfAnswer: number;
   readonly formerEndOfAnswer: number;
 }
-const shown = (value: TrainSettings[string]): string =>
-  value === null ? 'left out' : String(value);
+const shown = (value: BegunWith[string]): string => (value === null ? 'left out' : String(value));
+
+export interface Losses {
+  readonly training: readonly { readonly step: number; readonly loss: number }[];
+  readonly validation: readonly ValidationLoss[];
+}
+
+const linesOf = (file: string): Line[] =>
+  readFileSync(file, 'utf8')
+    .split('\n')
+    .flatMap((text) => {
+      try {
+        const parsed = line.safeParse(JSON.parse(text));
+        return parsed.success ? [parsed.data] : [];
+      } catch {
+        return []; // the last line of a process that was killed
+      }
+    });
+
+const lossesOf = (lines: readonly Line[]): Losses => ({
+  training: lines.flatMap((each) => ('loss' in each ? [each] : [])),
+  validation: lines.flatMap((each) =>
+    'loss' in each ? [] : [{ step: each.step, loss: each.validationLoss }],
+  ),
+});
+
+/** Of the file that a training has written. @throws an error of the file system */
+export const readLosses = (file: string): Losses => lossesOf(linesOf(file));
 
 export class TrainFiles {
   readonly out: string;
@@ -41,10 +68,14 @@ export class TrainFiles {
   readonly references: string;
   /** What the state was begun with. */
   readonly settings: string;
+  /** Whether the training can be resumed: state and losses are written. */
+  readonly areKept: boolean;
   #lines: Line[] = [];
+  #hasBest = false;
 
-  constructor(out: string) {
+  constructor(out: string, areKept = true) {
     this.out = out;
+    this.areKept = areKept;
     this.state = `${out}.state`;
     this.settings = `${out}.state.json`;
     this.best = `${out}.best`;
@@ -55,32 +86,31 @@ export class TrainFiles {
 
   /**
    * Before anything is computed.
-   * @throws UsageError where something would be lost, or there is nothing to go on from;
+   * @throws WrongSettings where something would be lost, or there is nothing to continue;
    *   IsoproError WRITE_FAILED
    */
   check({ resume, force }: { readonly resume: boolean; readonly force: boolean }): void {
-    if (resume && force)
-      throw new UsageError('--resume goes on and --force begins anew: give one of them.');
-    if (resume && !existsSync(this.state))
-      throw new UsageError(`--resume: there is no ${this.state}`);
+    const hasState = this.areKept && existsSync(this.state);
+    if (resume && !hasState) throw new WrongSettings(`--resume: there is no ${this.state}`);
     if (!resume && !force) {
       if (existsSync(this.out))
-        throw new UsageError(
+        throw new WrongSettings(
           `${this.out} is there already: --force replaces it, or give another --out.`,
         );
-      if (existsSync(this.state))
-        throw new UsageError(
-          `${this.state} is of a training that was interrupted: --resume goes on with it, --force begins anew.`,
+      if (hasState)
+        throw new WrongSettings(
+          `${this.state} is of a training that was interrupted: --resume continues it, --force begins again.`,
         );
     }
-    for (const target of [this.out, this.state, this.losses]) requireTarget(target);
+    for (const target of this.areKept ? [this.out, this.state, this.losses] : [this.out])
+      requireTarget(target);
   }
 
   /**
-   * Before a training goes on; where nothing is known of how it was begun, it does.
+   * Before a training continues; where nothing is known of how it was begun, it does.
    * @throws IsoproError INVALID_ARGUMENT naming what differs
    */
-  checkSame(settings: TrainSettings): void {
+  checkSame(settings: BegunWith): void {
     const before = existsSync(this.settings)
       ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
       : undefined;
@@ -98,13 +128,13 @@ export class TrainFiles {
       `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
       {
         remedy:
-          'Resume with the flags and the data that it was begun with, or begin anew with --force in place of --resume.',
+          'Resume with the flags and the data that it was begun with, or begin again with --force in place of --resume.',
       },
     );
   }
 
   /**
-   * Before a training goes on: its rows are the tokens that it began with.
+   * Before a training continues: its rows are the tokens that it began with.
    * @throws IsoproError INVALID_ARGUMENT
    */
   checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {
@@ -142,36 +172,25 @@ export class TrainFiles {
    */
   async open(
     steps: number,
-    course: TrainSettings,
+    course: BegunWith,
     { rendererId, endOfAnswer }: RowTokens,
   ): Promise<void> {
+    if (!this.areKept) return;
     const settings = { ...course, [RENDERER]: rendererId, [END_OF_ANSWER]: endOfAnswer };
     if (steps === 0) rmSync(this.state, { force: true }); // of a training that this one replaces
     await writeFileAtomically(this.settings, [Buffer.from(`${JSON.stringify(settings)}\n`)]);
     this.#lines =
       steps === 0 || !existsSync(this.losses)
         ? []
-        : this.#read().filter(({ step }) => step <= steps);
+        : linesOf(this.losses).filter(({ step }) => step <= steps);
     await writeFileAtomically(this.losses, [
       Buffer.from(this.#lines.map((each) => `${JSON.stringify(each)}\n`).join('')),
     ]);
   }
 
-  #read(): Line[] {
-    return readFileSync(this.losses, 'utf8')
-      .split('\n')
-      .flatMap((text) => {
-        try {
-          const parsed = line.safeParse(JSON.parse(text));
-          return parsed.success ? [parsed.data] : [];
-        } catch {
-          return []; // the last line of a process that was killed
-        }
-      });
-  }
-
   add(entry: Line): void {
     this.#lines.push(entry);
+    if (!this.areKept) return;
     try {
       appendFileSync(this.losses, `${JSON.stringify(entry)}\n`);
     } catch (cause) {
@@ -179,25 +198,29 @@ export class TrainFiles {
     }
   }
 
-  get training(): { readonly step: number; readonly loss: number }[] {
-    return this.#lines.flatMap((each) => ('loss' in each ? [each] : []));
+  get all(): Losses {
+    return lossesOf(this.#lines);
   }
 
-  get validation(): ValidationLoss[] {
-    return this.#lines.flatMap((each) =>
-      'loss' in each ? [] : [{ step: each.step, loss: each.validationLoss }],
-    );
+  async save(trainer: Trainer): Promise<void> {
+    if (this.areKept) await trainer.save(this.state);
+  }
+
+  async keepBest(trainer: Trainer): Promise<void> {
+    this.#hasBest = true;
+    await trainer.exportAdapter(this.best);
   }
 
   /**
-   * The best adapter becomes the one that is kept; a training that had ended is resumed with that
-   * one in place.
+   * The best adapter becomes the one that is kept; where a training that had ended is resumed, that
+   * one is in place.
    */
   promoteBest(): void {
     if (existsSync(this.best)) renameSync(this.best, this.out);
   }
 
+  /** Where the training keeps nothing else, one that it has not written is somebody else's. */
   forgetBest(): void {
-    rmSync(this.best, { force: true });
+    if (this.areKept || this.#hasBest) rmSync(this.best, { force: true });
   }
 }

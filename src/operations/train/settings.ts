@@ -1,0 +1,214 @@
+/** The settings of a training, and those of them that its state is held to. */
+import { z } from 'zod';
+import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { BEST_QUALITY, qualityLine, WEIGHTINGS } from '../../tasks/curation/quality.js';
+import { TRACKER_NAMES } from '../../trackers/trackers.js';
+import { count, modelName, output, seedText, threads } from '../members.js';
+import { isCurated } from './curation.js';
+import { DATA_HASH, type BegunWith } from './files.js';
+
+export const OBJECTIVES = ['sft', 'dpo'] as const;
+/** Which answers of a conversation are learned. */
+export const ANSWERS = ['last', 'all'] as const;
+
+/** Of counts that nothing but the data bounds. */
+const MOST = 1_000_000_000;
+
+/** What decides how a training goes, wherever its rows are. */
+export const courseMembers = {
+  objective: z
+    .enum(OBJECTIVES)
+    .default('sft')
+    .describe(
+      'sft: the likelihood of the examples; dpo: preference pairs, JSONL of prompt, chosen and rejected as TRL has them',
+    ),
+  answers: z
+    .enum(ANSWERS)
+    .optional()
+    .describe(
+      'sft: which answers of a conversation are learned; all: each behind what was said before it',
+    )
+    .meta({ defaultText: 'last' }),
+  beta: z
+    .number()
+    .gt(0)
+    .max(1000)
+    .default(0.1)
+    .describe('dpo: how strongly the model is held to the base'),
+  rank: count(4096).default(8).describe('directions of each factor pair'),
+  alpha: z.number().gt(0).max(1e6).default(16).describe('the adapter is scaled by alpha / rank'),
+  topLayers: count(MOST)
+    .optional()
+    .describe('train the top layers only; default: all')
+    .meta({ flag: 'top', aliases: ['top'] }),
+  learningRate: z
+    .number()
+    .gt(0)
+    .max(10)
+    .optional()
+    .describe('learning rate')
+    .meta({ flag: 'lr', aliases: ['lr'], defaultText: '2e-4, dpo: 2e-5' }),
+  schedule: z
+    .enum(['constant', 'linear', 'cosine'])
+    .default('cosine')
+    .describe('of the learning rate, after 3 % warm-up'),
+  epochs: count(MOST).default(1).describe('passes over the examples'),
+  batchSize: count(MOST)
+    .default(8)
+    .describe('examples or pairs a step')
+    .meta({ flag: 'batch', aliases: ['batch'] }),
+  validation: z
+    .number()
+    .min(0)
+    .lt(1)
+    .optional()
+    .describe('share of the examples that is kept apart to measure the loss on; 0: none')
+    .meta({ defaultText: '0.1 of 100 examples or more' }),
+  validateEvery: count(MOST)
+    .optional()
+    .describe('steps between two measurements')
+    .meta({ defaultText: 'a tenth of them' }),
+  patience: count(MOST, 0)
+    .default(3)
+    .describe(
+      'stop after so many measurements without a lower loss; 0: never. The adapter with the lowest is kept',
+    ),
+  dedupe: z
+    .number()
+    .gt(0)
+    .max(1)
+    .optional()
+    .describe(
+      'leave out examples that repeat another, the best of them stays: 1: the same answer to the same prompt; below 1, of answers to one ' +
+        'prompt that share this part of their runs of four characters too',
+    ),
+  elite: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(1)
+    .describe('train on this share of the examples, by the "score" of their rows (0 to 1)'),
+  weightByScore: z
+    .enum(WEIGHTINGS)
+    .default('uniform')
+    .describe(
+      'how much an example counts: all alike, linear from 0.1 to 1 between the lowest and the highest score, or softmax; the mean is 1',
+    ),
+  scoreConditioned: z
+    .boolean()
+    .default(false)
+    .describe(
+      `tell the model of each example how good it is, 0 to ${BEST_QUALITY} by its score; asking for the best then is ` +
+        `--system "${qualityLine(BEST_QUALITY)}"`,
+    ),
+  maxTokens: count(MOST, 2).default(2048).describe('longer examples are left out'),
+  seed: seedText.default('0').describe('64-bit seed of the adapter and of the order'),
+  saveEvery: count(MOST).default(25).describe('steps between savings of the state'),
+  logTo: z
+    .array(z.enum(TRACKER_NAMES))
+    .default([])
+    .describe(
+      'write the figures for these trackers too, as files; the commands that show them are printed',
+    )
+    .meta({ defaultText: 'none' }),
+  threads: threads.default(0),
+} as const;
+
+export type CourseSettings = z.output<z.ZodObject<typeof courseMembers>>;
+
+export const trainSettings = z.strictObject({
+  model: modelName,
+  data: z
+    .string()
+    .min(1)
+    .describe(
+      'JSONL or CSV, - for JSONL on standard input, in the forms of TRL, mlx-lm, Alpaca, ShareGPT and `run`: messages, ' +
+        'prompt and completion, prompt and answer, text, instruction, conversations (not as CSV)',
+    )
+    .meta({ names: 'file' }),
+  validationData: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('JSONL of examples to measure the loss on, in place of a share')
+    .meta({ names: 'file' }),
+  ...courseMembers,
+  out: output
+    .default('adapter.gguf')
+    .describe('the adapter; its training state is written next to it as OUT.state'),
+  resume: z
+    .boolean()
+    .default(false)
+    .describe('continue from OUT.state with the same settings')
+    .meta({ local: true }),
+  force: z
+    .boolean()
+    .default(false)
+    .describe('replace OUT and its state')
+    .meta({ local: true, aliases: ['overwrite'] }),
+  dryRun: z
+    .boolean()
+    .default(false)
+    .describe('print the plan and the time of one step, train nothing')
+    .meta({ local: true }),
+});
+
+/** What no member says alone. */
+export const contradictionsOf = (
+  settings: CourseSettings & { readonly validationData?: string | undefined } & Partial<
+      Record<'resume' | 'force', boolean>
+    >,
+): string[] => [
+  ...(settings.validation !== undefined && settings.validationData !== undefined
+    ? ['validationData: it takes the place of a share (validation): give one of them']
+    : []),
+  ...(settings.objective === 'dpo' && isCurated(settings)
+    ? [
+        'objective: dpo learns pairs, and dedupe, elite, weightByScore and scoreConditioned are of examples',
+      ]
+    : []),
+  ...(settings.resume === true && settings.force === true
+    ? ['force: it begins again, and resume continues: give one of them']
+    : []),
+];
+
+export const learningRateOf = ({
+  learningRate,
+  objective,
+}: Pick<CourseSettings, 'learningRate' | 'objective'>): number =>
+  learningRate ?? LEARNING_RATES[objective];
+
+/**
+ * What a state is held to, by the names that its settings file has had from the beginning; the
+ * model is not among them, since the state has its hash.
+ */
+const HELD = {
+  objective: 'objective',
+  answers: 'answers',
+  beta: 'beta',
+  rank: 'rank',
+  alpha: 'alpha',
+  top: 'topLayers',
+  lr: 'learningRate',
+  schedule: 'schedule',
+  epochs: 'epochs',
+  batch: 'batchSize',
+  validation: 'validation',
+  dedupe: 'dedupe',
+  elite: 'elite',
+  'weight-by-score': 'weightByScore',
+  'score-conditioned': 'scoreConditioned',
+  'max-tokens': 'maxTokens',
+  seed: 'seed',
+} as const satisfies Record<string, keyof CourseSettings>;
+
+/** @param dataHash of the rows; null: they cannot be read a second time */
+export function begunWith(settings: CourseSettings, dataHash: string | null): BegunWith {
+  const all = { ...settings, learningRate: learningRateOf(settings) };
+  return {
+    ...Object.fromEntries(
+      Object.entries(HELD).map(([name, member]) => [name, all[member] ?? null]),
+    ),
+    [DATA_HASH]: dataHash,
+  };
+}

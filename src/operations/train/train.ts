@@ -1,0 +1,108 @@
+/** A LoRA adapter from a file of examples or of preference pairs. */
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { hashFile } from '../../engine/adapter.js';
+import { loadModel } from '../../engine/model.js';
+import { rowsOf } from '../../engine/training-examples.js';
+import { label } from '../../report/hostile-text.js';
+import { splitPath } from '../../tasks/data/split.js';
+import { memoryOf, TRAINER_BYTES } from '../memory.js';
+import { operation } from '../operation.js';
+import { trained, tried, type Trained, type TrainingPlan, type TrainingTrial } from './course.js';
+import { exampleLines } from './data.js';
+import { TrainFiles } from './files.js';
+import { begunWith, contradictionsOf, trainSettings } from './settings.js';
+
+interface Loss {
+  readonly step: number;
+  readonly loss: number;
+}
+
+/** Of a training that has ended. */
+export interface TrainResult extends TrainingPlan, Pick<Trained, 'figures' | 'seconds' | 'sha256'> {
+  readonly stepsTaken: number;
+  readonly loss: { readonly first: number | null; readonly last: number | null };
+  /** Null where no examples were kept apart. `best`: whose adapter is kept. */
+  readonly validation: {
+    readonly before: number | null;
+    readonly best: Loss;
+    readonly last: Loss;
+  } | null;
+  /** Files. */
+  readonly adapter: string;
+  readonly state: string;
+  readonly losses: string;
+}
+
+/** Of the rows and of the split next to them; null where they are no file that is there twice. */
+async function dataHash(file: string): Promise<string | null> {
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return null;
+  const files = [file, splitPath(file)].filter((each) => existsSync(each));
+  const hashes: string[] = [];
+  for (const each of files) hashes.push(await hashFile(each));
+  return hashes.join(' ');
+}
+
+function resultOf(
+  { plan, stepsTaken, losses, best, figures, sha256, seconds }: Trained,
+  files: TrainFiles,
+): TrainResult {
+  const { training, validation } = losses;
+  return {
+    ...plan,
+    stepsTaken,
+    loss: { first: training[0]?.loss ?? null, last: training.at(-1)?.loss ?? null },
+    validation: best && {
+      before: validation.find(({ step }) => step === 0)?.loss ?? null,
+      best,
+      last: validation.at(-1)!,
+    },
+    adapter: files.out,
+    sha256,
+    state: files.state,
+    losses: files.losses,
+    ...{ figures, seconds },
+  };
+}
+
+const outOf = (folder: string): string => path.join(folder, 'adapter.gguf');
+
+export const train = operation({
+  id: 'train',
+  title: 'Train a LoRA adapter on a file of examples, on the CPU',
+  settings: trainSettings,
+  contradictions: (settings) => contradictionsOf(settings),
+  async run(settings, context): Promise<TrainResult | TrainingTrial> {
+    const { data, validationData, out, resume, dryRun } = settings;
+    const files = new TrainFiles(out);
+    if (!dryRun) files.check(settings);
+    const begun = begunWith(settings, await dataHash(data));
+    if (resume) files.checkSame(begun);
+    const rows = rowsOf(exampleLines(data)); // before the model, which takes longer to be missed
+    await using model = await loadModel(settings.model, { signal: context.signal });
+    for (const warning of model.info.warnings) {
+      const text = `${path.basename(model.path)}: llama.cpp warns: ${label(warning, 300)}`;
+      context.tell({ type: 'notice', data: { text } });
+    }
+    const request = {
+      ...{ model, rows, settings, files, begun, resume, file: data },
+      validationRows:
+        validationData === undefined ? undefined : rowsOf(exampleLines(validationData)),
+      about: { model: settings.model, data },
+    };
+    if (dryRun) return tried(request, context);
+    return resultOf(await trained(request, context), files);
+  },
+  job: {
+    button: 'Train',
+    title: 'Train an adapter on a file of examples',
+    local: ({ folder }) => ({ out: outOf(folder) }),
+    again: ({ folder }) =>
+      existsSync(new TrainFiles(outOf(folder)).state) ? { resume: true } : { force: true },
+    measure: { dryRun: true },
+    memoryBytes: ({ model }) => memoryOf(model, 0, TRAINER_BYTES),
+    adapterOf: (result) =>
+      z.object({ adapter: z.string() }).safeParse(result).data?.adapter ?? null,
+  },
+});
