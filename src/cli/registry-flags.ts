@@ -1,7 +1,7 @@
 /** What the commands of the registry have in common. */
 import { requireAlias } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
-import type { MeasureOptions } from '../operations/measure-versions.js';
+import type { MeasureOptions } from '../operations/gates/measure-versions.js';
 import { interruption, UsageError } from './output.js';
 import type { Progress } from './progress.js';
 

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import type { Model } from '../../src/engine/model.js';
 import { ablate } from '../../src/operations/ablation.js';
-import { requireMeasurable } from '../../src/operations/measure-gate.js';
+import { requireMeasurable } from '../../src/operations/gates/measure-gate.js';
 import { trainAdapter, type TrainAdapterOptions } from '../../src/operations/train-adapter.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-options-'));

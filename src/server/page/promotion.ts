@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { measureGate } from '../../operations/measure-gate.js';
+import { measureGate } from '../../operations/gates/measure-gate.js';
 import { openGate, type Registry } from '../../registry/index.js';
 import { aliasText, requireAlias } from '../../registry/names.js';
 import { label } from '../../report/hostile-text.js';

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
-import { readJson } from '../files.js';
-import { measureCanary } from '../operations/measure-canary.js';
-import { observe, setProbation, type Observation } from '../registry/canary.js';
-import { aliasText } from '../registry/names.js';
-import { policyOf, type AliasState } from '../registry/state.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
+import { checked } from '../../engine/checked.js';
+import { readJson } from '../../files.js';
+import { measureCanary } from '../../operations/gates/measure-canary.js';
+import { observe, setProbation, type Observation } from '../../registry/canary.js';
+import { aliasText } from '../../registry/names.js';
+import { policyOf, type AliasState } from '../../registry/state.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
 import {
   aliasOf,
   aliasOption,
@@ -17,7 +17,7 @@ import {
   probationTerms,
   registryOf,
   registryOption,
-} from './registry-flags.js';
+} from '../registry-flags.js';
 
 /** The version before was put back. */
 const ROLLED_BACK = 3;

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
-import { readJson } from '../files.js';
-import type { GateDecision, GatePolicyInput } from '../gate/index.js';
-import { measureGate, requireMeasurable } from '../operations/measure-gate.js';
-import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
-import { aliasText, CHAMPION } from '../registry/names.js';
-import { lookUp, unresolvedError } from '../registry/resolve.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
+import { checked } from '../../engine/checked.js';
+import { readJson } from '../../files.js';
+import type { GateDecision, GatePolicyInput } from '../../gate/index.js';
+import { measureGate, requireMeasurable } from '../../operations/gates/measure-gate.js';
+import { decideGate, openGate, type GateTrials } from '../../registry/gates.js';
+import { aliasText, CHAMPION } from '../../registry/names.js';
+import { lookUp, unresolvedError } from '../../registry/resolve.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
 import {
   aliasOf,
   aliasOption,
@@ -18,7 +18,7 @@ import {
   probationTerms,
   registryOf,
   registryOption,
-} from './registry-flags.js';
+} from '../registry-flags.js';
 
 /** The gate did not accept, so nothing was moved. */
 const NOT_ACCEPTED = 3;
