@@ -5,7 +5,7 @@ import { IsoproError } from '../errors.js';
 import type { Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, printNote, UsageError } from './output.js';
 import { Progress } from './progress.js';
 
 /** What a person sees while an operation works. */
@@ -18,6 +18,10 @@ export function progressScreen(): Screen {
   let [stage, line]: [string, Progress | null] = ['', null];
   return {
     tell: ({ type, data }) => {
+      if (type === 'notice') {
+        line?.clear();
+        printNote(`${(data as { readonly text: string }).text}\n`);
+      }
       if (type !== 'progress') return;
       const told = data as { stage: string; done: number; total: number; unit: string };
       if (told.stage !== stage || line === null) {

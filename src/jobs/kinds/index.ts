@@ -1,9 +1,9 @@
 /** The kinds of job. */
+import { promote } from '../../operations/gates/promote.js';
 import { judge } from '../../operations/judge.js';
 import { operationKind } from '../operation-kind.js';
 import { ablate } from './ablate.js';
 import { evaluate } from './eval.js';
-import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
@@ -20,5 +20,5 @@ export const JOB_KINDS: readonly JobKind[] = [
   truth,
   truthTrain,
   truthAnalyze,
-  gate,
+  operationKind(promote),
 ];
