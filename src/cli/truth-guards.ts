@@ -1,4 +1,4 @@
-import { measureBeliefs } from '../operations/belief-guards.js';
+import { measureBeliefs } from '../operations/gates/belief-guards.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { shellWord } from '../shell-word.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';

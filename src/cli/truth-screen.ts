@@ -1,5 +1,5 @@
 /** What the commands of `truth` print. */
-import type { BeliefGuardsJudgement } from '../operations/belief-guards.js';
+import type { BeliefGuardsJudgement } from '../operations/gates/belief-guards.js';
 import { label } from '../report/hostile-text.js';
 import { setupText } from '../report/setup-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';

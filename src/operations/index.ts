@@ -1,6 +1,7 @@
 /** Every operation. */
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
+import { promote } from './gates/promote.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
@@ -15,4 +16,5 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   evaluate,
   train,
   judge,
+  promote,
 ];

@@ -15,7 +15,11 @@ import { isRunFolder, runPaths } from '../run-folder/paths.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { judgeTruthRun, type TruthJudgement } from '../truth-seeking/run/judge.js';
-import { isBeliefGuards, judgeBeliefGuards, type BeliefGuardsJudgement } from './belief-guards.js';
+import {
+  isBeliefGuards,
+  judgeBeliefGuards,
+  type BeliefGuardsJudgement,
+} from './gates/belief-guards.js';
 import { REGISTRY, verifierThreads } from './members.js';
 import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
 import { operation } from './operation.js';

@@ -43,6 +43,8 @@ export interface JobOf<Input> {
   readonly title?: string;
   /** Whether only a key that may do everything may ask for it. */
   readonly isForAdmin?: boolean;
+  /** What a request may state, where it is less than the settings allow. */
+  readonly stated?: z.ZodType;
   /** Settings in a form of an earlier version become those of today. */
   earlier?(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**

@@ -23,6 +23,8 @@ export const probation = rollbackPolicy.extend({
   /** On which both were graded without an alarm: then everybody gets the new one. */
   problems: z.number().int().min(1).max(1_000_000),
 });
+/** How many of them where nobody says. */
+export const PROBATION_PROBLEMS = 100;
 export type Probation = z.output<typeof probation>;
 export type ProbationInput = z.input<typeof probation>;
 

@@ -63,13 +63,22 @@ export function parseReference(text: string): Reference | null {
   return id === null ? null : { kind: 'id', base: id[1] ?? null, prefix: id[2]! };
 }
 
+type Alias = Extract<Reference, { kind: 'alias' }>;
+
+/** Of a scenario alone the champion; null where the text is not an alias. */
+function parseAlias(text: string): Alias | null {
+  const parsed = parseReference(text.includes('@') ? text : `${text}@${CHAMPION}`);
+  return parsed?.kind === 'alias' ? parsed : null;
+}
+
+export const isAlias = (text: string): boolean => parseAlias(text) !== null;
+
 /** @throws IsoproError INVALID_ARGUMENT */
-export function requireAlias(text: string): Extract<Reference, { kind: 'alias' }> {
-  const parsed = parseReference(text);
-  if (parsed?.kind === 'alias') return parsed;
-  const champion = parseReference(`${text}@${CHAMPION}`); // the scenario alone
-  if (!text.includes('@') && champion?.kind === 'alias') return champion;
-  throw new IsoproError('INVALID_ARGUMENT', `${JSON.stringify(text.slice(0, 100))} is no alias`, {
+export function requireAlias(text: string): Alias {
+  const parsed = parseAlias(text);
+  if (parsed !== null) return parsed;
+  const shown = JSON.stringify(text.slice(0, 100));
+  throw new IsoproError('INVALID_ARGUMENT', `${shown} is not an alias`, {
     remedy:
       'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
   });

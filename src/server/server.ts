@@ -362,6 +362,7 @@ async function listen(
   );
   addRoutes(app, context);
   let ofRuns: JobsOfRuns = {
+    queue: undefined,
     mayRead: ({ scopes }) => scopes.has('admin'),
     stateOf: () => undefined,
   };

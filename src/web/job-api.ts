@@ -89,15 +89,6 @@ export const isOver = ({ state }: Pick<Job, 'state'>): boolean =>
 
 export const kinds = async (signal?: AbortSignal): Promise<readonly JobKind[]> =>
   (await get<{ data: readonly JobKind[] }>('/api/jobs/kinds', signal)).data;
-/** Names of kinds that this key may ask for; none where the server takes no jobs. */
-export async function jobKinds(signal?: AbortSignal): Promise<readonly string[]> {
-  try {
-    return (await kinds(signal)).map(({ kind }) => kind);
-  } catch (error) {
-    if (error instanceof ApiError && error.status < 500) return [];
-    throw error;
-  }
-}
 export const listJobs = (
   signal?: AbortSignal,
 ): Promise<{ readonly data: readonly Job[]; readonly hasMore: boolean }> =>

@@ -351,6 +351,35 @@ describe('what a job comes to', () => {
       ],
       null,
     ],
+    [
+      'gate',
+      {
+        ...{ adapter: ID, as: 'extract', task: 'sums', problems: 7, gate: 2, lineage: 'foreign' },
+        ...{ canary: 0.1, probation: 30, wait: 5, transaction: 'mine', threads: 2 },
+      },
+      () => [
+        ...['adapters', 'promote', ID, '--as=extract', '--problems=7', `--model=${model}`],
+        ...['--task=/sums.mjs', '--registry=/registry', '--threads=2', '--lineage=foreign'],
+        ...['--gate=2', '--canary=0.1', '--probation=30', '--wait=5', '--transaction=mine'],
+      ],
+      null,
+    ],
+    ...(
+      [
+        ['extract', { force: true }, '--force'],
+        ['extract', { open: true }, '--open'],
+        ['extract', { gate: 3 }, '--gate=3'],
+        ['anything@challenger', {}, null], // an assignment, which needs no task
+      ] as const
+    ).map(([as, more, word]): [string, object, () => string[], null] => [
+      'gate',
+      { adapter: ID, as, ...more },
+      () => [
+        ...['adapters', 'promote', ID, `--as=${as}`, '--registry=/registry'],
+        ...[...(word === null ? [] : [word]), '--transaction=JOB'],
+      ],
+      null,
+    ]),
   ])('%s of %j', async (id, settings, args, run) => {
     const { args: said, run: made } = await prepare(id, settings);
     expect([said, made]).toEqual([args(), run]);
@@ -400,6 +429,7 @@ describe('what a job comes to', () => {
     ],
     ['gate', { adapter: ID, as: 'extract', model: 'x' }, 'model', 'model'],
     ['gate', { adapter: ID, as: 'x@champion' }, 'task', 'as'],
+    ['gate', { adapter: ID, as: 'extract', task: 'x' }, 'task', 'task'],
   ])(
     '%s of %j: the setting that names what it may not is named',
     async (id, settings, code, param) => {
@@ -472,7 +502,12 @@ describe('what a job comes to', () => {
       { adapter: 'ab', as: 'extract' },
       'settings.adapter: expected the whole id of a published adapter',
     ],
-    ['gate', { adapter: ID, as: 'a@b@c' }, '"a@b@c" is no alias'],
+    ['gate', { adapter: ID, as: 'a@b@c' }, 'settings.as: "a@b@c" is not an alias'],
+    ['gate', { adapter: ID, as: 'extract', open: true, force: true }, 'force: '],
+    ['gate', { adapter: ID, as: 'extract', policy: '/policy.json' }, 'settings: '],
+    ['gate', { adapter: ID, as: 'extract', evidence: '/trials.json', gate: 1 }, 'settings: '],
+    ['gate', { adapter: ID, as: 'extract', guards: '/guards.json', gate: 1 }, 'settings: '],
+    ['gate', { adapter: ID, as: 'extract', registry: '/elsewhere' }, 'settings: '],
     ['train', { data: 'file-rows', lr: 1, learningRate: 1 }, 'learningRate: it is given as lr too'],
     ['train', { data: 'file-rows', objective: 'dpo', elite: 0.5 }, 'objective: dpo learns pairs'],
     [
@@ -548,6 +583,7 @@ describe('what a job comes to', () => {
       }),
     ).toBe(file);
     expect(await bytesOf('gate', { adapter: ID, as: 'extract' })).toBe(file);
+    expect(await bytesOf('gate', { adapter: ID, as: 'extract', force: true })).toBe(OVERHEAD);
     // as the profile of a small model says, or as it is stated
     const small = weights + 8192 * perToken + 264_000_000 + OVERHEAD;
     expect(await bytesOf('run', {})).toBe(small);
@@ -589,6 +625,8 @@ describe('what a job comes to', () => {
       problems: 100,
       model: 'base',
     });
+    const forced = { adapter: ID, as: 'extract', force: true };
+    expect(await of('gate', forced)).toEqual(forced);
     expect(await of('truth', { adapter: 'kind' })).toMatchObject({
       model: 'base',
       adapter: 'kind',
@@ -723,7 +761,7 @@ test('which exit codes are results, who may ask, what its lines are, and what is
     ['truth', [], false, null, null],
     ['truth-train', [], false, null, null],
     ['truth-analyze', [], false, null, null],
-    ['gate', [3], true, null, null],
+    ['gate', [], true, null, null],
   ]);
 });
 
@@ -738,7 +776,7 @@ test('a job that is begun again goes on with what lies on the disk, and a result
   writeFileSync(path.join(place, 'adapter.gguf.state'), '');
   expect(againWith('train')).toEqual({ resume: true });
   expect(kindOf('train').measureWith).toEqual({ dryRun: true });
-  expect(again('gate')).toEqual(['--resume']);
+  expect(kindOf('gate').againWith!({} as never)).toEqual({ resume: true });
   expect(kindOf('run').adapterOf!({ adapter: { file: '/a' } })).toBe('/a');
   for (const id of ['train', 'truth-train'])
     expect(kindOf(id).adapterOf!({ adapter: '/a' })).toBe('/a');

@@ -13,14 +13,14 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { wholeSets } from '../../src/evaluation/evaluation-set.js';
 import type { GatePolicyInput } from '../../src/gate/index.js';
-import { isBeliefGuards, measureBeliefs } from '../../src/operations/belief-guards.js';
+import { isBeliefGuards, measureBeliefs } from '../../src/operations/gates/belief-guards.js';
 import {
   measureVersions,
   problemsUsed,
   type Draw,
   type MeasuredBatch,
   type MeasureOptions,
-} from '../../src/operations/measure-versions.js';
+} from '../../src/operations/gates/measure-versions.js';
 import { publishFile } from '../../src/operations/publish.js';
 import { openGate, Registry } from '../../src/registry/index.js';
 import type { Entry } from '../../src/registry/state.js';

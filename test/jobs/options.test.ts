@@ -8,7 +8,8 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import type { Model } from '../../src/engine/model.js';
 import { ablate } from '../../src/operations/ablation.js';
-import { requireMeasurable } from '../../src/operations/measure-gate.js';
+import { requireMeasurable } from '../../src/operations/gates/measure-gate.js';
+import { promote } from '../../src/operations/gates/promote.js';
 import { trainAdapter, type TrainAdapterOptions } from '../../src/operations/train-adapter.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-options-'));
@@ -111,6 +112,56 @@ test('a guard that is not measured with the gate is refused before an attempt is
       message: "the trials of guard slope, y are not measured with the gate's own",
     }) as never,
   );
+});
+
+test('a promotion goes one way, and its settings are of that way', () => {
+  const said = (more: object): string => {
+    try {
+      promote.read({ adapter: 'x', as: 'sql', ...more });
+      return '';
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  for (const taken of [
+    { problems: 100_000, policy: 'p.json', lineage: 'foreign' },
+    { open: true, policy: 'p.json', resume: true },
+    { gate: 1, evidence: 'e.json' },
+    { gate: 1, problems: 1, guards: 'g.json' },
+    { gate: 1, canary: 1, probation: 1_000_000, wait: 0 },
+    { force: true, wait: 86_400, transaction: 't', reason: 'r', threads: 1 },
+    { as: 'sql@challenger' },
+    { as: 'sql/solver/staging@shadow', resume: true, acceptClock: true },
+  ])
+    expect([taken, said(taken)]).toEqual([taken, '']);
+  for (const [refused, ...words] of [
+    [{}, 'as: sql@champion takes evidence'],
+    [{ open: true, problems: 1 }, 'problems: it does not go with open'],
+    [{ evidence: 'e.json' }, 'evidence: it needs gate'],
+    [{ open: true, gate: 1 }, 'gate: it is a gate that was begun, and does not go with open'],
+    [{ force: true, gate: 1 }, 'gate: it is a gate that was begun, and does not go with force'],
+    [{ gate: 1, problems: 1, policy: 'p.json' }, 'policy: it is for a gate that begins'],
+    [{ force: true, policy: 'p.json' }, 'policy: it is for a gate that begins'],
+    [{ gate: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
+    [{ problems: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
+    [{ as: 'sql@challenger', gate: 1 }, 'as: sql@challenger is moved without a gate or force'],
+    [{ as: 'sql@challenger', force: true }, 'as: sql@challenger is moved without a gate or force'],
+    [{ as: 'a b', force: true }, 'settings.as: "a b" is not an alias: give SCENARIO'],
+    [{ force: true, policy: 'p.json', gate: 1 }, 'gate: ', '; policy: '],
+  ] as const)
+    for (const each of words)
+      expect([refused, said(refused)]).toEqual([refused, expect.stringContaining(each)]);
+  for (const [name, value] of [
+    ...[['problems', 0] as const, ['problems', 100_001] as const, ['problems', 1.5] as const],
+    ...[['canary', 0] as const, ['canary', 1.1] as const, ['probation', 0] as const],
+    ...[['wait', -1] as const, ['wait', 86_401] as const, ['threads', 0] as const],
+    ...[['gate', 0] as const, ['reason', 'r'.repeat(2001)] as const, ['transaction', ''] as const],
+  ])
+    expect([name, value, said({ [name]: value })]).toEqual([
+      name,
+      value,
+      expect.stringContaining(`settings.${name}: `),
+    ]);
 });
 
 test('conditions that are one under the settings are refused before any run, and what a condition changes is not set for all', async () => {

@@ -110,7 +110,7 @@ export const asAdmin = { authorization: `Bearer ${ADMIN}` };
 
 /** The events of a stream, and whether it was ended as OpenAI ends one. */
 export function eventsOf(text: string): { events: Parsed[]; done: boolean } {
-  const lines = text.split('\n\n').filter((line) => line !== '');
+  const lines = text.split('\n\n').filter((line) => line !== '' && !line.startsWith(':'));
   const data = lines.map((line) => line.replace(/^data: /, ''));
   return {
     events: data.filter((line) => line !== '[DONE]').map((line) => JSON.parse(line)),

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { benchPromotion } from '../../bench/promotion.js';
 import { createTrainer } from '../../src/engine/trainer.js';
-import { measureGate, runGate } from '../../src/operations/measure-gate.js';
+import { measureGate, runGate } from '../../src/operations/gates/measure-gate.js';
 import { publishFile } from '../../src/operations/publish.js';
 import {
   openGate,

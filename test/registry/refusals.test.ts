@@ -676,7 +676,7 @@ describe('names', () => {
       expect(() => requireAlias(text)).toThrow(
         expect.objectContaining({
           code: 'INVALID_ARGUMENT',
-          message: `${shown} is no alias`,
+          message: `${shown} is not an alias`,
           remedy:
             'Give SCENARIO, SCENARIO@ALIAS, SCENARIO/ROLE@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS.',
         }) as never,

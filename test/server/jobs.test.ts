@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { JobStore } from '../../src/jobs/store.js';
-import { goneWith } from '../../src/server/jobs/routes.js';
+import { goneWith } from '../../src/server/event-stream.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
@@ -31,6 +31,7 @@ import {
   ADMIN,
   asAdmin,
   closeAll,
+  eventsOf,
   folder,
   reported,
   send,
@@ -666,6 +667,17 @@ describe('a gate', () => {
         3,
         { gate: 2, decision: { attempt: 2 }, moved: null },
       ]);
+      // asked for on the page: a job of the same kind, which says what it came to
+      const way = { adapter: ids[1]!, as: 'extract', way: 'gate', problems: 1 };
+      const answer = await send(own, '/api/adapters/promote', { headers: asAdmin, body: way });
+      const { events: told } = eventsOf(answer.text);
+      expect(told.map(({ type }) => type)).toEqual(['job', 'gate', 'failed']);
+      const begun = await send(own, `/api/jobs/${told[0]!.id}`, { headers: asAdmin });
+      expect(begun.body).toMatchObject({
+        kind: 'gate',
+        state: 'failed',
+        error: { code: 'ADAPTER_MISMATCH' }, // of another base than the model that is served
+      });
     } finally {
       delete process.env.ISOPRO_HOME;
     }

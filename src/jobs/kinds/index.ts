@@ -1,11 +1,11 @@
 /** The kinds of job. */
 import { ablate } from '../../operations/ablate.js';
 import { evaluate } from '../../operations/evaluate.js';
+import { promote } from '../../operations/gates/promote.js';
 import { judge } from '../../operations/judge.js';
 import { run } from '../../operations/run.js';
 import { train } from '../../operations/train/train.js';
 import { operationKind } from '../operation-kind.js';
-import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
 import { truth } from './truth.js';
 import { truthAnalyze } from './truth-analyze.js';
@@ -20,5 +20,5 @@ export const JOB_KINDS: readonly JobKind[] = [
   truth,
   truthTrain,
   truthAnalyze,
-  gate,
+  operationKind(promote),
 ];

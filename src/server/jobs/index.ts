@@ -44,6 +44,8 @@ export interface JobContext {
 
 /** What others may know of jobs, by the name of the run that one makes. */
 export interface JobsOfRuns {
+  /** Undefined: there is none, or it cannot be opened. */
+  readonly queue: JobQueue | undefined;
   /** Whether it is there for a caller. */
   mayRead(caller: Caller, run: string): boolean;
   /** Undefined where no job made it. */
@@ -109,6 +111,7 @@ export async function addJobs(
     if (queue instanceof JobQueue) await queue.close();
   });
   return {
+    queue: queue instanceof JobQueue ? queue : undefined,
     mayRead: (caller, run) =>
       queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin'),
     stateOf: (run) => (queue instanceof JobQueue ? queue.get(run)?.state : undefined),

@@ -2,7 +2,6 @@
  * Jobs over HTTP (docs/jobs.md). Whose a job is, is its key's name; `admin` sees all, and what is
  * another's is not there.
  */
-import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -12,13 +11,9 @@ import { IsoproError } from '../../errors.js';
 import { DEFECT, failureOf, invalid, RequestFailure } from '../failures.js';
 import { mostMembers } from '../first-issue.js';
 import type { Caller } from '../keys.js';
+import { goneWith, sendEvents } from '../event-stream.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
-/**
- * Between two signs of life of a stream in which nothing happens: whoever stands between closes a
- * silent one.
- */
-const ALIVE_MS = 15_000;
 
 export const askerOf = ({ name, scopes }: Caller): Asker => ({
   name,
@@ -193,7 +188,7 @@ export function addJobRoutes(
       const last = eventId.safeParse(request.headers['last-event-id']);
       const from = last.success ? last.data : (after ?? 0);
       if (request.headers.accept?.includes('text/event-stream') === true)
-        return streamEvents(reply, (signal) => queue.follow(id, from, signal), report);
+        return sendEvents(reply, texts(queue.follow(id, from, goneWith(reply)), report));
       const { events, hasMore } = queue.events(id, from, limit);
       return { data: events, hasMore };
     },
@@ -260,59 +255,20 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
   );
 }
 
-/** Aborted when whoever asked has gone, or had gone before. */
-export function goneWith({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  if (raw.closed || raw.destroyed) gone.abort();
-  else raw.once('close', () => gone.abort());
-  return gone.signal;
-}
-
 const textOf = (event: JobEvent): string =>
   `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
-/**
- * Server-sent events, with a comment now and then where nothing happens; where a fault ends them
- * the last one says which.
- */
-function streamEvents(
-  reply: FastifyReply,
-  follow: (signal: AbortSignal) => AsyncGenerator<JobEvent, void, undefined>,
+/** Events of a job; where a fault ends them the last one says which. */
+async function* texts(
+  events: AsyncGenerator<JobEvent, void, undefined>,
   report: (error: unknown) => void,
-): FastifyReply {
-  const signal = goneWith(reply);
-  const failed = (error: unknown): { failure: RequestFailure } => {
+): AsyncGenerator<string, void, undefined> {
+  yield ': \n\n'; // the head is sent at once
+  try {
+    for await (const event of events) yield textOf(event);
+  } catch (error) {
     const failure = failureOf(error) ?? DEFECT;
     if (failure === DEFECT) report(error);
-    return { failure };
-  };
-  async function* texts(): AsyncGenerator<string, void, undefined> {
-    const events = follow(signal);
-    let next = events.next().catch(failed);
-    yield ': \n\n'; // the head is sent at once
-    while (true) {
-      let timer: NodeJS.Timeout | undefined;
-      const silence = new Promise<null>(
-        (resolve) => (timer = setTimeout(() => resolve(null), ALIVE_MS)),
-      );
-      const heard = await Promise.race([next, silence]).finally(() => clearTimeout(timer));
-      if (heard === null) yield ': \n\n';
-      else if ('failure' in heard)
-        return yield `event: error\ndata: ${JSON.stringify(heard.failure.body)}\n\n`;
-      else if (heard.done === true) return;
-      else {
-        yield textOf(heard.value);
-        next = events.next().catch(failed);
-      }
-    }
+    yield `event: error\ndata: ${JSON.stringify(failure.body)}\n\n`;
   }
-  return (
-    reply
-      .header('content-type', 'text/event-stream; charset=utf-8')
-      .header('cache-control', 'no-cache')
-      // one that is kept for a next request would keep a server from closing
-      .header('connection', 'close')
-      .header('x-accel-buffering', 'no')
-      .send(Readable.from(texts()))
-  );
 }

@@ -1,48 +1,56 @@
 /**
- * A promotion that a person asks for: by a gate that is measured here, by force, or without either
- * for names other than the champion.
+ * A promotion that a person asks for on the page: the operation of that name. A gate is a job,
+ * where this server has a queue of jobs.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { measureGate } from '../../operations/measure-gate.js';
-import { openGate, type Registry } from '../../registry/index.js';
-import { aliasText, requireAlias } from '../../registry/names.js';
+import type { Asker, JobQueue } from '../../jobs/queue.js';
+import {
+  promote,
+  publishedId,
+  type GateNotice,
+  type Promotion,
+} from '../../operations/gates/promote.js';
+import { Names } from '../../operations/names.js';
+import type { Registry } from '../../registry/index.js';
+import { aliasText, CHAMPION, requireAlias } from '../../registry/names.js';
 import { label } from '../../report/hostile-text.js';
-import { isBuiltIn } from '../../tasks/registry.js';
-import { forbidden } from '../failures.js';
 import type { PromotionEvent } from './shapes.js';
 
+const { as, problems, reason } = promote.settings.shape;
+
 export const promotionBody = z.strictObject({
-  /** Whole id of a published adapter. */
-  adapter: z.string().regex(/^[0-9a-f]{64}$/),
-  /** SCENARIO@ALIAS. */
-  as: z.string().min(1).max(400),
+  adapter: publishedId,
+  as,
   way: z.enum(['gate', 'force', 'assign']),
-  /** Most fresh problems that a gate asks both versions. */
-  problems: z.int().min(1).max(10_000).default(100),
-  reason: z.string().max(2000).default(''),
+  problems: problems.unwrap().default(100),
+  reason,
 });
-export type Promotion = z.output<typeof promotionBody>;
 
 export const rollbackBody = z.strictObject({
   alias: z.string().min(1).max(400),
   reason: z.string().max(2000).default(''),
 });
 
-interface Gated {
+type Settings = Parameters<typeof promote.run>[0];
+type Events<Result> = AsyncGenerator<PromotionEvent, Result, undefined>;
+
+export interface Promoting {
   readonly registry: Registry;
-  /** File of the model that gates measure with. */
-  readonly model: string;
+  /** That is served: its name and its file. */
+  readonly model: { readonly name: string; readonly path: string };
+  readonly queue: JobQueue | undefined;
+  readonly asker: Asker;
   readonly signal: AbortSignal;
 }
 
-/** What a callback is told, as a stream. */
-class Told<T> {
-  readonly #queue: T[] = [];
+/** Values that a callback gives while work goes on. */
+class Heard<T> {
+  readonly #values: T[] = [];
   #wake = (): void => {};
 
-  push = (value: T): void => {
-    this.#queue.push(value);
+  push = (...values: readonly T[]): void => {
+    this.#values.push(...values);
     this.#wake();
   };
 
@@ -54,7 +62,7 @@ class Told<T> {
     };
     work.then(end, end);
     for (;;) {
-      yield* this.#queue.splice(0);
+      yield* this.#values.splice(0);
       if (ended) return await work;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -63,58 +71,96 @@ class Told<T> {
   }
 }
 
-/**
- * @throws IsoproError as openGate, measureGate and Registry.move; RequestFailure 403 for a scenario
- *   that is no task of the package
- */
-export async function* promote(
-  { adapter: id, as, way, problems, reason }: Promotion,
-  { registry, model, signal }: Gated,
-): AsyncGenerator<PromotionEvent, void, undefined> {
-  const { slot, alias } = requireAlias(as);
-  const name = aliasText(slot, alias);
-  const to = { slot, alias, id, reason };
-  if (way !== 'gate') {
-    const { from } = await registry.move({ ...to, force: way === 'force' });
-    yield { type: 'moved', name, from, to: id };
-    return;
+function eventsOf({
+  type,
+  data,
+}: {
+  readonly type: string;
+  readonly data: unknown;
+}): PromotionEvent[] {
+  if (type === 'progress') {
+    const { done, total } = data as { readonly done: number; readonly total: number };
+    return [{ type, done, total }];
   }
-  // A scenario that were read as a task's file would run a program that a request names.
-  if (!isBuiltIn(slot.scenario))
-    throw forbidden(
-      `a gate asks problems of a task of the package here, and ${slot.scenario} is none`,
-      'task_not_allowed',
-      'as',
-    );
-  const { gate, attempt, alpha, incumbent } = await openGate(registry, {
-    slot,
-    alias,
-    challenger: id,
-  });
-  yield { type: 'gate', gate, attempt, alpha, incumbent };
-  const told = new Told<PromotionEvent>();
-  const measured = yield* told.until(
-    measureGate(registry, gate, {
-      problems,
-      model,
-      signal,
-      onProgress: ({ done, total }) => told.push({ type: 'progress', done, total }),
-    }),
-  );
-  const { decision, reasons } = measured.decision;
-  yield {
-    type: 'decision',
-    gate,
-    decision,
-    problems: measured.problems,
-    reasons: reasons.map((each) => label(each, 400)),
+  if (type !== 'notice') return [];
+  const { gate, attempt, alpha, incumbent } = data as GateNotice;
+  return [{ type: 'gate', gate, attempt, alpha, incumbent }];
+}
+
+/** With the one model and the tasks of the package, in this process. */
+function here(settings: Settings, { registry, model, signal }: Promoting): Events<Promotion> {
+  const allowed = {
+    model: model.name,
+    models: new Map([[model.name, model.path]]),
+    tasks: new Map(),
+    adapters: new Map(),
+    registry: registry.paths.folder,
+    runs: '',
   };
-  if (decision !== 'accepted') {
-    yield { type: 'kept', name };
-    return;
-  }
-  const { from } = await registry.move({ ...to, gate });
-  yield { type: 'moved', name, from, to: id };
+  const names = new Names(allowed, {
+    isAdmin: true,
+    adapterOf: () => null,
+    mayRead: () => false,
+    fileOf: () => null,
+  });
+  const heard = new Heard<PromotionEvent>();
+  const work = promote.run(
+    { ...promote.job!.resolve!(settings, names), registry: registry.paths.folder },
+    { signal, tell: (told) => heard.push(...eventsOf(told)) },
+  );
+  return heard.until(work as Promise<Promotion>); // it is not asked to begin a gate alone
+}
+
+/** Null: it has failed, and said so. */
+async function* byJob(
+  settings: Settings,
+  { asker, signal }: Promoting,
+  queue: JobQueue,
+): Events<Promotion | null> {
+  const { id } = (await queue.create(asker, { kind: 'gate', settings })).job;
+  yield { type: 'job', id };
+  for await (const event of queue.follow(id, 0, signal)) yield* eventsOf(event);
+  const { state, result, error } = queue.get(id)!;
+  if (state === 'succeeded') return result as Promotion;
+  yield { type: 'failed', message: label(error?.message ?? `the job is ${state}`, 600) };
+  return null;
+}
+
+/**
+ * @throws IsoproError as the operation, REGISTRY_REFUSED; NotAllowed for a scenario that is not a
+ *   task of this server
+ */
+export async function* promotion(
+  { way, problems: most, reason: why, ...body }: z.output<typeof promotionBody>,
+  promoting: Promoting,
+): Events<void> {
+  const { slot, alias } = requireAlias(body.as);
+  const name = aliasText(slot, alias);
+  if (way === 'assign' && alias === CHAMPION)
+    throw new IsoproError('REGISTRY_REFUSED', `${name} is moved by a gate or by force`);
+  const settings = {
+    ...body,
+    ...(way === 'gate' && { problems: most }),
+    ...(way === 'force' && { force: true }),
+    ...(why !== '' && { reason: why }),
+  };
+  const { queue } = promoting;
+  const result = yield* way === 'gate' && queue !== undefined
+    ? byJob(settings, promoting, queue)
+    : here(settings, promoting);
+  if (result === null) return;
+  const { gate, decision, moved } = result;
+  if (decision !== null)
+    yield {
+      type: 'decision',
+      gate: gate!,
+      decision: decision.decision,
+      problems: decision.blocks,
+      reasons: decision.reasons.map((each) => label(each, 400)),
+    };
+  yield moved === null
+    ? { type: 'kept', name }
+    : { type: 'moved', name: moved.alias, from: moved.from, to: moved.to };
 }
 
 export const failedEvent = (error: unknown): PromotionEvent => ({

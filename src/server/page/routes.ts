@@ -4,7 +4,6 @@
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -15,10 +14,12 @@ import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
 import { visible } from '../../visible.js';
 import { RequestFailure, smallLetters, type FailureType } from '../failures.js';
+import { goneWith, sendEvents } from '../event-stream.js';
 import type { JobsOfRuns } from '../jobs/index.js';
+import { askerOf } from '../jobs/routes.js';
 import { addPageFiles, readPage } from './files.js';
 import { noRun } from './no-run.js';
-import { failedEvent, promote, promotionBody, rollbackBody } from './promotion.js';
+import { failedEvent, promotion, promotionBody, rollbackBody } from './promotion.js';
 import { ReadingThread } from './reading-thread.js';
 import { registryView } from './registry-view.js';
 import { ReportTickets } from './report-tickets.js';
@@ -117,18 +118,17 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
   app.post(
     '/api/adapters/promote',
     { ...admin, schema: { body: promotionBody } },
-    async ({ body }, reply) => {
-      const left = new AbortController();
-      reply.raw.once('close', () => left.abort());
-      const events = promote(body, { registry: opened(), model: model.path, signal: left.signal });
+    async ({ body, caller }, reply) => {
+      const events = promotion(body, {
+        registry: opened(),
+        model: { name: context.modelName, path: model.path },
+        queue: context.queue,
+        asker: askerOf(caller),
+        signal: goneWith(reply),
+      });
       // what is refused before anything was done is an answer of its own
       const first = await answered(events.next());
-      return reply
-        .headers({
-          'content-type': 'text/event-stream; charset=utf-8',
-          'cache-control': 'no-cache',
-        })
-        .send(Readable.from(streamed(first, events, context)));
+      return sendEvents(reply, streamed(first, events, context));
     },
   );
 }

@@ -323,6 +323,8 @@ export interface Status {
 
 /** What a promotion tells while it goes on; the last one is `moved`, `kept` or `failed`. */
 export type PromotionEvent =
+  /** It is measured by that job, which continues when nobody listens. */
+  | { readonly type: 'job'; readonly id: string }
   | {
       readonly type: 'gate';
       readonly gate: number;

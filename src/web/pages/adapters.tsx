@@ -12,7 +12,6 @@ import {
 } from '../api.ts';
 import { megabytes, percent, plural, shortId, when, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { createJob, follow, getJob, jobKinds, newKey, type Job } from '../job-api.ts';
 import { href } from '../router.ts';
 import { Badge, Dialog, Empty, Fault, PageHead, Panel, Progress, Table, Waiting } from '../ui.tsx';
 
@@ -60,77 +59,6 @@ function Rollback({
   );
 }
 
-/** As the server tells it, and by which job. */
-type Telling = PromotionEvent | { readonly type: 'job'; readonly id: string };
-
-interface GateResult {
-  readonly gate: number;
-  readonly decision: {
-    readonly decision: string;
-    readonly reasons: readonly string[];
-    readonly blocks: number;
-  } | null;
-  readonly moved: {
-    readonly alias: string;
-    readonly from: string | null;
-    readonly to: string;
-  } | null;
-}
-
-/** What a job that measured a gate has come to, as a promotion tells it. */
-function endOf({ state, result, error }: Job, name: string): readonly PromotionEvent[] {
-  if (state !== 'succeeded')
-    return [{ type: 'failed', message: error?.message ?? `the job was ${state}` }];
-  const { gate, decision, moved } = result as GateResult;
-  return [
-    ...(decision === null
-      ? []
-      : [
-          {
-            type: 'decision' as const,
-            gate,
-            decision: decision.decision,
-            problems: decision.blocks,
-            reasons: decision.reasons,
-          },
-        ]),
-    moved === null
-      ? { type: 'kept', name }
-      : { type: 'moved', name: moved.alias, from: moved.from, to: moved.to },
-  ];
-}
-
-/**
- * A gate as a job, which goes on when the page is closed, where the server takes jobs; else the
- * server measures it itself.
- */
-async function* promotion(
-  body: {
-    readonly adapter: string;
-    readonly as: string;
-    readonly way: string;
-    readonly problems: number;
-    readonly reason: string;
-  },
-  key: string,
-  signal: AbortSignal,
-): AsyncGenerator<Telling, void, undefined> {
-  const isJob = body.way === 'gate' && (await jobKinds(signal)).includes('gate');
-  if (!isJob) return yield* events<PromotionEvent>('/api/adapters/promote', { body });
-  const { adapter, as, problems, reason } = body;
-  const { id } = await createJob(
-    'gate',
-    { adapter, as, problems, ...(reason === '' ? {} : { reason }) },
-    '',
-    key,
-  );
-  yield { type: 'job', id };
-  for await (const { type, data } of follow(id, signal))
-    if (type === 'progress')
-      yield { type: 'progress', done: Number(data.done), total: Number(data.total) };
-  yield* endOf(await getJob(id, signal), as);
-}
-
 const WAYS = [
   [
     'gate',
@@ -141,7 +69,13 @@ const WAYS = [
   ['assign', 'Assign', 'At once: only a champion needs a gate.'],
 ] as const;
 
-function Told({ told, named }: { told: readonly Telling[]; named: Named }): JSX.Element | null {
+function Told({
+  told,
+  named,
+}: {
+  told: readonly PromotionEvent[];
+  named: Named;
+}): JSX.Element | null {
   const last = told.at(-1);
   const progress = told.findLast((event) => event.type === 'progress');
   const decision = told.findLast((event) => event.type === 'decision');
@@ -218,7 +152,7 @@ function Promote({
   const way = ways.some(([name]) => name === chosen) ? chosen : ways[0]![0];
   const [problems, setProblems] = useState(100);
   const [reason, setReason] = useState('');
-  const [told, setTold] = useState<readonly Telling[]>([]);
+  const [told, setTold] = useState<readonly PromotionEvent[]>([]);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const gone = useMemo(() => new AbortController(), []);
@@ -230,7 +164,8 @@ function Promote({
     setTold([]);
     try {
       const body = { adapter: adapter.id, as, way, problems, reason };
-      for await (const each of promotion(body, newKey(), gone.signal))
+      const path = '/api/adapters/promote';
+      for await (const each of events<PromotionEvent>(path, { body, signal: gone.signal }))
         setTold((before) => [...before, each]);
     } catch (cause) {
       setError(cause as Error);
@@ -272,7 +207,7 @@ function Promote({
             <input
               type="number"
               min={1}
-              max={10000}
+              max={100000}
               value={problems}
               onInput={(event) => setProblems(Number(event.currentTarget.value))}
             />

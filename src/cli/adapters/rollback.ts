@@ -1,11 +1,17 @@
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
-import { readJson } from '../files.js';
-import { rollbackByEvidence, type RollbackRequest } from '../registry/gates.js';
-import type { Moved } from '../registry/registry.js';
-import { defineCommand } from './command.js';
-import { print, printJson } from './output.js';
-import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
+import { checked } from '../../engine/checked.js';
+import { readJson } from '../../files.js';
+import { rollbackByEvidence, type RollbackRequest } from '../../registry/gates.js';
+import type { Moved } from '../../registry/registry.js';
+import { defineCommand } from '../command.js';
+import { print, printJson } from '../output.js';
+import {
+  aliasOf,
+  aliasOption,
+  clockOption,
+  registryOf,
+  registryOption,
+} from '../registry-flags.js';
 
 /** The evidence does not ask for it. */
 const NOT_SHOWN = 3;

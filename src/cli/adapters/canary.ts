@@ -1,28 +1,44 @@
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
-import { readJson } from '../files.js';
-import { measureCanary } from '../operations/measure-canary.js';
-import { observe, setProbation, type Observation } from '../registry/canary.js';
-import { aliasText } from '../registry/names.js';
-import { policyOf, type AliasState } from '../registry/state.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
+import { checked } from '../../engine/checked.js';
+import { readJson } from '../../files.js';
+import { given } from '../../given.js';
+import { measureCanary } from '../../operations/gates/measure-canary.js';
+import { observe, setProbation, type Observation } from '../../registry/canary.js';
+import { PROBATION_PROBLEMS } from '../../registry/events.js';
+import { aliasText } from '../../registry/names.js';
+import { policyOf, type AliasState } from '../../registry/state.js';
+import { defineCommand } from '../command.js';
+import { interruption, print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
 import {
   aliasOf,
   aliasOption,
   clockOption,
-  measureFlags,
-  measureOptionsOf,
-  probationTerms,
   registryOf,
   registryOption,
-} from './registry-flags.js';
+} from '../registry-flags.js';
 
 /** The version before was put back. */
 const ROLLED_BACK = 3;
 
 const trialsFile = z.strictObject({ trials: z.array(z.unknown()) });
+
+/** Of --share and --probation. @throws UsageError */
+function probationTerms(
+  share: number | undefined,
+  problems: number | undefined,
+  now: { readonly share: number; readonly problems: number } | null | undefined,
+): { readonly share: number; readonly problems: number } {
+  const terms = {
+    share: share ?? now?.share ?? 1,
+    problems: problems ?? now?.problems ?? PROBATION_PROBLEMS,
+  };
+  if (!(terms.share > 0 && terms.share <= 1))
+    throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
+  if (!(Number.isSafeInteger(terms.problems) && terms.problems > 0))
+    throw new UsageError(`--probation: expected a whole number above 0, got ${terms.problems}`);
+  return terms;
+}
 
 function stateText(
   text: string,
@@ -78,7 +94,23 @@ export const adaptersCanaryCommand = defineCommand({
         describe: 'problems that have to pass before every key gets it',
       })
       .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
-      .options(measureFlags)
+      .option('model', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'base for --problems',
+        defaultDescription: 'by the name on record',
+      })
+      .option('task', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'task for --problems',
+        defaultDescription: 'the scenario',
+      })
+      .option('threads', {
+        type: 'number',
+        requiresArg: true,
+        describe: 'for --problems; default: the physical cores',
+      })
       .option('reason', {
         type: 'string',
         requiresArg: true,
@@ -123,11 +155,12 @@ export const adaptersCanaryCommand = defineCommand({
         });
       } else {
         using progress = new Progress({ label: 'measuring', unit: 'problems' });
-        seen = await measureCanary(
-          registry,
-          name,
-          measureOptionsOf({ problems, model, task, threads }, progress),
-        );
+        seen = await measureCanary(registry, name, {
+          problems,
+          ...given({ model, task, threads }),
+          signal: interruption(),
+          onProgress: ({ done, total }) => progress.update(done, { total }),
+        });
         progress.clear();
       }
       if (seen.moved !== null) process.exitCode = ROLLED_BACK;

@@ -1,9 +1,9 @@
-import { inspectAdapter, type AdapterInspection } from '../engine/adapter-files.js';
-import { nameAdapter } from '../report/named-adapter.js';
-import { defineCommand } from './command.js';
-import { registryOf, registryOption } from './registry-flags.js';
-import { print, printJson } from './output.js';
-import { formatNumber } from './quantities.js';
+import { inspectAdapter, type AdapterInspection } from '../../engine/adapter-files.js';
+import { nameAdapter } from '../../report/named-adapter.js';
+import { defineCommand } from '../command.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { print, printJson } from '../output.js';
+import { formatNumber } from '../quantities.js';
 
 type Module = AdapterInspection['modules'][number];
 

@@ -1,12 +1,12 @@
-import { MODEL_TYPES, mergeAdapter } from '../engine/model-export.js';
-import { requireTarget } from '../files.js';
-import { resolveModel } from '../engine/model-files.js';
-import { nameAdapter, requireBase } from '../report/named-adapter.js';
-import { defineCommand } from './command.js';
-import { interruption, print, printJson } from './output.js';
-import { Progress } from './progress.js';
-import { formatBytes } from './quantities.js';
-import { registryOf, registryOption } from './registry-flags.js';
+import { MODEL_TYPES, mergeAdapter } from '../../engine/model-export.js';
+import { requireTarget } from '../../files.js';
+import { resolveModel } from '../../engine/model-files.js';
+import { nameAdapter, requireBase } from '../../report/named-adapter.js';
+import { defineCommand } from '../command.js';
+import { interruption, print, printJson } from '../output.js';
+import { Progress } from '../progress.js';
+import { formatBytes } from '../quantities.js';
+import { registryOf, registryOption } from '../registry-flags.js';
 
 export const adaptersMergeCommand = defineCommand({
   command: 'merge',

@@ -1,15 +1,15 @@
-import { hashFile } from '../engine/adapter.js';
-import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapter-use.js';
-import { resolveModel } from '../engine/model-files.js';
-import { recordedBase } from '../operations/model-to-load.js';
-import type { ChatMessage } from '../engine/prompt-renderer.js';
-import { baseSha256Of, nameAdapter } from '../report/named-adapter.js';
-import { solvedExamples } from '../report/trained-behind.js';
-import { askedBehind, note as tell, noteOtherBase, sentByClients } from './adapter-notes.js';
-import { asTrained, asTrainedHere, asTrainedOption } from './as-trained.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
+import { hashFile } from '../../engine/adapter.js';
+import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../../engine/adapter-use.js';
+import { resolveModel } from '../../engine/model-files.js';
+import { recordedBase } from '../../operations/model-to-load.js';
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
+import { baseSha256Of, nameAdapter } from '../../report/named-adapter.js';
+import { solvedExamples } from '../../report/trained-behind.js';
+import { askedBehind, note as tell, noteOtherBase, sentByClients } from '../adapter-notes.js';
+import { asTrained, asTrainedHere, asTrainedOption } from '../as-trained.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import { registryOf, registryOption } from '../registry-flags.js';
 
 /** What stood before every question of the run, and where it stands now. */
 function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {

@@ -1,24 +1,24 @@
 /** Two versions of an adapter on the same fresh problems of a task, batch by batch. */
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
-import { localBackend } from '../backends/local.js';
-import type { Adapter } from '../engine/adapter.js';
-import { loadModel, type Model } from '../engine/model.js';
-import { modelOfRecord } from '../engine/model-files.js';
-import { IsoproError } from '../errors.js';
-import { wholeSets } from '../evaluation/evaluation-set.js';
-import { evaluateGreedy } from '../evaluation/greedy.js';
-import { readJson } from '../files.js';
-import { deriveSeed } from '../random.js';
-import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
-import type { Reading } from '../registry/ledger.js';
-import type { Registry } from '../registry/registry.js';
-import { requireFit, servingOf } from '../registry/resolve.js';
-import type { Entry } from '../registry/state.js';
-import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { askingOf } from '../tasks/asking-options.js';
-import { openTask } from '../tasks/open-task.js';
-import { PROMPT_STYLES, type OpenTask, type Problem, type PromptStyle } from '../tasks/task.js';
+import { localBackend } from '../../backends/local.js';
+import type { Adapter } from '../../engine/adapter.js';
+import { loadModel, type Model } from '../../engine/model.js';
+import { modelOfRecord } from '../../engine/model-files.js';
+import { IsoproError } from '../../errors.js';
+import { wholeSets } from '../../evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../../evaluation/greedy.js';
+import { readJson } from '../../files.js';
+import { deriveSeed } from '../../random.js';
+import { BASE_VERSION, type GateTrials } from '../../registry/gates.js';
+import type { Reading } from '../../registry/ledger.js';
+import type { Registry } from '../../registry/registry.js';
+import { requireFit, servingOf } from '../../registry/resolve.js';
+import type { Entry } from '../../registry/state.js';
+import { readWrittenSettings } from '../../run-folder/written-settings.js';
+import { askingOf } from '../../tasks/asking-options.js';
+import { openTask } from '../../tasks/open-task.js';
+import { PROMPT_STYLES, type OpenTask, type Problem, type PromptStyle } from '../../tasks/task.js';
 
 type Trials = GateTrials['trials'];
 

@@ -1,21 +1,17 @@
-import { adaptersCanaryCommand } from './adapters-canary.js';
-import { adaptersDiffCommand } from './adapters-diff.js';
-import { adaptersExportCommand } from './adapters-export.js';
-import { adaptersHistoryCommand } from './adapters-history.js';
-import { adaptersInspectCommand } from './adapters-inspect.js';
-import { adaptersListCommand } from './adapters-list.js';
-import { adaptersMergeCommand } from './adapters-merge.js';
-import { adaptersPromoteCommand } from './adapters-promote.js';
-import { adaptersPublishCommand } from './adapters-publish.js';
-import { adaptersReportCommand } from './adapters-report.js';
-import { adaptersRollbackCommand } from './adapters-rollback.js';
-import {
-  adaptersGcCommand,
-  adaptersRepairCommand,
-  adaptersValidateCommand,
-} from './adapters-upkeep.js';
-import { adaptersUseCommand } from './adapters-use.js';
-import { defineCommand } from './command.js';
+import { adaptersCanaryCommand } from './canary.js';
+import { adaptersDiffCommand } from './diff.js';
+import { adaptersExportCommand } from './export.js';
+import { adaptersHistoryCommand } from './history.js';
+import { adaptersInspectCommand } from './inspect.js';
+import { adaptersListCommand } from './list.js';
+import { adaptersMergeCommand } from './merge.js';
+import { adaptersPromoteCommand } from './promote.js';
+import { adaptersPublishCommand } from './publish.js';
+import { adaptersReportCommand } from './report.js';
+import { adaptersRollbackCommand } from './rollback.js';
+import { adaptersGcCommand, adaptersRepairCommand, adaptersValidateCommand } from './upkeep.js';
+import { adaptersUseCommand } from './use.js';
+import { defineCommand } from '../command.js';
 
 export const adaptersCommand = defineCommand({
   command: 'adapters',

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
-import { readJson, requireTarget, unwritable } from '../files.js';
-import { isoproHome } from '../log/home.js';
-import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
-import { label } from '../report/hostile-text.js';
+import { readJson, requireTarget, unwritable } from '../../files.js';
+import { isoproHome } from '../../log/home.js';
+import { publicKeyFile, readTrustedKey } from '../../log/witness-key.js';
+import { label } from '../../report/hostile-text.js';
 import {
   aliasesAt,
   checkHistory,
@@ -10,11 +10,11 @@ import {
   proveAt,
   type Move,
   type ProvenHistory,
-} from '../registry/history.js';
-import { aliasText } from '../registry/names.js';
-import type { AliasMap } from '../registry/state.js';
-import { defineCommand } from './command.js';
-import { print, printJson, printJsonLine, UsageError } from './output.js';
+} from '../../registry/history.js';
+import { aliasText } from '../../registry/names.js';
+import type { AliasMap } from '../../registry/state.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, printJsonLine, UsageError } from '../output.js';
 import {
   aliasOf,
   aliasOption,
@@ -22,7 +22,7 @@ import {
   registryOption,
   timeOf,
   timeText,
-} from './registry-flags.js';
+} from '../registry-flags.js';
 
 export const adaptersHistoryCommand = defineCommand({
   command: 'history [alias]',

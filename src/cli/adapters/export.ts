@@ -1,9 +1,9 @@
-import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
-import { resolveModel } from '../engine/model-files.js';
-import { nameAdapter, requireBase } from '../report/named-adapter.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
+import { ADAPTER_FORMATS, convertAdapter } from '../../engine/adapter-files.js';
+import { resolveModel } from '../../engine/model-files.js';
+import { nameAdapter, requireBase } from '../../report/named-adapter.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import { registryOf, registryOption } from '../registry-flags.js';
 
 export const adaptersExportCommand = defineCommand({
   command: 'export <adapter>',

@@ -1,14 +1,14 @@
-import { label } from '../report/hostile-text.js';
+import { label } from '../../report/hostile-text.js';
 import {
   collectGarbage,
   repairRegistry,
   validateRegistry,
   type Defect,
-} from '../registry/upkeep.js';
-import { defineCommand } from './command.js';
-import { print, printJson } from './output.js';
-import { formatBytes } from './quantities.js';
-import { clockOption, registryOf, registryOption } from './registry-flags.js';
+} from '../../registry/upkeep.js';
+import { defineCommand } from '../command.js';
+import { print, printJson } from '../output.js';
+import { formatBytes } from '../quantities.js';
+import { clockOption, registryOf, registryOption } from '../registry-flags.js';
 
 const lines = (defects: readonly Defect[]): string =>
   defects

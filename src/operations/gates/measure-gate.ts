@@ -2,13 +2,13 @@
  * A gate from beginning to end: problems drawn with its seed, both versions asked the same ones, a
  * decision after every batch.
  */
-import { IsoproError } from '../errors.js';
-import { gatePolicy, type GatePolicyInput } from '../gate/policy.js';
-import type { TrialInput } from '../gate/trials.js';
-import { decideGate, openGate, type GateRequest, type GateTrials } from '../registry/gates.js';
-import { earlierLooks } from '../registry/looks.js';
-import type { Registry } from '../registry/registry.js';
-import { isOpen, type GateState } from '../registry/state.js';
+import { IsoproError } from '../../errors.js';
+import { gatePolicy, type GatePolicyInput } from '../../gate/policy.js';
+import type { TrialInput } from '../../gate/trials.js';
+import { decideGate, openGate, type GateRequest, type GateTrials } from '../../registry/gates.js';
+import { earlierLooks } from '../../registry/looks.js';
+import type { Registry } from '../../registry/registry.js';
+import { isOpen, type GateState } from '../../registry/state.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
 
 type Decided = Awaited<ReturnType<typeof decideGate>>;

@@ -1,11 +1,11 @@
-import { label } from '../report/hostile-text.js';
-import { listTable } from '../report/terminal.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import { aliasText } from '../registry/names.js';
-import { nameOf } from '../registry/record.js';
-import { defineCommand } from './command.js';
-import { print, printJsonLine } from './output.js';
-import { registryOf, registryOption, timeText } from './registry-flags.js';
+import { label } from '../../report/hostile-text.js';
+import { listTable } from '../../report/terminal.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import { aliasText } from '../../registry/names.js';
+import { nameOf } from '../../registry/record.js';
+import { defineCommand } from '../command.js';
+import { print, printJsonLine } from '../output.js';
+import { registryOf, registryOption, timeText } from '../registry-flags.js';
 
 export const adaptersListCommand = defineCommand({
   command: 'list',

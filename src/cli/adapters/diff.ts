@@ -1,11 +1,11 @@
-import { canonicalJson, type Json } from '../canonical-json.js';
-import { label } from '../report/hostile-text.js';
-import { nameOf } from '../registry/record.js';
-import { lookUp, unresolvedError } from '../registry/resolve.js';
-import type { Entry, RegistryState } from '../registry/state.js';
-import { defineCommand } from './command.js';
-import { print, printJson } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
+import { canonicalJson, type Json } from '../../canonical-json.js';
+import { label } from '../../report/hostile-text.js';
+import { nameOf } from '../../registry/record.js';
+import { lookUp, unresolvedError } from '../../registry/resolve.js';
+import type { Entry, RegistryState } from '../../registry/state.js';
+import { defineCommand } from '../command.js';
+import { print, printJson } from '../output.js';
+import { registryOf, registryOption } from '../registry-flags.js';
 
 interface Difference {
   readonly member: string;

@@ -1,10 +1,16 @@
-import { publishFile, publishRun } from '../operations/publish.js';
-import { findAdapter } from '../report/find-adapter.js';
-import type { Published, Registry } from '../registry/registry.js';
-import { aliasText, CHAMPION } from '../registry/names.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
+import { publishFile, publishRun } from '../../operations/publish.js';
+import { findAdapter } from '../../report/find-adapter.js';
+import type { Published, Registry } from '../../registry/registry.js';
+import { aliasText, CHAMPION } from '../../registry/names.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import {
+  aliasOf,
+  aliasOption,
+  clockOption,
+  registryOf,
+  registryOption,
+} from '../registry-flags.js';
 
 export const adaptersPublishCommand = defineCommand({
   command: 'publish <adapter>',

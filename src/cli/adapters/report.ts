@@ -1,7 +1,7 @@
-import { requireTarget } from '../files.js';
-import { defineCommand } from './command.js';
-import { print, printJson } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
+import { requireTarget } from '../../files.js';
+import { defineCommand } from '../command.js';
+import { print, printJson } from '../output.js';
+import { registryOf, registryOption } from '../registry-flags.js';
 
 export const adaptersReportCommand = defineCommand({
   command: 'report',
@@ -27,7 +27,7 @@ export const adaptersReportCommand = defineCommand({
       .example('$0 adapters report', 'adapters.html'),
   handler: async ({ out, title, json, ...flags }) => {
     requireTarget(out);
-    const { writeRegistryPage } = await import('../report/registry-page.js');
+    const { writeRegistryPage } = await import('../../report/registry-page.js');
     await writeRegistryPage(registryOf(flags), out, { title });
     if (json) printJson({ out });
     else print(`${out}\n`);

@@ -7,35 +7,35 @@ import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { asJson, canonicalJson, type Json } from '../canonical-json.js';
-import { writeFileAtomically } from '../engine/atomic-file.js';
-import { loadModel } from '../engine/model.js';
-import { modelOfRecord } from '../engine/model-files.js';
-import { IsoproError } from '../errors.js';
-import { makeFolder, readJson, readText } from '../files.js';
-import type { GatePolicy, TrialInput } from '../gate/index.js';
-import { deriveSeed } from '../random.js';
-import { jsonDifferences } from '../run-folder/manifest.js';
-import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
-import type { Registry } from '../registry/registry.js';
-import { requireFit, servingOf } from '../registry/resolve.js';
-import { isOpen, type GateState } from '../registry/state.js';
-import { sha256 } from '../registry/record.js';
-import type { BeliefPath } from '../truth-seeking/beliefs/belief.js';
-import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
-import { localPolicy } from '../truth-seeking/local-policy.js';
-import { targetOf, type BinaryProblem } from '../truth-seeking/problem.js';
-import { readTruthConfig, type TruthConfig } from '../truth-seeking/run/config.js';
-import { isTruthRun, readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
+import { asJson, canonicalJson, type Json } from '../../canonical-json.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { loadModel } from '../../engine/model.js';
+import { modelOfRecord } from '../../engine/model-files.js';
+import { IsoproError } from '../../errors.js';
+import { makeFolder, readJson, readText } from '../../files.js';
+import type { GatePolicy, TrialInput } from '../../gate/index.js';
+import { deriveSeed } from '../../random.js';
+import { jsonDifferences } from '../../run-folder/manifest.js';
+import { BASE_VERSION, type GateTrials } from '../../registry/gates.js';
+import type { Registry } from '../../registry/registry.js';
+import { requireFit, servingOf } from '../../registry/resolve.js';
+import { isOpen, type GateState } from '../../registry/state.js';
+import { sha256 } from '../../registry/record.js';
+import type { BeliefPath } from '../../truth-seeking/beliefs/belief.js';
+import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js';
+import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { targetOf, type BinaryProblem } from '../../truth-seeking/problem.js';
+import { readTruthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
+import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import {
   judgeTruthRun,
   type TruthJudgement,
   type TruthJudgeOptions,
-} from '../truth-seeking/run/judge.js';
-import { drawProblems } from '../truth-seeking/run/plan.js';
-import type { Setup } from '../truth-seeking/run/records.js';
-import { runTruth, type TruthProgress } from '../truth-seeking/run/run.js';
-import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
+} from '../../truth-seeking/run/judge.js';
+import { drawProblems } from '../../truth-seeking/run/plan.js';
+import type { Setup } from '../../truth-seeking/run/records.js';
+import { runTruth, type TruthProgress } from '../../truth-seeking/run/run.js';
+import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
 import {
   areAbout,
   beliefScores,
@@ -47,7 +47,7 @@ import {
   SLOPES,
   type BeliefEvidence,
   type GuardName,
-} from '../truth-seeking/training/guards.js';
+} from '../../truth-seeking/training/guards.js';
 import { problemsUsed } from './measure-versions.js';
 
 const FORMAT = 'isopro.truth-guards.v1';

@@ -3,10 +3,10 @@
  * of it posted batch by batch.
  */
 import { hash } from 'node:crypto';
-import { IsoproError } from '../errors.js';
-import { observe, type Observation } from '../registry/canary.js';
-import { aliasText, CHAMPION, type Slot } from '../registry/names.js';
-import type { Registry } from '../registry/registry.js';
+import { IsoproError } from '../../errors.js';
+import { observe, type Observation } from '../../registry/canary.js';
+import { aliasText, CHAMPION, type Slot } from '../../registry/names.js';
+import type { Registry } from '../../registry/registry.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
 
 export interface CanaryMeasurement extends Observation {

@@ -1,0 +1,50 @@
+/** Answers of server-sent events. */
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+
+/**
+ * Between two signs of life of a stream in which nothing happens: whoever stands between closes a
+ * silent one.
+ */
+const ALIVE_MS = 15_000;
+
+/** Aborted when whoever asked has gone, or had gone before. */
+export function goneWith({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  if (raw.closed || raw.destroyed) gone.abort();
+  else raw.once('close', () => gone.abort());
+  return gone.signal;
+}
+
+/** With a comment now and then where nothing happens. */
+async function* alive(
+  texts: AsyncGenerator<string, void, undefined>,
+): AsyncGenerator<string, void, undefined> {
+  let next = texts.next();
+  while (true) {
+    let timer: NodeJS.Timeout | undefined;
+    const silence = new Promise<null>((resolve) => {
+      timer = setTimeout(() => resolve(null), ALIVE_MS);
+    });
+    const heard = await Promise.race([next, silence]).finally(() => clearTimeout(timer));
+    if (heard === null) yield ': \n\n';
+    else if (heard.done === true) return;
+    else {
+      yield heard.value;
+      next = texts.next();
+    }
+  }
+}
+
+/** @param texts of events; it says its own faults, and throws none */
+export const sendEvents = (
+  reply: FastifyReply,
+  texts: AsyncGenerator<string, void, undefined>,
+): FastifyReply =>
+  reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache')
+    // one that is kept for a next request would keep a server from closing
+    .header('connection', 'close')
+    .header('x-accel-buffering', 'no')
+    .send(Readable.from(alive(texts)));
