@@ -4,17 +4,17 @@
  */
 import type { Options } from 'yargs';
 import { z } from 'zod';
-import { IsoproError } from '../errors.js';
-import { shellWord } from '../shell-word.js';
-import { flagName } from '../training/setting-names.js';
+import { IsoproError } from '../../errors.js';
+import { shellWord } from '../../shell-word.js';
+import { flagName } from '../../training/setting-names.js';
 import {
   readTruthConfig,
   readTruthConfigFile,
   truthConfig,
   type TruthConfig,
   type TruthConfigInput,
-} from '../truth-seeking/run/config.js';
-import { UsageError } from './output.js';
+} from '../../truth-seeking/run/config.js';
+import { UsageError } from '../output.js';
 
 interface Field {
   readonly type?: string;

@@ -1,12 +1,12 @@
-import { measureBeliefs } from '../operations/belief-guards.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
-import { shellWord } from '../shell-word.js';
-import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
-import { readCount } from './tasks-generate.js';
-import { TruthScreen } from './truth-run.js';
+import { measureBeliefs } from '../../operations/belief-guards.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { shellWord } from '../../shell-word.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { defineCommand } from '../command.js';
+import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { readCount } from '../tasks-generate.js';
+import { TruthScreen } from './run.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);
 

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { writeFileAtomically } from '../engine/atomic-file.js';
-import { IsoproError } from '../errors.js';
-import { readJson, requireTarget } from '../files.js';
-import { analysisFigures, type AnalysisResult } from '../report/analysis-figures.js';
-import { listTable } from '../report/terminal.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
-import { truthRunFolders } from '../truth-seeking/analysis/discover.js';
-import { readerNamed, scoredRuns } from '../truth-seeking/analysis/from-run.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { IsoproError } from '../../errors.js';
+import { readJson, requireTarget } from '../../files.js';
+import { analysisFigures, type AnalysisResult } from '../../report/analysis-figures.js';
+import { listTable } from '../../report/terminal.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
+import { readerNamed, scoredRuns } from '../../truth-seeking/analysis/from-run.js';
 import {
   ANALYZERS,
   attribute,
@@ -19,13 +19,13 @@ import {
   trajectoryScores,
   type AnalyzerId,
   type ScoredRun,
-} from '../truth-seeking/analysis/index.js';
-import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
-import { openPolicies } from '../truth-seeking/run/open-policies.js';
-import { defineCommand } from './command.js';
-import { interruption, print, printJson, UsageError } from './output.js';
-import { readCount } from './tasks-generate.js';
-import { requireAdapter } from './truth-flags.js';
+} from '../../truth-seeking/analysis/index.js';
+import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
+import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { defineCommand } from '../command.js';
+import { interruption, print, printJson, UsageError } from '../output.js';
+import { readCount } from '../tasks-generate.js';
+import { requireAdapter } from './flags.js';
 
 const NAMES = Object.keys(ANALYZERS) as AnalyzerId[];
 
@@ -259,7 +259,7 @@ export const truthAnalyzeCommand = defineCommand({
     if (page !== undefined) requireTarget(page);
     const results = await analysed(analyzer, runs, flags);
     if (page !== undefined) {
-      const { analysisHtml } = await import('../report/analysis-page.js');
+      const { analysisHtml } = await import('../../report/analysis-page.js');
       await writeFileAtomically(page, [Buffer.from(analysisHtml(results))], 'follow');
     }
     if (json) {

@@ -1,21 +1,21 @@
 /**
  * `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there.
  */
-import { modelOfRecord } from '../engine/model-files.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
-import { readTruthManifest } from '../truth-seeking/run/folder.js';
-import { BELIEF_KINDS } from '../truth-seeking/run/config.js';
-import { openPolicies } from '../truth-seeking/run/open-policies.js';
-import { isRated } from '../truth-seeking/run/rating.js';
-import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
-import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
-import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson } from './output.js';
-import { eachOption, goingOn, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
-import { readCount } from './tasks-generate.js';
-import { requireAdapter } from './truth-flags.js';
-import { truthJson, truthText } from './truth-screen.js';
+import { modelOfRecord } from '../../engine/model-files.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import { BELIEF_SYSTEMS } from '../../truth-seeking/beliefs/readout.js';
+import { readTruthManifest } from '../../truth-seeking/run/folder.js';
+import { BELIEF_KINDS } from '../../truth-seeking/run/config.js';
+import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { isRated } from '../../truth-seeking/run/rating.js';
+import { measureAgain, type AgainOptions, type TruthResult } from '../../truth-seeking/run/run.js';
+import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
+import { defineCommand } from '../command.js';
+import { interrupted, interruption, print, printJson } from '../output.js';
+import { eachOption, goingOn, recomputeOf, recomputeOption, TruthScreen } from './run.js';
+import { readCount } from '../tasks-generate.js';
+import { requireAdapter } from './flags.js';
+import { truthJson, truthText } from './screen.js';
 import type { Argv } from 'yargs';
 
 interface Flags {

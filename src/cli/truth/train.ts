@@ -1,30 +1,33 @@
 import path from 'node:path';
-import { hashFile } from '../engine/adapter.js';
-import { MATMUL_HELP, MATMULS, type Matmul } from '../engine/addon.js';
-import { writeFileAtomically } from '../engine/atomic-file.js';
-import { LEARNING_RATES } from '../engine/fine-tuning.js';
-import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
-import { requireTarget } from '../files.js';
-import { trainAdapter } from '../operations/train-adapter.js';
-import { listTable } from '../report/terminal.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import { truthRunFolders } from '../truth-seeking/analysis/discover.js';
-import { scoredRuns } from '../truth-seeking/analysis/from-run.js';
-import { trajectoryScores } from '../truth-seeking/analysis/index.js';
-import type { GeneratedDomain } from '../truth-seeking/domains/domain.js';
-import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { readTruthConfig } from '../truth-seeking/run/config.js';
-import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
-import type { TruthProgress } from '../truth-seeking/run/run.js';
-import type { FigureChange } from '../truth-seeking/training/before-after.js';
-import { askedTwice, selectableOf } from '../truth-seeking/training/from-run.js';
-import { READOUT_REWARDS, type ReadoutReward } from '../truth-seeking/training/readout-training.js';
+import { hashFile } from '../../engine/adapter.js';
+import { MATMUL_HELP, MATMULS, type Matmul } from '../../engine/addon.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { loadModel, type LoadModelOptions, type Model } from '../../engine/model.js';
+import { requireTarget } from '../../files.js';
+import { trainAdapter } from '../../operations/train-adapter.js';
+import { listTable } from '../../report/terminal.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
+import { scoredRuns } from '../../truth-seeking/analysis/from-run.js';
+import { trajectoryScores } from '../../truth-seeking/analysis/index.js';
+import type { GeneratedDomain } from '../../truth-seeking/domains/domain.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { readTruthConfig } from '../../truth-seeking/run/config.js';
+import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
+import type { TruthProgress } from '../../truth-seeking/run/run.js';
+import type { FigureChange } from '../../truth-seeking/training/before-after.js';
+import { askedTwice, selectableOf } from '../../truth-seeking/training/from-run.js';
+import {
+  READOUT_REWARDS,
+  type ReadoutReward,
+} from '../../truth-seeking/training/readout-training.js';
 import {
   selectFewShot,
   selectForTraining,
   trainingRow,
   VALIDATIONS,
-} from '../truth-seeking/training/select.js';
+} from '../../truth-seeking/training/select.js';
 import {
   changesBetween,
   measureHeldOut,
@@ -32,12 +35,12 @@ import {
   trainInFolder,
   trainingProblems,
   trainingStart,
-} from '../truth-seeking/training/train-and-measure.js';
-import { defineCommand, modelOption } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
-import { readCount, readSeed } from './tasks-generate.js';
-import { TruthScreen } from './truth-run.js';
+} from '../../truth-seeking/training/train-and-measure.js';
+import { defineCommand, modelOption } from '../command.js';
+import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
+import { readCount, readSeed } from '../tasks-generate.js';
+import { TruthScreen } from './run.js';
 
 const GENERATED = DOMAINS.filter(
   (domain): domain is GeneratedDomain => domain.source === 'generated',

@@ -1,18 +1,18 @@
 /** What the commands of `truth` print. */
-import type { BeliefGuardsJudgement } from '../operations/belief-guards.js';
-import { label } from '../report/hostile-text.js';
-import { setupText } from '../report/setup-text.js';
-import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
-import { groupBy } from '../statistics/paired.js';
-import { readerText } from '../truth-seeking/analysis/from-run.js';
+import type { BeliefGuardsJudgement } from '../../operations/belief-guards.js';
+import { label } from '../../report/hostile-text.js';
+import { setupText } from '../../report/setup-text.js';
+import { painted, wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { groupBy } from '../../statistics/paired.js';
+import { readerText } from '../../truth-seeking/analysis/from-run.js';
 import {
   slopeWithoutNoiseIn,
   type SlopeWithoutNoise,
-} from '../truth-seeking/analysis/slope-without-noise.js';
-import type { TruthRun } from '../truth-seeking/run/folder.js';
-import type { TruthJudgement } from '../truth-seeking/run/judge.js';
-import { readerId } from '../truth-seeking/run/reader.js';
-import { setupKey, type ResultRecord } from '../truth-seeking/run/records.js';
+} from '../../truth-seeking/analysis/slope-without-noise.js';
+import type { TruthRun } from '../../truth-seeking/run/folder.js';
+import type { TruthJudgement } from '../../truth-seeking/run/judge.js';
+import { readerId } from '../../truth-seeking/run/reader.js';
+import { setupKey, type ResultRecord } from '../../truth-seeking/run/records.js';
 
 /**
  * Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is

@@ -1,7 +1,7 @@
-import { nameAdapter } from '../report/named-adapter.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import type { TruthConfig } from '../truth-seeking/run/config.js';
-import { openPolicies } from '../truth-seeking/run/open-policies.js';
+import { nameAdapter } from '../../report/named-adapter.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import type { TruthConfig } from '../../truth-seeking/run/config.js';
+import { openPolicies } from '../../truth-seeking/run/open-policies.js';
 import {
   RECOMPUTE,
   runTruth,
@@ -9,14 +9,14 @@ import {
   type Recompute,
   type RecomputeRules,
   type TruthProgress,
-} from '../truth-seeking/run/run.js';
-import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
-import { registryOf, registryOption } from './registry-flags.js';
-import { truthCommandLine, truthConfigOf, truthFlags } from './truth-flags.js';
-import { truthJson, truthText } from './truth-screen.js';
-import { terminal } from './truth-terminal.js';
+} from '../../truth-seeking/run/run.js';
+import { defineCommand } from '../command.js';
+import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { truthCommandLine, truthConfigOf, truthFlags } from './flags.js';
+import { truthJson, truthText } from './screen.js';
+import { terminal } from './terminal.js';
 
 export const recomputeOption = {
   type: 'string',
