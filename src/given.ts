@@ -2,10 +2,7 @@
 export type Given<Options extends object, Name extends keyof Options = keyof Options> = {
   readonly [N in Name as undefined extends Options[N] ? never : N]: Options[N];
 } & {
-  readonly [N in Name as undefined extends Options[N] ? N : never]?: Exclude<
-    Options[N],
-    undefined
-  >;
+  readonly [N in Name as undefined extends Options[N] ? N : never]?: Exclude<Options[N], undefined>;
 };
 
 /**

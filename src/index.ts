@@ -195,7 +195,12 @@ export type {
   Stage,
 } from './training/hooks.js';
 export { planRun, type RunPlan } from './training/dry-run.js';
-export { ablate, type Ablation, type AblationOptions, type Condition } from './operations/ablation.js';
+export {
+  ablate,
+  type Ablation,
+  type AblationOptions,
+  type Condition,
+} from './operations/ablation.js';
 export { compareModes, type CompareOptions, type Comparison } from './operations/compare-modes.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
 export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';

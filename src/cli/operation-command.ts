@@ -2,7 +2,9 @@
 import type { CommandModule, Options } from 'yargs';
 import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { Operation, Told } from '../operations/operation.js';
+import { given } from '../given.js';
+import type { Flags } from '../operations/flags.js';
+import type { Context, Operation, Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, print, printJson, UsageError } from './output.js';
@@ -11,6 +13,7 @@ import { Progress } from './progress.js';
 /** What a person sees while an operation works. */
 export interface Screen extends Disposable {
   readonly tell: (told: Told) => void;
+  readonly ask?: Context['ask'];
 }
 
 /** A line of progress for each stage, on stderr. */
@@ -19,13 +22,22 @@ export function progressScreen(): Screen {
   return {
     tell: ({ type, data }) => {
       if (type !== 'progress') return;
-      const told = data as { stage: string; done: number; total: number; unit: string };
+      const told = data as {
+        stage: string;
+        done: number;
+        total: number;
+        unit: string;
+        note?: string;
+      };
       if (told.stage !== stage || line === null) {
         line?.[Symbol.dispose]();
         line = new Progress({ label: told.stage, unit: told.unit });
         stage = told.stage;
       }
-      line.update(told.done, { total: told.total });
+      line.update(told.done, {
+        ...(told.total > 0 && { total: told.total }),
+        ...given(told, 'note'),
+      });
     },
     [Symbol.dispose]: () => line?.[Symbol.dispose](),
   };
@@ -36,10 +48,15 @@ export interface OperationCommand<Schema extends z.ZodObject, Result> {
   readonly epilogue?: string;
   /** Settings that are not flags of this command. */
   readonly omitted?: readonly string[];
+  /** Reads the settings in a file, for `--config`; absent: there is no such flag. */
+  readonly readFile?: (file: string) => object;
   /** Default: a line for each stage. */
   readonly screen?: (settings: z.output<Schema>) => Screen;
   /** What an interruption ends, and how to continue. */
-  readonly interrupted: readonly [what: string, remedy: string];
+  readonly interrupted: readonly [
+    what: string,
+    remedy: string | ((settings: z.output<Schema>) => string),
+  ];
   readonly text: (result: Result, settings: z.output<Schema>, style: TerminalStyle) => string;
   /** Default 0. */
   readonly exitCode?: (result: Result) => number;
@@ -57,13 +74,21 @@ const commandOf = ({ id, flags }: Pick<Operation, 'id' | 'flags'>): string =>
       }),
   ].join(' ');
 
+/** What is wrong with a setting, by its flag; any other error is left as it is. */
+function asUsage(flags: Flags, error: unknown): unknown {
+  if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') return error;
+  const named = flags.named(error.message);
+  return named === error.message ? error : new UsageError(named);
+}
+
 /** @throws UsageError naming flags, where settings are wrong */
 export function settingsOf<Schema extends z.ZodObject>(
   { flags, read }: Pick<Operation<Schema>, 'flags' | 'read'>,
   argv: Readonly<Record<string, unknown>>,
+  file: object = {},
 ): { readonly given: z.input<Schema>; readonly settings: z.output<Schema> } {
   try {
-    const given = flags.read(argv) as z.input<Schema>;
+    const given = flags.read(argv, file as Record<string, unknown>) as z.input<Schema>;
     return { given, settings: read(given) };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
@@ -71,12 +96,19 @@ export function settingsOf<Schema extends z.ZodObject>(
   }
 }
 
+const CONFIG = {
+  type: 'string',
+  requiresArg: true,
+  describe: 'JSON file of settings; flags come first',
+} as const;
+
 export const operationCommand = <Schema extends z.ZodObject, Result>(
   operation: Operation<Schema, Result>,
   {
     examples,
     epilogue,
     omitted = [],
+    readFile,
     screen: screenOf = progressScreen,
     interrupted: [what, remedy],
     text,
@@ -91,18 +123,25 @@ export const operationCommand = <Schema extends z.ZodObject, Result>(
       for (const [name, positional] of Object.entries(operation.flags.positionals()))
         described = described.positional(name, positional) as typeof described;
       // read through the schema, not through yargs' types
-      described = described.options(operation.flags.options(omitted) as Record<never, Options>);
+      described = described.options({
+        ...(readFile === undefined ? {} : { config: CONFIG }),
+        ...operation.flags.options(omitted),
+      } as Record<never, Options>);
       for (const [line, does] of examples) described = described.example(line, does);
       return epilogue === undefined ? described : described.epilogue(epilogue);
     },
     handler: async (argv) => {
-      const { given, settings } = settingsOf(operation, argv);
+      const { config } = argv as { readonly config?: string };
+      const file = config === undefined ? {} : readFile!(config);
+      const { given: stated, settings } = settingsOf(operation, argv, file);
       const signal = interruption();
       let result: Result;
       {
         using screen = screenOf(settings);
-        result = await operation.run(given, { signal, tell: screen.tell }).catch((error) => {
-          throw interrupted(error, what, remedy);
+        const context = { signal, ...given(screen, 'tell', 'ask') };
+        result = await operation.run(stated, context).catch((error: unknown) => {
+          const how = typeof remedy === 'string' ? remedy : remedy(settings);
+          throw asUsage(operation.flags, interrupted(error, what, how));
         });
       }
       if (argv.json) printJson(result);

@@ -1,6 +1,14 @@
 /** Every operation. */
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
+import { truthAnalyze } from './truth/analyze.js';
+import { truthRun } from './truth/run.js';
+import { truthTrain } from './truth/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
-export const OPERATIONS: readonly Operation<any, unknown>[] = [judge];
+export const OPERATIONS: readonly Operation<any, unknown>[] = [
+  judge,
+  truthRun,
+  truthTrain,
+  truthAnalyze,
+];

@@ -5,6 +5,7 @@
  */
 import type { z } from 'zod';
 import { checked } from '../engine/checked.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { withoutAliases } from './aliases.js';
 import { Flags, type FlagOptions } from './flags.js';
@@ -22,6 +23,8 @@ export interface Context {
   /** Ends the operation; what it has kept by then is complete. */
   readonly signal: AbortSignal;
   readonly tell: (told: Told) => void;
+  /** Asks a person and waits for the answer; absent: nobody is there. */
+  readonly ask?: (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
 }
 
 /** Where a job works. */
@@ -114,7 +117,9 @@ export function operation<Schema extends z.ZodObject, Result>(
     ...definition,
     flags,
     read,
-    run: async (given, { signal = new AbortController().signal, tell = () => undefined } = {}) =>
-      definition.run(read(given), { signal, tell }),
+    run: async (
+      given,
+      { signal = new AbortController().signal, tell = () => undefined, ...rest } = {},
+    ) => definition.run(read(given), { signal, tell, ...rest }),
   };
 }

@@ -10,7 +10,7 @@ const LONGEST_NAME = 403;
 
 /** What a name stands for, in the words of the schema that a page shows. */
 const MEANINGS: Readonly<Record<NameKind, string>> = {
-  model: 'a model of this server; default: the one that it serves',
+  model: 'a model of this server',
   adapter: 'an adapter of this server, or the id of a job that made one',
   task: 'a task of this server, or the id of an uploaded file of rows',
   check:
@@ -41,25 +41,35 @@ const isArray = (schema: z.ZodType): boolean => {
 };
 
 /** A member that a request states by name. */
-function named(schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
+function named(member: string, schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
   const name = z.string().min(1).max(LONGEST_NAME);
   const value = isArray(schema) ? z.array(name).min(1).max(100) : name;
   const isOptional = names === 'model' || schema.safeParse(undefined).success;
   const { description = '' } = meta;
-  const words = `${description.replace(/; default: .*$/, '')}: ${MEANINGS[names]}`;
+  const served = member === 'model' ? '; default: the one that it serves' : '';
+  const words = `${description.replace(/; default: .*$/, '')}: ${MEANINGS[names]}${served}`;
   return (isOptional ? value.optional() : value).meta({ ...meta, description: words });
 }
 
-/** The settings of an operation that a request may state. */
-export function requestSettings(schema: z.ZodObject): z.ZodObject {
+/**
+ * The settings of an operation that a request may state.
+ * @param contradictions of what is stated, which are found before any name is looked up
+ */
+export function requestSettings(
+  schema: z.ZodObject,
+  contradictions: (stated: never) => readonly string[] = () => [],
+): z.ZodObject {
   const members = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(
     ([name, member]): [string, z.ZodType][] => {
       const meta = metaOf(member);
       if (meta.local === true) return [];
-      return [[name, meta.names === undefined ? member : named(member, meta, meta.names)]];
+      return [[name, meta.names === undefined ? member : named(name, member, meta, meta.names)]];
     },
   );
-  return z.strictObject(Object.fromEntries(members));
+  return z.strictObject(Object.fromEntries(members)).superRefine((stated, context) => {
+    for (const message of contradictions(stated as never))
+      context.addIssue({ code: 'custom', message });
+  });
 }
 
 /**

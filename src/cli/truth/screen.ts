@@ -120,31 +120,6 @@ export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: Termina
     .join('\n');
 }
 
-/** What `--json` prints of a run: scores with their details, and counts. */
-export const truthJson = (
-  {
-    runId,
-    folder,
-    state,
-  }: { readonly runId: string; readonly folder: string; readonly state: TruthRun['state'] },
-  perTrajectory: boolean,
-): object => ({
-  runId,
-  folder,
-  trajectories: state.trajectories.length,
-  failures: state.failures.length,
-  readouts: state.readouts,
-  trajectoriesSha256: state.trajectoriesSha256,
-  results: state.results.map(({ kind: _, replaces: __, perTrajectory: each, ...result }) => {
-    const withoutNoise = slopeWithoutNoiseIn(result);
-    return {
-      ...result,
-      ...(withoutNoise === null ? {} : { withoutNoise }),
-      ...(perTrajectory ? { perTrajectory: Object.fromEntries(each) } : {}),
-    };
-  }),
-});
-
 const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
   pass: 'PASS: the log is whole, and what it claims was found again here',
   not_ended: 'NOT ENDED',

@@ -1,5 +1,8 @@
 /** The kinds of job. */
 import { judge } from '../../operations/judge.js';
+import { truthAnalyze } from '../../operations/truth/analyze.js';
+import { truthRun } from '../../operations/truth/run.js';
+import { truthTrain } from '../../operations/truth/train.js';
 import { operationKind } from '../operation-kind.js';
 import { ablate } from './ablate.js';
 import { evaluate } from './eval.js';
@@ -7,9 +10,6 @@ import { gate } from './gate.js';
 import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
-import { truth } from './truth.js';
-import { truthAnalyze } from './truth-analyze.js';
-import { truthTrain } from './truth-train.js';
 
 export const JOB_KINDS: readonly JobKind[] = [
   run,
@@ -17,8 +17,8 @@ export const JOB_KINDS: readonly JobKind[] = [
   evaluate,
   operationKind(judge),
   ablate,
-  truth,
-  truthTrain,
-  truthAnalyze,
+  operationKind(truthRun),
+  operationKind(truthTrain),
+  operationKind(truthAnalyze),
   gate,
 ];
