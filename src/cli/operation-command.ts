@@ -3,8 +3,7 @@ import type { CommandModule, Options } from 'yargs';
 import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
-import type { Flags } from '../operations/flags.js';
-import type { Context, Operation, Told } from '../operations/operation.js';
+import { WrongSetting, type Context, type Operation, type Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, print, printJson, UsageError } from './output.js';
@@ -74,13 +73,6 @@ const commandOf = ({ id, flags }: Pick<Operation, 'id' | 'flags'>): string =>
       }),
   ].join(' ');
 
-/** What is wrong with a setting, by its flag; any other error is left as it is. */
-function asUsage(flags: Flags, error: unknown): unknown {
-  if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') return error;
-  const named = flags.named(error.message);
-  return named === error.message ? error : new UsageError(named);
-}
-
 /** @throws UsageError naming flags, where settings are wrong */
 export function settingsOf<Schema extends z.ZodObject>(
   { flags, read }: Pick<Operation<Schema>, 'flags' | 'read'>,
@@ -141,7 +133,9 @@ export const operationCommand = <Schema extends z.ZodObject, Result>(
         const context = { signal, ...given(screen, 'tell', 'ask') };
         result = await operation.run(stated, context).catch((error: unknown) => {
           const how = typeof remedy === 'string' ? remedy : remedy(settings);
-          throw asUsage(operation.flags, interrupted(error, what, how));
+          if (error instanceof WrongSetting)
+            throw new UsageError(operation.flags.named(error.message));
+          throw interrupted(error, what, how);
         });
       }
       if (argv.json) printJson(result);

@@ -27,6 +27,13 @@ export interface Context {
   readonly ask?: (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
 }
 
+/** `setting: what is wrong`, found while an operation works: the command line names its flag. */
+export class WrongSetting extends IsoproError {
+  constructor(message: string) {
+    super('INVALID_ARGUMENT', message);
+  }
+}
+
 /** Where a job works. */
 export interface Place {
   readonly names: Names;

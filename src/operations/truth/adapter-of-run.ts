@@ -1,5 +1,5 @@
-import { IsoproError } from '../../errors.js';
 import type { TruthConfig } from '../../truth-seeking/run/config.js';
+import { WrongSetting } from '../operation.js';
 
 /**
  * Of an adapter a run's folder has the name alone, not where it lies.
@@ -10,8 +10,7 @@ export function requireAdapter(
   given: { readonly model?: string | undefined; readonly adapter?: string | undefined },
 ): void {
   if (adapter !== undefined && given.model === undefined && given.adapter === undefined)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
+    throw new WrongSetting(
       'adapter: the run was made with one. Say where it is, or name the model that measures',
     );
 }

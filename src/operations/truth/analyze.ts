@@ -24,7 +24,7 @@ import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { openPolicies } from '../../truth-seeking/run/open-policies.js';
 import { adapterName, count, modelName, output } from '../members.js';
 import { contextOf, memoryOf, PROCESS_BYTES } from '../memory.js';
-import { operation, type Context } from '../operation.js';
+import { operation, WrongSetting, type Context } from '../operation.js';
 import { requestSettings, resolvedNames } from '../requests.js';
 import { requireAdapter } from './adapter-of-run.js';
 import { tellDownload } from './told.js';
@@ -155,8 +155,7 @@ function trajectoryOf(runs: readonly TruthRun[], start: string) {
       .map(({ trajectory }) => ({ run, trajectory })),
   );
   if (found.length === 1) return found[0]!;
-  throw new IsoproError(
-    'INVALID_ARGUMENT',
+  throw new WrongSetting(
     `trajectory: ${found.length} trajectories begin with ${JSON.stringify(start)}`,
   );
 }
@@ -169,7 +168,7 @@ async function tokensRead(
   const { run, trajectory } = trajectoryOf(runs, start!);
   const problem = run.state.problem(trajectory.problemId);
   if (problem?.kind !== 'binary')
-    throw new IsoproError('INVALID_ARGUMENT', 'trajectory: its question has no two options');
+    throw new WrongSetting('trajectory: its question has no two options');
   requireAdapter(run.start.config, named);
   const { adapter: _, ...config } = run.start.config;
   const { model = config.model, adapter } = named;

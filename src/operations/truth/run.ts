@@ -1,7 +1,6 @@
 /** Whether reasoning moves the beliefs of a model towards the truth. */
 import path from 'node:path';
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { Registry } from '../../registry/registry.js';
 import { nameAdapter } from '../../report/named-adapter.js';
@@ -15,7 +14,7 @@ import { runTruth, type TruthResult } from '../../truth-seeking/run/run.js';
 import { Flags } from '../flags.js';
 import { output, REGISTRY } from '../members.js';
 import { contextOf, memoryOf } from '../memory.js';
-import { operation } from '../operation.js';
+import { operation, WrongSetting } from '../operation.js';
 import { requestSettings, resolvedNames } from '../requests.js';
 import { recompute, recomputeRules } from './recompute.js';
 import { tellDownload, tellTruth } from './told.js';
@@ -109,10 +108,7 @@ export const truthRun = operation({
     { signal, tell, ask },
   ): Promise<TruthDocument & { readonly command: string }> {
     if (asked.policy === 'human' && ask === undefined)
-      throw new IsoproError(
-        'INVALID_ARGUMENT',
-        'policy: human answers in a terminal, and here is none',
-      );
+      throw new WrongSetting('policy: human answers in a terminal, and here is none');
     const config = await withAdapterFile(asked, registry);
     await using policies = await openPolicies(config, {
       ...given({ ask }),

@@ -5,7 +5,6 @@ import { hashFile } from '../../engine/adapter.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
 import { loadModel, type Model } from '../../engine/model.js';
-import { IsoproError } from '../../errors.js';
 import { requireTarget } from '../../files.js';
 import { given } from '../../given.js';
 import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
@@ -34,7 +33,7 @@ import {
 } from '../../truth-seeking/training/train-and-measure.js';
 import { count, embeddedByDefault, matmul, output, seedText, threads } from '../members.js';
 import { contextOf, memoryOf, TRAINER_BYTES } from '../memory.js';
-import { operation, type Context } from '../operation.js';
+import { operation, WrongSetting, type Context } from '../operation.js';
 import { requestSettings } from '../requests.js';
 import { trainAdapter } from '../train-adapter.js';
 import { tellDownload, tellTruth } from './told.js';
@@ -164,8 +163,6 @@ const contradictions = ({
     : ['by: say which scores of the runs decide, and only of runs']),
 ];
 
-const wrong = (message: string): IsoproError => new IsoproError('INVALID_ARGUMENT', message);
-
 const jsonl = (rows: readonly object[]): Buffer =>
   Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
@@ -209,7 +206,7 @@ function requireHeldOut(
     readTruthConfig({ ...measuredConfig(asked, trained), model: asked.model }),
   );
   if (seen > 0)
-    throw wrong(
+    throw new WrongSetting(
       `measure: ${seen} of these questions are asked in the runs, so that they are not held out. ` +
         'Train on runs of the other part (`truth run --split train`).',
     );
@@ -271,7 +268,7 @@ async function bySelection(asked: Settings, context: Context): Promise<TruthTrai
       ({ setup, scores }) => [setup.strategy, setup.config].includes(by!) && scores.length > 0,
     )
     .map(trajectoryScores);
-  if (files.length === 0) throw wrong(`by: none of the runs has scores of ${by}`);
+  if (files.length === 0) throw new WrongSetting(`by: none of the runs has scores of ${by}`);
   const trained = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
   requireHeldOut(runs, asked, trained);
   const of = selectableOf(runs);

@@ -51,6 +51,7 @@ function listOf({ names }: JobKind, path: readonly string[]): readonly string[] 
     adapter: 'adapters',
     run: 'runs',
     data: 'files',
+    outside: 'files',
   };
   if (last === 'name' && path[0] !== 'model') return undefined;
   if (last === 'judge') return names.models;
