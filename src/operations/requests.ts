@@ -57,7 +57,7 @@ function named(member: string, schema: z.ZodType, meta: z.GlobalMeta, names: Nam
  */
 export function requestSettings(
   schema: z.ZodObject,
-  contradictions: (stated: never) => readonly string[] = () => [],
+  contradictions?: (stated: never) => readonly string[],
 ): z.ZodObject {
   const members = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(
     ([name, member]): [string, z.ZodType][] => {
@@ -66,7 +66,9 @@ export function requestSettings(
       return [[name, meta.names === undefined ? member : named(name, member, meta, meta.names)]];
     },
   );
-  return z.strictObject(Object.fromEntries(members)).superRefine((stated, context) => {
+  const requested = z.strictObject(Object.fromEntries(members));
+  if (contradictions === undefined) return requested;
+  return requested.superRefine((stated, context) => {
     for (const message of contradictions(stated as never))
       context.addIssue({ code: 'custom', message });
   });
