@@ -2,7 +2,7 @@
  * The tables of a folder of results that `npm run measure:real` left: one file a step
  * (real-experiments.mjs), and summary.json.
  */
-import { flagsInUse } from '../dist/src/training/setting-names.js';
+import { flagsInUse } from '../dist/src/operations/run-settings.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
 import { CONTROLS, minutesOf, PRACTICAL, realSteps } from './real-experiments.mjs';
 import { table } from './table.mjs';

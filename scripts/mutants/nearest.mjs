@@ -67,8 +67,11 @@ const NEAREST = {
     'cli/registry',
     'cli/adapters',
   ],
-  'src/jobs': [
+  'src/operations': [
     'jobs/options',
+    'jobs/kinds',
+    'cli/setting-flags',
+    'training/settings',
     'log/training-data',
     'cli/train-files',
     'jobs/measured',
@@ -83,7 +86,7 @@ const NEAREST = {
     'truth-seeking/guards',
     'training/fine-tuning',
   ],
-  'src/jobs/queue': [
+  'src/jobs': [
     'jobs/kinds',
     'jobs/store',
     'jobs/states',

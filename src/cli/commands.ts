@@ -9,10 +9,10 @@ type Load = () => Promise<CommandModule>;
  * are half of the time of a short one.
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
-  run: async () => (await import('./run.js')).runCommand,
-  'self-improve': async () => (await import('./self-improve.js')).selfImproveCommand,
-  distill: async () => (await import('./distill.js')).distillCommand,
-  ablate: async () => (await import('./ablate.js')).ablateCommand,
+  run: async () => (await import('./run/run.js')).runCommand,
+  'self-improve': async () => (await import('./run/self-improve.js')).selfImproveCommand,
+  distill: async () => (await import('./run/distill.js')).distillCommand,
+  ablate: async () => (await import('./run/ablate.js')).ablateCommand,
   runs: async () => (await import('./runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,
   generate: async () => (await import('./generate.js')).generateCommand,

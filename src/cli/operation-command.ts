@@ -1,12 +1,12 @@
 /** A command of an operation: its flags, its screen, its result. */
 import type { CommandModule, Options } from 'yargs';
-import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { given } from '../given.js';
+import { given as members } from '../given.js';
+import type { Flag } from '../operations/flags.js';
 import { WrongSetting, type Context, type Operation, type Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, printNote, UsageError } from './output.js';
 import { Progress } from './progress.js';
 
 /** What a person sees while an operation works. */
@@ -20,6 +20,10 @@ export function progressScreen(): Screen {
   let [stage, line]: [string, Progress | null] = ['', null];
   return {
     tell: ({ type, data }) => {
+      if (type === 'notice') {
+        line?.clear();
+        printNote(`${(data as { readonly text: string }).text}\n`);
+      }
       if (type !== 'progress') return;
       const told = data as {
         stage: string;
@@ -35,30 +39,53 @@ export function progressScreen(): Screen {
       }
       line.update(told.done, {
         ...(told.total > 0 && { total: told.total }),
-        ...given(told, 'note'),
+        ...members(told, 'note'),
       });
     },
     [Symbol.dispose]: () => line?.[Symbol.dispose](),
   };
 }
 
-export interface OperationCommand<Schema extends z.ZodObject, Result> {
+type Settings<Op> = Op extends { read(given: unknown): infer S } ? S : never;
+type Result<Op> = Op extends { run(...given: never[]): Promise<infer R> } ? R : never;
+
+/** Any operation: `OperationCommand` reads the types of its settings and result. */
+export interface AnyOperation extends Pick<Operation, 'id' | 'title' | 'flags'> {
+  read(given: unknown): unknown;
+  // biome-ignore lint/suspicious/noExplicitAny: settings as they were read from flags
+  run(given: any, context?: Partial<Context>): Promise<unknown>;
+}
+
+export interface OperationCommand<Op extends AnyOperation> {
   readonly examples: readonly (readonly [command: string, what: string])[];
   readonly epilogue?: string;
   /** Settings that are not flags of this command. */
   readonly omitted?: readonly string[];
+  /** Text behind the default of a flag. */
+  readonly otherDefaults?: (flag: Flag) => string;
   /** Reads the settings in a file, for `--config`; absent: there is no such flag. */
   readonly readFile?: (file: string) => object;
+  /** Flags that are not settings: they concern the terminal alone. */
+  readonly terminal?: Readonly<Record<string, Options>>;
+  /** What stays open while the operation works. */
+  readonly beside?: (
+    settings: Settings<Op>,
+    argv: Readonly<Record<string, unknown>>,
+  ) => Promise<AsyncDisposable | null>;
   /** Default: a line for each stage. */
-  readonly screen?: (settings: z.output<Schema>) => Screen;
+  readonly screen?: (settings: Settings<Op>) => Screen;
   /** What an interruption ends, and how to continue. */
   readonly interrupted: readonly [
     what: string,
-    remedy: string | ((settings: z.output<Schema>) => string),
+    remedy: string | ((settings: Settings<Op>) => string),
   ];
-  readonly text: (result: Result, settings: z.output<Schema>, style: TerminalStyle) => string;
+  readonly text: (
+    result: Result<Op>,
+    settings: Settings<Op>,
+    style: TerminalStyle,
+  ) => string | Promise<string>;
   /** Default 0. */
-  readonly exitCode?: (result: Result) => number;
+  readonly exitCode?: (result: Result<Op>) => number;
 }
 
 /** `judge <run>`, of the last word of an operation's id and its arguments. */
@@ -74,14 +101,14 @@ const commandOf = ({ id, flags }: Pick<Operation, 'id' | 'flags'>): string =>
   ].join(' ');
 
 /** @throws UsageError naming flags, where settings are wrong */
-export function settingsOf<Schema extends z.ZodObject>(
-  { flags, read }: Pick<Operation<Schema>, 'flags' | 'read'>,
+export function settingsOf<Op extends Pick<AnyOperation, 'flags' | 'read'>>(
+  { flags, read }: Op,
   argv: Readonly<Record<string, unknown>>,
   file: object = {},
-): { readonly given: z.input<Schema>; readonly settings: z.output<Schema> } {
+): { readonly given: Record<string, unknown>; readonly settings: Settings<Op> } {
   try {
-    const given = flags.read(argv, file as Record<string, unknown>) as z.input<Schema>;
-    return { given, settings: read(given) };
+    const given = flags.read(argv, file as Record<string, unknown>);
+    return { given, settings: read(given) as Settings<Op> };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
     throw new UsageError(flags.named(error.message));
@@ -94,18 +121,21 @@ const CONFIG = {
   describe: 'JSON file of settings; flags come first',
 } as const;
 
-export const operationCommand = <Schema extends z.ZodObject, Result>(
-  operation: Operation<Schema, Result>,
+export const operationCommand = <Op extends AnyOperation>(
+  operation: Op,
   {
     examples,
     epilogue,
     omitted = [],
+    otherDefaults,
     readFile,
+    terminal = {},
+    beside = async () => null,
     screen: screenOf = progressScreen,
     interrupted: [what, remedy],
     text,
     exitCode = () => 0,
-  }: OperationCommand<Schema, Result>,
+  }: OperationCommand<Op>,
 ): CommandModule =>
   defineCommand({
     command: commandOf(operation),
@@ -117,7 +147,8 @@ export const operationCommand = <Schema extends z.ZodObject, Result>(
       // read through the schema, not through yargs' types
       described = described.options({
         ...(readFile === undefined ? {} : { config: CONFIG }),
-        ...operation.flags.options(omitted),
+        ...terminal,
+        ...operation.flags.options(omitted, otherDefaults),
       } as Record<never, Options>);
       for (const [line, does] of examples) described = described.example(line, does);
       return epilogue === undefined ? described : described.epilogue(epilogue);
@@ -125,21 +156,22 @@ export const operationCommand = <Schema extends z.ZodObject, Result>(
     handler: async (argv) => {
       const { config } = argv as { readonly config?: string };
       const file = config === undefined ? {} : readFile!(config);
-      const { given: stated, settings } = settingsOf(operation, argv, file);
+      const { given, settings } = settingsOf(operation, argv, file);
       const signal = interruption();
-      let result: Result;
+      await using _ = await beside(settings, argv);
+      let result: Result<Op>;
       {
         using screen = screenOf(settings);
-        const context = { signal, ...given(screen, 'tell', 'ask') };
-        result = await operation.run(stated, context).catch((error: unknown) => {
-          const how = typeof remedy === 'string' ? remedy : remedy(settings);
+        const context = { signal, ...members(screen, 'tell', 'ask') };
+        result = (await operation.run(given, context).catch((error: unknown) => {
           if (error instanceof WrongSetting)
             throw new UsageError(operation.flags.named(error.message));
-          throw interrupted(error, what, how);
-        });
+          throw interrupted(error, what, typeof remedy === 'string' ? remedy : remedy(settings));
+        })) as Result<Op>;
       }
       if (argv.json) printJson(result);
-      else print(text(result, settings, terminalStyle(process.stdout)));
-      process.exitCode = exitCode(result);
+      else print(await text(result, settings, terminalStyle(process.stdout)));
+      const code = exitCode(result);
+      if (code !== 0) process.exitCode = code;
     },
   });

@@ -10,18 +10,21 @@ import type { JobKind } from './kinds/kind.js';
 export function operationKind(operation: Operation<any, any>): JobKind {
   const { id, title, settings: schema, flags, job } = operation;
   if (job === undefined) throw new TypeError(`${id} is not a job`);
-  const requested = job.stated ?? requestSettings(schema);
+  const requested = requestSettings(schema, job.contradictions);
   return {
     id: job.kind ?? id,
     title: job.title ?? title,
+    button: job.button ?? title,
     settings: requested,
-    described: job.described ?? requested,
     ...(job.isForAdmin === true && { isForAdmin: true }),
     ...(job.adapterOf !== undefined && { adapterOf: job.adapterOf }),
     ...(job.measure !== undefined && { measureWith: job.measure as object }),
     // Checked, and kept as it was stated: what follows from defaults is the operation's to say.
     read: (given) => {
-      const stated = withoutAliases(flags, given);
+      const stated = withoutAliases(
+        flags,
+        isRecord(given) ? (job.earlier?.(given) ?? given) : given,
+      );
       checked(requested, stated, 'settings');
       return stated;
     },
@@ -49,6 +52,9 @@ export function operationKind(operation: Operation<any, any>): JobKind {
     ...(job.again !== undefined && { againWith: (place) => job.again!(place) as object }),
   };
 }
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** What was stated, with the model that is served where none is named. */
 const withServed = (

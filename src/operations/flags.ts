@@ -1,11 +1,11 @@
 /**
  * Settings as flags of the command line, and back: names, types, help and defaults come from the
- * schema and its metadata (members.ts), and nothing is written a second time.
+ * schema and its metadata (setting-meta.ts), and nothing is written a second time.
  */
 import type { Options, PositionalOptions } from 'yargs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { NameKind } from './members.js';
+import type { NameKind } from '../setting-meta.js';
 
 /** JSON Schema of a setting, as far as flags, page and manual read it. */
 export interface Field {
@@ -152,7 +152,7 @@ export class Flags {
         throw new IsoproError('INVALID_ARGUMENT', `${path}: it is given more than once`);
       if (part === null) settings[path] = value;
       else {
-        const members = settings[part] ?? {};
+        const members = settings[part] === undefined ? {} : settings[part];
         // What is not a part stays, for the schema to refuse.
         if (isObject(members))
           settings[part] = { ...members, [path.slice(part.length + 1)]: value };
@@ -213,13 +213,21 @@ export class Flags {
 
 const namesOf = ({ aliases = [] }: Field): readonly string[] => aliases;
 
-function typeOf({ type, enum: own, items }: Field): Pick<Options, 'type' | 'array' | 'choices'> {
+function typeOf({
+  type,
+  enum: own,
+  items,
+}: Field): Pick<Options, 'type' | 'array' | 'choices' | 'coerce'> {
   const of = type === 'array' ? items?.type : type;
   const choices = own ?? items?.enum;
   return {
     type: of === 'boolean' ? 'boolean' : of === 'number' || of === 'integer' ? 'number' : 'string',
     ...(type === 'array' ? { array: true } : {}),
     ...(choices === undefined ? {} : { choices }),
+    // A list may be typed with commas: no choice has one.
+    ...(choices !== undefined && type === 'array'
+      ? { coerce: (words: readonly unknown[]) => words.flatMap((word) => String(word).split(',')) }
+      : {}),
   };
 }
 
@@ -241,7 +249,7 @@ function leavesOf({ properties = {}, required = [] }: Field): Flag[] {
       path: `${name}.${member}`,
       part: name,
       field: of,
-      isRequired: false,
+      isRequired: field.required?.includes(member) === true,
     }));
   });
 }

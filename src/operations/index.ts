@@ -1,12 +1,18 @@
 /** Every operation. */
+import { ablate } from './ablate.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
+import { distill, run, selfImprove } from './run.js';
 import { truthAnalyze } from './truth/analyze.js';
 import { truthRun } from './truth/run.js';
 import { truthTrain } from './truth/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
-export const OPERATIONS: readonly Operation<any, unknown>[] = [
+export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
+  run,
+  selfImprove,
+  distill,
+  ablate,
   judge,
   truthRun,
   truthTrain,

@@ -143,6 +143,7 @@ export const judge = operation({
     return { ...report, trace: await writeJudgeTrace(report, trace) };
   },
   job: {
+    button: 'Judge',
     title: 'Derive a finished run again from its folder',
     memoryBytes: async ({ model = EMBEDDED_MODEL, check }) =>
       (await memoryOf(model, contextOf(model))) + (await memoryOfGrader(check)),

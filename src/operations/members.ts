@@ -1,8 +1,4 @@
-/**
- * What a setting is beside its type: how the command line spells it, under which heading its help
- * stands, and whether a request may state it. zod keeps it with the schema, and JSON Schema hands
- * it on to the flags, to the page and to the manual.
- */
+/** Settings that several operations have. */
 import { z } from 'zod';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -15,41 +11,6 @@ import {
   TRUNCATED_HELP,
   VERIFY_SECONDS_HELP,
 } from '../training/settings.js';
-
-/** What a request names in place of a file, an address or a program (names.ts). */
-export type NameKind =
-  | 'model'
-  | 'adapter'
-  | 'task'
-  | 'check'
-  | 'run'
-  | 'truthRun'
-  | 'file'
-  | 'registry';
-
-declare module 'zod' {
-  interface GlobalMeta {
-    /** The flag, where it is not the setting's own name; the setting's name is an alias then. */
-    flag?: string;
-    /** Earlier names of a setting, which are still read: in Node, over HTTP, and as flags. */
-    aliases?: readonly string[];
-    /** The heading of the flag in the help and in the manual. */
-    group?: string;
-    /** The default in words, where the schema has none. */
-    defaultText?: string;
-    /** An argument of the command without a flag. */
-    positional?: boolean;
-    /**
-     * Only where the command runs: the value is or may contain a file, an address, a program, a
-     * module or an environment variable, or it concerns the terminal alone.
-     */
-    local?: boolean;
-    /** Over HTTP it is the name of one of the server's; on this machine it is the thing itself. */
-    names?: NameKind;
-    /** Only a key that may do everything may state it over HTTP. */
-    admin?: boolean;
-  }
-}
 
 export const count = (most: number, least = 1) => z.int().min(least).max(most);
 

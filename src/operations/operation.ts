@@ -12,7 +12,7 @@ import { Flags, type FlagOptions } from './flags.js';
 import type { Names } from './names.js';
 
 /** What is told of work on its way. */
-export const TOLD_TYPES = ['progress', 'iteration', 'rule', 'step', 'notice'] as const;
+export const TOLD_TYPES = ['begin', 'progress', 'iteration', 'rule', 'step', 'notice'] as const;
 
 export interface Told {
   readonly type: (typeof TOLD_TYPES)[number];
@@ -47,14 +47,16 @@ export interface Place {
 export interface JobOf<Input> {
   /** Its kind in requests and in the rows of a queue; default: the operation's id. */
   readonly kind?: string;
+  /** Its name on a button of the page. */
+  readonly button?: string;
   /** Its title, where it is not the operation's. */
   readonly title?: string;
   /** Whether only a key that may do everything may ask for it. */
   readonly isForAdmin?: boolean;
-  /** What a request may state, where it does not follow from the settings. */
-  readonly stated?: z.ZodType;
-  /** What a page shows of it, where `stated` reads less than it means. */
-  readonly described?: z.ZodType;
+  /** As the operation's own, before any name is looked up: of what a request states. */
+  contradictions?(stated: Input): readonly string[];
+  /** Settings in a form of an earlier version become those of today. */
+  earlier?(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**
    * What a request states, with the things in place of the names of this server; default: every
    * setting by its `names`, and the served model where none is named.
@@ -77,45 +79,57 @@ export interface JobOf<Input> {
   adapterOf?(result: unknown): string | null;
 }
 
-export interface OperationDefinition<Schema extends z.ZodObject, Result> {
+export interface OperationDefinition<
+  Schema extends z.ZodObject,
+  Result,
+  Settings = z.output<Schema>,
+> {
   /** The command, without the program: `truth train`. */
   readonly id: string;
   readonly title: string;
-  /** Each member with a description and, where it has some, metadata (members.ts). */
+  /** Each member with a description and, where it has some, metadata (setting-meta.ts). */
   readonly settings: Schema;
   readonly flags?: FlagOptions;
   /**
    * How settings are read, where it is not by the schema alone: defaults that depend on others.
    * @throws IsoproError INVALID_ARGUMENT
    */
-  read?(given: z.input<Schema>): z.output<Schema>;
+  read?(given: z.input<Schema>): Settings;
   /** What the schema cannot say of one member alone: `member: what is wrong`. */
-  contradictions?(settings: z.output<Schema>): readonly string[];
-  run(settings: z.output<Schema>, context: Context): Promise<Result>;
+  contradictions?(settings: NoInfer<Settings>): readonly string[];
+  run(settings: Settings, context: Context): Promise<Result>;
   readonly job?: JobOf<z.input<Schema>>;
 }
 
-export interface Operation<Schema extends z.ZodObject = z.ZodObject, Result = unknown>
-  extends Omit<OperationDefinition<Schema, Result>, 'run' | 'read' | 'contradictions' | 'flags'> {
+export interface Operation<
+  Schema extends z.ZodObject = z.ZodObject,
+  Result = unknown,
+  Settings = z.output<Schema>,
+  Input = z.input<Schema>,
+> extends Omit<
+    OperationDefinition<Schema, Result, Settings>,
+    'run' | 'read' | 'contradictions' | 'flags'
+  > {
   readonly flags: Flags;
   /**
    * Checks settings as a caller writes them, earlier names too.
    * @throws IsoproError INVALID_ARGUMENT naming each setting that is wrong
    */
-  read(given: unknown): z.output<Schema>;
+  read(given: unknown): Settings;
   /** @throws as `read`, and as the operation says */
-  run(given: z.input<Schema>, context?: Partial<Context>): Promise<Result>;
+  run(given: Input, context?: Partial<Context>): Promise<Result>;
 }
 
-export function operation<Schema extends z.ZodObject, Result>(
-  definition: OperationDefinition<Schema, Result>,
-): Operation<Schema, Result> {
+export function operation<Schema extends z.ZodObject, Result, Settings = z.output<Schema>>(
+  definition: OperationDefinition<Schema, Result, Settings>,
+): Operation<Schema, Result, Settings> {
   const { settings: schema, contradictions = () => [] } = definition;
   const flags = new Flags(schema, definition.flags);
-  const read = (given: unknown): z.output<Schema> => {
+  const read = (given: unknown): Settings => {
     const stated = withoutAliases(flags, given);
-    if (definition.read !== undefined) return definition.read(stated as z.input<Schema>);
-    const settings = checked(schema, stated, 'settings');
+    const settings =
+      definition.read?.(stated as z.input<Schema>) ??
+      (checked(schema, stated, 'settings') as Settings);
     const problems = contradictions(settings);
     if (problems.length === 0) return settings;
     throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));

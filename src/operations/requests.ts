@@ -3,7 +3,8 @@
  * file, address or program the name of one of the server's.
  */
 import { z } from 'zod';
-import type { NameKind } from './members.js';
+import type { NameKind } from '../setting-meta.js';
+import { DOMAINS } from '../truth-seeking/domains/index.js';
 import type { Names } from './names.js';
 
 const LONGEST_NAME = 403;
@@ -18,6 +19,7 @@ const MEANINGS: Readonly<Record<NameKind, string>> = {
   run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',
   truthRun: 'a truth run of this server, such as the id of a job',
   file: 'the id of an uploaded file',
+  domain: 'one of those that ship',
   registry: 'the registry of this server',
 };
 
@@ -42,7 +44,8 @@ const isArray = (schema: z.ZodType): boolean => {
 
 /** A member that a request states by name. */
 function named(member: string, schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
-  const name = z.string().min(1).max(LONGEST_NAME);
+  const name =
+    names === 'domain' ? z.enum(DOMAINS.map(({ id }) => id)) : z.string().min(1).max(LONGEST_NAME);
   const value = isArray(schema) ? z.array(name).min(1).max(100) : name;
   const isOptional = names === 'model' || schema.safeParse(undefined).success;
   const { description = '' } = meta;
@@ -57,7 +60,7 @@ function named(member: string, schema: z.ZodType, meta: z.GlobalMeta, names: Nam
  */
 export function requestSettings(
   schema: z.ZodObject,
-  contradictions?: (stated: never) => readonly string[],
+  contradictions?: (stated: z.input<z.ZodObject>) => readonly string[],
 ): z.ZodObject {
   const members = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(
     ([name, member]): [string, z.ZodType][] => {
@@ -69,8 +72,7 @@ export function requestSettings(
   const requested = z.strictObject(Object.fromEntries(members));
   if (contradictions === undefined) return requested;
   return requested.superRefine((stated, context) => {
-    for (const message of contradictions(stated as never))
-      context.addIssue({ code: 'custom', message });
+    for (const message of contradictions(stated)) context.addIssue({ code: 'custom', message });
   });
 }
 
@@ -87,7 +89,7 @@ export function resolvedNames(
   const things: Record<string, unknown> = { ...stated };
   for (const [name, member] of Object.entries(schema.shape as Record<string, z.ZodType>)) {
     const { names: kind, local } = metaOf(member);
-    if (kind === undefined || local === true) continue;
+    if (kind === undefined || kind === 'domain' || local === true) continue;
     const value =
       stated[name] ?? (kind === 'model' && name === 'model' ? names.allowed.model : undefined);
     if (value === undefined) continue;

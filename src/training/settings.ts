@@ -52,7 +52,8 @@ const model = z.strictObject({
     .string()
     .min(1)
     .default(EMBEDDED_MODEL)
-    .describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
+    .describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI')
+    .meta({ names: 'model', first: 2 }),
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
   matmul: z.enum(MATMULS).default('ggml').describe(MATMUL_HELP),
   contextTokens: count(128, 2 ** 26)
@@ -63,8 +64,11 @@ const model = z.strictObject({
 
 /** Rollouts: how many, of which problems, drawn how. */
 const sampling = z.strictObject({
-  rollouts: count(1).default(84).describe('samples an iteration, over all problems'),
-  samples: count(1, 1024).default(4).describe('samples a problem'),
+  rollouts: count(1)
+    .default(84)
+    .describe('samples an iteration, over all problems')
+    .meta({ first: 4 }),
+  samples: count(1, 1024).default(4).describe('samples a problem').meta({ first: 5 }),
   temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
   topP: z.number().gt(0).max(1).default(1).describe('nucleus of the rollouts; 1: off'),
   maxTokens: count(1, 100_000)
@@ -195,10 +199,12 @@ const layers = z.strictObject({
 const evaluation = z.strictObject({
   devSize: count(1, 20)
     .default(5)
-    .describe('problems of each tier in the evaluation after each iteration'),
+    .describe('problems of each tier in the evaluation after each iteration')
+    .meta({ first: 6 }),
   testSize: count(1, 100)
     .default(25)
-    .describe('problems of each tier in the evaluation before and after the run'),
+    .describe('problems of each tier in the evaluation before and after the run')
+    .meta({ first: 7 }),
   gate: z
     .boolean()
     .default(true)
@@ -246,12 +252,17 @@ const monitor = z.strictObject({
 
 /**
  * By part, what concerns no part beside them. Each description is a flag's help
- * (src/cli/setting-flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
+ * (src/operations/flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
  * embedded one has instead.
  */
 export const runSettings = z.strictObject({
-  task: z.string().min(1).default('scheduling').describe(TASK_HELP),
-  check: z.string().min(1).optional().describe(CHECK_HELP),
+  task: z
+    .string()
+    .min(1)
+    .default('scheduling')
+    .describe(TASK_HELP)
+    .meta({ names: 'task', first: 1 }),
+  check: z.string().min(1).optional().describe(CHECK_HELP).meta({ names: 'check' }),
   answerTag: z
     .string()
     .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
@@ -269,8 +280,12 @@ export const runSettings = z.strictObject({
     .regex(/^\d{1,20}$/, { error: 'expected a whole number of 0 or more', abort: true })
     .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
     .default('42')
-    .describe('64-bit seed of every draw'),
-  iterations: count(1, 1000).default(6).describe('rounds of rollouts, verdicts and training'),
+    .describe('64-bit seed of every draw')
+    .meta({ first: 8 }),
+  iterations: count(1, 1000)
+    .default(6)
+    .describe('rounds of rollouts, verdicts and training')
+    .meta({ first: 3 }),
   maxMinutes: z
     .number()
     .gt(0)

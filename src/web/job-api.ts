@@ -48,6 +48,8 @@ export interface JobEvent {
 export interface JobKind {
   readonly kind: string;
   readonly title: string;
+  readonly button: string;
+  readonly measures: boolean;
   readonly schema: Schema;
   readonly names: Readonly<Record<string, readonly string[]>>;
 }
@@ -69,6 +71,10 @@ export interface Schema {
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
   readonly exclusiveMaximum?: number;
+  /** Of which of the server's names it takes one. */
+  readonly names?: string;
+  /** The place among the fields that come first. */
+  readonly first?: number;
 }
 
 export interface Estimate {

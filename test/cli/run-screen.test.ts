@@ -2,8 +2,9 @@
  * What a person sees of a run while it goes on, on a terminal of the tests' own and by their clock.
  */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { RunScreen } from '../../src/cli/run-screen.js';
-import { plannedWork, TimeLeft } from '../../src/cli/time-left.js';
+import { resumedNotice } from '../../src/operations/run.js';
+import { RunScreen } from '../../src/cli/run/run-screen.js';
+import { plannedWork, TimeLeft } from '../../src/cli/run/time-left.js';
 import type { BegunRun, IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
 import { resolveSettings } from '../../src/training/settings.js';
 import { Terminal } from '../models/terminal.js';
@@ -349,21 +350,22 @@ test('a run that goes on says so, and from where; one that begins says nothing',
       spentSeconds: 0,
       ...begun,
     });
-    expect(screen.resumedAfter).toBe(begun.resumedAfter);
+    const notice = resumedNotice({ folder: 'runs/x', settings: resolveSettings({}), ...begun });
+    if (notice !== null) screen.onNotice(notice);
     return written.join('');
   };
   expect(said({ resumedAfter: null, resumedFrom: null })).toBe('');
   expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(
-    /goes on with the run in runs\/x: the first evaluations are done/,
+    /continues the run in runs\/x: the first evaluations are done/,
   );
   expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(
-    /goes on with the run in runs\/x: iteration 2 of 6 is done\n$/,
+    /continues the run in runs\/x: iteration 2 of 6 is done\n$/,
   );
   expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(
     /: training and the last evaluations are done/,
   );
   expect(said({ resumedAfter: 2, resumedFrom: 'iteration', spentSeconds: 725 })).toMatch(
-    /^ *12:05 {2}goes on/,
+    /^ *12:05 {2}continues/,
   );
 });
 

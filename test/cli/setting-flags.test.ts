@@ -6,9 +6,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { checkSettings, readSettings, settingFlags } from '../../src/cli/setting-flags.js';
-import { flagsInUse, flagValues } from '../../src/training/setting-names.js';
-import { resolveSettings } from '../../src/training/settings.js';
+import { settingsOf } from '../../src/cli/operation-command.js';
+import { Flags } from '../../src/operations/flags.js';
+import { flagsInUse, RUN_FLAGS } from '../../src/operations/run-settings.js';
+import { run } from '../../src/operations/run.js';
+import { readSettingsFile, resolveSettings, runSettings } from '../../src/training/settings.js';
+
+const FLAGS = new Flags(runSettings, RUN_FLAGS);
+const flagValues = (settings: object): [string, unknown][] =>
+  FLAGS.values(settings).map(([{ name }, value]) => [name, value]);
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -33,7 +39,7 @@ test('every setting has one flag, with its own value', () => {
   // what has no default: how the task is asked beside its own way, a teacher, no limit, and what
   // follows from the model's vocabulary
   const valued = new Set(values.map(([flag]) => flag));
-  expect(Object.keys(settingFlags()).filter((flag) => !valued.has(flag))).toEqual([
+  expect(FLAGS.all.map(({ name }) => name).filter((flag) => !valued.has(flag))).toEqual([
     'check',
     'system',
     'examples',
@@ -58,13 +64,16 @@ test('every setting has one flag, with its own value', () => {
     layers: 'last',
     'top-p': 1,
   });
-  expect(Object.keys(settingFlags(['seed']))).not.toContain('seed');
+  expect(Object.keys(FLAGS.options(['seed']))).not.toContain('seed');
 });
 
 test('flags come before the file, and leave what it says of the rest of a part', () => {
   const file = config({ seed: '7', sampling: { rollouts: 32, samples: 2 }, layers: { rank: 3 } });
   expect(
-    readSettings({ rollouts: 64, layers: '1,2', model: 'x.gguf', topP: undefined }, file),
+    FLAGS.read(
+      { rollouts: 64, layers: '1,2', model: 'x.gguf', topP: undefined },
+      readSettingsFile(file) as Record<string, unknown>,
+    ),
   ).toEqual({
     seed: '7',
     model: { name: 'x.gguf' },
@@ -84,7 +93,7 @@ test.each<[Record<string, unknown>, unknown, string]>([
   [{ threads: 1 }, { model: 'tiny' }, 'model: '],
   [{ threads: 1 }, { model: null }, 'model: '],
 ])('%j beside a file with %j is a usage error', (argv, file, message) => {
-  const given = (): unknown => checkSettings(readSettings(argv, config(file)));
+  const given = (): unknown => settingsOf(run, argv, readSettingsFile(config(file)));
   expect(given).toThrow(
     expect.objectContaining({
       name: 'UsageError',

@@ -96,6 +96,7 @@ describe('what a job comes to', () => {
         runs,
       },
       {
+        isAdmin: true,
         adapterOf: (name) => (name === 'job-1' ? '/of-a-job.gguf' : null),
         mayRead: (run) => run !== 'theirs',
         fileOf: (id) => files[id] ?? null,
@@ -479,8 +480,8 @@ describe('what a job comes to', () => {
       'settings.adapter: expected the whole id of a published adapter',
     ],
     ['gate', { adapter: ID, as: 'a@b@c' }, '"a@b@c" is no alias'],
-    ['run', [], 'settings: expected an object of settings'],
-    ['ablate', { settings: 'x' }, 'settings.settings: expected an object of settings'],
+    ['run', [], 'settings: '],
+    ['ablate', { settings: 'x' }, 'settings: there is no "settings"'],
     ['eval', { nothing: 1 }, 'settings: '],
   ])('%s of %j is refused', async (id, settings, message) => {
     await expect(prepare(id, settings)).rejects.toMatchObject({
@@ -615,7 +616,7 @@ describe('what a job comes to', () => {
         tasks: new Map(),
         registry: undefined,
       },
-      { adapterOf: () => null, mayRead: () => true, fileOf: () => null },
+      { isAdmin: true, adapterOf: () => null, mayRead: () => true, fileOf: () => null },
     );
     const thirty = Array.from({ length: 30 }, (_, i) => `m${i}`).join(', ');
     const long = 'x'.repeat(101);
@@ -696,7 +697,7 @@ test('which exit codes are results, who may ask, what its lines are, and what is
     ],
   );
   expect(rows).toEqual([
-    ['run', [3], false, null, ['--dry-run']],
+    ['run', [], false, null, null],
     ['train', [], false, 'step', ['--dry-run']],
     ['eval', [], false, null, null],
     ['judge', [], false, null, null],

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { openTask, run, type OpenTask } from '../../src/index.js';
-import { ablationText } from '../../src/cli/ablate-table.js';
+import { ablationText } from '../../src/cli/run/ablate-table.js';
 import { ablate } from '../../src/operations/ablation.js';
 import { checkFigures } from '../../src/judge/figures.js';
 import { judgeRun } from '../../src/judge/judge.js';

@@ -14,7 +14,7 @@ import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { ChatMessage, Judgement, OpenTask, Problem } from '../../src/tasks/task.js';
 import type { Comparison } from '../../src/operations/compare-modes.js';
-import { comparisonText } from '../../src/cli/run-table.js';
+import { comparisonText } from '../../src/cli/run/run-table.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../../src/training/modes/greedy.js';
 import type { ModeContext } from '../../src/training/modes/mode.js';
 import { sampledMethods } from '../../src/training/modes/sampled.js';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
-import { dryRunText } from '../../src/cli/run-plan.js';
+import { dryRunText } from '../../src/cli/run/run-plan.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 import { type Liveness, liveness } from '../../src/monitor/liveness.js';
 import { DEFAULT_RULES, ruleConfig, type RuleConfig } from '../../src/monitor/rules.js';

@@ -19,7 +19,7 @@ import {
 import { IsoproError } from '../../src/errors.js';
 import { longestReference } from '../../src/evaluation/longest-reference.js';
 import { wholeSets } from '../../src/evaluation/evaluation-set.js';
-import { dryRunText } from '../../src/cli/run-plan.js';
+import { dryRunText } from '../../src/cli/run/run-plan.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask, Problem } from '../../src/tasks/task.js';
 import { planRun } from '../../src/training/dry-run.js';

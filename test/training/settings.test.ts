@@ -7,13 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import {
-  flagName,
-  SETTINGS,
-  statedFlags,
-  valueAt,
-  type Setting,
-} from '../../src/training/setting-names.js';
+import { Flags, type Field, type Flag } from '../../src/operations/flags.js';
+import { RUN_FLAGS } from '../../src/operations/run-settings.js';
 import {
   askingOptions,
   inUse,
@@ -23,6 +18,7 @@ import {
   readSettingsFile,
   replaysRollouts,
   resolveSettings,
+  runSettings,
   statedPaths,
   taskOptions,
   type RunSettingsInput,
@@ -33,7 +29,11 @@ import type { Parsed } from '../models/parsed.js';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-type Schema = Setting & { readonly [keyword: string]: Parsed };
+const FLAGS = new Flags(runSettings, RUN_FLAGS);
+const statedFlags = (given: object): string[] => FLAGS.words(given);
+const valueAt = (settings: object, flag: Flag): unknown => FLAGS.valueOf(settings, flag);
+
+type Schema = Field & { readonly [keyword: string]: Parsed };
 const limits = ({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Schema): string =>
   [
     exclusiveMinimum === undefined ? `${minimum}` : `above ${exclusiveMinimum}`,
@@ -61,14 +61,14 @@ function taken(schema: Schema): string {
 test('each setting takes what settings.txt says, and has its defaults, by profile where these differ', () => {
   const profiles = ['downloaded', 'small', 'embedded'] as const;
   const of = profiles.map((profile) => resolveSettings({ profile }));
-  const lines = [...SETTINGS].map(([flag, setting]) => {
+  const lines = FLAGS.all.map((setting) => {
+    const { name: flag, path: place, field } = setting;
     const values = of.map((settings) => JSON.stringify(valueAt(settings, setting)) ?? 'none');
-    const same = values.every((value) => value === values[0]) || setting.name === 'profile';
+    const same = values.every((value) => value === values[0]) || place === 'profile';
     const defaults = same
-      ? [JSON.stringify(setting.default) ?? 'none']
+      ? [JSON.stringify(field.default) ?? 'none']
       : profiles.map((profile, i) => `${profile} ${values[i]}`);
-    const place = setting.part === null ? setting.name : `${setting.part}.${setting.name}`;
-    return `--${flagName(flag)} ${place}: ${taken(setting as Schema)}; ${defaults.join(', ')}`;
+    return `--${flag} ${place}: ${taken(field as Schema)}; ${defaults.join(', ')}`;
   });
   expect(`${lines.join('\n')}\n`.split('\n')).toEqual(
     readFileSync('test/training/settings.txt', 'utf8').split('\n'),

@@ -30,6 +30,8 @@ export interface Prepared {
 export interface JobKind<Settings = unknown> {
   readonly id: string;
   readonly title: string;
+  /** Its name on a button of the page. */
+  readonly button?: string;
   readonly settings: z.ZodType<Settings>;
   /** What a page shows of them, where the schema reads less; default: the schema. */
   readonly described?: z.ZodType;

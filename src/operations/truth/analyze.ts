@@ -25,7 +25,7 @@ import { openPolicies } from '../../truth-seeking/run/open-policies.js';
 import { adapterName, count, modelName, output } from '../members.js';
 import { contextOf, memoryOf, PROCESS_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
-import { requestSettings, resolvedNames } from '../requests.js';
+import { resolvedNames } from '../requests.js';
 import { requireAdapter } from './adapter-of-run.js';
 import { tellDownload } from './told.js';
 
@@ -37,8 +37,10 @@ const settings = z.strictObject({
   analyzer: z
     .enum(Object.keys(ANALYZERS) as [AnalyzerId, ...AnalyzerId[]])
     .describe('what is analysed')
-    .meta({ positional: true }),
-  runs: runNames.describe('folders of runs, or folders that hold some').meta({ positional: true }),
+    .meta({ positional: true, first: 1 }),
+  runs: runNames
+    .describe('folders of runs, or folders that hold some')
+    .meta({ positional: true, first: 2 }),
   after: runNames
     .optional()
     .describe('training-causal-effect: runs of what was trained, a seed each'),
@@ -51,7 +53,8 @@ const settings = z.strictObject({
     .describe(`${READS_TOKENS}: LoRA adapter in GGUF of the model that is read`),
   strategy: name
     .optional()
-    .describe('scores of this strategy alone: its name, or with its options'),
+    .describe('scores of this strategy alone: its name, or with its options')
+    .meta({ first: 3 }),
   reader: name
     .optional()
     .describe('whose beliefs: logprob, judge, self or stated, or how the id of a reader begins')
@@ -250,7 +253,8 @@ export const truthAnalyze = operation({
   job: {
     kind: 'truth-analyze',
     title: 'What the scores of truth runs say when they are compared',
-    stated: requestSettings(settings, contradictions),
+    button: 'Analyse truth',
+    contradictions,
     resolve(stated, names) {
       const { model, ...things } = resolvedNames(settings, stated, names);
       return {

@@ -6,7 +6,6 @@ import { Registry } from '../../registry/registry.js';
 import { nameAdapter } from '../../report/named-adapter.js';
 import { shellWord } from '../../shell-word.js';
 import { slopeWithoutNoiseIn } from '../../truth-seeking/analysis/slope-without-noise.js';
-import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import { truthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
 import { openPolicies } from '../../truth-seeking/run/open-policies.js';
 import type { ResultRecord } from '../../truth-seeking/run/records.js';
@@ -15,7 +14,7 @@ import { Flags } from '../flags.js';
 import { output, REGISTRY } from '../members.js';
 import { contextOf, memoryOf } from '../memory.js';
 import { operation, WrongSetting } from '../operation.js';
-import { requestSettings, resolvedNames } from '../requests.js';
+import { resolvedNames } from '../requests.js';
 import { recompute, recomputeRules } from './recompute.js';
 import { tellDownload, tellTruth } from './told.js';
 
@@ -29,15 +28,6 @@ const settings = truthConfig.extend({
     .optional()
     .describe('run folder')
     .meta({ defaultText: 'runs/truth-…, named after what determines the run' }),
-});
-
-/** A job has no file of a domain. */
-const stated = requestSettings(settings).extend({
-  domain: z
-    .array(z.enum(DOMAINS.map(({ id }) => id)))
-    .min(1)
-    .default(['sums-and-claims'])
-    .describe('what is asked about'),
 });
 
 const flags = { order: ['policy', 'model', 'adapter', 'predictor', 'judge'] };
@@ -132,10 +122,11 @@ export const truthRun = operation({
   job: {
     kind: 'truth',
     title: 'Whether reasoning moves the beliefs of a model towards the truth',
-    stated,
+    button: 'Truth',
     makesRun: true,
     resolve(asked, names) {
-      const { model, ...things } = resolvedNames(settings, stated.parse(asked), names);
+      const all = { ...settings.parse(asked), model: asked.model };
+      const { model, ...things } = resolvedNames(settings, all, names);
       return { model: model as string, ...changed(things) };
     },
     local: ({ names, id }) => ({ out: path.join(names.allowed.runs, id) }),
@@ -146,9 +137,9 @@ export const truthRun = operation({
       );
       return sizes.reduce((sum, size) => sum + size, 0);
     },
-    shown: (asked, _, names) => ({
-      ...stated.parse(asked),
-      model: asked.model ?? names.allowed.model,
-    }),
+    shown(asked, _, names) {
+      const { policy: __, ...all } = settings.parse(asked);
+      return { ...all, model: asked.model ?? names.allowed.model };
+    },
   },
 });

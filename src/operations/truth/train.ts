@@ -34,7 +34,6 @@ import {
 import { count, embeddedByDefault, matmul, output, seedText, threads } from '../members.js';
 import { contextOf, memoryOf, TRAINER_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
-import { requestSettings } from '../requests.js';
 import { trainAdapter } from '../train-adapter.js';
 import { tellDownload, tellTruth } from './told.js';
 
@@ -65,9 +64,9 @@ const settings = z.strictObject({
     .optional()
     .describe('folders of runs, of whose trajectories the best are taken (by); or domain')
     .meta({ positional: true, names: 'truthRun' }),
-  domain: domains(({ source }) => source === 'generated').describe(
-    'without runs: the model reasons about these, and its own beliefs are the reward',
-  ),
+  domain: domains(({ source }) => source === 'generated')
+    .describe('without runs: the model reasons about these, and its own beliefs are the reward')
+    .meta({ first: 1 }),
   by: z
     .string()
     .min(1)
@@ -98,7 +97,7 @@ const settings = z.strictObject({
     .describe(
       'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
     ),
-  steps: count(100_000).default(20).describe('by the readout: optimiser steps'),
+  steps: count(100_000).default(20).describe('by the readout: optimiser steps').meta({ first: 2 }),
   questions: count(1024).default(4).describe('by the readout: questions a step'),
   group: count(253, 2).default(8).describe('by the readout: replies to each'),
   maxTokens: count(65_536)
@@ -129,7 +128,8 @@ const settings = z.strictObject({
     .default(0)
     .describe(
       'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
-    ),
+    )
+    .meta({ first: 3 }),
   measureDomain: domains(({ kind }) => kind === 'binary')
     .describe('domains of these questions')
     .meta({ defaultText: 'what is trained on' }),
@@ -141,7 +141,7 @@ const settings = z.strictObject({
     .describe(
       'folder of what is measured before; trainings that differ in their seed may share one',
     ),
-  seed: seedText.default('42').describe('64-bit seed'),
+  seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
   threads: threads.default(0),
   matmul: matmul.optional().meta({ defaultText: 'ggml' }),
   out: output
@@ -392,7 +392,8 @@ export const truthTrain = operation({
   job: {
     kind: 'truth-train',
     title: 'Train an adapter to believe what is true',
-    stated: requestSettings(settings, contradictions),
+    button: 'Train on truth',
+    contradictions,
     local: ({ folder }) => ({ out: path.join(folder, 'training') }),
     memoryBytes: async ({ model }) => memoryOf(model!, contextOf(model!), TRAINER_BYTES),
     adapterOf: (result) =>

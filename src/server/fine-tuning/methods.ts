@@ -4,7 +4,7 @@
  */
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue.js';
-import type { RunSettings, RunSettingsInput } from '../../jobs/kinds/run.js';
+import type { RunSettings, RunSettingsInput } from '../../training/settings.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import type { DerivedFiles } from './derived-files.js';
 import type {

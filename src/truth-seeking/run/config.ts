@@ -116,7 +116,8 @@ export const truthConfig = z.strictObject({
     .default(['sums-and-claims'])
     .describe(
       `what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`,
-    ),
+    )
+    .meta({ names: 'domain', first: 1, defaultText: 'sums-and-claims' }),
   mode: several(written(REASONING_MODES as never))
     .refine(
       (modes) => modes.every(asksKnownDomains),
@@ -126,7 +127,7 @@ export const truthConfig = z.strictObject({
     .describe(
       `how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`,
     )
-    .meta({ defaultText: REASONED.join(' ') }),
+    .meta({ defaultText: REASONED.join(' '), first: 2 }),
   systemPrompt: several(z.enum(PROMPT_NAMES))
     .default([NO_PROMPT])
     .describe('what the policy is told first'),
@@ -135,10 +136,11 @@ export const truthConfig = z.strictObject({
     .describe(
       `what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`,
     )
-    .meta({ defaultText: SCORED.join(' ') }),
+    .meta({ defaultText: SCORED.join(' '), first: 3 }),
   problems: count(1, 100_000)
     .default(20)
-    .describe('problems of each domain; fewer where a domain has no more'),
+    .describe('problems of each domain; fewer where a domain has no more')
+    .meta({ first: 4 }),
   split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
   without: z
     .array(z.string().regex(/^[0-9a-f]{64}$/, 'an id of a problem has 64 hex digits'))
@@ -152,7 +154,8 @@ export const truthConfig = z.strictObject({
     .regex(/^\d{1,20}$/)
     .refine((digits) => BigInt(digits) < 2n ** 64n, 'it has more than 64 bits')
     .default('42')
-    .describe('64-bit seed of problems and replies'),
+    .describe('64-bit seed of problems and replies')
+    .meta({ first: 5 }),
   maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
   temperature: z
     .number()

@@ -2,61 +2,51 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api.ts';
 import { megabytes } from '../format.ts';
-import { createJob, estimate, kinds, newKey, type Estimate, type JobKind } from '../job-api.ts';
+import {
+  createJob,
+  estimate,
+  kinds,
+  newKey,
+  type Estimate,
+  type JobKind,
+  type Schema,
+} from '../job-api.ts';
 import { useLoaded } from '../loading.ts';
 import { go } from '../router.ts';
 import { SchemaForm, type Values } from '../schema-form.tsx';
 import { Command, Empty, Fault, PageHead, Tabs, Waiting } from '../ui.tsx';
 import { flat } from './run.tsx';
 
-/** What most people set, before everything else. */
-const FIRST: Readonly<Record<string, readonly string[]>> = {
-  run: [
-    'task',
-    'model.name',
-    'iterations',
-    'sampling.rollouts',
-    'sampling.samples',
-    'evaluation.devSize',
-    'evaluation.testSize',
-    'seed',
-  ],
-  truth: ['domain', 'mode', 'eval', 'problems', 'seed'],
-  'truth-train': ['domain', 'steps', 'measure', 'seed'],
-  'truth-analyze': ['analyzer', 'runs', 'strategy'],
+/** The list of the server's names that a field takes one of. */
+const LISTS: Readonly<Record<string, string>> = {
+  model: 'models',
+  adapter: 'adapters',
+  task: 'tasks',
+  run: 'runs',
+  truthRun: 'runs',
+  file: 'files',
 };
 
-/** Kinds in a word; a further one by its title. */
-const KINDS: Readonly<Record<string, string>> = {
-  run: 'Run',
-  train: 'Train',
-  eval: 'Evaluate',
-  judge: 'Judge',
-  ablate: 'Ablate',
-  truth: 'Truth',
-  'truth-train': 'Train on truth',
-  'truth-analyze': 'Analyse truth',
-  gate: 'Gate',
-};
+const fieldAt = (schema: Schema | undefined, path: readonly string[]): Schema | undefined =>
+  path.reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
 
-/** Which list of names goes into a field, by what it is called. */
-function listOf({ names }: JobKind, path: readonly string[]): readonly string[] | undefined {
-  const last = path.at(-1)!;
-  const wanted: Readonly<Record<string, string>> = {
-    task: 'tasks',
-    model: 'models',
-    name: 'models',
-    teacher: 'models',
-    predictor: 'models',
-    adapter: 'adapters',
-    run: 'runs',
-    data: 'files',
-    outside: 'files',
-  };
-  if (last === 'name' && path[0] !== 'model') return undefined;
-  if (last === 'judge') return names.models;
-  const list = wanted[last] === undefined ? undefined : names[wanted[last]];
+/** The names that go into a field; undefined: any text. */
+function listOf(
+  { names, schema }: JobKind,
+  path: readonly string[],
+): readonly string[] | undefined {
+  const list = names[LISTS[fieldAt(schema, path)?.names ?? ''] ?? ''];
   return list !== undefined && list.length > 0 ? list : undefined;
+}
+
+/** Paths of the fields that come first, in their order. */
+function firstOf(schema: Schema, path: readonly string[] = []): [first: number, path: string][] {
+  return Object.entries(schema.properties ?? {})
+    .flatMap(([name, field]): [number, string][] => {
+      const at = [...path, name];
+      return field.first === undefined ? firstOf(field, at) : [[field.first, at.join('.')]];
+    })
+    .sort(([a], [b]) => a - b);
 }
 
 function Form({ kind }: { kind: JobKind }): JSX.Element {
@@ -66,7 +56,7 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState<'measure' | 'start' | null>(null);
   const key = useRef(newKey());
-  const first = FIRST[kind.kind] ?? [];
+  const first = useMemo(() => firstOf(kind.schema).map(([, path]) => path), [kind]);
   const choicesOf = useMemo(() => (path: readonly string[]) => listOf(kind, path), [kind]);
   const changed = useRef(0);
   // what has to be chosen first is no fault yet
@@ -106,7 +96,7 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
       setBusy(null);
     }
   };
-  const measures = kind.kind === 'run' || kind.kind === 'train';
+  const { measures } = kind;
   return (
     <form class="start" onSubmit={(event) => void start(event)}>
       <div class="panel">
@@ -191,7 +181,7 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
       {value !== null && chosen !== undefined && (
         <>
           <Tabs label="what is started">
-            {value.map(({ kind, title }) => (
+            {value.map(({ kind, button }) => (
               <button
                 type="button"
                 class="tab"
@@ -199,7 +189,7 @@ export function NewJobPage({ params }: { params: Readonly<Record<string, string>
                 aria-pressed={kind === chosen.kind}
                 onClick={() => go(['new'], { kind }, true)}
               >
-                {KINDS[kind] ?? title}
+                {button}
               </button>
             ))}
           </Tabs>

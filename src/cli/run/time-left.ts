@@ -2,10 +2,10 @@
  * How long a run will still take, from what its stages have taken so far. For people only: nothing
  * of it enters results or logs.
  */
-import { MAX_USES } from '../algorithms/replay-buffer.js';
-import { forgettingTextCount } from '../evaluation/forgetting.js';
-import type { RunProgress, Stage } from '../training/hooks.js';
-import { replaysRollouts, type RunSettings } from '../training/settings.js';
+import { MAX_USES } from '../../algorithms/replay-buffer.js';
+import { forgettingTextCount } from '../../evaluation/forgetting.js';
+import type { RunProgress, Stage } from '../../training/hooks.js';
+import { replaysRollouts, type RunSettings } from '../../training/settings.js';
 
 /** What is known of a run's work before it begins. */
 export interface PlannedWork {

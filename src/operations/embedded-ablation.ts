@@ -7,13 +7,13 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
-import type { Ablation } from '../operations/ablation.js';
+import type { Ablation } from './ablation.js';
 import {
   forcedPrefix,
   heuristicShares,
   type ForcedPrefix,
   type HeuristicReport,
-} from './heuristic-replies.js';
+} from '../embedded/heuristic-replies.js';
 import { openModel } from '../training/open-run.js';
 import { resolveSettings, type RunSettingsInput } from '../training/settings.js';
 

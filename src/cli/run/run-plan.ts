@@ -1,11 +1,11 @@
 /** What `run --dry-run` prints. */
-import type { RunPlan } from '../training/dry-run.js';
-import type { Liveness } from '../monitor/liveness.js';
-import { calibrationTable, recommendedFlags } from './calibration-table.js';
+import type { RunPlan } from '../../training/dry-run.js';
+import type { Liveness } from '../../monitor/liveness.js';
+import { calibrationTable, recommendedFlags } from '../calibration-table.js';
 import { layersText } from './run-table.js';
-import { formatBytes, formatNumber } from './quantities.js';
-import { flagsInUse } from '../training/setting-names.js';
-import { wrapped, type TerminalStyle } from '../report/terminal-style.js';
+import { formatBytes, formatNumber } from '../quantities.js';
+import { flagsInUse } from '../../operations/run-settings.js';
+import { wrapped, type TerminalStyle } from '../../report/terminal-style.js';
 
 /** @param style sentences are wrapped to its `prose` */
 export function dryRunText(

@@ -1,11 +1,11 @@
 /** What `ablate` prints. */
-import { failureTable, SHOWN_OF_EACH } from '../report/failures.js';
-import { bounds, percent, points } from '../report/figures.js';
-import { table } from '../report/terminal.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import { pooledFailures } from '../tasks/failures.js';
-import type { Ablation } from '../operations/ablation.js';
-import type { EmbeddedAblation } from '../embedded/ablation.js';
+import { failureTable, SHOWN_OF_EACH } from '../../report/failures.js';
+import { bounds, percent, points } from '../../report/figures.js';
+import { table } from '../../report/terminal.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import { pooledFailures } from '../../tasks/failures.js';
+import type { Ablation } from '../../operations/ablation.js';
+import type { EmbeddedAblation } from '../../operations/embedded-ablation.js';
 
 export function ablationText(
   { task, model, seeds, conditions }: Ablation,

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { RUNS } from '../report/find-run.js';
-import { openBrowser } from './open-browser.js';
+import { RUNS } from '../../report/find-run.js';
+import { openBrowser } from '../open-browser.js';
 
 /**
  * Begins it, prints its address on stderr, and opens a browser where there is one. Disposed of, it
@@ -13,7 +13,7 @@ import { openBrowser } from './open-browser.js';
  * @param out the run's folder, where one was given
  */
 export async function pageBeside(model: string, out: string | undefined): Promise<AsyncDisposable> {
-  const main = fileURLToPath(new URL('./main.js', import.meta.url));
+  const main = fileURLToPath(new URL('../main.js', import.meta.url));
   const runs = out === undefined ? RUNS : path.dirname(path.resolve(out));
   const child = spawn(
     process.execPath,

@@ -1,22 +1,22 @@
 /** The table at the end of a run. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { SET_SIZE } from '../tasks/frozen-sets.js';
-import { testComparison, testRates } from '../run-folder/comparison.js';
-import { bounds, percent, points, pValue, whole } from '../report/figures.js';
-import { failureTable, leftOut, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
-import { readRun } from '../run-folder/read-run.js';
-import { conclusionLines, resultTable } from '../report/terminal.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
-import { isBuiltIn } from '../tasks/registry.js';
-import type { Comparison } from '../operations/compare-modes.js';
-import { shellWord } from '../shell-word.js';
-import type { RunResult } from '../training/result.js';
-import type { RunSettings } from '../training/settings.js';
-import { howAsked } from './how-asked.js';
-import { formatBytes, formatDuration } from './quantities.js';
-import { flagText, taskFlags } from './task-flags.js';
+import { EMBEDDED_MODEL } from '../../engine/model-aliases.js';
+import { SET_SIZE } from '../../tasks/frozen-sets.js';
+import { testComparison, testRates } from '../../run-folder/comparison.js';
+import { bounds, percent, points, pValue, whole } from '../../report/figures.js';
+import { failureTable, leftOut, nothingAccepted, SHOWN_OF_EACH } from '../../report/failures.js';
+import { readRun } from '../../run-folder/read-run.js';
+import { conclusionLines, resultTable } from '../../report/terminal.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { isBuiltIn } from '../../tasks/registry.js';
+import type { Comparison } from '../../operations/compare-modes.js';
+import { shellWord } from '../../shell-word.js';
+import type { RunResult } from '../../training/result.js';
+import type { RunSettings } from '../../training/settings.js';
+import { howAsked } from '../how-asked.js';
+import { formatBytes, formatDuration } from '../quantities.js';
+import { flagText, taskFlags } from '../task-flags.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({

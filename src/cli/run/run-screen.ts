@@ -2,7 +2,6 @@
  * What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere.
  * Always on stderr.
  */
-import path from 'node:path';
 import {
   columnsOf,
   length,
@@ -11,15 +10,21 @@ import {
   screened,
   terminalStyle,
   wrapped,
-} from '../report/terminal-style.js';
-import { leftOut, nothingAccepted, type HowAsked } from '../report/failures.js';
-import type { MonitorReport } from '../training/monitor-session.js';
-import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
-import type { Failures } from '../tasks/failures.js';
-import { howAsked } from './how-asked.js';
-import { tell, tellProgress } from './job-channel.js';
-import type { ProgressStream } from './progress.js';
-import { formatBytes, formatDuration, formatNumber } from './quantities.js';
+} from '../../report/terminal-style.js';
+import { leftOut, nothingAccepted, type HowAsked } from '../../report/failures.js';
+import type { MonitorReport } from '../../training/monitor-session.js';
+import type {
+  BegunRun,
+  IterationReport,
+  RunHooks,
+  RunProgress,
+  Stage,
+} from '../../training/hooks.js';
+import type { Failures } from '../../tasks/failures.js';
+import { howAsked } from '../how-asked.js';
+import type { Told } from '../../operations/operation.js';
+import type { ProgressStream } from '../progress.js';
+import { formatBytes, formatDuration, formatNumber } from '../quantities.js';
 import { plannedWork, TimeLeft, type PlannedWork } from './time-left.js';
 
 const REDRAW_MS = 200;
@@ -88,12 +93,6 @@ const isSampled = ({ stage, done, total }: RunProgress): boolean =>
   stage === 'rollouts' && total > 0 && done === total;
 
 export class RunScreen implements RunHooks {
-  /**
-   * Iterations that an earlier process had done; null where the run begins or has ended already.
-   */
-  resumedAfter: number | null = null;
-  /** Whether anything was run: not of a folder whose run had ended. */
-  hasBegun = false;
   readonly #title: string;
   #asked: HowAsked | null = null;
   readonly #stream: ProgressStream;
@@ -142,12 +141,6 @@ export class RunScreen implements RunHooks {
     totalBytes: number | null;
   }): void => {
     const of = totalBytes === null ? '' : ` of ${formatBytes(totalBytes)}`;
-    tellProgress({
-      stage: 'download',
-      done: downloadedBytes,
-      total: totalBytes ?? 0,
-      unit: 'bytes',
-    });
     this.#fetched = {
       done: downloadedBytes,
       total: totalBytes ?? 0,
@@ -160,31 +153,13 @@ export class RunScreen implements RunHooks {
     else this.#print(`${this.#clock(now)}  ${this.#fetched.text}`);
   };
 
-  readonly onBegin = ({
-    settings,
-    folder,
-    resumedAfter,
-    resumedFrom,
-    spentSeconds,
-  }: BegunRun): void => {
-    this.hasBegun = true;
+  readonly onBegin = ({ settings, resumedFrom, spentSeconds }: BegunRun): void => {
     this.#asked = howAsked(settings);
     this.#time.plan(plannedWork(settings));
-    this.resumedAfter = resumedAfter;
-    if (resumedFrom === null) return;
-    this.#start -= 1000 * spentSeconds; // the clock is the run's
-    const from = {
-      prepared: 'the first evaluations are done, and iteration 1 begins',
-      iteration: `iteration ${resumedAfter} of ${settings.iterations} is done`,
-      submitted: 'training and the last evaluations are done, and the log is to be signed',
-    }[resumedFrom];
-    const text = `goes on with the run in ${path.relative('.', folder) || '.'}: ${from}`;
-    tell('notice', { text });
-    this.say(text);
+    if (resumedFrom !== null) this.#start -= 1000 * spentSeconds; // the clock is the run's
   };
 
   readonly onProgress = (progress: RunProgress): void => {
-    tellProgress(progress);
     const now = this.#now();
     const before = this.#progress;
     if (before?.stage !== progress.stage || before.iteration !== progress.iteration) {
@@ -211,7 +186,6 @@ export class RunScreen implements RunHooks {
   };
 
   readonly onIteration = (report: IterationReport, failures: Failures): void => {
-    tell('iteration', { ...report, failures });
     this.#latest = report;
     const { iteration, hitRate, refused, steps, loss, dev, gate, rulesFired } = report;
     const admitted = Object.values(report.rollouts).reduce((sum, tier) => sum + tier.admitted, 0);
@@ -226,12 +200,10 @@ export class RunScreen implements RunHooks {
   };
 
   readonly onNotice = (text: string): void => {
-    tell('notice', { text });
     this.say(text, 'fair');
   };
 
   readonly onRule = ({ decisions, effects }: MonitorReport): void => {
-    tell('rule', { decisions, effects });
     this.#rules = decisions.map(({ cites: [rule], edit, remedy_direction: direction }) => {
       const failed = effects.some((effect) => effect.rule === rule && !effect.executed);
       return `${rule} ${edit.length === 0 ? 'deferred' : `${direction}${failed ? ' (failed)' : ''}`}`;
@@ -261,6 +233,33 @@ export class RunScreen implements RunHooks {
       this.#draw([...this.#head(now, ''), ...this.#methodLines]);
     } else this.#print(`${this.#clock(now)}    ${line}`);
   };
+
+  /** What an operation tells. */
+  readonly tell = ({ type, data }: Told): void => {
+    switch (type) {
+      case 'begin':
+        return this.onBegin(data as BegunRun);
+      case 'progress':
+        return this.#told(data as RunProgress);
+      case 'iteration': {
+        const { failures, ...report } = data as IterationReport & { readonly failures: Failures };
+        return this.onIteration(report, failures);
+      }
+      case 'rule':
+        return this.onRule(data as MonitorReport);
+      case 'notice':
+        return this.onNotice((data as { readonly text: string }).text);
+      case 'step':
+    }
+  };
+
+  #told(progress: Omit<RunProgress, 'stage'> & { readonly stage: string }): void {
+    const { stage, done, total, tokens } = progress;
+    if (stage in TITLES) this.onProgress(progress as RunProgress);
+    else if (stage === 'download')
+      this.onDownload({ downloadedBytes: done, totalBytes: total === 0 ? null : total });
+    else this.onMethod(stage, { finished: done, total, sampledTokens: tokens });
+  }
 
   /** Prints a line for good. */
   say(line: string, paint: Paint | null = null): void {

@@ -1,0 +1,260 @@
+/** The loop: a run by the model's own verified answers, in the three ways that it is asked for. */
+import path from 'node:path';
+import { z } from 'zod';
+import { distill as distillation } from '../algorithms/distill.js';
+import { checked } from '../engine/checked.js';
+import type { DownloadProgress } from '../engine/download.js';
+import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
+import { Registry } from '../registry/registry.js';
+import { TRACKER_NAMES } from '../trackers/trackers.js';
+import { planRun, type RunPlan } from '../training/dry-run.js';
+import type { BegunRun, RunHooks } from '../training/hooks.js';
+import { MODES } from '../training/modes/mode.js';
+import { withProfile } from '../training/profile.js';
+import type { RunResult } from '../training/result.js';
+import { mergeSettings, resolveSettings, type RunSettingsInput } from '../training/settings.js';
+import { compareModes, type Comparison } from './compare-modes.js';
+import { output, REGISTRY, verifierThreads } from './members.js';
+import { unreadableTask } from './notes.js';
+import { operation, type Context, type Operation } from './operation.js';
+import { publishRun } from './publish.js';
+import {
+  memoryOfRun,
+  resolvedRunNames,
+  RUN_FLAGS,
+  runMembers,
+  settingsBeforehand,
+} from './run-settings.js';
+import { run as trackedRun } from './tracked-run.js';
+
+/** What a run has besides the settings that decide its result. */
+const own = z.strictObject({
+  mode: z
+    .array(z.enum(MODES))
+    .min(1)
+    .default(['isopro'])
+    .describe(
+      'isopro: the loop; the others answer the test problems without training; several or all: one table',
+    ),
+  dryRun: z
+    .boolean()
+    .default(false)
+    .describe('print the settings and what they would cost, train nothing')
+    .meta({ local: true }),
+  publish: z
+    .boolean()
+    .default(false)
+    .describe('put the adapter into the registry when the run has ended')
+    .meta({ admin: true }),
+  registry: REGISTRY.describe('folder of the registry of --publish'),
+  verifierThreads,
+  logTo: z
+    .array(z.enum(TRACKER_NAMES))
+    .default([])
+    .describe(
+      'write the figures for these trackers too, as files in the run folder; the commands that show them are printed',
+    )
+    .meta({ defaultText: 'none' }),
+  out: output
+    .optional()
+    .describe(
+      'run folder; default: runs/<run id>, or an unfinished run of the same settings there',
+    ),
+});
+
+type Own = z.output<typeof own>;
+/** Settings of the run as they were stated: defaults depend on the model. */
+export interface LoopRequest extends Own {
+  readonly stated: RunSettingsInput;
+}
+
+/** What a run ends with. */
+export interface LoopResult extends RunResult {
+  /** Iterations that an earlier process had done; null where this one did all. */
+  readonly resumedAfter: number | null;
+  /** The run had ended before. */
+  readonly nothingRun: boolean;
+  /** Id in the registry. */
+  readonly published?: string;
+}
+export type LoopOutcome = LoopResult | RunPlan | Comparison;
+
+/** Everything that a run tells; what a queue keeps of it is in jobs/job.ts. */
+export function hooksOf(tell: Context['tell']): Required<
+  Pick<RunHooks, 'onProgress' | 'onIteration' | 'onRule' | 'onNotice'>
+> & {
+  readonly onDownload: (progress: DownloadProgress) => void;
+} {
+  return {
+    onDownload: ({ downloadedBytes, totalBytes }) =>
+      tell({
+        type: 'progress',
+        data: { stage: 'download', done: downloadedBytes, total: totalBytes ?? 0, unit: 'bytes' },
+      }),
+    onProgress: (data) => tell({ type: 'progress', data }),
+    onIteration: (report, failures) => tell({ type: 'iteration', data: { ...report, failures } }),
+    onRule: ({ decisions, effects }) => tell({ type: 'rule', data: { decisions, effects } }),
+    onNotice: (text) => tell({ type: 'notice', data: { text } }),
+  };
+}
+
+/** Where an interrupted run continues; null where the run starts. */
+export function resumedNotice({
+  folder,
+  settings,
+  resumedAfter,
+  resumedFrom,
+}: Pick<BegunRun, 'folder' | 'settings' | 'resumedAfter' | 'resumedFrom'>): string | null {
+  if (resumedFrom === null) return null;
+  const from = {
+    prepared: 'the first evaluations are done, and iteration 1 begins',
+    iteration: `iteration ${resumedAfter} of ${settings.iterations} is done`,
+    submitted: 'training and the last evaluations are done, and the log is to be signed',
+  }[resumedFrom];
+  return `continues the run in ${path.relative('.', folder) || '.'}: ${from}`;
+}
+
+async function loop(
+  { stated, mode, dryRun, publish, registry, ...options }: LoopRequest,
+  { signal, tell }: Context,
+): Promise<LoopOutcome> {
+  const { onDownload, ...hooks } = hooksOf(tell);
+  const { model, task } = resolveSettings(stated);
+  const unable = unreadableTask(model.name, task);
+  if (unable !== null) hooks.onNotice(unable);
+  const settings = await withProfile(stated, signal, onDownload);
+  if (dryRun) return planRun(resolveSettings(settings), signal, options.verifierThreads);
+  const asked = { ...given(options), signal, ...hooks };
+  if (mode.some((each) => each !== 'isopro'))
+    return compareModes(mode, settings, {
+      ...asked,
+      onMethod: (stage, { finished, total, sampledTokens }) =>
+        tell({
+          type: 'progress',
+          data: { stage, done: finished, total, unit: 'answers', tokens: sampledTokens },
+        }),
+    });
+  let resumedAfter: number | null = null;
+  let nothingRun = true;
+  const result = await trackedRun(settings, {
+    ...asked,
+    onBegin(begun) {
+      nothingRun = false;
+      resumedAfter = begun.resumedAfter;
+      tell({ type: 'begin', data: begun });
+      const notice = resumedNotice(begun);
+      if (notice !== null) hooks.onNotice(notice);
+    },
+  });
+  const published =
+    publish && result.accepted > 0
+      ? await publishRun(new Registry(given({ folder: registry })), result.folder)
+      : null;
+  return {
+    ...result,
+    resumedAfter,
+    nothingRun,
+    ...(published !== null && { published: published.id }),
+  };
+}
+
+interface LoopDefinition {
+  readonly id: string;
+  readonly title: string;
+  /** Settings that the operation's name decides. */
+  readonly preset?: RunSettingsInput;
+  readonly settings: z.ZodObject;
+  readonly job?: Operation['job'];
+}
+
+type Loop = Operation<z.ZodObject, LoopOutcome, LoopRequest, RunSettingsInput & Partial<Own>>;
+
+const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition): Loop =>
+  operation<z.ZodObject, LoopOutcome, LoopRequest>({
+    id,
+    title,
+    settings,
+    flags: RUN_FLAGS,
+    read(asked) {
+      const all = Object.entries(asked as object);
+      const isOwn = ([name]: [string, unknown]): boolean => name in own.shape;
+      const request = checked(own, Object.fromEntries(all.filter(isOwn)), 'settings');
+      const stated = mergeSettings(
+        Object.fromEntries(all.filter((entry) => !isOwn(entry))),
+        preset,
+      );
+      resolveSettings(stated);
+      if (request.publish && request.mode.join() !== 'isopro')
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          'publish: only the loop makes an adapter; leave out mode',
+        );
+      return { ...request, stated };
+    },
+    run: loop,
+    ...(job !== undefined && { job }),
+  }) as Loop;
+
+export const run = loopOperation({
+  id: 'run',
+  title: 'Make a model better at a task by its own verified answers, and prove it',
+  settings: z.strictObject({ ...runMembers, ...own.shape }),
+  job: {
+    button: 'Run',
+    title: 'Make a model better at a task by its own verified answers',
+    resolve: (stated, names) => resolvedRunNames(stated, names),
+    local: ({ names, id }, { publish }) => ({
+      ...(publish === true && { registry: names.registry('settings.publish') }),
+      out: path.join(names.allowed.runs, id),
+    }),
+    measure: { dryRun: true },
+    memoryBytes: async (settings) => memoryOfRun(await settingsBeforehand(runPart(settings))),
+    shown: async (_, resolved) => settingsBeforehand(runPart(resolved)),
+    makesRun: true,
+    adapterOf: (result) =>
+      z.object({ adapter: z.object({ file: z.string() }) }).safeParse(result).data?.adapter.file ??
+      null,
+  },
+});
+
+/** Of all settings, those that decide a run's result. */
+const runPart = (settings: object): RunSettingsInput =>
+  Object.fromEntries(Object.entries(settings).filter(([name]) => !(name in own.shape)));
+
+const { algorithm, monitor, evaluation } = runMembers;
+
+/** ReST-EM: the loop of `run`, in which every round trains from the base model. */
+export const selfImprove = loopOperation({
+  id: 'self-improve',
+  title:
+    'Sample in rounds, keep what passes and train again from the base model; the best round stays',
+  preset: {
+    algorithm: { fromBase: true },
+    monitor: { policy: 'observe' },
+    evaluation: { gate: true },
+  },
+  settings: z.strictObject({
+    ...runMembers,
+    algorithm: algorithm.unwrap().omit({ id: true, fromBase: true }).prefault({}),
+    monitor: monitor.unwrap().omit({ policy: true }).prefault({}),
+    evaluation: evaluation.unwrap().omit({ gate: true }).prefault({}),
+    ...own.shape,
+  }),
+});
+
+/** The loop of `run`, with a teacher. */
+export const distill = loopOperation({
+  id: distillation.id,
+  title: 'Distil a better model into this one, token by token, on replies of its own',
+  preset: { algorithm: { id: distillation.id } },
+  settings: z.strictObject({
+    ...runMembers,
+    algorithm: algorithm
+      .unwrap()
+      .omit({ id: true })
+      .extend({ teacher: algorithm.unwrap().shape.teacher.unwrap() })
+      .prefault({} as never),
+    ...own.shape,
+  }),
+});
