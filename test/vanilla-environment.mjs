@@ -6,13 +6,33 @@
  *
  * A process that a suite leaves behind, because a test failed before its end, is killed: with it
  * alive jest would never exit.
+ *
+ * ISOPRO_SUITE_TIMES=FILE appends a line a suite: its seconds of processor, with those of the
+ * processes that it started and waited for, and its name.
  */
+import { appendFileSync, readFileSync } from 'node:fs';
 import vm from 'node:vm';
 import { TestEnvironment } from 'jest-environment-node';
 
+const TIMES = process.env.ISOPRO_SUITE_TIMES;
+
+/** Of this process and of those that it has waited for: Linux counts in hundredths. */
+function processorSeconds() {
+  const [user, system, childUser, childSystem] = readFileSync('/proc/self/stat', 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+    .slice(11, 15)
+    .map(Number);
+  return (user + system + childUser + childSystem) / 100;
+}
+
 export default class VanillaEnvironment extends TestEnvironment {
+  #begun;
+  #suite;
+
   constructor(config, context) {
     const { createContext, constants } = vm;
+    const begun = TIMES === undefined ? 0 : processorSeconds();
     const ordinary = constants?.DONT_CONTEXTIFY;
     if (ordinary !== undefined) vm.createContext = () => createContext(ordinary);
     try {
@@ -20,6 +40,8 @@ export default class VanillaEnvironment extends TestEnvironment {
     } finally {
       vm.createContext = createContext;
     }
+    this.#begun = begun;
+    this.#suite = context.testPath;
   }
 
   async teardown() {
@@ -27,5 +49,7 @@ export default class VanillaEnvironment extends TestEnvironment {
       if (handle.constructor.name === 'ChildProcess' && handle.exitCode === null)
         handle.kill('SIGKILL');
     await super.teardown();
+    if (TIMES !== undefined)
+      appendFileSync(TIMES, `${(processorSeconds() - this.#begun).toFixed(1)} ${this.#suite}\n`);
   }
 }

@@ -78,9 +78,12 @@ const GIBIBYTE = 2 ** 30;
 /** Bytes of a cached value against those of f16. */
 const KV_BYTES: Readonly<Record<KvType, number>> = { f32: 2, f16: 1, bf16: 1, q8_0: 34 / 64 };
 
+/** Replies of a model that run at once, where nobody says how many. */
+export const DEFAULT_SEQUENCES = 64;
+
 const hostOptions = z.strictObject({ memoryBytes: z.int().min(1).optional() });
 const hostLoadOptions = loadOptions.extend({
-  maxSequences: z.int().min(1).max(253).default(64),
+  maxSequences: z.int().min(1).max(253).default(DEFAULT_SEQUENCES),
   prefixTokens: z
     .int()
     .min(0)

@@ -1,10 +1,9 @@
-import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { canonicalJson } from '../canonical-json.js';
 import { hashFile } from '../engine/adapter.js';
 import { loadAddon, packageRoot } from '../engine/addon.js';
+import { hashModules } from './code-hash.js';
 import type { MachineClass, RunStart } from './manifest.js';
 
 /**
@@ -24,30 +23,23 @@ export function machineClass(): MachineClass {
   };
 }
 
-/** What starts, shows or judges a run decides nothing in it. */
-const AROUND: readonly string[] = ['ai', 'cli', 'jobs', 'judge', 'registry', 'report', 'trackers'];
+/**
+ * The modules from which everything is imported or started that decides something: a training run
+ * with the built-in tasks, and what measures or trains beliefs.
+ */
+const RUN = ['training/run.js', 'tasks/registry.js'];
+export const CODE = { run: RUN, beliefs: [...RUN, 'truth-seeking/index.js'] } as const;
 
-/** SHA-256 over names and contents of the package's own modules that decide what a run does. */
-export function hashModules(folder: string): string {
-  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .map((file) => file.replaceAll(path.sep, '/'))
-    .filter((file) => file.endsWith('.js') && !AROUND.includes(file.split('/')[0]!));
-  return hash(
-    'sha256',
-    canonicalJson(
-      modules.sort().map((file) => [file, hash('sha256', readFileSync(path.join(folder, file)))]),
-    ),
-  );
-}
+/** The modules of a process do not change while it runs. */
+const hashes = new Map<keyof typeof CODE, string>();
 
 /** Version of the package, and digests of the JavaScript and the addon that run. */
-export async function codeVersion(): Promise<RunStart['code']> {
+export async function codeVersion(of: keyof typeof CODE = 'run'): Promise<RunStart['code']> {
   const { version } = JSON.parse(
     readFileSync(path.join(packageRoot(), 'package.json'), 'utf8'),
   ) as { version: string };
-  return {
-    version,
-    javascript: hashModules(fileURLToPath(new URL('..', import.meta.url))),
-    addon: await hashFile(loadAddon().file),
-  };
+  const javascript =
+    hashes.get(of) ?? hashModules(fileURLToPath(new URL('..', import.meta.url)), CODE[of]);
+  hashes.set(of, javascript);
+  return { version, javascript, addon: await hashFile(loadAddon().file) };
 }

@@ -59,7 +59,7 @@ const start = z.strictObject({
   code: z.strictObject({
     /** Of the package. */
     version: z.string().min(1).max(100),
-    /** SHA-256 over the package's own modules, those left out that only show or judge a run. */
+    /** SHA-256 over the package's own modules that decide a run (code-hash.ts). */
     javascript: sha256,
     /** SHA-256 of the addon's binary. */
     addon: sha256,
@@ -240,6 +240,23 @@ export const changesText = (changes: readonly Change[]): string =>
   changes
     .map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`)
     .join(', ');
+
+export const CONTINUE_ELSEWHERE =
+  'Start again in another folder with --out, or continue with the version of isopro-native that began the run.';
+
+/**
+ * RUN_DIFFERS, for what began with other values. An earlier version computed the hash of the code
+ * in another way; a manifest does not say which way, so that both reasons are named.
+ * @param paths of the members that differ
+ */
+export const runDiffers = (message: string, paths: readonly string[]): IsoproError =>
+  paths.includes('code.javascript')
+    ? new IsoproError(
+        'RUN_DIFFERS',
+        `${message}. The code of isopro-native has changed since then, or the version that began it computed the hash of the code in another way`,
+        { remedy: CONTINUE_ELSEWHERE },
+      )
+    : new IsoproError('RUN_DIFFERS', message);
 
 /** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {

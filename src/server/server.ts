@@ -7,7 +7,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { jsonSchemaTransform } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
+import { DEFAULT_SEQUENCES, ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
 import {
   DEFECT,
@@ -267,7 +267,7 @@ async function listen(
 ): Promise<Server> {
   const isShared = !isOpenToAll(options);
   const queue = new FairQueue({
-    running: options.load.maxSequences ?? 64,
+    running: options.load.maxSequences ?? DEFAULT_SEQUENCES,
     waiting: limits.waiting,
     isShared,
   });

@@ -27,9 +27,11 @@ import { SingleProcessSigner, type LogSigner } from '../log/signer.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { isRunFolder, makeRunFolder, runPaths } from '../run-folder/paths.js';
 import {
+  CONTINUE_ELSEWHERE,
   MANIFEST_FORMAT,
   readManifest,
   changesText,
+  runDiffers,
   startChanges,
   startDigests,
   writeManifest,
@@ -313,14 +315,13 @@ function begunAs(start: RunStart, folder: string, model: RendererIds): RunManife
     manifest.start.model.sha256 === start.model.sha256 ? rendererChange(before, model) : null;
   if (rerendered !== null)
     throw new IsoproError('RUN_DIFFERS', `the run in ${folder} cannot continue: ${rerendered}`, {
-      remedy:
-        'Start again in another folder with --out, or continue with the version of isopro-native that began the run.',
+      remedy: CONTINUE_ELSEWHERE,
     });
   const changes = startChanges(manifest.start, start);
   if (changes.length > 0)
-    throw new IsoproError(
-      'RUN_DIFFERS',
+    throw runDiffers(
       `the run in ${folder} began with other values: ${changesText(changes)}`,
+      changes.map(({ path }) => path),
     );
   return manifest;
 }

@@ -22,15 +22,24 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const kindOf = (id: string): JobKind => JOB_KINDS.find((kind) => kind.id === id)!;
 
+/** What a schema says of a setting besides its bounds. */
+const WORDS = [
+  ...['description', 'names', 'first', 'group', 'local', 'defaultText', 'aliases', 'flag'],
+  ...['positional', 'admin'],
+];
+
 test('each setting of each kind has the bounds and the default that settings.txt says', () => {
   const lines = JOB_KINDS.flatMap(({ id, settings }) => {
     const { properties = {}, required = [] } = z.toJSONSchema(settings, {
       io: 'input',
       unrepresentable: 'any',
     });
-    return Object.entries(properties).map(([name, member]) => {
-      const { description: _, ...schema } = member as { description?: string };
-      return `${id} ${name}${required.includes(name) ? ' (required)' : ''} ${JSON.stringify(schema)}`;
+    return Object.entries(properties).flatMap(([name, member]) => {
+      const { properties: part, ...schema } = member as Readonly<Record<string, unknown>>;
+      if (part !== undefined) return []; // settings of a run: test/training/settings.txt
+      const bounds = Object.entries(schema).filter(([keyword]) => !WORDS.includes(keyword));
+      const text = JSON.stringify(Object.fromEntries(bounds));
+      return [`${id} ${name}${required.includes(name) ? ' (required)' : ''} ${text}`];
     });
   });
   expect([...lines, '']).toEqual(readFileSync('test/jobs/settings.txt', 'utf8').split('\n'));

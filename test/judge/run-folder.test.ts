@@ -1,5 +1,5 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { asJson } from '../../src/canonical-json.js';
@@ -7,7 +7,7 @@ import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { probeBatch } from '../../src/evaluation/probe.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { playbook } from '../../src/trainees/lora/playbook.js';
-import { codeVersion, hashModules, machineClass } from '../../src/run-folder/machine.js';
+import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
 import {
   readManifest,
   changesText,
@@ -267,38 +267,6 @@ describe('the manifest', () => {
     expect(await codeVersion()).toEqual(code);
     expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
   });
-});
-
-test('the hash of the code changes with every module that decides something, wherever it is installed', () => {
-  const at = (name: string): string => join(folder.path, name);
-  const copy = (name: string, change: (root: string) => void): string => {
-    for (const file of [
-      'index.js',
-      'training/iteration.js',
-      'judge/judge.js',
-      'training/iteration.d.ts',
-    ]) {
-      mkdirSync(dirname(join(at(name), file)), { recursive: true });
-      writeFileSync(join(at(name), file), `// ${file}`);
-    }
-    change(at(name));
-    return hashModules(at(name));
-  };
-  const own = copy('code', () => undefined);
-  expect(
-    copy('code-elsewhere', (root) => writeFileSync(join(root, 'judge/judge.js'), '// other')),
-  ).toBe(own);
-  expect(
-    copy('code-typed', (root) => writeFileSync(join(root, 'training/iteration.d.ts'), '// other')),
-  ).toBe(own);
-  const changed = [
-    copy('code-changed', (root) => writeFileSync(join(root, 'training/iteration.js'), '// other')),
-    copy('code-moved', (root) =>
-      renameSync(join(root, 'training/iteration.js'), join(root, 'training/door.js')),
-    ),
-    copy('code-more', (root) => writeFileSync(join(root, 'more.js'), '')),
-  ];
-  expect(new Set([own, ...changed]).size).toBe(4);
 });
 
 describe('evaluation sets', () => {

@@ -573,8 +573,8 @@ describe('a run of the model that is served', () => {
     expect(Math.abs(Date.parse(view.adapters[1]!.publishedAt) - Date.now())).toBeLessThan(100_000);
     const name = 'sql@shadow';
     expect(view.moves).toMatchObject([
-      { name, from: id, to: other, reason: 'second' },
-      { name, from: null, to: id, reason: `${'r'.repeat(299)}…` },
+      { name, from: id, to: other, reason: 'second', by: 'assignment' },
+      { name, from: null, to: id, reason: `${'r'.repeat(299)}…`, by: 'assignment' },
     ]);
     expect(view.aliases).toMatchObject([
       {

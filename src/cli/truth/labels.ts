@@ -147,7 +147,7 @@ export const truthLabelsCommand = defineCommand({
         domain: { id, sha256: digestOf(domains.named(id)), split },
         ...{ seed: config.seed, alpha, start, steps },
         policy: { id: policyId, identity },
-        code: await codeVersion(),
+        code: await codeVersion('beliefs'),
         machine: machineClass(),
         ...found,
         labels: problems.map(({ id: problem, question, options, correctOption }, i) => ({

@@ -28,7 +28,7 @@ export async function readerOfBeliefs(
   }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
   const { id, identity } = believingPolicy(policies, belief);
-  const [code, machine] = [await codeVersion(), machineClass()];
+  const [code, machine] = [await codeVersion('beliefs'), machineClass()];
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,

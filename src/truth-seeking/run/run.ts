@@ -90,7 +90,7 @@ export async function truthStart(
   domains = new Domains(config.domain),
 ): Promise<TruthStart> {
   return {
-    code: await codeVersion(),
+    code: await codeVersion('beliefs'),
     machine: machineClass(),
     policy: identified(evaluated),
     predictor: predictor === null ? null : identified(predictor),

@@ -15,7 +15,7 @@ import { OwnerLock } from '../../log/owner-lock.js';
 import { isUnbegun } from '../../log/read.js';
 import { SingleProcessSigner, type LogSigner } from '../../log/signer.js';
 import { WitnessClient } from '../../log/witness-client.js';
-import { jsonDifferences } from '../../run-folder/manifest.js';
+import { jsonDifferences, runDiffers } from '../../run-folder/manifest.js';
 import {
   isTruthRun,
   readTruthManifest,
@@ -183,9 +183,9 @@ function begunAs(start: TruthStart, folder: string): TruthStart | null {
   const { start: begun } = readTruthManifest(folder);
   const differences = jsonDifferences(begun as unknown as Json, start as unknown as Json);
   if (differences.length > 0)
-    throw new IsoproError(
-      'RUN_DIFFERS',
+    throw runDiffers(
       `the run in ${folder} began with other values of ${differences.join(', ')}`,
+      differences,
     );
   return begun;
 }

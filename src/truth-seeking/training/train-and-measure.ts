@@ -15,7 +15,7 @@ import { IsoproError } from '../../errors.js';
 import { makeFolder, readJson } from '../../files.js';
 import { OwnerLock } from '../../log/owner-lock.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
-import { jsonDifferences } from '../../run-folder/manifest.js';
+import { jsonDifferences, runDiffers } from '../../run-folder/manifest.js';
 import { generateAtMost, type GeneratedDomain } from '../domains/domain.js';
 import { localPolicy } from '../local-policy.js';
 import { REASONING_MODES } from '../modes/mode.js';
@@ -82,9 +82,9 @@ export class TrainingFolder {
       );
     const differences = jsonDifferences(found.data.start, start);
     if (differences.length > 0)
-      throw new IsoproError(
-        'RUN_DIFFERS',
+      throw runDiffers(
         `the training in ${folder} began with other values of ${differences.join(', ')}`,
+        differences,
       );
     this.#record = found.data;
   }
@@ -267,7 +267,7 @@ export const changesBetween = (before: string, after: string, seed: bigint): Fig
 
 /** What a training starts from: whoever begins the same one again has to begin with the same. */
 export const trainingStart = async (model: Model, settings: Json): Promise<Json> => ({
-  code: { ...(await codeVersion()) },
+  code: { ...(await codeVersion('beliefs')) },
   machine: { ...machineClass(), features: [...machineClass().features] },
   model: await model.hash(),
   settings,
