@@ -14,6 +14,7 @@ export type NameKind =
   | 'run'
   | 'truthRun'
   | 'file'
+  | 'domain'
   | 'registry';
 
 declare module 'zod' {

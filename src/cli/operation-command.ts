@@ -3,7 +3,7 @@ import type { CommandModule, Options } from 'yargs';
 import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { Flag } from '../operations/flags.js';
-import type { Context, Operation, Told } from '../operations/operation.js';
+import { WrongSetting, type Context, type Operation, type Told } from '../operations/operation.js';
 import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
 import { visible } from '../visible.js';
 import { defineCommand } from './command.js';
@@ -21,6 +21,7 @@ import { Progress } from './progress.js';
 /** What a person sees while an operation works. */
 export interface Screen extends Disposable {
   readonly tell: (told: Told) => void;
+  readonly ask?: Context['ask'];
 }
 
 interface ToldProgress {
@@ -181,7 +182,10 @@ export const operationCommand = <Op extends AnyOperation>(
           if (argv.json && told.type === lines) printJsonLine(told.data);
           screen.tell(told);
         };
-        result = (await operation.run(given, { signal, tell }).catch((error: unknown) => {
+        const context = { signal, tell, ...stated(screen, 'ask') };
+        result = (await operation.run(given, context).catch((error: unknown) => {
+          if (error instanceof WrongSetting)
+            throw new UsageError(operation.flags.named(error.message));
           throw interrupted(error, what, typeof remedy === 'string' ? remedy : remedy(settings));
         })) as Result<Op>;
       }

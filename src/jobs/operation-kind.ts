@@ -10,7 +10,7 @@ import type { JobKind } from './kinds/kind.js';
 export function operationKind(operation: Operation<any, any>): JobKind {
   const { id, title, settings: schema, flags, job } = operation;
   if (job === undefined) throw new TypeError(`${id} is not a job`);
-  const requested = job.stated ?? requestSettings(schema);
+  const requested = job.stated ?? requestSettings(schema, job.contradictions);
   return {
     id: job.kind ?? id,
     title: job.title ?? title,

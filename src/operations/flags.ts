@@ -146,7 +146,8 @@ export class Flags {
     const settings: Record<string, unknown> = { ...file };
     for (const { name, path, part, field } of this.all) {
       const value = argv[camel(name)];
-      if (value === undefined) continue;
+      // yargs makes an empty list of arguments that nobody gave
+      if (value === undefined || (field.positional === true && String(value) === '')) continue;
       if (Array.isArray(value) && field.type !== 'array')
         throw new IsoproError('INVALID_ARGUMENT', `${path}: it is given more than once`);
       if (part === null) settings[path] = value;

@@ -6,6 +6,9 @@ import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
 import { train } from './train/train.js';
+import { truthAnalyze } from './truth/analyze.js';
+import { truthRun } from './truth/run.js';
+import { truthTrain } from './truth/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own
 export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
@@ -17,4 +20,7 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   train,
   judge,
   promote,
+  truthRun,
+  truthTrain,
+  truthAnalyze,
 ];

@@ -5,6 +5,7 @@
  */
 import type { z } from 'zod';
 import { checked } from '../engine/checked.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { withoutAliases } from './aliases.js';
 import { Flags, type FlagOptions } from './flags.js';
@@ -22,6 +23,15 @@ export interface Context {
   /** Ends the operation; what it has kept by then is complete. */
   readonly signal: AbortSignal;
   readonly tell: (told: Told) => void;
+  /** Asks a person and waits for the answer; absent: nobody is there. */
+  readonly ask?: (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
+}
+
+/** `setting: what is wrong`, found while an operation works: the command line names its flag. */
+export class WrongSetting extends IsoproError {
+  constructor(message: string) {
+    super('INVALID_ARGUMENT', message);
+  }
 }
 
 /** Where a job works. */
@@ -45,6 +55,8 @@ export interface JobOf<Input> {
   readonly isForAdmin?: boolean;
   /** What a request may state, where it is less than the settings allow. */
   readonly stated?: z.ZodType;
+  /** As the operation's own, before any name is looked up: of what a request states. */
+  contradictions?(stated: Input): readonly string[];
   /** Settings in a form of an earlier version become those of today. */
   earlier?(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**
@@ -86,7 +98,7 @@ export interface OperationDefinition<
    */
   read?(given: z.input<Schema>): Settings;
   /** What the schema cannot say of one member alone: `member: what is wrong`. */
-  contradictions?(settings: Settings): readonly string[];
+  contradictions?(settings: NoInfer<Settings>): readonly string[];
   run(settings: Settings, context: Context): Promise<Result>;
   readonly job?: JobOf<z.input<Schema>>;
 }
@@ -132,7 +144,9 @@ export function operation<Schema extends z.ZodObject, Result, Settings = z.outpu
       return flags();
     },
     read,
-    run: async (given, { signal = new AbortController().signal, tell = () => undefined } = {}) =>
-      definition.run(read(given), { signal, tell }),
+    run: async (
+      given,
+      { signal = new AbortController().signal, tell = () => undefined, ...rest } = {},
+    ) => definition.run(read(given), { signal, tell, ...rest }),
   };
 }

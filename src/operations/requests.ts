@@ -4,13 +4,14 @@
  */
 import { z } from 'zod';
 import type { NameKind } from '../setting-meta.js';
+import { DOMAINS } from '../truth-seeking/domains/index.js';
 import type { Names } from './names.js';
 
 const LONGEST_NAME = 403;
 
 /** What a name stands for, in the words of the schema that a page shows. */
 const MEANINGS: Readonly<Record<NameKind, string>> = {
-  model: 'a model of this server; default: the one that it serves',
+  model: 'a model of this server',
   adapter: 'an adapter of this server, or the id of a job that made one',
   task: 'a task of this server, or the id of an uploaded file of rows',
   check:
@@ -18,6 +19,7 @@ const MEANINGS: Readonly<Record<NameKind, string>> = {
   run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',
   truthRun: 'a truth run of this server, such as the id of a job',
   file: 'the id of an uploaded file',
+  domain: 'one of those that ship',
   registry: 'the registry of this server',
 };
 
@@ -41,25 +43,37 @@ const isArray = (schema: z.ZodType): boolean => {
 };
 
 /** A member that a request states by name. */
-function named(schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
-  const name = z.string().min(1).max(LONGEST_NAME);
+function named(member: string, schema: z.ZodType, meta: z.GlobalMeta, names: NameKind): z.ZodType {
+  const name =
+    names === 'domain' ? z.enum(DOMAINS.map(({ id }) => id)) : z.string().min(1).max(LONGEST_NAME);
   const value = isArray(schema) ? z.array(name).min(1).max(100) : name;
   const isOptional = names === 'model' || schema.safeParse(undefined).success;
   const { description = '' } = meta;
-  const words = `${description.replace(/; default: .*$/, '')}: ${MEANINGS[names]}`;
+  const served = member === 'model' ? '; default: the one that it serves' : '';
+  const words = `${description.replace(/; default: .*$/, '')}: ${MEANINGS[names]}${served}`;
   return (isOptional ? value.optional() : value).meta({ ...meta, description: words });
 }
 
-/** The settings of an operation that a request may state. */
-export function requestSettings(schema: z.ZodObject): z.ZodObject {
+/**
+ * The settings of an operation that a request may state.
+ * @param contradictions of what is stated, which are found before any name is looked up
+ */
+export function requestSettings(
+  schema: z.ZodObject,
+  contradictions?: (stated: z.input<z.ZodObject>) => readonly string[],
+): z.ZodObject {
   const members = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(
     ([name, member]): [string, z.ZodType][] => {
       const meta = metaOf(member);
       if (meta.local === true) return [];
-      return [[name, meta.names === undefined ? member : named(member, meta, meta.names)]];
+      return [[name, meta.names === undefined ? member : named(name, member, meta, meta.names)]];
     },
   );
-  return z.strictObject(Object.fromEntries(members));
+  const requested = z.strictObject(Object.fromEntries(members));
+  if (contradictions === undefined) return requested;
+  return requested.superRefine((stated, context) => {
+    for (const message of contradictions(stated)) context.addIssue({ code: 'custom', message });
+  });
 }
 
 /**
@@ -75,7 +89,7 @@ export function resolvedNames(
   const things: Record<string, unknown> = { ...stated };
   for (const [name, member] of Object.entries(schema.shape as Record<string, z.ZodType>)) {
     const { names: kind, local } = metaOf(member);
-    if (kind === undefined || local === true) continue;
+    if (kind === undefined || kind === 'domain' || local === true) continue;
     const value =
       stated[name] ?? (kind === 'model' && name === 'model' ? names.allowed.model : undefined);
     if (value === undefined) continue;

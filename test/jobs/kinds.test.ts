@@ -282,6 +282,32 @@ describe('what a job comes to', () => {
       'JOB',
     ],
     [
+      'truth',
+      {
+        examples: 'file-rows',
+        without: [ID],
+        signer: 'single-process',
+        recompute: ['beliefs=always'],
+        each: true,
+        mode: ['chain-of-thought'],
+      },
+      () => [
+        ...['truth', 'run', `--model=${model}`, `--without=${ID}`, '--examples=/rows.jsonl'],
+        ...['--signer=single-process', '--recompute=beliefs=always', '--each'],
+        `--out=${runs}/JOB`,
+      ],
+      'JOB',
+    ],
+    [
+      'truth-train',
+      { domain: ['urns'], lr: 0.001, threads: 0, matmul: 'auto' },
+      () => [
+        ...['truth', 'train', `--model=${model}`, '--domain=urns', '--lr=0.001', '--threads=0'],
+        ...['--matmul=auto', '--out=/jobs/JOB/training'],
+      ],
+      null,
+    ],
+    [
       'truth-train',
       { runs: ['truth-1', 'truth-2'], by: 'x', part: 0.2 },
       () => [
@@ -307,6 +333,15 @@ describe('what a job comes to', () => {
         'training-causal-effect',
         path.join(runs, 'truth-1'),
         `--after=${path.join(runs, 'truth-2')}`,
+      ],
+      null,
+    ],
+    [
+      'truth-analyze',
+      { analyzer: 'performance-comparison', runs: ['truth-1'], outside: 'file-more' },
+      () => [
+        ...['truth', 'analyze', 'performance-comparison', path.join(runs, 'truth-1')],
+        '--outside=/more.jsonl',
       ],
       null,
     ],
@@ -406,9 +441,16 @@ describe('what a job comes to', () => {
     ['truth', { adapter: 'x' }, 'adapter', 'adapter'],
     ['truth', { predictor: 'x' }, 'model', 'predictor'],
     ['truth', { judge: 'x' }, 'model', 'judge'],
+    ['truth', { examples: 'x' }, 'file', 'examples'],
     ['truth-train', { domain: ['urns'], model: 'x' }, 'model', 'model'],
     ['truth-train', { runs: ['truth-1', 'x'], by: 'y' }, 'run', 'runs.1'],
     ['truth-analyze', { analyzer: 'results-catalog', runs: ['truth-1', 'mine'] }, 'run', 'runs.1'],
+    [
+      'truth-analyze',
+      { analyzer: 'performance-comparison', runs: ['truth-1'], outside: 'x' },
+      'file',
+      'outside',
+    ],
     [
       'truth-analyze',
       { analyzer: 'training-causal-effect', runs: ['truth-1'], after: ['x'] },
@@ -443,6 +485,11 @@ describe('what a job comes to', () => {
   );
 
   test.each<[kind: string, settings: object, message: string]>([
+    ['truth', { policy: 'human' }, 'settings: '],
+    ['truth', { domain: ['/events.json'] }, 'settings.domain.0: '],
+    ['truth', { recompute: ['beliefs=twice'] }, 'settings.recompute.0: '],
+    ['truth-train', { domain: ['urns'], rows: '/rows.jsonl' }, 'settings: '],
+    ['truth-train', { domain: ['urns'], lr: 0.1, learningRate: 0.1 }, 'learningRate: it is given'],
     ['truth-train', {}, 'settings: name domains or runs, and not both'],
     [
       'truth-train',

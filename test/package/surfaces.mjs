@@ -64,7 +64,13 @@ function routes({ paths }) {
 const exported = (file) =>
   [...readFileSync(file, 'utf8').matchAll(/export (?:type )?\{([^}]*)\}|export \* as (\w+)/g)]
     .flatMap(([, names, all]) => all ?? names.split(','))
-    .map((name) => name.trim().replace(/^type /, '').split(' as ').at(-1))
+    .map((name) =>
+      name
+        .trim()
+        .replace(/^type /, '')
+        .split(' as ')
+        .at(-1),
+    )
     .filter((name) => name !== '')
     .sort();
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
-import { truthJson, truthText } from '../../src/cli/truth-screen.js';
+import { truthJson, truthText } from '../../src/cli/truth/screen.js';
 import {
   truthFolders,
   truthLine,

@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { truthRun } from '../../src/operations/truth/run.js';
+import { truthTrain } from '../../src/operations/truth/train.js';
 import type { WrittenDomain } from '../../src/truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
 import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
@@ -162,7 +164,7 @@ test('the command line runs, prints what does the same, judges, and scores more 
   };
   expect(results).toMatchObject([{ strategy: 'accuracy:metric=brier,mode=eventual', n: 1 }]);
   expect(command).toContain(
-    `truth run --model ${at('one.gguf')} --mode direct --eval accuracy:metric=brier,mode=eventual --problems 1`,
+    `truth run --model=${at('one.gguf')} --mode=direct --eval=accuracy:metric=brier,mode=eventual --problems=1`,
   );
 
   const more = await runCli(
@@ -278,6 +280,30 @@ test('nothing is asked of a network, and no process is started, by importing it 
     stream.setEncoding('utf8').on('data', (text: string) => (said += text));
   const code = await new Promise((resolve) => child.on('close', resolve));
   expect([code, said]).toEqual([0, `sums-and-claims ${DOMAINS.length}\n`]);
+});
+
+test('settings are refused by their flags, from a file too, and nobody is asked where nobody is', async () => {
+  const refused = async (...args: string[]): Promise<string> => {
+    const { code, stderr } = await runCli(['truth', ...args], env);
+    return `${code} ${stderr.split('\n', 2).join(' ')}`;
+  };
+  writeFileSync(at('settings.json'), JSON.stringify({ problems: 0, seed: '7' }));
+  const [config, analyze] = [at('settings.json'), ['analyze', 'token-level-evidence', at('cli')]];
+  expect(await refused('run', '--config', config, '--max-tokens', '0')).toMatch(
+    /^2 --problems: [^]* --max-tokens: /,
+  );
+  expect(await refused('run', '--recompute', 'beliefs=twice')).toMatch(/^2 [^]*beliefs=twice/);
+  expect(await refused('train')).toMatch(/^2 name domains or runs, and not both/);
+  expect(await refused(...analyze)).toMatch(/^2 --trajectory: token-level-evidence is about one/);
+  expect(await refused(...analyze, '--trajectory', 'x')).toMatch(
+    /^2 --trajectory: 0 trajectories begin with "x"/,
+  );
+  await expect(truthRun.run({ policy: 'human' })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'policy: human answers in a terminal, and here is none',
+  });
+  const { learningRate, out } = truthTrain.read({ domain: ['urns'], lr: 1e-3 });
+  expect([learningRate, out]).toEqual([1e-3, 'runs/truth-training']);
 });
 
 test('a person reasons on the terminal, and the model reads what they believe', async () => {

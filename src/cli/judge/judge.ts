@@ -5,7 +5,7 @@ import type { TerminalStyle } from '../../report/terminal-style.js';
 import { shellWord } from '../../shell-word.js';
 import { operationCommand, progressScreen, type Screen } from '../operation-command.js';
 import { Progress } from '../progress.js';
-import { guardsJudgementText, truthJudgementText } from '../truth-screen.js';
+import { guardsJudgementText, truthJudgementText } from '../truth/screen.js';
 import { judgeText, STEP_TITLES } from './judge-screen.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;

@@ -5,11 +5,11 @@ import { promote } from '../../operations/gates/promote.js';
 import { judge } from '../../operations/judge.js';
 import { run } from '../../operations/run.js';
 import { train } from '../../operations/train/train.js';
+import { truthAnalyze } from '../../operations/truth/analyze.js';
+import { truthRun } from '../../operations/truth/run.js';
+import { truthTrain } from '../../operations/truth/train.js';
 import { operationKind } from '../operation-kind.js';
 import type { JobKind } from './kind.js';
-import { truth } from './truth.js';
-import { truthAnalyze } from './truth-analyze.js';
-import { truthTrain } from './truth-train.js';
 
 export const JOB_KINDS: readonly JobKind[] = [
   operationKind(run),
@@ -17,8 +17,8 @@ export const JOB_KINDS: readonly JobKind[] = [
   operationKind(evaluate),
   operationKind(judge),
   operationKind(ablate),
-  truth,
-  truthTrain,
-  truthAnalyze,
+  operationKind(truthRun),
+  operationKind(truthTrain),
+  operationKind(truthAnalyze),
   operationKind(promote),
 ];

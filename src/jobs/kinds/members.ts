@@ -30,7 +30,3 @@ export const seed = z
   .regex(/^\d{1,20}$/)
   .optional()
   .describe('64-bit seed');
-
-export const adapter = z.string().min(1).max(200).optional();
-/** Of folders that this server has. */
-export const runNames = z.array(z.string().min(1).max(201)).min(1).max(100);

@@ -37,17 +37,22 @@ const INSTRUCTION =
   'A response earns 1 where it goes to the heart of the question, weighs what speaks against it and claims no more than it shows; ' +
   '0 where it is wrong, beside the point or empty.';
 
+const LONGEST_SPEC = 1000;
+
 /** A spec with its options written out, so that two ways to write one are one. */
 const written = (specs: { parse(text: string): never; format(spec: never): string }) =>
-  z.string().transform((text, context) => {
-    try {
-      return specs.format(specs.parse(text));
-    } catch (error) {
-      if (!(error instanceof IsoproError)) throw error;
-      context.addIssue({ code: 'custom', message: error.message });
-      return z.NEVER;
-    }
-  });
+  z
+    .string()
+    .max(LONGEST_SPEC)
+    .transform((text, context) => {
+      try {
+        return specs.format(specs.parse(text));
+      } catch (error) {
+        if (!(error instanceof IsoproError)) throw error;
+        context.addIssue({ code: 'custom', message: error.message });
+        return z.NEVER;
+      }
+    });
 
 /** Where an interview takes its questions from. */
 function asksKnownDomains(text: string): boolean {
@@ -59,6 +64,7 @@ function asksKnownDomains(text: string): boolean {
   );
 }
 
+const REASONED = [REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))];
 const SCORED = [
   'accuracy:mode=initial',
   'accuracy:mode=eventual',
@@ -72,20 +78,28 @@ export const truthConfig = z.strictObject({
   policy: z
     .enum(['local', 'human'])
     .default('local')
-    .describe('who reasons: a model in this process, or you, in the terminal'),
+    .describe('who reasons: a model in this process, or you, in the terminal')
+    .meta({ local: true }),
   model: z
     .string()
     .min(1)
     .default(EMBEDDED_MODEL)
-    .describe('path of a GGUF file, an alias, or an hf: URI'),
-  adapter: z.string().min(1).optional().describe('LoRA adapter in GGUF that reasons on the model'),
+    .describe('path of a GGUF file, an alias, or an hf: URI')
+    .meta({ names: 'model' }),
+  adapter: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('LoRA adapter in GGUF that reasons on the model')
+    .meta({ names: 'adapter' }),
   predictor: z
     .string()
     .min(1)
     .optional()
     .describe(
       'another model, which predicts answers (mutual-predictability); with --adapter the bare model is one',
-    ),
+    )
+    .meta({ names: 'model' }),
   domain: several(
     z
       .string()
@@ -102,16 +116,18 @@ export const truthConfig = z.strictObject({
     .default(['sums-and-claims'])
     .describe(
       `what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`,
-    ),
+    )
+    .meta({ names: 'domain', first: 1, defaultText: 'sums-and-claims' }),
   mode: several(written(REASONING_MODES as never))
     .refine(
       (modes) => modes.every(asksKnownDomains),
       'stationary-ood takes its questions from domains=, one or several of those there are',
     )
-    .default([REASONING_MODES.format(REASONING_MODES.parse('chain-of-thought'))])
+    .default(REASONED)
     .describe(
       `how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`,
-    ),
+    )
+    .meta({ defaultText: REASONED.join(' '), first: 2 }),
   systemPrompt: several(z.enum(PROMPT_NAMES))
     .default([NO_PROMPT])
     .describe('what the policy is told first'),
@@ -119,10 +135,12 @@ export const truthConfig = z.strictObject({
     .default(SCORED)
     .describe(
       `what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`,
-    ),
+    )
+    .meta({ defaultText: SCORED.join(' '), first: 3 }),
   problems: count(1, 100_000)
     .default(20)
-    .describe('problems of each domain; fewer where a domain has no more'),
+    .describe('problems of each domain; fewer where a domain has no more')
+    .meta({ first: 4 }),
   split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
   without: z
     .array(z.string().regex(/^[0-9a-f]{64}$/, 'an id of a problem has 64 hex digits'))
@@ -136,7 +154,8 @@ export const truthConfig = z.strictObject({
     .regex(/^\d{1,20}$/)
     .refine((digits) => BigInt(digits) < 2n ** 64n, 'it has more than 64 bits')
     .default('42')
-    .describe('64-bit seed of problems and replies'),
+    .describe('64-bit seed of problems and replies')
+    .meta({ first: 5 }),
   maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
   temperature: z
     .number()
@@ -163,7 +182,8 @@ export const truthConfig = z.strictObject({
     .optional()
     .describe(
       'another model, which says beliefs, rates (qualitative-judge) and grades; without it the predictor, or who reasons',
-    ),
+    )
+    .meta({ names: 'model' }),
   instruction: z
     .string()
     .min(1)
@@ -176,13 +196,15 @@ export const truthConfig = z.strictObject({
     .optional()
     .describe(
       'JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)',
-    ),
+    )
+    .meta({ names: 'file' }),
   verdicts: z
     .enum(VERDICTS)
     .optional()
     .describe(
-      'how a judge or grader ends: freely, or bound to the form that it is read in, which small models need; default: free',
-    ),
+      'how a judge or grader ends: freely, or bound to the form that it is read in, which small models need',
+    )
+    .meta({ defaultText: 'free' }),
   beliefSystem: z
     .enum(BELIEF_SYSTEMS)
     .default('keep')
@@ -192,7 +214,7 @@ export const truthConfig = z.strictObject({
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache'),
-  matmul: z.enum(MATMULS).optional().describe(`${MATMUL_HELP}; default: ggml`),
+  matmul: z.enum(MATMULS).optional().describe(MATMUL_HELP).meta({ defaultText: 'ggml' }),
   signer: z
     .enum(['witness', 'single-process'])
     .default('witness')

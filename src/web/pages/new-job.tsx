@@ -24,6 +24,7 @@ const LISTS: Readonly<Record<string, string>> = {
   task: 'tasks',
   run: 'runs',
   truthRun: 'runs',
+  file: 'files',
 };
 
 const fieldAt = (schema: Schema | undefined, path: readonly string[]): Schema | undefined =>

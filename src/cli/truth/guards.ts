@@ -1,12 +1,13 @@
-import { measureBeliefs } from '../operations/gates/belief-guards.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
-import { shellWord } from '../shell-word.js';
-import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
-import { registryOf, registryOption } from './registry-flags.js';
-import { readCount } from './tasks-generate.js';
-import { TruthScreen } from './truth-run.js';
+import { tellTruth } from '../../operations/truth/told.js';
+import { measureBeliefs } from '../../operations/gates/belief-guards.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { shellWord } from '../../shell-word.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { defineCommand } from '../command.js';
+import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
+import { progressScreen } from '../operation-command.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { readCount } from '../tasks-generate.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);
 
@@ -66,7 +67,7 @@ export const truthGuardsCommand = defineCommand({
     const gate = readCount('gate', given, 1);
     const out = argv.out ?? `runs/guards-${gate}`;
     const signal = interruption();
-    using screen = new TruthScreen();
+    using screen = progressScreen();
     const found = await measureBeliefs(registryOf({ registry }), gate, out, {
       ...{
         domain: [...new Set(domain)],
@@ -80,7 +81,7 @@ export const truthGuardsCommand = defineCommand({
         threads: readCount('threads', argv.threads, 0),
       },
       ...(model === undefined ? {} : { model }),
-      onProgress: (_, progress) => screen.onProgress(progress),
+      onProgress: (_, progress) => tellTruth(screen.tell)(progress),
     }).catch((error: unknown) => {
       throw interrupted(
         error,

@@ -1,20 +1,20 @@
-import { nameAdapter } from '../report/named-adapter.js';
-import { label } from '../report/hostile-text.js';
-import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
-import { codeVersion, machineClass } from '../run-folder/machine.js';
-import { digestOf } from '../truth-seeking/domains/domain.js';
-import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { domainId, Domains, isOwnDomain } from '../truth-seeking/domains/own.js';
-import type { Interval } from '../statistics/index.js';
-import type { BinaryProblem } from '../truth-seeking/problem.js';
-import { openPolicies } from '../truth-seeking/run/open-policies.js';
-import { drawProblems } from '../truth-seeking/run/plan.js';
-import { labelProblems, type RightShare } from '../truth-seeking/strategies/label-problems.js';
-import { defineCommand, modelOption } from './command.js';
-import { interrupted, interruption, print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
-import { registryOf, registryOption } from './registry-flags.js';
-import { readCount, readSeed } from './tasks-generate.js';
+import { nameAdapter } from '../../report/named-adapter.js';
+import { label } from '../../report/hostile-text.js';
+import { painted, terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { codeVersion, machineClass } from '../../run-folder/machine.js';
+import { digestOf } from '../../truth-seeking/domains/domain.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { domainId, Domains, isOwnDomain } from '../../truth-seeking/domains/own.js';
+import type { Interval } from '../../statistics/index.js';
+import type { BinaryProblem } from '../../truth-seeking/problem.js';
+import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { drawProblems } from '../../truth-seeking/run/plan.js';
+import { labelProblems, type RightShare } from '../../truth-seeking/strategies/label-problems.js';
+import { defineCommand, modelOption } from '../command.js';
+import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { readCount, readSeed } from '../tasks-generate.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {
   if (share === null) return 'no answer is known';

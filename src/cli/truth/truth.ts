@@ -1,13 +1,13 @@
-import { defineCommand } from './command.js';
-import { truthBeliefsCommand, truthEvaluateCommand } from './truth-again.js';
-import { truthAnalyzeCommand } from './truth-analyze.js';
-import { truthDomainsCommand } from './truth-domains.js';
-import { truthGuardsCommand } from './truth-guards.js';
-import { truthLabelsCommand } from './truth-labels.js';
-import { truthOracleCommand } from './truth-oracle.js';
-import { truthReportCommand } from './truth-report.js';
-import { truthRunCommand } from './truth-run.js';
-import { truthTrainCommand } from './truth-train.js';
+import { defineCommand } from '../command.js';
+import { truthBeliefsCommand, truthEvaluateCommand } from './again.js';
+import { truthAnalyzeCommand } from './analyze.js';
+import { truthDomainsCommand } from './domains.js';
+import { truthGuardsCommand } from './guards.js';
+import { truthLabelsCommand } from './labels.js';
+import { truthOracleCommand } from './oracle.js';
+import { truthReportCommand } from './report.js';
+import { truthRunCommand } from './run.js';
+import { truthTrainCommand } from './train.js';
 
 export const truthCommand = defineCommand({
   command: 'truth',

@@ -1,9 +1,9 @@
 /** A person as a policy: questions on the terminal, answers line by line. */
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { IsoproError } from '../errors.js';
-import { visible } from '../visible.js';
-import type { Message } from '../truth-seeking/policy.js';
+import { IsoproError } from '../../errors.js';
+import { visible } from '../../visible.js';
+import type { Message } from '../../truth-seeking/policy.js';
 
 const HELP =
   'Write your answer; a line with a single dot ends it. Ctrl-D ends the run, which the same command goes on with.\n';

@@ -1,5 +1,5 @@
-import { listTable } from '../report/terminal.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
+import { listTable } from '../../report/terminal.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
 import {
   oracleStudyCount,
   REASONER_NAMES,
@@ -7,12 +7,12 @@ import {
   type Estimator,
   type OracleResult,
   type OracleSettings,
-} from '../truth-seeking/domains/urn-oracle.js';
-import type { Urns } from '../truth-seeking/domains/urns.js';
-import { defineCommand } from './command.js';
-import { interruption, print, printJson, UsageError } from './output.js';
-import { Progress } from './progress.js';
-import { readCount, readSeed } from './tasks-generate.js';
+} from '../../truth-seeking/domains/urn-oracle.js';
+import type { Urns } from '../../truth-seeking/domains/urns.js';
+import { defineCommand } from '../command.js';
+import { interruption, print, printJson, UsageError } from '../output.js';
+import { Progress } from '../progress.js';
+import { readCount, readSeed } from '../tasks-generate.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 

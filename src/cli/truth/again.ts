@@ -1,22 +1,39 @@
 /**
  * `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there.
  */
-import { modelOfRecord } from '../engine/model-files.js';
-import { terminalStyle } from '../report/terminal-style.js';
-import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
-import { readTruthManifest } from '../truth-seeking/run/folder.js';
-import { BELIEF_KINDS } from '../truth-seeking/run/config.js';
-import { openPolicies } from '../truth-seeking/run/open-policies.js';
-import { isRated } from '../truth-seeking/run/rating.js';
-import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
-import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
-import { defineCommand } from './command.js';
-import { interrupted, interruption, print, printJson } from './output.js';
-import { eachOption, goingOn, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
-import { readCount } from './tasks-generate.js';
-import { requireAdapter } from './truth-flags.js';
-import { truthJson, truthText } from './truth-screen.js';
+import { modelOfRecord } from '../../engine/model-files.js';
+import {
+  continuing,
+  RECOMPUTE_HELP,
+  RECOMPUTE_TEXT,
+  RECOMPUTED,
+  recomputeRules,
+} from '../../operations/truth/recompute.js';
+import { EACH_HELP, truthDocument } from '../../operations/truth/run.js';
+import { tellTruth } from '../../operations/truth/told.js';
+import { terminalStyle } from '../../report/terminal-style.js';
+import { BELIEF_SYSTEMS } from '../../truth-seeking/beliefs/readout.js';
+import { readTruthManifest } from '../../truth-seeking/run/folder.js';
+import { BELIEF_KINDS } from '../../truth-seeking/run/config.js';
+import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { isRated } from '../../truth-seeking/run/rating.js';
+import { measureAgain, type AgainOptions, type TruthResult } from '../../truth-seeking/run/run.js';
+import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
+import { defineCommand } from '../command.js';
+import { interrupted, interruption, print, printJson } from '../output.js';
+import { readCount } from '../tasks-generate.js';
+import { progressScreen } from '../operation-command.js';
+import { requireAdapter } from './adapter-flag.js';
+import { truthText } from './screen.js';
 import type { Argv } from 'yargs';
+
+const RECOMPUTE_OPTION = {
+  choices: RECOMPUTED,
+  array: true,
+  requiresArg: true,
+  describe: RECOMPUTE_HELP,
+  defaultDescription: RECOMPUTE_TEXT,
+} as const;
 
 interface Flags {
   readonly run: string;
@@ -57,17 +74,22 @@ const flags = (yargs: Argv<{ json: boolean }>) =>
       describe: 'another model, which says beliefs, rates and grades',
     })
     .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
-    .option('each', eachOption);
+    .option('each', { type: 'boolean', default: false, describe: EACH_HELP });
 
 async function again(
   argv: Flags,
   needsModel: boolean,
-  options: Omit<AgainOptions, 'folder' | 'policies' | 'signal'>,
+  {
+    recompute,
+    ...options
+  }: Omit<AgainOptions, 'folder' | 'policies' | 'signal' | 'recompute'> & {
+    readonly recompute: readonly string[] | undefined;
+  },
 ): Promise<void> {
   const { config } = readTruthManifest(argv.run).start;
   if (needsModel) requireAdapter(config, argv);
   const signal = interruption();
-  using screen = new TruthScreen();
+  using screen = progressScreen();
   const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
   const recorded = async (name: string | undefined): Promise<string | undefined> =>
     name === undefined || !needsModel ? name : modelOfRecord(name);
@@ -95,13 +117,14 @@ async function again(
     folder: argv.run,
     policies,
     signal,
-    onProgress: screen.onProgress,
+    recompute: recomputeRules(recompute),
+    onProgress: tellTruth(screen.tell),
     ...options,
   }).catch((error: unknown) => {
-    throw interrupted(error, 'the measurement', goingOn(options.recompute));
+    throw interrupted(error, 'the measurement', continuing(recompute));
   });
   screen[Symbol.dispose]();
-  if (argv.json) printJson(truthJson(result, argv.each));
+  if (argv.json) printJson(truthDocument(result, argv.each));
   else print(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
 }
 
@@ -125,7 +148,7 @@ export const truthBeliefsCommand = defineCommand({
         describe: 'how often one is asked for that is said',
       })
       .epilogue(
-        'Beliefs that are there are not read again: the same command goes on after an interruption.',
+        'Beliefs that are there are not read again: the same command continues after an interruption.',
       )
       .example(
         '$0 truth beliefs runs/urns --belief-system drop',
@@ -134,7 +157,7 @@ export const truthBeliefsCommand = defineCommand({
   handler: (argv) =>
     again(argv, true, {
       // of one reader the same beliefs come again, so that nothing is read twice
-      recompute: { beliefs: 'missing', trials: 'never', world: 'investigation' },
+      recompute: ['beliefs=missing', 'trials=never', 'world=investigation'],
       beliefs: {
         ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
         ...(argv.belief === undefined ? {} : { belief: argv.belief }),
@@ -163,7 +186,7 @@ export const truthEvaluateCommand = defineCommand({
         requiresArg: true,
         describe: 'JSON lines {question, response, score?} before a judge',
       })
-      .option('recompute', recomputeOption)
+      .option('recompute', RECOMPUTE_OPTION)
       .example(
         '$0 truth evaluate runs/urns --eval martingale:change=log-odds',
         'from beliefs that are there',
@@ -182,7 +205,7 @@ export const truthEvaluateCommand = defineCommand({
     const examples = argv.examples === undefined ? {} : { examples: argv.examples };
     return again(argv, measured || argv.recompute !== undefined, {
       eval: argv.eval,
-      recompute: recomputeOf(argv.recompute),
+      recompute: argv.recompute,
       ...examples,
     });
   },

@@ -1,7 +1,7 @@
-import { visible } from '../visible.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
-import { digestOf, parts } from '../truth-seeking/domains/domain.js';
-import { DOMAINS } from '../truth-seeking/domains/index.js';
+import { visible } from '../../visible.js';
+import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { digestOf, parts } from '../../truth-seeking/domains/domain.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import {
   domainId,
   Domains,
@@ -10,13 +10,13 @@ import {
   IMPORT_KINDS,
   isOwnDomain,
   type OwnImport,
-} from '../truth-seeking/domains/own.js';
-import { PEER_REVIEW_PARTS } from '../truth-seeking/domains/peer-reviews.js';
-import { questionText } from '../truth-seeking/modes/asking.js';
-import { drawProblems } from '../truth-seeking/run/plan.js';
-import { defineCommand } from './command.js';
-import { print, printJson, UsageError } from './output.js';
-import { readCount, readSeed } from './tasks-generate.js';
+} from '../../truth-seeking/domains/own.js';
+import { PEER_REVIEW_PARTS } from '../../truth-seeking/domains/peer-reviews.js';
+import { questionText } from '../../truth-seeking/modes/asking.js';
+import { drawProblems } from '../../truth-seeking/run/plan.js';
+import { defineCommand } from '../command.js';
+import { print, printJson, UsageError } from '../output.js';
+import { readCount, readSeed } from '../tasks-generate.js';
 
 /** Options that were given. */
 const withoutMissing = (options: object): OwnImport =>

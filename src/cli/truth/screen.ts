@@ -1,18 +1,18 @@
 /** What the commands of `truth` print. */
-import type { BeliefGuardsJudgement } from '../operations/gates/belief-guards.js';
-import { label } from '../report/hostile-text.js';
-import { setupText } from '../report/setup-text.js';
-import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
-import { groupBy } from '../statistics/paired.js';
-import { readerText } from '../truth-seeking/analysis/from-run.js';
+import type { BeliefGuardsJudgement } from '../../operations/gates/belief-guards.js';
+import { label } from '../../report/hostile-text.js';
+import { setupText } from '../../report/setup-text.js';
+import { painted, wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { groupBy } from '../../statistics/paired.js';
+import { readerText } from '../../truth-seeking/analysis/from-run.js';
 import {
   slopeWithoutNoiseIn,
   type SlopeWithoutNoise,
-} from '../truth-seeking/analysis/slope-without-noise.js';
-import type { TruthRun } from '../truth-seeking/run/folder.js';
-import type { TruthJudgement } from '../truth-seeking/run/judge.js';
-import { readerId } from '../truth-seeking/run/reader.js';
-import { setupKey, type ResultRecord } from '../truth-seeking/run/records.js';
+} from '../../truth-seeking/analysis/slope-without-noise.js';
+import type { TruthRun } from '../../truth-seeking/run/folder.js';
+import type { TruthJudgement } from '../../truth-seeking/run/judge.js';
+import { readerId } from '../../truth-seeking/run/reader.js';
+import { setupKey, type ResultRecord } from '../../truth-seeking/run/records.js';
 
 /**
  * Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is
@@ -119,31 +119,6 @@ export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: Termina
     })
     .join('\n');
 }
-
-/** What `--json` prints of a run: scores with their details, and counts. */
-export const truthJson = (
-  {
-    runId,
-    folder,
-    state,
-  }: { readonly runId: string; readonly folder: string; readonly state: TruthRun['state'] },
-  perTrajectory: boolean,
-): object => ({
-  runId,
-  folder,
-  trajectories: state.trajectories.length,
-  failures: state.failures.length,
-  readouts: state.readouts,
-  trajectoriesSha256: state.trajectoriesSha256,
-  results: state.results.map(({ kind: _, replaces: __, perTrajectory: each, ...result }) => {
-    const withoutNoise = slopeWithoutNoiseIn(result);
-    return {
-      ...result,
-      ...(withoutNoise === null ? {} : { withoutNoise }),
-      ...(perTrajectory ? { perTrajectory: Object.fromEntries(each) } : {}),
-    };
-  }),
-});
 
 const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
   pass: 'PASS: the log is whole, and what it claims was found again here',

@@ -1,18 +1,18 @@
-import { loadModel } from '../engine/model.js';
-import { modelOfRecord } from '../engine/model-files.js';
-import { requireTarget } from '../files.js';
-import { tokenHeat, type TokenHeat } from '../truth-seeking/analysis/token-heat.js';
+import { loadModel } from '../../engine/model.js';
+import { modelOfRecord } from '../../engine/model-files.js';
+import { requireTarget } from '../../files.js';
+import { tokenHeat, type TokenHeat } from '../../truth-seeking/analysis/token-heat.js';
 import {
   tokenEvidence,
   type TokenEvidence,
-} from '../truth-seeking/analysis/token-level-evidence.js';
-import { localPolicy } from '../truth-seeking/local-policy.js';
-import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
-import { defineCommand } from './command.js';
-import { interruption, print, printJson } from './output.js';
-import { Progress } from './progress.js';
-import { readCount } from './tasks-generate.js';
-import { requireAdapter } from './truth-flags.js';
+} from '../../truth-seeking/analysis/token-level-evidence.js';
+import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
+import { defineCommand } from '../command.js';
+import { interruption, print, printJson } from '../output.js';
+import { Progress } from '../progress.js';
+import { readCount } from '../tasks-generate.js';
+import { requireAdapter } from './adapter-flag.js';
 
 interface Measuring {
   readonly tokens: number;
@@ -117,7 +117,7 @@ export const truthReportCommand = defineCommand({
     requireTarget(out);
     const signal = interruption();
     const tokens = await measured(readTruthRun(folder), measuring, signal);
-    const { writeTruthReport } = await import('../report/truth-page.js');
+    const { writeTruthReport } = await import('../../report/truth-page.js');
     const bytes = await writeTruthReport(folder, {
       file: out,
       tokens,

@@ -1,0 +1,16 @@
+import type { TruthConfig } from '../../truth-seeking/run/config.js';
+import { WrongSetting } from '../operation.js';
+
+/**
+ * Of an adapter a run's folder has the name alone, not where it lies.
+ * @throws IsoproError INVALID_ARGUMENT where neither it nor another model is given
+ */
+export function requireAdapter(
+  { adapter }: Pick<TruthConfig, 'adapter'>,
+  given: { readonly model?: string | undefined; readonly adapter?: string | undefined },
+): void {
+  if (adapter !== undefined && given.model === undefined && given.adapter === undefined)
+    throw new WrongSetting(
+      'adapter: the run was made with one. Say where it is, or name the model that measures',
+    );
+}

@@ -1,0 +1,30 @@
+/** What is made again of a run that is there, as it is stated: `trajectories=always`. */
+import { z } from 'zod';
+import { RECOMPUTE, WORLD_RECOMPUTE, type RecomputeRules } from '../../truth-seeking/run/run.js';
+
+/** Each part with what it takes. */
+export const RECOMPUTED = [
+  ...['trajectories', 'beliefs', 'trials'].flatMap((part) =>
+    RECOMPUTE.map((how) => `${part}=${how}`),
+  ),
+  ...WORLD_RECOMPUTE.map((how) => `world=${how}`),
+];
+
+export const RECOMPUTE_HELP = 'what is made again, each part with how';
+export const RECOMPUTE_TEXT = 'trajectories=missing beliefs=missing trials=missing world=all';
+
+export const recompute = z
+  .array(z.enum(RECOMPUTED))
+  .min(1)
+  .optional()
+  .describe(RECOMPUTE_HELP)
+  .meta({ defaultText: RECOMPUTE_TEXT });
+
+export const recomputeRules = (stated: readonly string[] = []): Partial<RecomputeRules> =>
+  Object.fromEntries(stated.map((pair) => pair.split('=')));
+
+/** How to continue after an interruption: what is always made again starts from its beginning. */
+export const continuing = (stated: readonly string[] = []): string =>
+  stated.some((pair) => /=(?:always|upliftblanket)$/.test(pair))
+    ? 'What was made is kept. The same command makes all of it again; without --recompute it continues.'
+    : 'Nothing was lost: the same command continues where it was.';

@@ -1,0 +1,402 @@
+/** An adapter that is trained to believe what is true, and what came of it, in one folder. */
+import path from 'node:path';
+import { z } from 'zod';
+import { hashFile } from '../../engine/adapter.js';
+import { writeFileAtomically } from '../../engine/atomic-file.js';
+import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { loadModel, type Model } from '../../engine/model.js';
+import { requireTarget } from '../../files.js';
+import { given } from '../../given.js';
+import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
+import { scoredRuns } from '../../truth-seeking/analysis/from-run.js';
+import { trajectoryScores } from '../../truth-seeking/analysis/index.js';
+import type { Domain, GeneratedDomain } from '../../truth-seeking/domains/domain.js';
+import { DOMAINS } from '../../truth-seeking/domains/index.js';
+import { readTruthConfig } from '../../truth-seeking/run/config.js';
+import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
+import type { FigureChange } from '../../truth-seeking/training/before-after.js';
+import { askedTwice, selectableOf } from '../../truth-seeking/training/from-run.js';
+import { READOUT_REWARDS } from '../../truth-seeking/training/readout-training.js';
+import {
+  selectFewShot,
+  selectForTraining,
+  trainingRow,
+  VALIDATIONS,
+} from '../../truth-seeking/training/select.js';
+import {
+  changesBetween,
+  measureHeldOut,
+  TrainingFolder,
+  trainInFolder,
+  trainingProblems,
+  trainingStart,
+} from '../../truth-seeking/training/train-and-measure.js';
+import { count, embeddedByDefault, matmul, output, seedText, threads } from '../members.js';
+import { contextOf, memoryOf, TRAINER_BYTES } from '../memory.js';
+import { operation, WrongSetting, type Context } from '../operation.js';
+import { trainAdapter } from '../train-adapter.js';
+import { tellDownload, tellTruth } from './told.js';
+
+const DEFAULT_FOLDER = 'runs/truth-training';
+/** Of the steps by the readout: what rollouts are trained with in `run`. */
+const READOUT_RATE = 2e-4;
+/** What is measured before and after. */
+const MEASURED = [
+  ...['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'],
+  ...[
+    'sycophancy:measure=shift',
+    'sycophancy:measure=quality-change',
+    'sycophancy:measure=asymmetry',
+  ],
+];
+
+const domains = (wanted: (domain: Domain) => boolean) =>
+  z
+    .array(z.enum(DOMAINS.filter(wanted).map(({ id }) => id)))
+    .min(1)
+    .optional();
+
+const settings = z.strictObject({
+  model: embeddedByDefault,
+  runs: z
+    .array(z.string().min(1))
+    .min(1)
+    .optional()
+    .describe('folders of runs, of whose trajectories the best are taken (by); or domain')
+    .meta({ positional: true, names: 'truthRun' }),
+  domain: domains(({ source }) => source === 'generated')
+    .describe('without runs: the model reasons about these, and its own beliefs are the reward')
+    .meta({ first: 1 }),
+  by: z
+    .string()
+    .min(1)
+    .max(500)
+    .optional()
+    .describe('with runs: the strategy whose scores decide: accuracy, martingale or another one'),
+  part: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(0.1)
+    .describe('with runs: of the trajectories of each file of scores, the best'),
+  validation: z
+    .enum(VALIDATIONS)
+    .default('none')
+    .describe('with runs: kept apart by lot; gt: of those that end on the right side alone'),
+  rows: output
+    .optional()
+    .describe('with runs: write the examples for `train --data`, and train nothing'),
+  fewShot: output
+    .optional()
+    .describe('with runs: write turns to put before a conversation, and train nothing'),
+  count: count(100_000).default(100).describe('turns of --few-shot, at most').meta({ local: true }), // of a file that a job does not write
+  epochs: count(1000).default(2).describe('with runs: passes over the examples'),
+  reward: z
+    .enum(READOUT_REWARDS)
+    .default('accuracy')
+    .describe(
+      'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
+    ),
+  steps: count(100_000).default(20).describe('by the readout: optimiser steps').meta({ first: 2 }),
+  questions: count(1024).default(4).describe('by the readout: questions a step'),
+  group: count(253, 2).default(8).describe('by the readout: replies to each'),
+  maxTokens: count(65_536)
+    .default(128)
+    .describe('tokens of a reply, by the readout and where it is measured'),
+  temperature: z.number().min(0).max(10).default(1).describe('by the readout: of the replies'),
+  trainCutOff: z
+    .boolean()
+    .default(false)
+    .describe('by the readout: train on replies that were cut off, too'),
+  mode: z
+    .enum(['direct', 'chain-of-thought'])
+    .default('chain-of-thought')
+    .describe('how it is reasoned: by the readout, and where it is measured'),
+  learningRate: z
+    .number()
+    .gt(0)
+    .max(1)
+    .optional()
+    .describe('learning rate')
+    .meta({
+      flag: 'lr',
+      aliases: ['lr'],
+      defaultText: `${LEARNING_RATES.sft}, by the readout ${READOUT_RATE}`,
+    }),
+  rank: count(1024).default(8).describe('directions of each factor pair'),
+  measure: count(100_000, 0)
+    .default(0)
+    .describe(
+      'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
+    )
+    .meta({ first: 3 }),
+  measureDomain: domains(({ kind }) => kind === 'binary')
+    .describe('domains of these questions')
+    .meta({ defaultText: 'what is trained on' }),
+  measureSeed: seedText
+    .default('42')
+    .describe('64-bit seed of these questions and of the reasoning about them'),
+  before: output
+    .optional()
+    .describe(
+      'folder of what is measured before; trainings that differ in their seed may share one',
+    ),
+  seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
+  threads: threads.default(0),
+  matmul: matmul.optional().meta({ defaultText: 'ggml' }),
+  out: output
+    .default(DEFAULT_FOLDER)
+    .describe('folder of the adapter, of what was measured and of result.json'),
+});
+type Settings = z.output<typeof settings>;
+
+const contradictions = ({
+  runs,
+  domain,
+  by,
+}: Pick<Settings, 'runs' | 'domain' | 'by'>): string[] => [
+  ...((runs === undefined) === (domain === undefined)
+    ? ['name domains or runs, and not both']
+    : []),
+  ...((runs === undefined) === (by === undefined)
+    ? []
+    : ['by: say which scores of the runs decide, and only of runs']),
+];
+
+const jsonl = (rows: readonly object[]): Buffer =>
+  Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+
+const loaded = (
+  { model, threads: wanted, matmul: kernels }: Settings,
+  { signal, tell }: Context,
+): Promise<Model> =>
+  loadModel(model, {
+    signal,
+    fixedThreads: true,
+    ...(wanted !== 0 && { threads: wanted }),
+    ...given({ matmul: kernels }),
+    onDownload: tellDownload(tell, model),
+  });
+/** Of what the model does, which a training depends on. */
+const engineOf = ({ info: { threads: used, matmul: kernels } }: Model) => ({
+  threads: used,
+  ...(kernels === 'own' && { matmul: kernels }),
+});
+
+/** @param trained domains that are trained on: these, too, where no others are named */
+const measuredConfig = (asked: Settings, trained: readonly string[]) => ({
+  domain: [...(asked.measureDomain ?? trained)],
+  mode: [asked.mode],
+  eval: [...MEASURED],
+  problems: asked.measure,
+  seed: asked.measureSeed,
+  maxTokens: asked.maxTokens,
+  threads: asked.threads,
+});
+
+/** Nothing is measured on what is trained on. @throws IsoproError INVALID_ARGUMENT */
+function requireHeldOut(
+  runs: readonly TruthRun[],
+  asked: Settings,
+  trained: readonly string[],
+): void {
+  if (asked.measure === 0) return;
+  const seen = askedTwice(
+    runs,
+    readTruthConfig({ ...measuredConfig(asked, trained), model: asked.model }),
+  );
+  if (seen > 0)
+    throw new WrongSetting(
+      `measure: ${seen} of these questions are asked in the runs, so that they are not held out. ` +
+        'Train on runs of the other part (`truth run --split train`).',
+    );
+}
+
+/** Held-out questions before and after a training, if any are asked for. */
+async function measured(
+  model: Model,
+  folder: TrainingFolder,
+  asked: Settings,
+  trained: readonly string[],
+  train: () => Promise<void>,
+  { signal, tell }: Context,
+) {
+  if (asked.measure === 0) {
+    await train();
+    return null;
+  }
+  const measuring = { config: measuredConfig(asked, trained), ...given(asked, 'before') };
+  const measure = (when: 'before' | 'after'): Promise<string> =>
+    measureHeldOut(model, asked.model, folder, when, measuring, {
+      signal,
+      onProgress: (_, progress) => tellTruth(tell, when)(progress),
+    });
+  const before = await measure('before');
+  await train();
+  const after = await measure('after');
+  return { before, after, changes: changesBetween(before, after, BigInt(asked.measureSeed)) };
+}
+
+/** Written beside the adapter, too. */
+async function resultOf<Found extends object>(folder: TrainingFolder, found: Found) {
+  const result = {
+    folder: folder.folder,
+    adapter: folder.adapter,
+    sha256: await hashFile(folder.adapter),
+    ...found,
+  };
+  await writeFileAtomically(path.join(folder.folder, 'result.json'), [
+    Buffer.from(`${JSON.stringify(result, null, 2)}\n`),
+  ]);
+  return result;
+}
+
+const tellStep =
+  ({ tell }: Context) =>
+  (done: number, total: number, note: string): void =>
+    tell({ type: 'progress', data: { stage: 'training', done, total, unit: 'steps', note } });
+
+/**
+ * The best trajectories of runs by a strategy, learned by their likelihood, or written to a file.
+ */
+async function bySelection(asked: Settings, context: Context): Promise<TruthTraining> {
+  const { by, part, fewShot, rows } = asked;
+  const runs = truthRunFolders(asked.runs!).map(readTruthRun);
+  const files = runs
+    .flatMap((run) => scoredRuns(run))
+    .filter(
+      ({ setup, scores }) => [setup.strategy, setup.config].includes(by!) && scores.length > 0,
+    )
+    .map(trajectoryScores);
+  if (files.length === 0) throw new WrongSetting(`by: none of the runs has scores of ${by}`);
+  const trained = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
+  requireHeldOut(runs, asked, trained);
+  const of = selectableOf(runs);
+  const seed = BigInt(asked.seed);
+  if (fewShot !== undefined) {
+    const turns = selectFewShot(files, of, { count: asked.count, part, seed });
+    const text = `${JSON.stringify(turns, null, 2)}\n`;
+    await writeFileAtomically(fewShot, [Buffer.from(text)], 'follow');
+    return { turns: turns.length, fewShot };
+  }
+  const { training, validation, selected, notRight } = selectForTraining(files, of, {
+    part,
+    validation: asked.validation,
+    seed,
+  });
+  const about = {
+    files: files.length,
+    trajectories: selected.length,
+    notRight,
+    examples: training.length,
+    validation: validation.length,
+  };
+  const examples = training.map(trainingRow);
+  if (rows === undefined)
+    return likelihood(asked, context, { about, trained, examples, selected: [...selected] });
+  await writeFileAtomically(rows, [jsonl(examples)], 'follow');
+  return { ...about, rows };
+}
+
+async function likelihood(
+  asked: Settings,
+  context: Context,
+  {
+    about,
+    trained,
+    examples,
+    selected,
+  }: {
+    readonly about: object;
+    readonly trained: readonly string[];
+    readonly examples: readonly object[];
+    readonly selected: string[];
+  },
+): Promise<TruthTraining> {
+  const { by, rank, epochs, seed, learningRate = LEARNING_RATES.sft } = asked;
+  await using model = await loaded(asked, context);
+  const start = { by: by!, selected, epochs, rank, learningRate, seed, ...engineOf(model) };
+  using folder = new TrainingFolder(path.resolve(asked.out), await trainingStart(model, start));
+  const step = tellStep(context);
+  const train = async (): Promise<void> => {
+    if (await folder.isDone()) return;
+    const { losses } = await trainAdapter(model, {
+      examples,
+      out: folder.adapter,
+      overwrite: true, // of a training that was cut off before its end was written
+      ...{ rank, epochs, learningRate, seed, threads: asked.threads, signal: context.signal },
+      onStep: ({ step: done, steps, loss }) => step(done, steps, `loss ${loss.toFixed(3)}`),
+    });
+    await folder.finish(losses.map((loss, i) => ({ step: i + 1, loss })));
+  };
+  const found = await measured(model, folder, asked, trained, train, context);
+  return resultOf(folder, { ...about, steps: folder.steps, ...found });
+}
+
+/** By what is read of the model after its own reasoning. */
+async function byReadout(asked: Settings, context: Context): Promise<TruthTraining> {
+  const { mode, rank, learningRate = READOUT_RATE } = asked;
+  const { reward, steps, questions, group, maxTokens, temperature, trainCutOff } = asked;
+  const trained = asked.domain!;
+  const seed = BigInt(asked.seed);
+  const problems = trainingProblems(
+    trained.map((id) => DOMAINS.find((domain) => domain.id === id) as GeneratedDomain),
+    steps * questions,
+    seed,
+  );
+  const how = { reward, steps, questions, group, maxTokens, temperature, trainCutOff, seed };
+  await using model = await loaded(asked, context);
+  const start = {
+    ...how,
+    seed: asked.seed,
+    domains: trained.join(' '),
+    mode,
+    rank,
+    learningRate,
+    ...engineOf(model),
+  };
+  using folder = new TrainingFolder(path.resolve(asked.out), await trainingStart(model, start));
+  const told = tellStep(context);
+  const train = (): Promise<void> =>
+    trainInFolder(
+      model,
+      folder,
+      { problems, mode, how, rank, learningRate, threads: asked.threads },
+      {
+        signal: context.signal,
+        onStep: ({ step, reward: got }) =>
+          told(step, steps, `reward ${got === null ? '-' : got.toFixed(3)}`),
+      },
+    );
+  const found = await measured(model, folder, asked, trained, train, context);
+  return resultOf(folder, { problems: problems.length, steps: folder.steps, ...found });
+}
+
+/** What was selected, written, trained and measured; `adapter` where one was trained. */
+export interface TruthTraining {
+  readonly adapter?: string;
+  readonly changes?: readonly FigureChange[];
+  readonly [figure: string]: unknown;
+}
+
+export const truthTrain = operation({
+  id: 'truth train',
+  title:
+    'Train an adapter on the best trajectories of runs, or by what is read of the model while it reasons',
+  settings,
+  contradictions,
+  async run(asked, context): Promise<TruthTraining> {
+    for (const file of [asked.rows, asked.fewShot]) if (file !== undefined) requireTarget(file);
+    return (asked.runs === undefined ? byReadout : bySelection)(asked, context);
+  },
+  job: {
+    kind: 'truth-train',
+    title: 'Train an adapter to believe what is true',
+    button: 'Train on truth',
+    contradictions,
+    local: ({ folder }) => ({ out: path.join(folder, 'training') }),
+    memoryBytes: async ({ model }) => memoryOf(model!, contextOf(model!), TRAINER_BYTES),
+    adapterOf: (result) =>
+      z.object({ adapter: z.string() }).safeParse(result).data?.adapter ?? null,
+  },
+});
