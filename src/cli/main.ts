@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { asImportError } from '../import-error.js';
-import { JOB_VARIABLE } from '../jobs/job-variable.js';
 import { reportFailure } from './output.js';
 
 /**
@@ -8,7 +7,6 @@ import { reportFailure } from './output.js';
  * failure is.
  */
 try {
-  if (process.env[JOB_VARIABLE] !== undefined) await (await import('./job-channel.js')).admitted();
   const { commandLine } = await import('./command-line.js');
   await commandLine(process.argv.slice(2));
 } catch (error) {

@@ -1,6 +1,5 @@
 import { visible } from '../visible.js';
 import { columnsOf } from '../report/terminal-style.js';
-import { tellProgress } from './job-channel.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 
 /**
@@ -86,7 +85,6 @@ export class Progress {
     this.#first ??= done;
     if (more.total !== undefined) this.#total = more.total;
     if (more.note !== undefined) this.#note = visible(more.note);
-    tellProgress({ stage: this.#label, done, total: this.#total ?? 0, unit: this.#unit });
     const now = this.#now();
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_LINE_MS)) return;
     this.#show(now);

@@ -1,5 +1,4 @@
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { hashFile } from '../engine/adapter.js';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
@@ -16,7 +15,6 @@ import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 /** What jobs are run by. */
-const PROGRAM = fileURLToPath(new URL('./main.js', import.meta.url));
 
 export const serveCommand = defineCommand({
   command: 'serve',
@@ -256,7 +254,7 @@ export const serveCommand = defineCommand({
       jobs:
         argv.runs === undefined
           ? undefined
-          : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },
+          : { runs: path.resolve(argv.runs), models, tasks, atOnce: argv.jobs },
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
       keys: [

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { tracesOf } from '../registry/folder.js';
 import { RUNS } from '../report/find-run.js';
 import { hashKey, newKey } from '../server/keys.js';
@@ -12,7 +11,6 @@ import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 /** What jobs are run by. */
-const PROGRAM = fileURLToPath(new URL('./main.js', import.meta.url));
 
 /**
  * The page in a server of its own: on this machine alone, with a key that is in the address and
@@ -68,7 +66,7 @@ export const uiCommand = defineCommand({
       registry:
         existsSync(registry.paths.log) || tracesOf(registry.paths) !== null ? registry : undefined,
       runs,
-      jobs: { runs: path.resolve(runs), program: PROGRAM, models: [], tasks: [], atOnce: 1 },
+      jobs: { runs: path.resolve(runs), models: [], tasks: [], atOnce: 1 },
       host: '127.0.0.1',
       port,
       hosts: [],

@@ -10,15 +10,14 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { offAbort, onAbort } from '../abort.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
 import { hasEnded, isFolder, makeFolder, unwritable } from '../files.js';
 import { runFolders, runName } from '../report/find-run.js';
 import { shellWord } from '../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
 import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';
-import { JOB_KINDS } from './kinds/index.js';
-import type { JobKind, Place, Prepared } from './kinds/kind.js';
+import type { Place } from '../operations/operation.js';
+import { JOB_KINDS, type JobKind, type Prepared } from './kinds.js';
 import { Names, type AllowedNames } from '../operations/names.js';
 import { NotAllowed } from '../operations/not-allowed.js';
 import { JobStore, MARK, type JobChange, type JobFilter } from './store.js';
@@ -37,8 +36,6 @@ const MOST_UNWRITTEN = 10_000;
 
 export interface JobQueueOptions {
   readonly allowed: AllowedNames;
-  /** The program's entry, as node runs it. */
-  readonly program: string;
   /** The module that jobs of operations are run by. Default: our own. */
   readonly worker?: string | undefined;
   /** Jobs at once. Default 1: two that compute take each other's time and caches. */
@@ -227,7 +224,7 @@ export class JobQueue {
     signal: AbortSignal,
   ): Promise<unknown> {
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
-    if (kind.measure === undefined && kind.measureWith === undefined)
+    if (kind.measure === undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
         `jobs of the kind ${kind.id} are not measured beforehand`,
@@ -243,12 +240,10 @@ export class JobQueue {
       isTold: false,
       memoryBytes: prepared.memoryBytes,
     };
-    const { program, worker } = this.#options;
+    const { worker } = this.#options;
     const process = (running.process = new JobProcess({
-      program,
       worker,
-      args: [...prepared.args, ...(kind.measure ?? [])],
-      work: withMore(prepared.work, kind.measureWith),
+      work: withMore(prepared.work, kind.measure),
       onEvent: () => {},
     }));
     const key = randomBytes(6).toString('hex');
@@ -486,10 +481,7 @@ export class JobQueue {
       );
     return {
       kind,
-      prepared: await kind.prepare(
-        kind.read?.(settings ?? {}) ?? checked(kind.settings, settings ?? {}, 'settings'),
-        this.#placeOf(asker, id),
-      ),
+      prepared: await kind.prepare(kind.read(settings ?? {}), this.#placeOf(asker, id)),
     };
   }
 
@@ -663,12 +655,8 @@ export class JobQueue {
     }
     if (running.isTold) return { kind: 'interrupted' };
     running.process = new JobProcess({
-      program: this.#options.program,
       worker: this.#options.worker,
-      args: [...prepared.args, ...(kind.again?.(this.#placeOf(asker, id)) ?? [])],
-      work: withMore(prepared.work, kind.againWith?.(this.#placeOf(asker, id))),
-      isResult: kind.isResult,
-      lines: kind.lines,
+      work: withMore(prepared.work, kind.again?.(this.#placeOf(asker, id))),
       onEvent: ({ type, data }) =>
         this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
     });
@@ -785,8 +773,10 @@ function tracesIn(folder: string): string | null {
   return file === undefined ? null : path.join(FILES, file);
 }
 
-const withMore = (work: Work | undefined, more: object = {}): Work | undefined =>
-  work && { ...work, settings: { ...(work.settings as object), ...more } };
+const withMore = (work: Work, more: object = {}): Work => ({
+  ...work,
+  settings: { ...(work.settings as object), ...more },
+});
 
 const commandOf = (args: readonly string[]): string =>
   ['npx isopro-native', ...args.map(shellWord)].join(' ');

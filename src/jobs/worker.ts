@@ -7,7 +7,6 @@ import { IsoproError } from '../errors.js';
 import { asFileError } from '../files.js';
 import { asImportError } from '../import-error.js';
 import type { Told } from '../operations/operation.js';
-import { JOB_VARIABLE } from './job-variable.js';
 
 /** What the queue sends, once it has written down which process this is. */
 export interface Work {
@@ -21,8 +20,6 @@ export type Answer =
   | { readonly type: 'error'; readonly error: unknown };
 
 const PROGRESS_MS = 1000;
-
-delete process.env[JOB_VARIABLE]; // a process that this one starts is not a job
 
 /** Whoever starts the job again needs its files, and what was kept is complete at any moment. */
 const end = (): boolean => process.kill(process.pid, 'SIGKILL');

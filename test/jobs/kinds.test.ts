@@ -8,11 +8,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { checked } from '../../src/engine/checked.js';
 import { uint32 } from '../../src/embedded/gguf.js';
 import { inspectModel } from '../../src/engine/inspect.js';
-import { JOB_KINDS } from '../../src/jobs/kinds/index.js';
-import type { JobKind, Prepared } from '../../src/jobs/kinds/kind.js';
+import { JOB_KINDS, type JobKind, type Prepared } from '../../src/jobs/kinds.js';
 import { Names } from '../../src/operations/names.js';
 import { BUILT_IN_IDS } from '../../src/tasks/registry.js';
 import { encodeModel, synthesizeModel, writeSyntheticModel } from '../models/synthetic.js';
@@ -114,7 +112,7 @@ describe('what a job comes to', () => {
   });
   const prepare = async (id: string, settings: unknown): Promise<Prepared> => {
     const kind = kindOf(id);
-    return kind.prepare(kind.read?.(settings) ?? checked(kind.settings, settings, 'settings'), {
+    return kind.prepare(kind.read(settings), {
       names,
       id: 'JOB',
       folder: '/jobs/JOB',
@@ -787,43 +785,34 @@ describe('what a job comes to', () => {
   });
 });
 
-test('which exit codes are results, who may ask, what its lines are, and what is tried beforehand', () => {
-  const rows = JOB_KINDS.map(
-    ({ id, isResult, isForAdmin = false, lines = null, measure = null }) => [
-      id,
-      Array.from({ length: 10 }, (_, code) => code).filter(
-        (code) => code > 0 && isResult?.(code) === true,
-      ),
-      isForAdmin,
-      lines,
-      measure,
-    ],
-  );
+test('who may ask for each kind, and what is tried beforehand', () => {
+  const rows = JOB_KINDS.map(({ id, isForAdmin = false, measure = null }) => [
+    id,
+    isForAdmin,
+    measure,
+  ]);
   expect(rows).toEqual([
-    ['run', [], false, null, null],
-    ['train', [], false, null, null],
-    ['eval', [], false, null, null],
-    ['judge', [], false, null, null],
-    ['ablate', [], false, null, null],
-    ['truth', [], false, null, null],
-    ['truth-train', [], false, null, null],
-    ['truth-analyze', [], false, null, null],
-    ['gate', [], true, null, null],
+    ['run', false, { dryRun: true }],
+    ['train', false, { dryRun: true }],
+    ['eval', false, null],
+    ['judge', false, null],
+    ['ablate', false, null],
+    ['truth', false, null],
+    ['truth-train', false, null],
+    ['truth-analyze', false, null],
+    ['gate', true, null],
   ]);
 });
 
 test('a job that is begun again goes on with what lies on the disk, and a result names the adapter that was made', () => {
   const place = path.join(folder, 'again');
   mkdirSync(place);
-  const again = (id: string): readonly string[] | undefined =>
-    kindOf(id).again?.({ id: 'JOB', folder: place });
-  const againWith = (id: string): object =>
-    kindOf(id).againWith!({ names: undefined as never, id: 'JOB', folder: place });
-  expect(againWith('train')).toEqual({ force: true });
+  const again = (id: string): object =>
+    kindOf(id).again!({ names: undefined as never, id: 'JOB', folder: place });
+  expect(again('train')).toEqual({ force: true });
   writeFileSync(path.join(place, 'adapter.gguf.state'), '');
-  expect(againWith('train')).toEqual({ resume: true });
-  expect(kindOf('train').measureWith).toEqual({ dryRun: true });
-  expect(kindOf('gate').againWith!({} as never)).toEqual({ resume: true });
+  expect(again('train')).toEqual({ resume: true });
+  expect(kindOf('gate').again!({} as never)).toEqual({ resume: true });
   expect(kindOf('run').adapterOf!({ adapter: { file: '/a' } })).toBe('/a');
   for (const id of ['train', 'truth-train'])
     expect(kindOf(id).adapterOf!({ adapter: '/a' })).toBe('/a');

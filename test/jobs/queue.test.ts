@@ -44,7 +44,6 @@ function queueOf(runs = newFolder(), options: Partial<JobQueueOptions> = {}): Jo
   const report = (error: unknown): void => void reported.push(error);
   const queue = JobQueue.open({
     allowed,
-    program: PROGRAM,
     worker: PROGRAM,
     availableMemory: () => Infinity,
     report,
@@ -550,7 +549,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
     const [queueModule, runs] = process.argv.slice(1);
     const { JobQueue } = await import(queueModule);
     const allowed = { model: 'base', models: new Map([['base', 'tiny']]), tasks: new Map(), adapters: new Map(), runs };
-    const queue = JobQueue.open({ allowed, program: 'none', availableMemory: () => 0, report: () => {} });
+    const queue = JobQueue.open({ allowed, availableMemory: () => 0, report: () => {} });
     let kept = 0;
     let code;
     try {

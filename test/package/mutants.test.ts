@@ -143,7 +143,7 @@ test('the nearest suites are there for every source, those of functions alone fi
   const nearest = nearestSuites(root);
   expect(nearest('src/server/fair-queue.ts')[0]).toContain('server/fair-queue');
   expect(nearest('src/server/openai/chat.ts').flat()).not.toContain('server/fair-queue');
-  expect(nearest('src/jobs/operation-kind.ts')).toEqual([
+  expect(nearest('src/jobs/kinds.ts')).toEqual([
     ['jobs/kinds', 'jobs/store'],
     ['jobs/states'],
     ['jobs/queue'],

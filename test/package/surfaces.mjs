@@ -77,7 +77,7 @@ const exported = (file) =>
 /** @param openapi what the server answers at /openapi.json */
 export async function surfaces(dist, openapi) {
   const { ERRORS } = await import(`${dist}/src/errors.js`);
-  const { JOB_KINDS } = await import(`${dist}/src/jobs/kinds/index.js`).catch(
+  const { JOB_KINDS } = await import(`${dist}/src/jobs/kinds.js`).catch(
     () => import(`${dist}/src/jobs/queue/kinds/index.js`),
   );
   const { z } = await import('zod');

@@ -35,7 +35,7 @@ test('no command, flag, route, member, error code or export is lost', async () =
   const { surfaces } = (await import(path.resolve('test/package/surfaces.mjs'))) as {
     surfaces: (dist: string, openapi: unknown) => Promise<Surfaces>;
   };
-  const jobs = { runs: folder, program: MAIN, models: [], tasks: [], atOnce: 1 };
+  const jobs = { runs: folder, models: [], tasks: [], atOnce: 1 };
   const server = await start({ jobs, runs: folder });
   const now = await surfaces(path.resolve('dist'), (await send(server, '/openapi.json')).body);
   const before = JSON.parse(readFileSync('test/package/surfaces.json', 'utf8')) as Surfaces;

@@ -50,7 +50,7 @@ test('each path is there, and each member of its requests has the bounds and the
   const runs = path.join(folder, 'runs');
   const server = await start({
     runs,
-    jobs: { runs, program: MAIN, models: [], tasks: [], atOnce: 1 },
+    jobs: { runs, models: [], tasks: [], atOnce: 1 },
   });
   const { paths } = (await send(server, '/openapi.json', { headers: asAdmin })).body;
   await server.close(0);

@@ -33,7 +33,6 @@ test.each([
           adapters: new Map(),
           runs,
         },
-        program: PROGRAM,
         worker: PROGRAM,
       },
       ...{ availableMemory: () => Infinity, report: (error) => expect(error).toBeUndefined() },

@@ -40,7 +40,6 @@ let holder: string;
 beforeAll(async () => {
   const jobs = {
     runs,
-    program: PROGRAM,
     worker: PROGRAM,
     models: [],
     tasks: [],

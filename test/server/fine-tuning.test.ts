@@ -22,7 +22,7 @@ const keys = [
 const runs = path.join(folder, 'fine-tuning');
 const jobs = {
   runs,
-  program: MAIN,
+ 
   models: [],
   tasks: [],
   atOnce: 1,

@@ -51,7 +51,6 @@ const keys = [
 
 const jobsIn = (runs: string) => ({
   runs,
-  program: PROGRAM,
   worker: PROGRAM,
   models: [{ name: 'other', model: 'tiny' }],
   tasks: [{ name: 'mine', task: '/somewhere/mine.ts' }],
@@ -457,7 +456,7 @@ describe('truth-seeking', () => {
     const policies = { evaluated: { ...policy, identity: { kind: 'scripted' } }, predictor: null };
     const config = { problems: 10, seed: '7', signer: 'single-process' } as const;
     await runTruth(config, { out: path.join(made, 'truthful'), policies });
-    own = await start({ keys, jobs: { ...jobsIn(made), program: MAIN, worker: undefined } });
+    own = await start({ keys, jobs: { ...jobsIn(made), worker: undefined } });
   });
   const estimate = (at: Server, kind: string, settings: object): Promise<Answer> =>
     send(at, '/api/jobs/estimate', { body: { kind, settings }, headers: asAdmin });
@@ -598,7 +597,7 @@ describe('a gate', () => {
     const own = await start({
       keys,
       registry,
-      jobs: { ...jobsIn(path.join(folder, 'gate-runs-2')), program: MAIN, worker: undefined },
+      jobs: { ...jobsIn(path.join(folder, 'gate-runs-2')), worker: undefined },
     });
     try {
       const made = await send(own, '/api/jobs', { body: gateOf(ids[1]!), headers: asAdmin });

@@ -17,8 +17,6 @@ import { addJobRoutes, addSimulationRoutes, askerOf } from './routes.js';
 export interface JobOptions {
   /** Where what is made lies; made where it is not there. */
   readonly runs: string;
-  /** The program's entry, as node runs it: what jobs are run by. */
-  readonly program: string;
   /** The module that jobs of operations are run by. Default: our own. */
   readonly worker?: string | undefined;
   /** That requests may name, beside the one that is served: by name, as --model takes it. */
@@ -80,7 +78,6 @@ export async function addJobs(
         registry,
         runs: options.runs,
       },
-      program: options.program,
       worker: options.worker,
       atOnce: options.atOnce,
       ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),

@@ -118,27 +118,17 @@ export function addJobRoutes(
     const { names } = queue.catalogue(askerOf(caller));
     const data = queue
       .kinds(askerOf(caller))
-      .map(
-        ({
-          id,
-          title,
-          button = title,
-          settings: read,
-          described = read,
-          measure,
-          measureWith,
-        }) => ({
-          kind: id,
-          title,
-          button,
-          schema: withModel(
-            z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }) as JsonForm,
-            names.models[0]!,
-          ),
-          measures: (measure ?? measureWith) !== undefined,
-          names,
-        }),
-      );
+      .map(({ id, title, button, settings: read, measure }) => ({
+        kind: id,
+        title,
+        button,
+        schema: withModel(
+          z.toJSONSchema(read, { io: 'input', unrepresentable: 'any' }) as JsonForm,
+          names.models[0]!,
+        ),
+        measures: measure !== undefined,
+        names,
+      }));
     return { data };
   });
 

@@ -1,15 +1,52 @@
-/** An operation as a kind of job: what a request may state of it, and what its process is given. */
+/** Operations as kinds of job: what a request may state of each, and what its process is given. */
+import type { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { withoutAliases } from '../operations/aliases.js';
+import { OPERATIONS } from '../operations/index.js';
 import { NotAllowed } from '../operations/not-allowed.js';
-import type { Operation } from '../operations/operation.js';
+import type { Operation, Place } from '../operations/operation.js';
 import { requestSettings, resolvedNames } from '../operations/requests.js';
-import type { JobKind } from './kinds/kind.js';
+import type { Work } from './worker.js';
+
+export interface Prepared {
+  /** The command line that does the same, without the program. */
+  readonly args: readonly string[];
+  readonly work: Work;
+  /** Name of what it makes below the runs folder; null: nothing. */
+  readonly run: string | null;
+  readonly memoryBytes: number;
+  /** With what follows from the model and from defaults, for whoever wants to see them. */
+  readonly resolved: unknown;
+}
+
+export interface JobKind {
+  readonly id: string;
+  readonly title: string;
+  /** Its name on a button of the page. */
+  readonly button: string;
+  /** What a request may state. */
+  readonly settings: z.ZodType;
+  /** Whether only a key that may do everything may ask for it: it changes what is everybody's. */
+  readonly isForAdmin?: boolean;
+  /** Settings with which the work is tried for some seconds; absent: it cannot be. */
+  readonly measure?: object;
+  /** What a request states, checked. @throws IsoproError INVALID_ARGUMENT */
+  read(given: unknown): unknown;
+  /**
+   * @param settings as `read` gives them
+   * @throws NotAllowed; IsoproError INVALID_ARGUMENT where settings contradict each other
+   */
+  prepare(settings: unknown, place: Place): Promise<Prepared>;
+  /** Settings besides, when a job starts again, by what lies on the disk. */
+  again?(place: Place): object;
+  /** The file of the adapter that it made, of a result. */
+  adapterOf?(result: unknown): string | null;
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: an operation of any settings and result
-export function operationKind(operation: Operation<any, any>): JobKind {
-  const { id, title, settings: schema, flags, job } = operation;
-  if (job === undefined) throw new TypeError(`${id} is not a job`);
+function kindOf(operation: Operation<any, any, any, any>): JobKind {
+  const { id, title, settings: schema, flags } = operation;
+  const job = operation.job!;
   const requested = job.stated ?? requestSettings(schema, job.contradictions);
   return {
     id: job.kind ?? id,
@@ -18,7 +55,7 @@ export function operationKind(operation: Operation<any, any>): JobKind {
     settings: requested,
     ...(job.isForAdmin === true && { isForAdmin: true }),
     ...(job.adapterOf !== undefined && { adapterOf: job.adapterOf }),
-    ...(job.measure !== undefined && { measureWith: job.measure as object }),
+    ...(job.measure !== undefined && { measure: job.measure as object }),
     // Checked, and kept as it was stated: what follows from defaults is the operation's to say.
     read: (given) => {
       const stated = withoutAliases(
@@ -49,7 +86,7 @@ export function operationKind(operation: Operation<any, any>): JobKind {
         resolved: (await job.shown?.(asked, resolved, names)) ?? withServed(schema, asked, names),
       };
     },
-    ...(job.again !== undefined && { againWith: (place) => job.again!(place) as object }),
+    ...(job.again !== undefined && { again: (place) => job.again!(place) as object }),
   };
 }
 
@@ -62,3 +99,7 @@ const withServed = (
   stated: Readonly<Record<string, unknown>>,
   { allowed }: { readonly allowed: { readonly model: string } },
 ): object => ('model' in shape ? { ...stated, model: stated.model ?? allowed.model } : stated);
+
+export const JOB_KINDS: readonly JobKind[] = OPERATIONS.filter(({ job }) => job !== undefined).map(
+  kindOf,
+);
