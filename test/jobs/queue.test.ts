@@ -317,7 +317,8 @@ test.each([
 
 test('a process is admitted once it is written down which one it is, and not before', async () => {
   const order: string[] = [];
-  const change = JobStore.prototype.change;
+  const { change } = JobStore.prototype;
+  const { admit } = JobProcess.prototype;
   const [written, admitted] = [
     jest.spyOn(JobStore.prototype, 'change'),
     jest.spyOn(JobProcess.prototype, 'admit'),
@@ -326,7 +327,10 @@ test('a process is admitted once it is written down which one it is, and not bef
     if (typeof of[1].pid === 'number') order.push('written');
     return change.apply(this, of);
   });
-  admitted.mockImplementation(() => void order.push('admitted'));
+  admitted.mockImplementation(function (this: JobProcess) {
+    order.push('admitted');
+    admit.call(this);
+  });
   try {
     const queue = queueOf();
     await ended(queue, (await add(queue, 'answer')).id);
@@ -572,7 +576,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
         '-e',
         script,
         '--',
-        pathToFileURL('dist/src/jobs/queue/queue.js').href,
+        pathToFileURL('dist/src/jobs/queue.js').href,
         newFolder(),
       ],
       { encoding: 'utf8' },
