@@ -315,7 +315,8 @@ test.each([
 
 test('a process is admitted once it is written down which one it is, and not before', async () => {
   const order: string[] = [];
-  const change = JobStore.prototype.change;
+  const { change } = JobStore.prototype;
+  const { admit } = JobProcess.prototype;
   const [written, admitted] = [
     jest.spyOn(JobStore.prototype, 'change'),
     jest.spyOn(JobProcess.prototype, 'admit'),
@@ -324,7 +325,10 @@ test('a process is admitted once it is written down which one it is, and not bef
     if (typeof of[1].pid === 'number') order.push('written');
     return change.apply(this, of);
   });
-  admitted.mockImplementation(() => void order.push('admitted'));
+  admitted.mockImplementation(function (this: JobProcess) {
+    order.push('admitted');
+    admit.call(this);
+  });
   try {
     const queue = queueOf();
     await ended(queue, (await add(queue, 'answer')).id);

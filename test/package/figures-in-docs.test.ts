@@ -239,7 +239,7 @@ const rows: Row[] = [
   [
     'jobs.md',
     /a key's files together (\d+) GiB/,
-    constant('src/jobs/queue/uploads.ts', 'MOST_BYTES') / KIB / MIB,
+    constant('src/jobs/uploads.ts', 'MOST_BYTES') / KIB / MIB,
   ],
   [
     'python-task.md',
