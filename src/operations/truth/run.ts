@@ -31,7 +31,6 @@ const settings = truthConfig.extend({
 });
 
 const flags = { order: ['policy', 'model', 'adapter', 'predictor', 'judge'] };
-const WORDS = new Flags(settings, flags);
 const DEFAULTS: Readonly<Record<string, unknown>> = settings.parse({});
 
 /** What differs from the defaults. */
@@ -112,7 +111,10 @@ export const truthRun = operation({
       ...given({ out }),
       onProgress: tellTruth(tell),
     });
-    const words = WORDS.words({ ...changed(config), out: out ?? result.folder });
+    const words = new Flags(settings, flags).words({
+      ...changed(config),
+      out: out ?? result.folder,
+    });
     return {
       ...truthDocument(result, each),
       /** The command line that does the same. */
