@@ -6,12 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals';
-import {
-  JobProcess,
-  type Outcome,
-  type ProcessOptions,
-  type Told,
-} from '../../src/jobs/job-process.js';
+import { JobProcess, type Outcome, type Told } from '../../src/jobs/job-process.js';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/job.js';
 import { JobQueue, type Asker, type JobQueueOptions } from '../../src/jobs/queue.js';
 

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { judgeRun } from '../../src/judge/judge.js';
 import { run } from '../../src/operations/tracked-run.js';
-import { parseExamples, tokenisedExamples } from '../../src/engine/training-examples.js';
+import { parseExamples, rowsOf, tokenisedExamples } from '../../src/engine/training-examples.js';
 import { loadModel } from '../../src/index.js';
 import type { TrainingRow } from '../../src/operations/training-data.js';
 import { LogReader } from '../../src/log/read.js';
@@ -186,7 +186,7 @@ test('the log’s rows are what train reads: the tokens that were sampled, the s
   async function* each(): AsyncGenerator<string> {
     yield* lines;
   }
-  const examples = await parseExamples(each());
+  const examples = await parseExamples(rowsOf(each()));
   const { sequences } = tokenisedExamples(examples, model, 1000);
   for (const [i, line] of lines.entries()) {
     const { source, score } = JSON.parse(line) as TrainingRow;

@@ -7,7 +7,6 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { MAIN } from '../cli/run-cli.js';
 import { closeAll, send, start } from '../models/server.js';
 
 type Lists = Readonly<Record<string, readonly string[]>>;

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
-import { truthJson, truthText } from '../../src/cli/truth/screen.js';
+import { truthText } from '../../src/cli/truth/screen.js';
+import { truthDocument } from '../../src/operations/truth/run.js';
 import {
   truthFolders,
   truthLine,
@@ -112,7 +113,7 @@ test('a slope stands with and without noise on the page, in the terminal, for th
     truthReportHtml(run, UNCHECKED),
     truthText(run, { width: 80, color: false }),
   ];
-  const { results } = truthJson(run, false) as {
+  const { results } = truthDocument(run, false) as {
     results: { strategy: string; withoutNoise?: { value: number } }[];
   };
   const shown = truthShown('here', run);

@@ -6,7 +6,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
-import { MAIN } from '../cli/run-cli.js';
 import type { Parsed } from '../models/parsed.js';
 import { asAdmin, folder, send, start } from '../models/server.js';
 

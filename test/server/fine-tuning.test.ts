@@ -9,7 +9,6 @@ import OpenAI, { toFile } from 'openai';
 import type { FineTuningJob } from 'openai/resources/fine-tuning/jobs/jobs.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
-import { MAIN } from '../cli/run-cli.js';
 import { asAdmin, ADMIN, closeAll, folder, reported, send, start } from '../models/server.js';
 import { processorMs } from '../models/processor-time.js';
 
@@ -22,7 +21,7 @@ const keys = [
 const runs = path.join(folder, 'fine-tuning');
 const jobs = {
   runs,
- 
+
   models: [],
   tasks: [],
   atOnce: 1,
