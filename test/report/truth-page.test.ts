@@ -113,7 +113,7 @@ test('a slope stands with and without noise on the page, in the terminal, for th
     truthReportHtml(run, UNCHECKED),
     truthText(run, { width: 80, color: false }),
   ];
-  const { results } = truthDocument(run, false) as {
+  const { results } = truthDocument(run, false) as unknown as {
     results: { strategy: string; withoutNoise?: { value: number } }[];
   };
   const shown = truthShown('here', run);
