@@ -98,7 +98,8 @@ export const distill = algorithm({
       .optional()
       .describe(
         'distill: the model to learn from, named as --model is; its vocabulary has to be the same',
-      ),
+      )
+      .meta({ names: 'model' }),
     teacherExamples: z
       .int()
       .min(1)

@@ -1,5 +1,5 @@
 /** Operations as kinds of job: what a request may state of each, and what its process is given. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { withoutAliases } from '../operations/aliases.js';
 import { OPERATIONS } from '../operations/index.js';
@@ -44,7 +44,7 @@ export interface JobKind {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: an operation of any settings and result
-function kindOf(operation: Operation<any, any, any, any>): JobKind {
+export function kindOf(operation: Operation<any, any, any, any>): JobKind {
   const { id, title, settings: schema, flags } = operation;
   const job = operation.job!;
   const requested = job.stated ?? requestSettings(schema, job.contradictions);
@@ -103,3 +103,14 @@ const withServed = (
 export const JOB_KINDS: readonly JobKind[] = OPERATIONS.filter(({ job }) => job !== undefined).map(
   kindOf,
 );
+
+/** JSON Schema of what a request may state, by kind, for an OpenAPI document. */
+export const jobSchemas = (
+  kinds: readonly Pick<JobKind, 'id' | 'settings'>[] = JOB_KINDS,
+): Record<string, object> =>
+  Object.fromEntries(
+    kinds.map(({ id, settings }) => [
+      `JobSettings.${id}`,
+      z.toJSONSchema(settings, { io: 'input', unrepresentable: 'any' }),
+    ]),
+  );

@@ -357,15 +357,20 @@ async function listen(
     openapi: { info: { title: 'isopro-native', version: '1' } },
     transform: jsonSchemaTransform,
   });
-  app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () =>
-    app.swagger(),
-  );
-  addRoutes(app, context);
   let ofRuns: JobsOfRuns = {
     queue: undefined,
     mayRead: ({ scopes }) => scopes.has('admin'),
     stateOf: () => undefined,
+    schemas: {},
   };
+  app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => {
+    const document = app.swagger() as {
+      readonly components?: { readonly schemas?: Readonly<Record<string, object>> };
+    };
+    const schemas = { ...document.components?.schemas, ...ofRuns.schemas };
+    return { ...document, components: { ...document.components, schemas } };
+  });
+  addRoutes(app, context);
   // loaded when the model is there: they stand on much that need not be waited for before
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');

@@ -236,21 +236,14 @@ export class RunScreen implements RunHooks {
 
   /** What an operation tells. */
   readonly tell = ({ type, data }: Told): void => {
-    switch (type) {
-      case 'begin':
-        return this.onBegin(data as BegunRun);
-      case 'progress':
-        return this.#told(data as RunProgress);
-      case 'iteration': {
-        const { failures, ...report } = data as IterationReport & { readonly failures: Failures };
-        return this.onIteration(report, failures);
-      }
-      case 'rule':
-        return this.onRule(data as MonitorReport);
-      case 'notice':
-        return this.onNotice((data as { readonly text: string }).text);
-      case 'step':
+    if (type === 'begin') this.onBegin(data as BegunRun);
+    if (type === 'progress') this.#told(data as RunProgress);
+    if (type === 'iteration') {
+      const { failures, ...report } = data as IterationReport & { readonly failures: Failures };
+      this.onIteration(report, failures);
     }
+    if (type === 'rule') this.onRule(data as MonitorReport);
+    if (type === 'notice') this.onNotice((data as { readonly text: string }).text);
   };
 
   #told(progress: Omit<RunProgress, 'stage'> & { readonly stage: string }): void {

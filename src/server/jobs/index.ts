@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
 import type { JobState } from '../../jobs/job.js';
+import { jobSchemas } from '../../jobs/kinds.js';
 import { JobQueue } from '../../jobs/queue.js';
 import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
 import { removeUnusedFiles } from '../fine-tuning/derived-files.js';
@@ -48,6 +49,8 @@ export interface JobsOfRuns {
   mayRead(caller: Caller, run: string): boolean;
   /** Undefined where no job made it. */
   stateOf(run: string): JobState | undefined;
+  /** Schemas of the settings of jobs, for the OpenAPI document. */
+  readonly schemas: Readonly<Record<string, object>>;
 }
 
 /** What cannot be removed now is removed later. */
@@ -112,5 +115,6 @@ export async function addJobs(
     mayRead: (caller, run) =>
       queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin'),
     stateOf: (run) => (queue instanceof JobQueue ? queue.get(run)?.state : undefined),
+    schemas: jobSchemas(),
   };
 }
