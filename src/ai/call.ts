@@ -9,6 +9,7 @@ import {
   type SharedV3Warning,
 } from '@ai-sdk/provider';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
+import { given as stated } from '../given.js';
 import type { HostRequest } from '../host/host-request.js';
 import { asMeant } from '../host/structured-reply.js';
 
@@ -46,8 +47,7 @@ export function callOf(
     options;
   const warnings: SharedV3Warning[] = [];
   const unsupported = (feature: string, given: boolean, details?: string): void => {
-    if (given)
-      warnings.push({ type: 'unsupported', feature, ...(details !== undefined && { details }) });
+    if (given) warnings.push({ type: 'unsupported', feature, ...stated({ details }) });
   };
   unsupported('presencePenalty', (options.presencePenalty ?? 0) !== 0);
   unsupported('frequencyPenalty', (options.frequencyPenalty ?? 0) !== 0);
@@ -66,14 +66,11 @@ export function callOf(
       whenContextFull: 'stop',
       stop: stopSequences ?? [],
       sampling: {
-        ...(temperature !== undefined && { temperature }),
-        ...(topK !== undefined && { topK }),
-        ...(topP !== undefined && { topP }),
-        ...(seed !== undefined && { seed }),
+        ...stated({ temperature, topK, topP, seed }),
       },
       ...(seed === undefined && { id: String(index) }),
       ...(schema !== undefined && { jsonSchema: asMeant(schema) }),
-      ...(abortSignal !== undefined && { signal: abortSignal }),
+      ...stated({ signal: abortSignal }),
     },
   };
 }

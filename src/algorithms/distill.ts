@@ -9,6 +9,7 @@
  */
 import { z } from 'zod';
 import type { Objective } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { deriveSeed, Random } from '../random.js';
 import { lossMask, ofSampled } from '../rollouts/episode.js';
 import { fates, rarity, unusable } from './admission.js';
@@ -165,7 +166,7 @@ export const distill = algorithm({
       ({ rollout }) => unusable(rollout) === null,
     );
     if (samples.length === 0) return [];
-    const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
+    const measured = { temperature, ...given({ signal }) };
     const known = new Map<
       string,
       { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }

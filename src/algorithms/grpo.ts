@@ -7,6 +7,7 @@
  */
 import { z } from 'zod';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { deriveSeed, Random } from '../random.js';
 import { ofSampled } from '../rollouts/episode.js';
 import { fates, rarity, unusable } from './admission.js';
@@ -237,7 +238,7 @@ export const grpo = algorithm({
       advantageOf.has(rollout),
     );
     if (samples.length === 0) return [];
-    const measured = { temperature, ...(signal === undefined ? {} : { signal }) };
+    const measured = { temperature, ...given({ signal }) };
     const old = new Map<string, Pick<TrainSequence, 'oldLogprobs' | 'referenceLogprobs'>>();
     for (const part of chunks(samples, batchSize)) {
       const sequences = await boundaries.sequences(part, signal);

@@ -1,5 +1,6 @@
 /** Optimiser steps on batches of rollouts, as every algorithm makes them. */
 import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import type { Random } from '../random.js';
 import type { LearningContext } from './algorithm.js';
 import type { KeyedRollout, Sampled } from './sequences.js';
@@ -64,9 +65,9 @@ export async function takeSteps<T extends Sampled>(
       prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
     onBatch?.(sequences);
     const made = await trainer.step(sequences, {
-      ...(objective === undefined ? {} : { objective }),
+      ...given({ objective }),
       leastMicroBatches: 2, // rule R2 reads the noise scale
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ signal }),
     });
     const stats = own === undefined ? made : { ...made, ...own };
     statistics.push(stats);

@@ -5,6 +5,7 @@ import { contextOf } from '../engine/context-overflow.js';
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { Backend, SamplePrompt } from './backend.js';
 
 /** A rollout whose seed is what the back end was asked with. */
@@ -49,7 +50,7 @@ export function localBackend(model: Model): Backend<LocalReply> {
       const rollouts = model.generate({
         ...request,
         prompts: promptIds(prompts).map((tokenIds, i) => ({ tokenIds, seeds: prompts[i]!.seeds })),
-        ...(adapter === undefined ? {} : { adapter }),
+        ...given({ adapter }),
       });
       return asReplies(rollouts);
     },

@@ -10,6 +10,7 @@ import { chatMessages } from '../engine/messages.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { readLines } from '../files.js';
+import { given } from '../given.js';
 import type { Backend, Reply, SamplePrompt } from './backend.js';
 
 /** What `generate --json` and `eval --out` write; members of other names are theirs alone. */
@@ -75,8 +76,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
     } = readLine(text, refuse);
     if (content.finish === 'aborted') continue; // cancelled while it was written
     const counts = {
-      ...(promptTokens === undefined ? {} : { promptTokens }),
-      ...(tokens === undefined ? {} : { tokens }),
+      ...given({ promptTokens, tokens }),
     };
     const reply = { ...content, ...counts };
     const own = samplesOf(keyOf(prompt.messages, id));

@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson, printNote } from './output.js';
@@ -70,7 +71,7 @@ export const benchPromotionCommand = defineCommand({
     const result = await benchPromotion({
       folder: out,
       settings: {
-        model: { name: model, ...(threads === undefined ? {} : { threads }) },
+        model: { name: model, ...given({ threads }) },
         task,
         seed: String(readSeed(seed)),
         iterations: readCount('iterations', iterations, 1),
@@ -86,7 +87,7 @@ export const benchPromotionCommand = defineCommand({
       onStage: ({ stage, seconds, said }) =>
         printNote(`${stage.padEnd(34)}${seconds.toFixed(2).padStart(8)} s  ${said}\n`),
       ...(run === undefined ? {} : { trained: findRun(run) }),
-      ...(threads === undefined ? {} : { threads }),
+      ...given({ threads }),
     });
     if (result.inUse !== result.promoted) process.exitCode = 1;
     if (json) return printJson(result);

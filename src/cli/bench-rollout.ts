@@ -1,6 +1,7 @@
 import { benchModel } from '../../bench/models.js';
 import { benchRollout } from '../../bench/rollout.js';
 import { resolveModel } from '../engine/model-files.js';
+import { given } from '../given.js';
 import { defineCommand } from './command.js';
 import { print, printJson, printNote } from './output.js';
 
@@ -41,7 +42,7 @@ export const benchRolloutCommand = defineCommand({
       promptTokens: argv.promptTokens,
       rounds: argv.rounds,
       seed: BigInt(argv.seed),
-      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
+      ...given({ threads: argv.threads }),
       onRound: (round, of, rate) =>
         printNote(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
     });

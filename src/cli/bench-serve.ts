@@ -2,6 +2,7 @@ import { benchModel } from '../../bench/models.js';
 import { benchServe } from '../../bench/serve.js';
 import { MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
+import { given as stated } from '../given.js';
 import { defineCommand } from './command.js';
 import { print, printJson, printNote, UsageError } from './output.js';
 
@@ -69,8 +70,7 @@ export const benchServeCommand = defineCommand({
       adapterClients: argv.adapterClients,
       silenceSeconds: argv.silence,
       matmul: argv.matmul,
-      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-      ...(argv.peer === undefined ? {} : { peer: argv.peer }),
+      ...stated({ threads: argv.threads, peer: argv.peer }),
       onRound: (what) => printNote(`${what}\n`),
     });
     if (argv.json) return printJson(result);

@@ -1,4 +1,5 @@
 import { benchGroup, benchTrain } from '../../bench/train.js';
+import { given } from '../given.js';
 import { defineCommand } from './command.js';
 import { printJson, printNote, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
@@ -83,7 +84,7 @@ export const benchTrainCommand = defineCommand({
         group,
         promptTokens,
         replyTokens,
-        ...(trainerMemory === undefined ? {} : { memoryBytes: trainerMemory }),
+        ...given({ memoryBytes: trainerMemory }),
         onRow: ({ shape, layers, shared, unshared, peakRssBytes, anonymousBytes }) =>
           printNote(
             `${shape} ${layers} layers: ${shared.toFixed(1)} tokens/s with the prompt shared, ${unshared.toFixed(1)} without, ` +
@@ -98,7 +99,7 @@ export const benchTrainCommand = defineCommand({
       top: top ?? [0, 8],
       threads,
       rounds,
-      ...(torch === undefined ? {} : { torch }),
+      ...given({ torch }),
       onRow: (row) => {
         const peer =
           row.torch === null

@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
@@ -88,8 +89,7 @@ export const chatCommand = defineCommand({
         prefixTokens: argv.context ?? 4096,
         onDownload: ({ downloadedBytes, totalBytes }) =>
           download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-        ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-        ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+        ...given({ threads: argv.threads, contextTokens: argv.context }),
       });
     })();
     if (found !== null) await requireServable(found, model);
@@ -105,8 +105,7 @@ export const chatCommand = defineCommand({
       },
       adapter: found === null ? null : await model.loadAdapter(found.file),
       adapterScale: argv.adapterScale,
-      ...(before === undefined ? {} : { before }),
-      ...(argv.system === undefined ? {} : { system: argv.system }),
+      ...given({ before, system: argv.system }),
     });
     if (found !== null) await noteOtherBase(found, model);
     process.off('SIGINT', interrupt);

@@ -2,6 +2,7 @@ import { generateEach, type NamedRollout } from '../engine/generate-each.js';
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
+import { given } from '../given.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
@@ -170,8 +171,7 @@ export const generateCommand = defineCommand({
       onDownload: ({ downloadedBytes, totalBytes }) =>
         download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       fixedThreads: argv.fixedThreads,
-      ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-      ...(argv.context === undefined ? {} : { contextTokens: argv.context }),
+      ...given({ threads: argv.threads, contextTokens: argv.context }),
     };
     const reply = {
       sampling: {
@@ -251,7 +251,7 @@ function jsonOf(rollout: NamedRollout): object {
   const { tokenIds } = prompt;
   return {
     promptIndex: rollout.promptIndex,
-    ...(rollout.promptId === undefined ? {} : { id: rollout.promptId }),
+    ...given({ id: rollout.promptId }),
     sampleIndex: rollout.sampleIndex,
     prompt: tokenIds === undefined ? prompt : { tokenIds: [...tokenIds] },
     text: rollout.text,

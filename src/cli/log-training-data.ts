@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import {
   rolledBackIterations,
   trainingRows,
@@ -88,8 +89,7 @@ export const logTrainingDataCommand = defineCommand({
       throw new UsageError('--min-score: expected a score from 0 to 1');
     const filter = { verdict, minScore, tiers, trained, base, rolledBack };
     const opening = {
-      ...(task === undefined ? {} : { task }),
-      ...(check === undefined ? {} : { check }),
+      ...given({ task, check }),
     };
     for (const named of runs) {
       const folder = findRun(named);

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
+import { given } from '../given.js';
 import { verifyRun } from '../log/local-trust.js';
 import { encodePayload } from '../log/payload.js';
 import {
@@ -111,8 +112,7 @@ const verify: CommandModule<
     const truthFolder = truthFolderOf(target);
     using progress = new Progress({ label: 'verify', unit: 'records' });
     const trust = {
-      ...(keyFile === undefined ? {} : { keyFile }),
-      ...(head === undefined ? {} : { headFiles: head }),
+      ...given({ keyFile, headFiles: head }),
       onProgress: ({ done, total }: { done: number; total: number }) =>
         progress.update(done, { total }),
     };
@@ -171,7 +171,7 @@ function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void
     for (const record of reader.records({
       from: whole('from', args.from),
       abandoned: args.abandoned,
-      ...(stream === undefined ? {} : { stream }),
+      ...given({ stream }),
     })) {
       visit(record);
       if (--left === 0) break;

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { requireTarget } from '../files.js';
+import { given } from '../given.js';
 import { integrityLine } from '../report/integrity.js';
 import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
@@ -27,7 +28,7 @@ export const reportCommand = defineCommand({
     // the chart library takes a third of a second
     const { writeReport } = await import('../report/write-report.js');
     const written = await writeReport(findRun(target), {
-      ...(out === undefined ? {} : { file: out }),
+      ...given({ file: out }),
       signal: interruption(),
     });
     if (json) return printJson(written);

@@ -3,6 +3,7 @@ import { hashFile } from '../engine/adapter.js';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
 import { readJson } from '../files.js';
+import { given as stated } from '../given.js';
 import { findAdapter } from '../report/find-adapter.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
@@ -275,8 +276,7 @@ export const serveCommand = defineCommand({
         prefixTokens: argv.prefixTokens,
         fixedThreads: argv.fixedThreads,
         matmul: argv.matmul,
-        ...(argv.threads !== undefined && { threads: argv.threads }),
-        ...(argv.context !== undefined && { contextTokens: argv.context }),
+        ...stated({ threads: argv.threads, contextTokens: argv.context }),
       },
       limits: {
         bodyBytes: argv.maxBody,
@@ -285,7 +285,7 @@ export const serveCommand = defineCommand({
         requestsPerMinute: argv.rate,
         requestSeconds: argv.timeout,
         drainSeconds: argv.drain,
-        ...(argv.maxTokens !== undefined && { replyTokens: argv.maxTokens }),
+        ...stated({ replyTokens: argv.maxTokens }),
       },
       report: (error) => void reportFailure(error, argv.json),
     });

@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import { measureBaselines } from '../tasks/baselines.js';
 import { openTask } from '../tasks/open-task.js';
 import { terminalStyle } from '../report/terminal-style.js';
@@ -35,7 +36,7 @@ export const tasksBaselinesCommand = defineCommand({
     const baselines = await measureBaselines(task, {
       count,
       seed: readSeed(seed),
-      ...(set === undefined ? {} : { set }),
+      ...given({ set }),
       signal: interruption(),
       onProgress: (done, total) => progress.update(done, { total }),
     });

@@ -1,5 +1,6 @@
 import { loadModel } from '../engine/model.js';
 import { calibrate } from '../evaluation/calibrate.js';
+import { given } from '../given.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 import { withProfile } from '../training/profile.js';
@@ -105,7 +106,7 @@ export const tasksCalibrateCommand = defineCommand({
       signal,
       fixedThreads: true,
       ...(loaded.threads === 0 ? {} : { threads: loaded.threads }),
-      ...(loaded.contextTokens === undefined ? {} : { contextTokens: loaded.contextTokens }),
+      ...given({ contextTokens: loaded.contextTokens }),
       onDownload: ({ downloadedBytes, totalBytes }) =>
         download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
     });
@@ -130,7 +131,7 @@ export const tasksCalibrateCommand = defineCommand({
         task: argv.task,
         sampling: { examples: argv.examples },
       }),
-      ...(argv.tier === undefined ? {} : { tiers: argv.tier }),
+      ...given({ tiers: argv.tier }),
       onProgress: (done, total) => progress.update(done, { total }),
     });
     progress.clear();

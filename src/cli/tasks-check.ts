@@ -1,6 +1,7 @@
 import { inspectModel } from '../engine/inspect.js';
 import { loadModel } from '../engine/model.js';
 import { allRows, examineTask, type TaskExamination } from '../evaluation/examine-task.js';
+import { given as stated } from '../given.js';
 import { terminalStyle, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
@@ -127,8 +128,7 @@ export const tasksCheckCommand = defineCommand({
       style,
       perTier,
       signal,
-      onProgress: (done, total, note) =>
-        progress.update(done, { total, ...(note !== undefined && { note }) }),
+      onProgress: (done, total, note) => progress.update(done, { total, ...stated({ note }) }),
       ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
     });
     progress.clear();

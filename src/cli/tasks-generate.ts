@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import { visible } from '../visible.js';
 import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
@@ -57,7 +58,7 @@ export const openedWith = (flags: OpeningFlags): OpenTaskOptions => ({
     ...flags,
     examples: flags.examples === undefined ? undefined : readCount('examples', flags.examples, 1),
   }),
-  ...(flags.verifierThreads === undefined ? {} : { verifierThreads: flags.verifierThreads }),
+  ...given({ verifierThreads: flags.verifierThreads }),
 });
 export const verifierThreadsOption = {
   type: 'number',

@@ -4,6 +4,7 @@
  */
 import { localBackend } from '../backends/local.js';
 import type { Model } from '../engine/model.js';
+import { given } from '../given.js';
 import { answer } from '../rollouts/answer.js';
 import { beginning, HEURISTIC_NAMES, namedHeuristic, type HeuristicName } from './heuristics.js';
 import { summarise, type Summary } from '../statistics/index.js';
@@ -57,7 +58,7 @@ export async function replies(
         maxTokens: settings.sampling.maxTokens,
         maxSequences: settings.model.maxSequences,
         adapter,
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       },
       ({ rollout: { promptIndex, text }, judgement }) => {
         answers[promptIndex] = { text, kind: judgement.verdict.kind };

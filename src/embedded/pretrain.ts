@@ -11,6 +11,7 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { schedulingPrompt } from '../tasks/scheduling/prompt.js';
 import { drawExample } from './corpus.js';
 import { writeInitialModel } from './initial-model.js';
@@ -95,7 +96,7 @@ export async function pretrain(
     microBatchTokens: 1 << 13,
     sharePrefixes: false, // gradients are summed in the order in which the embedded model's were
     optimiser: { learningRate: settings.learningRate, beta2: 0.99, weightDecay: 0.01 },
-    ...(options.threads !== undefined && { threads: options.threads }),
+    ...given({ threads: options.threads }),
   });
   if (existsSync(state)) await trainer.load(state);
   const batchOf = (step: number): TrainSequence[] =>

@@ -1,6 +1,7 @@
 /** What to type into other programs so that they use an adapter in GGUF. */
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { shellWord } from '../shell-word.js';
 import type { ChatMessage } from './prompt-renderer.js';
 
@@ -13,10 +14,7 @@ export function askCommand(port: number, before: readonly ChatMessage[], model?:
     ...before.map(({ role, content }) => ({ role, content })),
     { role: 'user', content: before.length > 0 ? 'QUESTION' : 'Hello' },
   ];
-  const body = JSON.stringify({ ...(model === undefined ? {} : { model }), messages }).replaceAll(
-    "'",
-    '\\u0027',
-  ); // it stands in quotes
+  const body = JSON.stringify({ ...given({ model }), messages }).replaceAll("'", '\\u0027'); // it stands in quotes
   return `curl -s http://127.0.0.1:${port}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
 }
 

@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { abortError, IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
+import { given as stated } from '../given.js';
 import { authorization, networkReason, probeFile, type RemoteFile } from './download-probe.js';
 import { splitParts, type RemoteModel } from './model-location.js';
 
@@ -311,7 +312,7 @@ async function checkAll(
     try {
       for await (const chunk of createReadStream(target, {
         highWaterMark: 2 ** 20,
-        ...(signal === undefined ? {} : { signal }),
+        ...stated({ signal }),
       })) {
         hash.update(chunk as Buffer);
         checked += (chunk as Buffer).length;

@@ -8,6 +8,7 @@
  * p(rejected). So a step is a forward pass for the weights, and a step of the trainer with them.
  */
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { CallOptions, Figures, Learning } from './fine-tuning.js';
 import type { PreferencePair } from './preference-pairs.js';
 import type { Trainer } from './trainer.js';
@@ -82,7 +83,7 @@ export async function referenceLogprobs(
     const batch = pairs.slice(from, from + batchSize);
     const logprobs = await pairLogprobs(trainer, batch, {
       adapter: false,
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ signal }),
     });
     batch.forEach((pair, i) => {
       references.set(pair, logprobs[i]!);

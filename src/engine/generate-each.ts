@@ -3,6 +3,7 @@
  * window of them.
  */
 import { setImmediate } from 'node:timers/promises';
+import { given as stated } from '../given.js';
 import type { GenerationProgress, StageTime } from './addon.js';
 import { namedPrompt, type GenerateRequest, type Prompt } from './generate-request.js';
 import type { Rollout } from './generation.js';
@@ -150,7 +151,7 @@ async function* windows(
     const { messages, text, ...prompt } = namedPrompt(given);
     const asked = {
       ...(messages && { messages }),
-      ...(text !== undefined && { text }),
+      ...stated({ text }),
       ...(prompt.tokenIds && { tokenIds: prompt.tokenIds }),
     };
     const written = messages !== undefined || text !== undefined;

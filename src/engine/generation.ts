@@ -1,6 +1,7 @@
 /** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
 import { offAbort, onAbort } from '../abort.js';
 import { withReason } from '../errors.js';
+import { given } from '../given.js';
 import type { Adapter } from './adapter.js';
 import {
   fromNative,
@@ -140,7 +141,7 @@ export async function* runGeneration(
           text: rollout.text,
           logprobs: rollout.logProbabilities,
           sampledLogprobs: rollout.sampledLogProbabilities,
-          ...(rollout.top !== undefined && { topLogprobs: rollout.top }),
+          ...given({ topLogprobs: rollout.top }),
           finish: rollout.finish,
           seed: rollout.seed.toString(),
           adapterId: active?.id ?? null,

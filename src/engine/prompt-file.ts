@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
+import { given as stated } from '../given.js';
 import { maybe, members } from '../members.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Prompt } from './generate-request.js';
@@ -77,7 +78,7 @@ export async function* readPrompts(
       messages === undefined ? (raw === undefined ? { tokenIds } : { text: raw }) : { messages };
     yield {
       ...(prompt === undefined ? content : promptOf(prompt, form)),
-      ...(id === undefined ? {} : { id }),
+      ...stated({ id }),
     } as Prompt;
   }
   if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');

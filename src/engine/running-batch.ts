@@ -1,4 +1,5 @@
 /** The batch of a model that requests join and leave while it runs. */
+import { given } from '../given.js';
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
 import {
@@ -131,7 +132,7 @@ export class RunningBatch {
             tokenId: token,
             logprob: logProbability,
             sampledLogprob: sampledLogProbability,
-            ...(top !== undefined && { topLogprobs: top }),
+            ...given({ topLogprobs: top }),
             text,
           })),
     );
@@ -146,7 +147,7 @@ export class RunningBatch {
           text,
           logprobs: logProbabilities,
           sampledLogprobs: sampledLogProbabilities,
-          ...(top !== undefined && { topLogprobs: top }),
+          ...given({ topLogprobs: top }),
           finish,
           seed: seed.toString(),
           adapterId: adapter?.id ?? null,

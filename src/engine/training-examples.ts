@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
@@ -149,7 +150,7 @@ export function tokenisedExamples(
     const tokens = tokensOf(example, model, name);
     if (tokens.tokenIds.length > maxTokens) tooLong++;
     else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled) {
-      const sequence = { ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) };
+      const sequence = { ...sequenceOf(tokens), ...given({ weight }) };
       sequences.push(sequence);
       if (conversation !== undefined) conversations.set(sequence, conversation);
     }

@@ -1,4 +1,5 @@
 import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
+import { given } from '../given.js';
 import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
@@ -124,9 +125,7 @@ export async function sampleAndJudge<R extends Reply>(
       temperature,
       maxTokens,
       maxSequences,
-      ...(grammar === undefined ? {} : { grammar }),
-      ...(adapter === undefined ? {} : { adapter }),
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ grammar, adapter, signal }),
     },
     (reply) => {
       const { promptIndex, sampleIndex, finish } = reply.rollout;

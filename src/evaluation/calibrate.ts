@@ -6,6 +6,7 @@ import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
+import { given } from '../given.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
 import type { Unshown } from '../unshown.js';
@@ -102,8 +103,7 @@ export async function calibrate(
         backend,
         plan,
         ...samplingOf(task, options, maxSequences),
-        ...(adapter === undefined ? {} : { adapter }),
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ adapter, signal }),
       },
       (reply) => {
         const { promptIndex, sampleIndex, finish, text } = reply.rollout;

@@ -16,6 +16,7 @@ import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { fileIdentity, type FileIdentity } from './file-identity.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
@@ -214,7 +215,7 @@ export class HostedModel {
     this.#adapters.add(adapter);
     if (!probe) return adapter;
     try {
-      await this.score(PROBE, [PROBE], { adapter, ...(signal === undefined ? {} : { signal }) });
+      await this.score(PROBE, [PROBE], { adapter, ...given({ signal }) });
       return adapter;
     } catch (error) {
       await adapter.dispose();

@@ -12,6 +12,7 @@ import { resolveModel } from '../engine/model-files.js';
 import { loadModel, loadOptions, type KvType, type LoadModelOptions } from '../engine/model.js';
 import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { fileIdentity } from './file-identity.js';
 import { HostedModel, whenFull, type LoadedModel, type WhenFull } from './hosted-model.js';
 import { MemoryBudget } from './memory-budget.js';
@@ -258,10 +259,7 @@ export class ModelHost {
         contextTokens,
         matmul,
         signal,
-        ...(threads !== undefined && { threads }),
-        ...(gpuLayers !== undefined && { gpuLayers }),
-        ...(kvType !== undefined && { kvType }),
-        ...(onProgress !== undefined && { onProgress }),
+        ...given({ threads, gpuLayers, kvType, onProgress }),
       });
       const batch = await model
         .openBatch({ contextTokens, maxSequences, prefixTokens })

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { ALGORITHM_IDS, algorithmOf } from '../algorithms/index.js';
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { given } from '../given.js';
 import type { LogPayload } from '../log/payload.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { gate } from '../run-folder/course-records.js';
@@ -130,7 +131,7 @@ function checkFates(
     [...groups.values()],
     options,
   )) {
-    const said = { admission, ...(advantage === undefined ? {} : { advantage }), weight };
+    const said = { admission, ...given({ advantage }), weight };
     if (canonicalJson(said) !== canonicalJson({ ...own }))
       fail(
         `record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,

@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import {
   acts as decidesToAct,
   DECISION_WINDOW,
@@ -112,9 +113,9 @@ function notExecuted<T extends TraineeTypes>(
     if (!effect.executed) return `${op}: ${effect.failure ?? 'not executed'}`;
     const { measured, learningRate, restores, ends } = forms[op]?.consequence?.(operation) ?? {};
     const claims = {
-      ...(learningRate === undefined ? {} : { learningRate }),
+      ...given({ learningRate }),
       ...measured,
-      ...(restores === undefined ? {} : { restored: restores }),
+      ...given({ restored: restores }),
     };
     for (const [name, claimed] of Object.entries(claims))
       if (!agree(effect.measured[name], claimed))

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import { CanonicalCheck } from './canonical-check.js';
 import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
@@ -98,8 +99,7 @@ const tampered = (
   at: number,
   reason: string,
   until?: number,
-): Disagrees =>
-  new Disagrees('tampered', { table, at, reason, ...(until === undefined ? {} : { until }) });
+): Disagrees => new Disagrees('tampered', { table, at, reason, ...stated({ until }) });
 
 /** As the schema has it; in damaged pages any column may hold anything. */
 type Row = [

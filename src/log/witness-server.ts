@@ -2,6 +2,7 @@ import { unlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { OwnerLock } from './owner-lock.js';
 import { formatNote, type Ed25519Signer } from './signed-note.js';
@@ -33,7 +34,7 @@ function headRequest({
   final,
   state,
 }: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
-  return { runId, size, root, proof, final, ...(state === undefined ? {} : { state }) };
+  return { runId, size, root, proof, final, ...given({ state }) };
 }
 
 function answer(

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { asJson, canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun } from '../run-folder/read-run.js';
 import type { RunStart } from '../run-folder/manifest.js';
@@ -152,7 +153,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
       const result = await run(mergeSettings(input, CONDITIONS[condition], { seed }), {
         ...hooks,
         out: path.join(out, folder),
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       });
       const fingerprint = fingerprintOf(result);
       // without a step all are the base model, whatever was changed

@@ -6,6 +6,7 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { contextOf } from '../engine/context-overflow.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import { openModel } from '../training/open-run.js';
@@ -84,8 +85,7 @@ export async function compareModes(
         settings.sampling.maxTokens,
         contextOf(model.limits),
       ),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
-    ...(onMethod === undefined ? {} : { onProgress: onMethod }),
+    ...given({ signal: options.signal, onProgress: onMethod }),
   };
   const methods: MethodResult[] = [];
   const skipped: { method: Method; reason: string }[] = [];

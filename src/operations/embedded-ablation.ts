@@ -5,6 +5,7 @@
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { given } from '../given.js';
 import { runPaths } from '../run-folder/paths.js';
 import { openTask } from '../tasks/open-task.js';
 import type { Ablation } from './ablation.js';
@@ -44,7 +45,7 @@ export async function ablateEmbedded(
     task,
     settings,
     adapter: null,
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ signal }),
   };
   const after: EmbeddedAblation['after'][number][] = [];
   for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!

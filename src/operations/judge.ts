@@ -105,8 +105,7 @@ export const judge = operation({
       existsSync(runPaths(found).log);
     const folder = isRun ? found : findRun(run); // which says that there is none
     const trust = {
-      ...(key !== undefined && { keyFile: key }),
-      ...(head !== undefined && { headFiles: head }),
+      ...given({ keyFile: key, headFiles: head }),
     };
     if (isTruthRun(folder) || isBeliefGuards(folder)) {
       refuseKeyInside(folder, key);

@@ -193,7 +193,7 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
       return { ...request, stated };
     },
     run: loop,
-    ...(job !== undefined && { job }),
+    ...given({ job }),
   }) as Loop;
 
 export const run = loopOperation({

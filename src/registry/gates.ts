@@ -20,6 +20,7 @@ import {
   type RollbackDecision,
   type RollbackPolicyInput,
 } from '../gate/index.js';
+import { given as stated } from '../given.js';
 import type { SignedCheckpoint } from '../log/checkpoint.js';
 import { drawnSeed, parseDraw } from '../log/draw.js';
 import type { EventOf } from './events.js';
@@ -125,13 +126,13 @@ export function judgeGate(
       'REGISTRY_REFUSED',
       `the trials are of the seed ${String(of).slice(0, 64)}, and gate ${gate} drew ${seed ?? 'none yet'}`,
     );
-  const evidence = { attempt, trials, ...(guards === undefined ? {} : { guards }) };
+  const evidence = { attempt, trials, ...stated({ guards }) };
   return decide({ id: challenger }, { id: incumbent ?? BASE_VERSION }, evidence, policy);
 }
 
 /** The bytes that a gate's evidence is kept as. */
 export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
-  `${canonicalJson(asJson({ gate, seed, trials, ...(guards === undefined ? {} : { guards }) }))}\n`;
+  `${canonicalJson(asJson({ gate, seed, trials, ...stated({ guards }) }))}\n`;
 
 /** @returns the SHA-256 that they are kept by */
 export async function keepTrials(registry: Registry, text: string): Promise<string> {

@@ -7,6 +7,7 @@ import { statSync } from 'node:fs';
 import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
 import { z } from 'zod';
+import { given } from '../given.js';
 import { armOf, type Arm } from './canary.js';
 import { withLock } from './folder.js';
 import { requireThere, type Reading } from './ledger.js';
@@ -284,9 +285,7 @@ export class AdapterService<T extends LoadedVersion> {
   async #load(id: string): Promise<T> {
     const { load, unload, baseSha256, rendererId, formerRendererId } = this.#options;
     const serving = {
-      ...(baseSha256 === undefined ? {} : { baseSha256 }),
-      ...(rendererId === undefined ? {} : { rendererId }),
-      ...(formerRendererId === undefined ? {} : { formerRendererId }),
+      ...given({ baseSha256, rendererId, formerRendererId }),
     };
     const entry = this.#reading.state.entries.get(id);
     if (entry === undefined)

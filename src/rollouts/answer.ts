@@ -12,6 +12,7 @@ import {
   type SampleRequest,
 } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import { deriveSeed } from '../random.js';
 import { problemNamed } from '../tasks/problem-named.js';
 import type {
@@ -121,7 +122,7 @@ function nextTurn<R extends Reply>(problem: Problem, asked: Asked<R>): Round<R> 
     sample: 0,
   });
   return {
-    prompt: { id: problem.id, messages, seeds: [turnSeed], ...(ids === undefined ? {} : { ids }) },
+    prompt: { id: problem.id, messages, seeds: [turnSeed], ...stated({ ids }) },
     asked: [asked],
   };
 }
@@ -231,11 +232,9 @@ async function askRound<R extends Reply>(
     sampling: { temperature, topP },
     maxTokens,
     maxSequences,
-    ...(task.stop === undefined ? {} : { stop: task.stop }),
+    ...stated({ stop: task.stop }),
     signal: cancelled,
-    ...(adapter === undefined ? {} : { adapter }),
-    ...(grammar === undefined ? {} : { grammar }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    ...stated({ adapter, grammar, onProgress }),
   });
   try {
     for await (const reply of replies) {
@@ -281,7 +280,7 @@ function goingOn<R extends Reply>(
   return {
     ...sample,
     messages: [...messages, { role: 'assistant', content: reply.text }, said],
-    earlier: [...earlier, { reply, said: content, ...(saidIds === undefined ? {} : { saidIds }) }],
+    earlier: [...earlier, { reply, said: content, ...stated({ saidIds }) }],
     ...(saidIds === undefined
       ? {}
       : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) }),

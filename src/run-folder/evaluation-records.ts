@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-form.js';
+import { given as stated } from '../given.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import { figures, FIGURES_FIT, figuresFit } from './figure-members.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
@@ -169,7 +170,7 @@ const tier = z
     trains: z.boolean().default(true),
     group: z.string().optional(),
   })
-  .transform(({ group, ...rest }) => ({ ...rest, ...(group === undefined ? {} : { group }) }));
+  .transform(({ group, ...rest }) => ({ ...rest, ...stated({ group }) }));
 
 const policiesMembers = z.object({
   kind: z.literal('policies'),

@@ -5,6 +5,7 @@
 import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
+import { given } from '../given.js';
 import { plainIssue, strangeKeys } from '../wrong-input.js';
 import { NotAllowed } from '../operations/not-allowed.js';
 
@@ -109,7 +110,7 @@ export const invalid = <Name extends string>(
 export const forbidden = (message: string, code: FailureCode, param?: string): RequestFailure =>
   new RequestFailure(403, 'permission_error', message, {
     code,
-    ...(param !== undefined && { param }),
+    ...given({ param }),
   });
 
 const STATUS: Partial<
@@ -203,7 +204,7 @@ export function failureOf(error: unknown): RequestFailure | null {
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
   const [said, words] = FRAMEWORK[code ?? ''] ?? [code as FailureCode | undefined];
   return new RequestFailure(statusCode, 'invalid_request_error', words ?? message ?? 'refused', {
-    ...(said !== undefined && { code: said }),
+    ...given({ code: said }),
   });
 }
 

@@ -3,6 +3,7 @@ import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import { IsoproError } from '../errors.js';
 import { readText } from '../files.js';
+import { given } from '../given.js';
 
 export interface TlsFiles {
   readonly cert: string;
@@ -19,7 +20,7 @@ const wrong = (message: string, cause?: unknown): IsoproError =>
   new IsoproError('INVALID_ARGUMENT', message, {
     remedy:
       'Give a certificate, and the chain below it, in PEM, and the private key that it was made for, without a passphrase.',
-    ...(cause !== undefined && { cause }),
+    ...given({ cause }),
   });
 
 /**

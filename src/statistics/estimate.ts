@@ -1,3 +1,4 @@
+import { given } from '../given.js';
 import type { Interval } from './intervals.js';
 import { stratifiedBootstrap, type BootstrapOptions, type Stratum } from './paired.js';
 
@@ -19,7 +20,7 @@ export function estimate(
     bootstraps.get(key) ??
     stratifiedBootstrap(strata, {
       seed,
-      ...(resamples === undefined ? {} : { resamples }),
+      ...given({ resamples }),
       of: 'fractions',
     });
   bootstraps.delete(key);

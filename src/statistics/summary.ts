@@ -1,4 +1,5 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
+import { given } from '../given.js';
 import { type Interval, wilsonInterval } from './intervals.js';
 import type { TierVerdicts } from './paired-change.js';
 import { estimate, isEmpty } from './estimate.js';
@@ -71,7 +72,7 @@ export function summarise(
   const measures = measure(
     outcomes.map((outcome) => [outcome]),
     tiers,
-    { ...options, ...(figures === undefined ? {} : { figures }) },
+    { ...options, ...given({ figures }) },
   );
   const readings = READINGS.flatMap((reading) => {
     const read = underReading(outcomes, reading);

@@ -3,6 +3,7 @@
  * or whose truncated ones are judged: the same task in all else.
  */
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { AskingOptions } from './asking-options.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
 import { isSystem, TierExamples } from './tier-examples.js';
@@ -66,14 +67,14 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
       source.kind === 'built-in'
         ? source
         : { ...source, options: { ...source.options, ...asking } },
-    ...(task.rows === undefined ? {} : { rows: task.rows }),
+    ...stated({ rows: task.rows }),
     get exploits() {
       return task.exploits;
     },
     readsLeniently,
     answerGrammar,
     turns,
-    ...(stop === undefined ? {} : { stop }),
+    ...stated({ stop }),
     hasReferences,
     generate: (tier, seed) => (shown ?? task).generate(tier, seed),
     readProblem: (value) => task.readProblem(value),

@@ -1,4 +1,5 @@
 /** Why replies did not pass, counted: what a reader needs before the next attempt. */
+import { given } from '../given.js';
 import type { FinishReason, Judgement, VerdictKind, Violation } from './task.js';
 import { isWellFormed, TRUNCATED } from './verdict.js';
 
@@ -182,8 +183,7 @@ export class FailureTally {
                 problemId,
                 tier,
                 text: shortenedReply(text),
-                ...(asked === undefined ? {} : { asked }),
-                ...(right === undefined ? {} : { right }),
+                ...given({ asked, right }),
               },
       });
   }

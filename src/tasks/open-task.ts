@@ -3,6 +3,7 @@ import path from 'node:path';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { isFile } from '../files.js';
+import { given as stated } from '../given.js';
 import { didYouMean } from '../nearest.js';
 import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
@@ -156,9 +157,9 @@ async function openAsItIs(
     if (!rows) refuseDataOptions(specifier, data);
     const options = {
       verifierThreads: verifierThreads ?? 1,
-      ...(turns === undefined ? {} : { turns }),
+      ...stated({ turns }),
       ...(silent === true ? { silent } : {}),
-      ...(clockAhead === undefined ? {} : { clockAhead }),
+      ...stated({ clockAhead }),
     };
     const task = await (python
       ? openPythonTask(specifier, options)

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { dictionaryOf } from '../dictionary-form.js';
+import { given as stated } from '../given.js';
 import { FINISH_REASONS, type Tier } from './task.js';
 
 /**
@@ -37,7 +38,7 @@ export const wholeTiers = (tiers: readonly z.output<typeof tierShape>[]): Tier[]
     id,
     title: title ?? id,
     trains: trains ?? true,
-    ...(group === undefined ? {} : { group }),
+    ...stated({ group }),
   }));
 
 const callable = z.custom<(...given: never[]) => unknown>(

@@ -1,4 +1,5 @@
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { didYouMean } from '../nearest.js';
 import type { Tier } from './task.js';
 
@@ -18,5 +19,5 @@ export const publicTier = ({ id, title, trains, group }: Tier): Tier => ({
   id,
   title,
   trains,
-  ...(group === undefined ? {} : { group }),
+  ...given({ group }),
 });

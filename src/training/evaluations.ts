@@ -92,7 +92,7 @@ export async function evaluateSet(
     maxSequences,
     lenient: set === 'test',
     endUndecided: at.when === 'before',
-    ...(grammar === undefined ? {} : { grammar }),
+    ...given({ grammar }),
     ...given(context, 'signal'),
     onReply: (reply) => {
       replies.set(reply.problem.id, judgedRollout(backend, reply));

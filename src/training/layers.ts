@@ -2,6 +2,7 @@
 import type { Model } from '../engine/model.js';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { deriveSeed, Random } from '../random.js';
 import type { LayerMethod, RunSettings } from './settings.js';
 import { PROBES } from './probe-sequences.js';
@@ -95,7 +96,7 @@ async function residualUpdates({ model, probes, signal }: LayerOptions): Promise
       tokens: tokenIds,
       layers,
       reduce: 'norms',
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ signal }),
     });
     for (const { layer, update, in: input } of norms) sums[layer]! += update / input / used.length;
   }

@@ -1,4 +1,5 @@
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import type { Decision, LoggedDecision } from '../monitor/decision.js';
@@ -139,7 +140,7 @@ export class MonitorSession<T extends TraineeTypes> {
         decisions: [...this.#decisions],
         playbook: this.#playbook,
       }),
-      { watched, timeout, ...(signal === undefined ? {} : { signal }) },
+      { watched, timeout, ...stated({ signal }) },
     );
     const answers = decisions.map((decision) => decisionRecord(decision, iteration));
     if (refused !== null) answers.push(refusedRecord(refused, iteration));

@@ -4,6 +4,7 @@ import { ownValue } from '../dictionary.js';
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { Measurement } from '../monitor/measurements.js';
 import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
@@ -137,7 +138,7 @@ export async function monitorIteration(
         maxBatchSize: settings.optimiser.batchSize * MAX_BATCH_GROWTH,
       }),
       executor,
-      ...(signal === undefined ? {} : { signal }),
+      ...stated({ signal }),
     },
   );
   if (report.refused !== null)

@@ -175,7 +175,7 @@ export async function openRun(
       log,
       heads,
       after: logSizeOf(checkpoint),
-      ...(keepSeconds === undefined ? {} : { seconds: keepSeconds }),
+      ...given({ seconds: keepSeconds }),
       onNotice: notice,
     });
     closers.add(() => kept.keep());
@@ -252,8 +252,7 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
     fixedThreads: true,
     matmul,
     ...(threads === 0 ? {} : { threads }),
-    ...(contextTokens === undefined ? {} : { contextTokens }),
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ contextTokens, signal }),
   });
 }
 

@@ -9,6 +9,7 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { resolveModel } from '../engine/model-files.js';
 import { splitParts } from '../engine/model-location.js';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 /** A downloaded model with fewer parameters is small. */
@@ -28,8 +29,7 @@ export async function withProfile(
   if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL)
     return { ...given, profile };
   const file = await resolveModel(model.name, {
-    ...(signal === undefined ? {} : { signal }),
-    ...(onProgress === undefined ? {} : { onProgress }),
+    ...stated({ signal, onProgress }),
   });
   return { ...given, profile: (await isSmall(file.path)) ? 'small' : 'downloaded' };
 }

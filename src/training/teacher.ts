@@ -13,6 +13,7 @@ import { IsoproError } from '../errors.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { temperedLogprobs } from '../algorithms/steps.js';
+import { given } from '../given.js';
 import { episodeIds, lossMask } from '../rollouts/episode.js';
 import { teacherRecord } from '../run-folder/evaluation-records.js';
 import type { RunLog } from '../run-folder/streams.js';
@@ -126,7 +127,7 @@ export class TeacherModel implements Teacher {
         style,
         maxTokens,
         maxSequences: model.maxSequences,
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       },
     );
     await this.#model.releaseContext();
@@ -164,7 +165,7 @@ export class TeacherModel implements Teacher {
       const said = [{ ...episode[0]!, ids: tokenIds }, ...episode.slice(1)];
       sequences.push({ tokenIds: episodeIds(said), labelMask: lossMask(said) });
     }
-    const options = { temperature, adapter: false, ...(signal === undefined ? {} : { signal }) };
+    const options = { temperature, adapter: false, ...given({ signal }) };
     const rows = await temperedLogprobs(this.#scorer, sequences, options);
     return rows.map((row, i) => row.filter((_, t) => sequences[i]!.labelMask[t] === 1));
   }

@@ -5,6 +5,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
+import { given as stated } from '../given.js';
 import {
   asBranch,
   type InferOptions,
@@ -117,7 +118,7 @@ export async function localPolicy(
       sampling: { temperature },
       adapter,
       adapterScale,
-      ...(grammar === undefined ? {} : { grammar }),
+      ...stated({ grammar }),
       ...(signal && { signal }),
     });
     const replies: Reply[] = [];

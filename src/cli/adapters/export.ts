@@ -1,5 +1,6 @@
 import { ADAPTER_FORMATS, convertAdapter } from '../../engine/adapter-files.js';
 import { resolveModel } from '../../engine/model-files.js';
+import { given } from '../../given.js';
 import { nameAdapter, requireBase } from '../../report/named-adapter.js';
 import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
@@ -64,7 +65,7 @@ export const adaptersExportCommand = defineCommand({
       model: path,
       format,
       out,
-      ...(baseModel === undefined ? {} : { baseModel }),
+      ...given({ baseModel }),
     });
     if (json) printJson({ out, format, sha256 });
     else

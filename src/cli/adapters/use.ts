@@ -1,6 +1,7 @@
 import { hashFile } from '../../engine/adapter.js';
 import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../../engine/adapter-use.js';
 import { resolveModel } from '../../engine/model-files.js';
+import { given } from '../../given.js';
 import { recordedBase } from '../../operations/model-to-load.js';
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { baseSha256Of, nameAdapter } from '../../report/named-adapter.js';
@@ -104,7 +105,7 @@ export const adaptersUseCommand = defineCommand({
     };
     const prepared = await prepareAdapter({
       ...request,
-      ...(modelSha256 === undefined ? {} : { modelSha256 }),
+      ...given({ modelSha256 }),
     });
     if (modelSha256 === undefined) await noteOtherBase(found, { path, hash: () => hashFile(path) });
     if (json) return printJson({ for: program, model: path, ...prepared, before });

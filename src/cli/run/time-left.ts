@@ -4,6 +4,7 @@
  */
 import { MAX_USES } from '../../algorithms/replay-buffer.js';
 import { forgettingTextCount } from '../../evaluation/forgetting.js';
+import { given } from '../../given.js';
 import type { RunProgress, Stage } from '../../training/hooks.js';
 import { replaysRollouts, type RunSettings } from '../../training/settings.js';
 
@@ -52,7 +53,7 @@ export function plannedWork(settings: RunSettings): PlannedWork {
                 },
               }),
         }),
-    ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
+    ...given({ forgetting: evaluation.forgetting }),
   };
 }
 

@@ -2,6 +2,7 @@
  * `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there.
  */
 import { modelOfRecord } from '../../engine/model-files.js';
+import { given } from '../../given.js';
 import {
   continuing,
   RECOMPUTE_HELP,
@@ -106,9 +107,7 @@ async function again(
           threads: argv.threads ?? config.threads,
           // of another model ours may have nothing
           ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }),
-          ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),
-          ...(predictor === undefined ? {} : { predictor }),
-          ...(judge === undefined ? {} : { judge }),
+          ...given({ adapter: argv.adapter, predictor, judge }),
         },
         { signal },
       )
@@ -159,8 +158,7 @@ export const truthBeliefsCommand = defineCommand({
       // of one reader the same beliefs come again, so that nothing is read twice
       recompute: ['beliefs=missing', 'trials=never', 'world=investigation'],
       beliefs: {
-        ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
-        ...(argv.belief === undefined ? {} : { belief: argv.belief }),
+        ...given({ beliefSystem: argv.beliefSystem, belief: argv.belief }),
         ...(argv.measurements === undefined
           ? {}
           : { measurements: readCount('measurements', argv.measurements, 1) }),

@@ -1,3 +1,4 @@
+import { given as stated } from '../../given.js';
 import { tellTruth } from '../../operations/truth/told.js';
 import { measureBeliefs } from '../../operations/gates/belief-guards.js';
 import { terminalStyle, wrapped } from '../../report/terminal-style.js';
@@ -80,7 +81,7 @@ export const truthGuardsCommand = defineCommand({
         maxTokens: readCount('max-tokens', argv.maxTokens, 1),
         threads: readCount('threads', argv.threads, 0),
       },
-      ...(model === undefined ? {} : { model }),
+      ...stated({ model }),
       onProgress: (_, progress) => tellTruth(screen.tell)(progress),
     }).catch((error: unknown) => {
       throw interrupted(

@@ -1,6 +1,7 @@
 import { loadModel } from '../../engine/model.js';
 import { modelOfRecord } from '../../engine/model-files.js';
 import { requireTarget } from '../../files.js';
+import { given } from '../../given.js';
 import { tokenHeat, type TokenHeat } from '../../truth-seeking/analysis/token-heat.js';
 import {
   tokenEvidence,
@@ -37,7 +38,7 @@ async function measured(
   await using model = await loadModel(named ?? (await modelOfRecord(config.model)), {
     signal,
     ...(config.threads === 0 ? {} : { threads: config.threads, fixedThreads: true }),
-    ...(config.contextTokens === undefined ? {} : { contextTokens: config.contextTokens }),
+    ...given({ contextTokens: config.contextTokens }),
     ...(config.matmul === undefined
       ? {}
       : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
@@ -123,7 +124,7 @@ export const truthReportCommand = defineCommand({
       tokens,
       reader,
       signal,
-      ...(against === undefined ? {} : { against }),
+      ...given({ against }),
     });
     if (json) printJson({ out, bytes });
     else print(`${out}\n`);

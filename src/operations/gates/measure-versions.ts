@@ -9,6 +9,7 @@ import { IsoproError } from '../../errors.js';
 import { wholeSets } from '../../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../../evaluation/greedy.js';
 import { readJson } from '../../files.js';
+import { given } from '../../given.js';
 import { deriveSeed } from '../../random.js';
 import { BASE_VERSION, type GateTrials } from '../../registry/gates.js';
 import type { Reading } from '../../registry/ledger.js';
@@ -182,7 +183,7 @@ export async function measureVersions(
   const { maxSequences = 16, batch = 20, scored = false, signal, onProgress } = options;
   const { style = askedAs(newer).style, maxTokens = askedAs(newer).maxTokens } = options;
   const { turns, ...sampling } = readWrittenSettings(newer.record.settings).sampling;
-  const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
+  const asking = { ...askingOf(sampling), ...given({ turns }) };
   await using task = await openTask(options.task ?? scenario, asking);
   const drawn = await drawProblems(task, draw, options.problems);
   const problems = drawn.filter(({ id }) => draw.answered?.has(id) !== true);
@@ -191,8 +192,7 @@ export async function measureVersions(
     options.model ?? (await modelOfRecord(newer.record.base.name)),
     {
       fixedThreads: true,
-      ...(options.threads === undefined ? {} : { threads: options.threads }),
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ threads: options.threads, signal }),
     },
   );
   using one = await loadVersion(registry, model, newer);
@@ -221,7 +221,7 @@ export async function measureVersions(
         maxTokens,
         maxSequences,
         adapter,
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       });
       for (const { problemId: problem, kind, why, score, tokens } of outcomes) {
         const trial = { version, task: task.id, epoch, verifier, problem };

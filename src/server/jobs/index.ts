@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import type { JobState } from '../../jobs/job.js';
 import { jobSchemas } from '../../jobs/kinds.js';
 import { JobQueue } from '../../jobs/queue.js';
@@ -83,7 +84,7 @@ export async function addJobs(
       },
       worker: options.worker,
       atOnce: options.atOnce,
-      ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
+      ...given({ availableMemory: options.availableMemory }),
       onEnded: (id) => {
         void fineTuned?.serve(id);
         if (queue instanceof JobQueue) removeUnused(queue, report, id);

@@ -1,6 +1,7 @@
 /** POST /v1/completions: texts or token ids that the model continues, without a template. */
 import type { TokenChance } from '../../engine/addon.js';
 import type { TokenAlternatives } from '../../engine/model.js';
+import { given } from '../../given.js';
 import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, ofMember, unsupported } from '../failures.js';
@@ -121,7 +122,7 @@ async function planCompletion(
       Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens),
       body.logprobs,
     ),
-    ...(grammar !== undefined && { grammar }),
+    ...given({ grammar }),
   };
   const prompts = promptsOf(body.prompt);
   if (prompts.length * drawn > 256) {

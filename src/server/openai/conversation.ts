@@ -4,6 +4,7 @@
  */
 import { asTemplatesKnow, type ReadMessage } from '../../engine/messages.js';
 import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
+import { given } from '../../given.js';
 import { ofMember, unsupported } from '../failures.js';
 import { drawIds, promptIdsOf, requireDrawTokens, type ServerContext } from './context.js';
 import type { Served } from './models.js';
@@ -84,7 +85,7 @@ export async function planConversation(
       Math.min(request.maxTokens ?? mostTokens, mostTokens),
       request.topLogprobs,
     ),
-    ...(grammar !== undefined && { grammar }),
+    ...given({ grammar }),
     ...(tools !== null && { stopBefore: tools.stopBefore }),
   };
   return {

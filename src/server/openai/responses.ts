@@ -4,6 +4,7 @@
  */
 import type { ReadMessage } from '../../engine/messages.js';
 import type { ToolCall } from '../../engine/tool-calls.js';
+import { given as stated } from '../../given.js';
 import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import { invalid, RequestFailure, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
@@ -102,7 +103,7 @@ function ofResponse(failure: RequestFailure): RequestFailure {
     {
       param: name,
       ...(code !== null && { code }),
-      ...(retryAfter !== undefined && { retryAfter }),
+      ...stated({ retryAfter }),
     },
   );
 }
@@ -140,9 +141,7 @@ const message = (
   id,
   status,
   role: 'assistant',
-  content: [
-    { type: 'output_text', text, annotations: [], ...(logprobs !== undefined && { logprobs }) },
-  ],
+  content: [{ type: 'output_text', text, annotations: [], ...stated({ logprobs }) }],
 });
 const callItem = (
   { name, arguments: given }: ToolCall,

@@ -1,5 +1,6 @@
 /** How a body asks for its replies to be drawn, as a host's request has it. */
 import { grammarOfJsonSchema } from '../../engine/json-schema.js';
+import { given } from '../../given.js';
 import type { HostRequest } from '../../host/host-request.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { invalid, unsupported } from '../failures.js';
@@ -56,12 +57,9 @@ export function drawSettings(
     sampling: {
       temperature: temperature ?? 1,
       ...(topK > 0 && { topK }),
-      ...(topP !== undefined && { topP }),
-      ...(minP !== undefined && { minP }),
+      ...given({ topP, minP }),
       ...(repeatPenalty !== undefined && { repeatPenalty, repeatWindow: ALL_TOKENS }),
-      ...(presencePenalty !== undefined && { presencePenalty }),
-      ...(frequencyPenalty !== undefined && { frequencyPenalty }),
-      ...(logitBias !== undefined && { logitBias }),
+      ...given({ presencePenalty, frequencyPenalty, logitBias }),
       ...(seed !== undefined && { seed: BigInt.asUintN(64, BigInt(seed)) }),
     },
     maxTokens,

@@ -4,6 +4,7 @@
  */
 import { SchemaGrammar } from '../../engine/json-schema.js';
 import { CALL_TAGS, compactJson, type ToolCall } from '../../engine/tool-calls.js';
+import { given as stated } from '../../given.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { IsoproError } from '../../errors.js';
 import { invalid } from '../failures.js';
@@ -29,7 +30,7 @@ function instructionsOf(tools: readonly ToolBody[], mustCall: boolean): string {
     const { name, description } = tool.function;
     return JSON.stringify({
       name,
-      ...(description !== undefined && { description }),
+      ...stated({ description }),
       parameters: parametersOf(tool),
     });
   });

@@ -1,4 +1,5 @@
 /** A registry as the page shows it. */
+import { given } from '../../given.js';
 import { label } from '../../report/hostile-text.js';
 import { movesOf, nameOf, type Move, type Reading } from '../../registry/index.js';
 import { aliasText } from '../../registry/names.js';
@@ -23,7 +24,7 @@ export function registryView(reading: Reading): AdaptersAnswer {
         movedAt: time(movedUs),
         by: byOf(move),
         reason: label(move.reason, 300),
-        ...(before === undefined ? {} : { before }),
+        ...given({ before }),
         probation: probation && {
           share: probation.share,
           problems: probation.problems,

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { asJson, type Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { readJson, readWrittenJson, requireFile } from '../../files.js';
+import { given as stated } from '../../given.js';
 import { placeOf } from '../../json-text.js';
 import { readPythonSpecifier } from '../python-module.js';
 import { BundleError, bundleTask } from '../task-bundle.js';
@@ -178,7 +179,7 @@ export function readGrader(given: string): { readonly file: string; readonly gra
     refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
   return {
     file: path.resolve(file),
-    grader: { ...form.data, ...(model === undefined ? {} : { model }) },
+    grader: { ...form.data, ...stated({ model }) },
   };
 }
 

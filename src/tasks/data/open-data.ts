@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import path from 'node:path';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
+import { given as stated } from '../../given.js';
 import type { SetName } from '../frozen-sets.js';
 import { asProblem } from '../problem-id.js';
 import type { Problem, TaskRows } from '../task.js';
@@ -77,8 +78,7 @@ export async function readData(
       check: check.check,
       tiers,
       train: contents.filter((_, i) => split.parts[i] === 'train'),
-      ...(verifySeconds === undefined ? {} : { verifySeconds }),
-      ...(answerTag === undefined ? {} : { answerTag }),
+      ...stated({ verifySeconds, answerTag }),
     },
     sha256,
     rows: {

@@ -3,6 +3,7 @@
  */
 import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
+import { given } from '../../given.js';
 import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
 import { summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
@@ -35,7 +36,7 @@ async function answer(
     maxTokens: settings.sampling.maxTokens,
     maxSequences: settings.model.maxSequences,
     adapter: null,
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ signal }),
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(method, progress) }),
   });
   return { replies: groups.map(({ rollouts }) => rollouts[0]!), tokens: sampledTokens };

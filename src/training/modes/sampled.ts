@@ -4,6 +4,7 @@
  */
 import { dictionary } from '../../dictionary.js';
 import { commonest, meanLogprob, mostLikely } from '../../evaluation/choose.js';
+import { given } from '../../given.js';
 import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
 import { estimate } from '../../evaluation/pass-at-k.js';
@@ -45,7 +46,7 @@ export async function sampledMethods(
     maxTokens: settings.sampling.maxTokens,
     maxSequences: settings.model.maxSequences,
     adapter: null,
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ signal }),
     ...(onProgress === undefined
       ? {}
       : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),

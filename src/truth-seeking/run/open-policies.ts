@@ -1,5 +1,6 @@
 /** The policies that a configuration names, with their models loaded. */
 import { loadModel, type Model } from '../../engine/model.js';
+import { given } from '../../given.js';
 import { humanPolicy } from '../human-policy.js';
 import { localPolicy } from '../local-policy.js';
 import type { Message } from '../policy.js';
@@ -47,7 +48,7 @@ export async function openPolicies(
     const model = await loadModel(name, {
       fixedThreads: true,
       ...(threads === 0 ? {} : { threads }),
-      ...(contextTokens === undefined ? {} : { contextTokens }),
+      ...given({ contextTokens }),
       ...(matmul === undefined ? {} : { matmul: matmul === 'own' && isOther ? 'auto' : matmul }),
       ...(signal && { signal }),
       ...(onDownload && { onDownload }),

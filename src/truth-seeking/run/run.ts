@@ -2,6 +2,7 @@
  * A run from its first problem to its last score; each part can be made again without the one
  * before it.
  */
+import { given as stated } from '../../given.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
@@ -282,7 +283,7 @@ export async function measureAgain({
   const { eval: more = [], beliefs = {}, examples, ...rest } = options;
   const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
   await using session = await TruthSession.open(null, folder, rest);
-  const config = { ...session.start.config, ...(examples === undefined ? {} : { examples }) };
+  const config = { ...session.start.config, ...stated({ examples }) };
   const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
   if (policies !== null) {
     const domains = domainsOf(session.folder, session.start);
