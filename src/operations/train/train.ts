@@ -91,7 +91,7 @@ export const train = operation({
         validationData === undefined ? undefined : rowsOf(exampleLines(validationData)),
       about: { model: settings.model, data },
     };
-    if (dryRun) return tried(request, context);
+    if (dryRun) return await tried(request, context); // the model is open until then
     return resultOf(await trained(request, context), files);
   },
   job: {
