@@ -24,6 +24,8 @@ import { REGISTRY, verifierThreads } from './members.js';
 import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
 import { operation } from './operation.js';
 
+export type { JudgeReport } from '../judge/judge.js';
+
 /** Of a run: the report, and the file of its trace; null where its folder cannot be written. */
 export type Judgement =
   | (JudgeReport & { readonly trace: string | null })

@@ -129,3 +129,16 @@ test('what says why a command failed needs no package of many files, which a lim
   expect(seen.size).toBeGreaterThan(5);
   expect([...packages]).toEqual([['canonicalize', 'canonical-json.ts']]); // one file
 });
+
+test('a command of an operation knows neither the trainer nor evaluation, judge or back ends', () => {
+  const commands = FILES.filter((file) => /^cli\/(?:run|train|eval|judge|truth)\//.test(file));
+  expect(commands.length).toBeGreaterThan(20);
+  const known = commands.flatMap((file) =>
+    GRAPH.get(file)!
+      .filter((to) =>
+        /^(?:evaluation|backends)\/|^engine\/trainer|^judge\/judge\.ts|^training\/run\.ts/.test(to),
+      )
+      .map((to) => `${file} imports ${to}`),
+  );
+  expect(known).toEqual([]);
+});

@@ -4,7 +4,7 @@
  */
 import type { HeldOutResult } from '../../judge/held-out.js';
 import type { StepName } from '../../judge/hard-fail.js';
-import type { JudgeReport } from '../../judge/judge.js';
+import type { JudgeReport } from '../../operations/judge.js';
 import type { TraceStep } from '../../judge/trace.js';
 import { percent as figure, forgettingSentences } from '../../report/figures.js';
 import { failureTable } from '../../report/failures.js';

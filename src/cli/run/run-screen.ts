@@ -25,7 +25,8 @@ import { howAsked } from '../../operations/how-asked.js';
 import type { Told } from '../../operations/operation.js';
 import type { ProgressStream } from '../progress.js';
 import { formatBytes, formatDuration, formatNumber } from '../quantities.js';
-import { plannedWork, TimeLeft, type PlannedWork } from './time-left.js';
+import { TimeLeft } from './time-left.js';
+import { plannedWork, type PlannedWork } from '../../operations/planned-work.js';
 
 const REDRAW_MS = 200;
 /** Without a terminal a long stage still shows signs of life. */

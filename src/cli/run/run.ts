@@ -16,7 +16,7 @@ import { pageBeside } from './page-beside.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, endedAlready, resultText } from './run-table.js';
-import { plannedWork } from './time-left.js';
+import { plannedWork } from '../../operations/planned-work.js';
 
 /** No rollout passed in any iteration. */
 const NOTHING_ACCEPTED = 3;
