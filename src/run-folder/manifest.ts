@@ -253,7 +253,8 @@ export const runDiffers = (message: string, paths: readonly string[]): IsoproErr
   paths.includes('code.javascript')
     ? new IsoproError(
         'RUN_DIFFERS',
-        `${message}. The code of isopro-native has changed since then, or the version that began it computed the hash of the code in another way`,
+        `${message}. The code of isopro-native has changed since then, or the version that ` +
+          'began it computed the hash of the code in another way',
         { remedy: CONTINUE_ELSEWHERE },
       )
     : new IsoproError('RUN_DIFFERS', message);

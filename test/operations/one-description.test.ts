@@ -55,8 +55,8 @@ function textsOf(field: Field, at = ''): Text[] {
 }
 
 /**
- * Texts that are neither names, nor of few values, nor of a pattern: they are compared, shown or put
- * before a prompt, and nothing is opened by them.
+ * Texts that are neither names, nor of few values, nor of a pattern: they are compared, shown or
+ * put before a prompt, and nothing is opened by them.
  */
 const FREE = new Set([
   'system', // before every prompt

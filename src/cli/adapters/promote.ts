@@ -28,7 +28,8 @@ export const adaptersPromoteCommand = operationCommand(promote, {
   text: (result, { force }) => (isMove(result) ? promotionText(result, force) : gateText(result)),
   exitCode: (result) => (isMove(result) && result.moved === null ? NOT_ACCEPTED : 0),
   epilogue:
-    `Exit code ${NOT_ACCEPTED}: the gate did not accept, and nothing was moved. Any alias but champion is moved without gate or force. A gate ` +
+    `Exit code ${NOT_ACCEPTED}: the gate did not accept, and nothing was moved. Any alias ` +
+    `but champion is moved without gate or force. A gate ` +
     'that is begun counts as an attempt, whatever becomes of it; after an interruption, --gate N --problems continues it.',
   examples: [
     [

@@ -63,7 +63,8 @@ const settings = z.strictObject({
   problems: count(MOST_PROBLEMS)
     .optional()
     .describe(
-      `begin a gate and ask both versions up to this many fresh problems of the scenario; a job asks ${JOB_PROBLEMS} where its request names no way`,
+      `begin a gate and ask both versions up to this many fresh problems of the scenario; a ` +
+        `job asks ${JOB_PROBLEMS} where its request names no way`,
     ),
   model: modelName
     .optional()
