@@ -4,15 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -24,7 +16,6 @@ import { JobProcess } from '../../src/jobs/job-process.js';
 import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue.js';
 import { JobStore, MARK } from '../../src/jobs/store.js';
 import { Uploads } from '../../src/jobs/uploads.js';
-import { MAIN } from '../cli/run-cli.js';
 
 const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-jobs-'));
@@ -141,7 +132,7 @@ test.each([
       message: "the job's process ended by the signal SIGKILL, without saying why",
     },
   ],
-  ['silent', { code: 'JOB_ENDED', message: 'the job ended without a result' }],
+  ['silent', { code: 'JOB_ENDED', message: "the job's process ended without a result" }],
 ])('one that does %s has failed, and the next one runs', async (system, error) => {
   const queue = queueOf();
   const [bad, good] = [await add(queue, system), await add(queue, 'answer')];
@@ -339,42 +330,53 @@ test('a process is admitted once it is written down which one it is, and not bef
   }
 });
 
-describe('the command line as a job', () => {
-  const command = (...args: string[]) => {
-    const env = { ...process.env, ISOPRO_JOB: '1', ISOPRO_HOME: path.join(folder, 'home') };
-    const child = spawn(process.execPath, [MAIN, ...args, '--json'], {
+describe('the process of a job', () => {
+  const begun = () => {
+    const env = { ...process.env, ISOPRO_HOME: path.join(folder, 'home') };
+    const child = spawn(process.execPath, [path.resolve('dist/src/jobs/worker.js')], {
       env,
       stdio: ['ignore', 'pipe', 'ignore', 'ipc'],
     });
-    let output = '';
-    child.stdout!.on('data', (text: Buffer) => (output += text.toString()));
+    const messages: unknown[] = [];
+    child.on('message', (message) => messages.push(message));
     // of a process whose channel this side has closed, Node tells no `close`
     const ended = (event: 'close' | 'exit') =>
       once(child, event) as Promise<[number | null, string | null]>;
-    return { child, ended, output: () => output };
+    return { child, ended, messages };
   };
 
   test.each([0, 20, 60, 150, 400])(
     'ends where its channel closes %i ms after its start, and has done nothing',
     async (ms) => {
-      const out = path.join(folder, `orphan-${ms}`);
-      const { child, ended, output } = command('run', '--iterations=1', `--out=${out}`);
+      const { child, ended, messages } = begun();
       if (ms > 0) await sleep(ms);
       const end = ended('exit');
       child.disconnect();
       expect(await end).toEqual([null, 'SIGKILL']);
-      expect([output(), existsSync(out)]).toEqual(['', false]);
+      expect(messages).toEqual([]);
     },
   );
 
-  test('does nothing before it is admitted, and its work then', async () => {
-    const { child, ended, output } = command('tasks', 'list');
+  test('ends where its channel closes while it works', async () => {
+    const { child, ended } = begun();
+    const out = path.join(folder, 'orphan');
+    child.send({ operation: 'run', settings: { iterations: 1, out } });
+    await once(child, 'message');
+    const end = ended('exit');
+    child.disconnect();
+    expect(await end).toEqual([null, 'SIGKILL']);
+  });
+
+  test('does nothing before it is given its work, and that then', async () => {
+    const { child, ended, messages } = begun();
     await sleep(1000);
-    expect([output(), child.exitCode]).toEqual(['', null]);
+    expect([messages, child.exitCode]).toEqual([[], null]);
     const end = ended('close');
-    child.send({ type: 'admitted' });
+    child.send({ operation: 'judge', settings: { run: path.join(folder, 'none') } });
     expect(await end).toEqual([0, null]);
-    expect(JSON.parse(output())).toBeDefined();
+    expect(messages).toEqual([
+      { type: 'error', error: expect.objectContaining({ code: 'RUN_NOT_FOUND' }) },
+    ]);
   });
 });
 
