@@ -62,6 +62,9 @@ export function kindOf(operation: Operation<any, any, any, any>): JobKind {
         flags,
         isRecord(given) ? (job.earlier?.(given) ?? given) : given,
       );
+      const found = requested.safeParse(stated);
+      // Settings in parts know where one is that was named without its part.
+      if (!found.success && flags.all.some(({ part }) => part !== null)) operation.read(stated);
       checked(requested, stated, 'settings');
       return stated;
     },

@@ -9,6 +9,7 @@ const words = process.argv.slice(2);
 const work = words.length > 0 ? null : await new Promise((given) => process.once('message', given));
 const stated = (flag) =>
   work?.settings[flag] ??
+  work?.settings.sampling?.[flag] ??
   words
     .filter((word) => word.startsWith(`--${flag}=`))
     .map((word) => word.slice(flag.length + 3))
