@@ -569,7 +569,7 @@ describe('what a job comes to', () => {
         ],
     ),
     ['run', [], 'settings: '],
-    ['ablate', { settings: 'x' }, 'settings: there is no "settings"'],
+    ['ablate', { settings: 'x' }, 'settings: there is no such setting'],
     ['eval', { nothing: 1 }, 'settings: '],
     ['eval', { samples: 4, k: '4,1' }, 'k: expected ascending whole numbers from 1 to 4'],
     ['eval', { samples: 4, k: '1,8' }, 'k: expected ascending whole numbers from 1 to 4'],
