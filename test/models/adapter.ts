@@ -2,6 +2,7 @@
  * LoRA adapters in the form that llama.cpp loads: pairs `NAME.lora_a` [rank, input] and
  * `NAME.lora_b` [output, rank].
  */
+import { join } from 'node:path';
 import { deriveSeed, Random } from '../../src/random.js';
 import { planTensors, type ModelShape } from '../../src/embedded/architecture.js';
 import {
@@ -13,7 +14,7 @@ import {
   type MetadataEntry,
 } from '../../src/embedded/gguf.js';
 import { BLOCK_FORMATS, quantise } from './quantise.js';
-import { encodeModel, type SyntheticModel } from './synthetic.js';
+import { encodeModel, writeSyntheticModel, type SyntheticModel } from './synthetic.js';
 
 export interface SyntheticAdapterOptions {
   readonly seed?: bigint;
@@ -113,4 +114,15 @@ export function writeSyntheticAdapter(
   options: SyntheticAdapterOptions = {},
 ): void {
   writeAtomically(path, encodeModel(synthesizeAdapter(shape, options)));
+}
+
+/** A small model, `model.gguf`, and three adapters of it, `1.gguf` to `3.gguf`, in a folder. */
+export function writeThreeAdapters(folder: string): void {
+  const shape = writeSyntheticModel(join(folder, 'model.gguf'), { architecture: 'llama' });
+  for (const n of [1, 2, 3])
+    writeSyntheticAdapter(join(folder, `${n}.gguf`), shape, {
+      seed: BigInt(n),
+      rank: 2,
+      targets: ['attn_q'],
+    });
 }

@@ -11,8 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { IsoproError } from '../../src/errors.js';
 import { Registry, repairRegistry, validateRegistry } from '../../src/registry/index.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { writeThreeAdapters } from '../models/adapter.js';
 
 const KILLS = process.env.ISOPRO_FULL === '1' ? 200 : 8;
 /**
@@ -29,13 +28,7 @@ const base = { name: 'tiny.gguf', sha256: 'ba'.repeat(32) };
 const slot = { scenario: 'sql' };
 beforeAll(() => {
   mkdirSync(home);
-  const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
-  for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
-      seed: BigInt(n),
-      rank: 2,
-      targets: ['attn_q'],
-    });
+  writeThreeAdapters(folder);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

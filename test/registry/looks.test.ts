@@ -22,8 +22,7 @@ import {
   type ProbationInput,
 } from '../../src/registry/index.js';
 import { Random } from '../../src/random.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { writeThreeAdapters } from '../models/adapter.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-looks-'));
 const slot = { scenario: 'sql' };
@@ -41,15 +40,7 @@ const guarded: GatePolicyInput = {
 
 let registry: Registry;
 let [a, b, c] = ['', '', ''];
-beforeAll(() => {
-  const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
-  for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
-      seed: BigInt(n),
-      rank: 2,
-      targets: ['attn_q'],
-    });
-});
+beforeAll(() => writeThreeAdapters(folder));
 beforeEach(async () => {
   const place = mkdtempSync(path.join(folder, 'case-'));
   registry = new Registry({

@@ -16,8 +16,7 @@ import {
   type AdapterService,
   type ServiceOptions,
 } from '../../src/registry/index.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { writeThreeAdapters } from '../models/adapter.js';
 
 interface Loaded {
   readonly id: string;
@@ -33,15 +32,7 @@ let registry: Registry;
 let ids: string[] = [];
 const services: AdapterService<Loaded>[] = [];
 const live: Loaded[] = [];
-beforeAll(() => {
-  const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
-  for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
-      seed: BigInt(n),
-      rank: 2,
-      targets: ['attn_q'],
-    });
-});
+beforeAll(() => writeThreeAdapters(folder));
 beforeEach(async () => {
   const place = mkdtempSync(path.join(folder, 'case-'));
   registry = new Registry({

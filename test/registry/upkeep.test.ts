@@ -38,8 +38,7 @@ import {
   type HistoryProof,
 } from '../../src/registry/index.js';
 import { slot as slotForm } from '../../src/registry/names.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { writeThreeAdapters } from '../models/adapter.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-upkeep-'));
 const base = { name: 'tiny.gguf', sha256: 'ba'.repeat(32) };
@@ -50,15 +49,7 @@ const coded = (code: string, message: string): never =>
 let registry: Registry;
 let signer: LogSigner;
 let [a, b, c] = ['', '', ''];
-beforeAll(() => {
-  const shape = writeSyntheticModel(path.join(folder, 'model.gguf'), { architecture: 'llama' });
-  for (const n of [1, 2, 3])
-    writeSyntheticAdapter(path.join(folder, `${n}.gguf`), shape, {
-      seed: BigInt(n),
-      rank: 2,
-      targets: ['attn_q'],
-    });
-});
+beforeAll(() => writeThreeAdapters(folder));
 const publish = async (n: number): Promise<string> =>
   (await registry.publish({ file: path.join(folder, `${n}.gguf`), base })).id;
 beforeEach(async () => {

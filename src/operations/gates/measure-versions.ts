@@ -228,7 +228,7 @@ export async function measureVersions(
         const passed = Number(kind === 'pass');
         const result =
           kind === 'none'
-            ? { error: why[0]! } // a verdict that is none has one reason, cut short
+            ? { error: why[0]! } // the one reason why there is no verdict
             : { score: scored ? (score ?? passed) : passed };
         trials.push({ ...trial, ...result });
         lengths.push({
