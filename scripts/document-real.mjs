@@ -155,7 +155,7 @@ function stagesText(runs, { whole }) {
   ];
 }
 
-/** By the figures' own way of being written (src/report/figures.ts). */
+/** By the figures' own way of being written (src/text/figures.ts). */
 export function realTables(name, { summary, files }, figures) {
   const { percent, pValue, bounds, whole } = figures;
   const measured = (part) => (part == null ? '–' : `${percent(part.mean)} (${bounds(part)})`);

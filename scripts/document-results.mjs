@@ -42,7 +42,7 @@ function mainTable({ ablation }, { percent }) {
 
 /**
  * The tables of one folder of results, by the figures' own way of being written
- * (src/report/figures.ts).
+ * (src/text/figures.ts).
  */
 function folderTables(name, { ablation, modes }, figures) {
   const { percent, points, pValue, whole } = figures;
@@ -222,7 +222,7 @@ function shownOf(folders, brief) {
 
 /**
  * What stands between the marks, for folders of results by name; `figures` is
- * dist/src/report/figures.js.
+ * dist/src/text/figures.js.
  */
 export const resultsText = (folders, figures, { brief = false } = {}) =>
   shownOf(folders, brief)
@@ -281,7 +281,7 @@ export function readResults(parent = path.join(root, 'results')) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folders = readResults();
   if (folders === null) throw new Error('there is no folder results/ to read');
-  const figures = await import('../dist/src/report/figures.js');
+  const figures = await import('../dist/src/text/figures.js');
   for (const [page, brief] of Object.entries(PAGES)) {
     const file = path.join(root, page);
     writeFileSync(

@@ -23,7 +23,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { environment } from '../dist/bench/install.js';
 import { Random } from '../dist/src/random.js';
-import { percent, pValue } from '../dist/src/report/figures.js';
+import { percent, pValue } from '../dist/src/text/figures.js';
 import { betweenMarks } from './between-marks.mjs';
 import { measuredBy, realModel, root, writeResult } from './experiment.mjs';
 

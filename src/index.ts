@@ -1,7 +1,7 @@
 /**
  * The public API of isopro-native. Anything that is not exported here may change without notice.
  */
-import './bundled.js';
+import './bundler-check.js';
 
 export { ERRORS, IsoproError, type ErrorCode } from './errors.js';
 export { deriveSeed, Random, splitmix64, type DrawKey } from './random.js';
@@ -208,5 +208,5 @@ export type { TaskEvaluation } from './operations/evaluate-task.js';
 export type { Context, Told } from './operations/operation.js';
 export { compareModes, type CompareOptions, type Comparison } from './operations/compare-modes.js';
 export type { MethodResult, Mode } from './training/modes/mode.js';
-export { compareRuns, listRuns, type RunComparison, type RunSummary } from './report/run-list.js';
+export { compareRuns, listRuns, type RunComparison, type RunSummary } from './lookup/run-list.js';
 export { readRun, type ReadRunOptions, type RunRecord } from './run-folder/read-run.js';

@@ -1,7 +1,7 @@
 /** What the text of JSON says and its value does not. */
 import { describe, expect, test } from '@jest/globals';
 import type { Json } from '../src/canonical-json.js';
-import { readRowJson } from '../src/engine/row-json.js';
+import { readRowJson } from '../src/fine-tuning/row-json.js';
 import {
   comparable,
   comparedJson,

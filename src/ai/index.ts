@@ -2,7 +2,7 @@
  * `isopro-native/ai`: models of this process for the AI SDK (its specification v3, which `ai` 6
  * has).
  */
-import '../bundled.js';
+import '../bundler-check.js';
 
 export {
   createIsopro,

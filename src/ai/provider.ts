@@ -10,7 +10,7 @@ import {
   type ProviderV3,
 } from '@ai-sdk/provider';
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import { embeddingModel } from './embedding-model.js';
 import { languageModel } from './language-model.js';

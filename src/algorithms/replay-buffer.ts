@@ -5,7 +5,7 @@
 import { IsoproError } from '../errors.js';
 import { deriveSeed, Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
-import { RolloutTally } from '../run-folder/derived.js';
+import { RolloutTally } from '../run-folder/derived-figures.js';
 import type { RolloutRecord, RolloutsRecord } from '../run-folder/rollout-records.js';
 import { episodeOf, exchange, type Episode } from '../rollouts/episode.js';
 import type { Sampled } from './sequences.js';

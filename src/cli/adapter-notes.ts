@@ -1,9 +1,9 @@
 /** What a person has to know of a model or an adapter before it is asked, said on stderr. */
 import { otherBase, warningsOf } from '../operations/notes.js';
-import type { FoundAdapter } from '../report/find-adapter.js';
-import { label } from '../report/hostile-text.js';
-import { visible } from '../visible.js';
-import { trainedBehind } from '../report/trained-behind.js';
+import type { FoundAdapter } from '../lookup/adapters.js';
+import { label } from '../text/hostile-text.js';
+import { visible } from '../visible-text.js';
+import { trainedBehind } from '../run-folder/training-prompt.js';
 import { printNote } from './output.js';
 import { generateCommand, taskHere } from './task-flags.js';
 

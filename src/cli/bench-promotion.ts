@@ -1,5 +1,5 @@
 import { given } from '../given.js';
-import { findRun } from '../report/find-run.js';
+import { findRun } from '../lookup/runs.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson, printNote } from './output.js';
 import { readCount, readSeed } from './tasks-generate.js';

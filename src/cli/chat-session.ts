@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { Writable, type Readable } from 'node:stream';
 import { IsoproError } from '../errors.js';
 import type { Conversation } from '../host/conversation.js';
-import { visible } from '../visible.js';
+import { visible } from '../visible-text.js';
 
 export interface ChatStreams {
   readonly input: Readable;

@@ -1,10 +1,10 @@
 import { given } from '../given.js';
 import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
-import { nameAdapter, requireServable } from '../report/named-adapter.js';
+import { nameAdapter, requireServable } from '../lookup/adapter-reference.js';
 import { chat } from './chat-session.js';
 import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
-import { asTrained, asTrainedOption } from './as-trained.js';
+import { asTrained, asTrainedOption } from './training-prompt.js';
 import { defineCommand } from './command.js';
 import { GIVE_A_MODEL, recordedBase } from '../operations/model-to-load.js';
 import { UsageError } from './output.js';

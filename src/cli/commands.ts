@@ -9,7 +9,7 @@ type Load = () => Promise<CommandModule>;
  * are half of the time of a short one.
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
-  run: async () => (await import('./run/run.js')).runCommand,
+  run: async () => (await import('./run/run-command.js')).runCommand,
   'self-improve': async () => (await import('./run/self-improve.js')).selfImproveCommand,
   distill: async () => (await import('./run/distill.js')).distillCommand,
   ablate: async () => (await import('./run/ablate.js')).ablateCommand,

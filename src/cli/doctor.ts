@@ -1,5 +1,5 @@
 import { diagnose, type Finding } from '../engine/diagnosis.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
+import { terminalStyle, wrapped } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';

@@ -1,6 +1,6 @@
 /** Means with their intervals as tables of the terminal. */
-import { MEASURE_NOTES } from '../report/figures.js';
-import type { TerminalStyle } from '../report/terminal-style.js';
+import { MEASURE_NOTES } from '../text/figures.js';
+import type { TerminalStyle } from '../text/terminal-style.js';
 import { MEASURE_NAMES, type Measures } from '../statistics/index.js';
 
 type Prose = Pick<TerminalStyle, 'prose'>;

@@ -11,7 +11,7 @@ import {
   type LogRecord,
 } from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
-import { findRunOrPath } from '../report/find-run.js';
+import { findRunOrPath } from '../lookup/runs.js';
 import { namedRun } from '../run-folder/manifest.js';
 import { logTrainingDataCommand } from './log-training-data.js';
 import { print, printJson, printJsonLine, UsageError } from './output.js';

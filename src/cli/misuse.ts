@@ -1,6 +1,6 @@
 /** What yargs says of wrong usage, in words that name the nearest thing there is. */
 import type { Argv } from 'yargs';
-import { label } from '../report/hostile-text.js';
+import { label } from '../text/hostile-text.js';
 import { nearest } from '../nearest.js';
 
 /** What yargs 17 knows of the command that is being read and does not declare. */

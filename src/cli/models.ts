@@ -9,8 +9,8 @@ import {
   resolveModel,
 } from '../engine/model-files.js';
 import { suitability, type Suitability } from '../engine/suitability.js';
-import { label } from '../report/hostile-text.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
+import { label } from '../text/hostile-text.js';
+import { terminalStyle, wrapped } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';

@@ -4,8 +4,8 @@ import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { Flag } from '../operations/flags.js';
 import { WrongSetting, type Context, type Operation, type Told } from '../operations/operation.js';
-import { terminalStyle, type TerminalStyle } from '../report/terminal-style.js';
-import { visible } from '../visible.js';
+import { terminalStyle, type TerminalStyle } from '../text/terminal-style.js';
+import { visible } from '../visible-text.js';
 import { defineCommand } from './command.js';
 import {
   interrupted,

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import { asFileError } from '../files.js';
 import { WrongSettings } from '../operations/wrong-settings.js';
-import { visible } from '../visible.js';
-import { fitted, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
+import { visible } from '../visible-text.js';
+import { fitted, painted, screened, terminalStyle, wrapped } from '../text/terminal-style.js';
 
 /**
  * What JSON leaves as it is of what `visible` shows: UTF-16 code units, so that a pair of them

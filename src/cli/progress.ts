@@ -1,5 +1,5 @@
-import { visible } from '../visible.js';
-import { columnsOf } from '../report/terminal-style.js';
+import { visible } from '../visible-text.js';
+import { columnsOf } from '../text/terminal-style.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
 
 /**

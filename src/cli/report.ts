@@ -2,7 +2,7 @@ import path from 'node:path';
 import { requireTarget } from '../files.js';
 import { given } from '../given.js';
 import { integrityLine } from '../report/integrity.js';
-import { findRun } from '../report/find-run.js';
+import { findRun } from '../lookup/runs.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';

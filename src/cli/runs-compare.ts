@@ -1,9 +1,9 @@
-import { points, pValue } from '../report/figures.js';
-import { label } from '../report/hostile-text.js';
-import { compareRuns } from '../report/run-list.js';
-import { findRun } from '../report/find-run.js';
-import { comparisonTable, FIGURES_NOTE } from '../report/terminal.js';
-import { terminalStyle } from '../report/terminal-style.js';
+import { points, pValue } from '../text/figures.js';
+import { label } from '../text/hostile-text.js';
+import { compareRuns } from '../lookup/run-list.js';
+import { findRun } from '../lookup/runs.js';
+import { comparisonTable, FIGURES_NOTE } from '../text/terminal.js';
+import { terminalStyle } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { print, printJson } from './output.js';
 

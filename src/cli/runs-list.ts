@@ -1,10 +1,10 @@
 import path from 'node:path';
-import { pValue, percent } from '../report/figures.js';
-import { label } from '../report/hostile-text.js';
-import { listRuns } from '../report/run-list.js';
-import { RUNS, runFoldersHere, runName } from '../report/find-run.js';
-import { listTable } from '../report/terminal.js';
-import { terminalStyle } from '../report/terminal-style.js';
+import { pValue, percent } from '../text/figures.js';
+import { label } from '../text/hostile-text.js';
+import { listRuns } from '../lookup/run-list.js';
+import { RUNS, runFoldersHere, runName } from '../lookup/runs.js';
+import { listTable } from '../text/terminal.js';
+import { terminalStyle } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { print, printJsonLine } from './output.js';
 

@@ -1,13 +1,13 @@
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { summariseRun } from '../report/run-list.js';
-import { findRun } from '../report/find-run.js';
+import { summariseRun } from '../lookup/run-list.js';
+import { findRun } from '../lookup/runs.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
-import { failureTable } from '../report/failures.js';
-import { label } from '../report/hostile-text.js';
-import { conclusionLines, resultTable } from '../report/terminal.js';
-import { terminalStyle, wrapped } from '../report/terminal-style.js';
+import { failureTable } from '../text/failures.js';
+import { label } from '../text/hostile-text.js';
+import { conclusionLines, resultTable } from '../text/terminal.js';
+import { terminalStyle, wrapped } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 

@@ -4,7 +4,7 @@ import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
 import { readJson } from '../files.js';
 import { given as stated } from '../given.js';
-import { findAdapter } from '../report/find-adapter.js';
+import { findAdapter } from '../lookup/adapters.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';

@@ -1,7 +1,7 @@
 import { given } from '../given.js';
 import { measureBaselines } from '../tasks/baselines.js';
 import { openTask } from '../tasks/open-task.js';
-import { terminalStyle } from '../report/terminal-style.js';
+import { terminalStyle } from '../text/terminal-style.js';
 import { defineCommand } from './command.js';
 import { measureTables, table } from './estimate-tables.js';
 import { interruption, print, printJson } from './output.js';

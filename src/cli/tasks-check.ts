@@ -2,7 +2,7 @@ import { inspectModel } from '../engine/inspect.js';
 import { loadModel } from '../engine/model.js';
 import { allRows, examineTask, type TaskExamination } from '../evaluation/examine-task.js';
 import { given as stated } from '../given.js';
-import { terminalStyle, wrapped, type TerminalStyle } from '../report/terminal-style.js';
+import { terminalStyle, wrapped, type TerminalStyle } from '../text/terminal-style.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { defineCommand } from './command.js';

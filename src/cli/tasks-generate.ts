@@ -1,5 +1,5 @@
 import { given } from '../given.js';
-import { visible } from '../visible.js';
+import { visible } from '../visible-text.js';
 import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';

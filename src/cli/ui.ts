@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { tracesOf } from '../registry/folder.js';
-import { RUNS } from '../report/find-run.js';
+import { RUNS } from '../lookup/runs.js';
 import { hashKey, newKey } from '../server/keys.js';
 import { startServer } from '../server/server.js';
 import { defineCommand, modelOption } from './command.js';

@@ -6,7 +6,7 @@ import { requireFile } from '../files.js';
 import { hashFile } from './adapter.js';
 import { loadAddon, settled, typed, type AdapterModule, type ModelShape } from './addon.js';
 import { sha256, writeFileAtomically, writeFilesAtomically } from './atomic-file.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 import { isPeft, PEFT_CONFIG, peftConfig, peftTensors, PEFT_WEIGHTS, readPeft } from './peft.js';
 import { encodeSafetensors } from './safetensors.js';
 

@@ -21,7 +21,7 @@ import {
 } from './adapter-commands.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 import { mergeAdapter } from './model-export.js';
 import type { ChatMessage } from './prompt-renderer.js';
 

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 import type { NativeAdapter } from './addon.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 
 /**
  * @throws IsoproError INVALID_ARGUMENT, MODEL_NOT_FOUND where there is no file to load as an

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { NativeBranch } from './addon.js';
 import { bounded } from './bounded-list.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 
 export interface Branch {

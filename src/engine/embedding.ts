@@ -5,7 +5,7 @@ import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { cancellable, type Addon, type NativeAdapter, type NativeModel } from './addon.js';
 import { bounded } from './bounded-list.js';
-import { abortSignal, checked } from './checked.js';
+import { abortSignal, checked } from './argument-check.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { withJson } from './json-form.js';

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Adapter } from './adapter.js';
 import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { bounded, wrongLength } from './bounded-list.js';
-import { abortSignal, callback, checked } from './checked.js';
+import { abortSignal, callback, checked } from './argument-check.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import { chatMessages, type MessageInput } from './messages.js';
 import { seed, type Seed } from './seed.js';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { loadAddon, settled, type NativeInspection } from './addon.js';
 import { dictionary, type Dictionary } from '../dictionary.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 import { resolveModel } from './model-files.js';
 
 export interface ModelInspection extends Omit<NativeInspection, 'metadata'> {

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { tooMuch } from '../json-shape.js';
-import { maybe, members } from '../members.js';
+import { maybe, members } from '../object-schemas.js';
 import { bounded } from './bounded-list.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import { callText, resultText, type ToolCall } from './tool-calls.js';

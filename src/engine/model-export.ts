@@ -8,7 +8,7 @@ import { abortError, IsoproError } from '../errors.js';
 import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
 import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
-import { abortSignal, checked } from './checked.js';
+import { abortSignal, checked } from './argument-check.js';
 
 /**
  * What matrices can be written as. Norms and biases stay as they are; rows that are not whole

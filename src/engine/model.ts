@@ -23,7 +23,7 @@ import {
 } from './addon.js';
 import { bounded } from './bounded-list.js';
 import { nativeBranches, type Branch } from './branches.js';
-import { abortSignal, callback, checked } from './checked.js';
+import { abortSignal, callback, checked } from './argument-check.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { embedEach, type EmbedOptions, type Embeddings } from './embedding.js';
 import {

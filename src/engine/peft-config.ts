@@ -5,7 +5,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { ownValue, type Dictionary } from '../dictionary.js';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
 import { given as stated } from '../given.js';
-import { maybe, members } from '../members.js';
+import { maybe, members } from '../object-schemas.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Prompt } from './generate-request.js';
 import { chatMessages } from './messages.js';

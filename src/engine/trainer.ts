@@ -25,7 +25,7 @@ import {
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { bounded } from './bounded-list.js';
-import { checked } from './checked.js';
+import { checked } from './argument-check.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
 import { single } from './single-precision.js';

@@ -5,7 +5,7 @@ import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { bounded } from './bounded-list.js';
-import { abortSignal } from './checked.js';
+import { abortSignal } from './argument-check.js';
 import { seed, type Seed } from './seed.js';
 import { single } from './single-precision.js';
 import { copied } from './typed-array.js';

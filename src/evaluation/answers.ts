@@ -5,7 +5,7 @@ import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
-import { withQuestions } from './asked.js';
+import { withQuestions } from './failure-examples.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 import { FirstVerdicts } from './first-verdicts.js';
 

@@ -9,7 +9,7 @@ import type { Model } from '../engine/model.js';
 import { given } from '../given.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
-import type { Unshown } from '../unshown.js';
+import type { Unshown } from '../example-hint.js';
 import { FailureTally, reasonOf, type Failures, type JudgedReplyText } from '../tasks/failures.js';
 import type { OpenTask, Problem, PromptStyle, Tier } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -22,10 +22,10 @@ import {
   type Recommendation,
   type TierCalibration,
 } from './calibration.js';
-import { withQuestions } from './asked.js';
+import { withQuestions } from './failure-examples.js';
 import { wholeSets } from './evaluation-set.js';
 import { longestReference } from './longest-reference.js';
-import { Undrawn } from './undrawn.js';
+import { Undrawn } from './exclusions.js';
 
 export interface CalibrationOptions {
   /** Default: those that are trained on. */

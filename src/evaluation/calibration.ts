@@ -5,7 +5,7 @@
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
 import { passAtK } from '../statistics/index.js';
-import { SHOWING, type Unshown } from '../unshown.js';
+import { SHOWING, type Unshown } from '../example-hint.js';
 import type { FinishReason, Tier, VerdictKind } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import type { LongestReference } from './longest-reference.js';

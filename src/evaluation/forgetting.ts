@@ -11,7 +11,7 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { FORGETTING_SET, type ScoredText } from '../statistics/index.js';
-import { KeptHalf, type Half } from './kept-halves.js';
+import { KeptHalf, type Half } from './forgetting-cache.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
 const SHA256 = {

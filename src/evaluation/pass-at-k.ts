@@ -15,7 +15,7 @@ import {
 import type { Failures } from '../tasks/failures.js';
 import type { OpenTask, Problem, Tier, VerdictKind } from '../tasks/task.js';
 import { sampleAndJudge, type EvaluationOptions, type JudgedAnswer } from './answers.js';
-import { commonest, meanLogprob, mostLikely } from './choose.js';
+import { commonest, meanLogprob, mostLikely } from './reply-selection.js';
 
 export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R> {
   /** Samples of each problem. */

@@ -3,7 +3,7 @@
  * the model's cache where it keeps one.
  */
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { asTemplatesKnow, message, type MessageInput } from '../engine/messages.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';

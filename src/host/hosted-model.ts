@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { offAbort, onAbort } from '../abort.js';
 import { requireAdapter } from '../engine/adapter.js';
 import type { NativeModelInfo } from '../engine/addon.js';
-import { abortSignal, checked } from '../engine/checked.js';
+import { abortSignal, checked } from '../engine/argument-check.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Embeddings } from '../engine/embedding.js';
 import type { TokenIds } from '../engine/generate-request.js';

@@ -10,7 +10,7 @@ import { inspectModel } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
 import { resolveModel } from '../engine/model-files.js';
 import { loadModel, loadOptions, type KvType, type LoadModelOptions } from '../engine/model.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
 import { fileIdentity } from './file-identity.js';

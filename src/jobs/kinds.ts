@@ -1,6 +1,6 @@
 /** Operations as kinds of job: what a request may state of each, and what its process is given. */
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { withoutAliases } from '../operations/aliases.js';
 import { OPERATIONS } from '../operations/index.js';
 import { NotAllowed } from '../operations/not-allowed.js';

@@ -12,7 +12,7 @@ import { offAbort, onAbort } from '../abort.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { hasEnded, isFolder, makeFolder, unwritable } from '../files.js';
-import { runFolders, runName } from '../report/find-run.js';
+import { runFolders, runName } from '../lookup/runs.js';
 import { shellWord } from '../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
 import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';

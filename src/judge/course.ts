@@ -5,7 +5,7 @@ import { mostSteps } from '../algorithms/steps.js';
 import { inTurns, type LogRecord } from '../log/read.js';
 import { deriveSeed } from '../random.js';
 import { adapterState, gate, sessionEnd } from '../run-folder/course-records.js';
-import { isTrainedOn } from '../run-folder/derived.js';
+import { isTrainedOn } from '../run-folder/derived-figures.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { anyEffect } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';

@@ -27,7 +27,7 @@ import {
   strayEvaluation,
   tiersOf,
   type LoggedEvaluation,
-} from '../run-folder/derived.js';
+} from '../run-folder/derived-figures.js';
 import { failing } from './hard-fail.js';
 
 /**

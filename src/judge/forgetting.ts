@@ -7,7 +7,7 @@ import {
   type ForgettingOptions,
 } from '../evaluation/forgetting.js';
 import { inTurns, type LogReader } from '../log/read.js';
-import { loggedForgetting } from '../run-folder/derived.js';
+import { loggedForgetting } from '../run-folder/derived-figures.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
 import { restraintFault, type Restraint } from '../evaluation/restraint.js';
 import type { Submission } from '../run-folder/course-records.js';

@@ -10,7 +10,7 @@ import { inTurns, type LogReader } from '../log/read.js';
 import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { compareEvaluations, type Comparison as Change } from '../run-folder/comparison.js';
-import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
+import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived-figures.js';
 import {
   constrained,
   heldOut,

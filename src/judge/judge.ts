@@ -1,7 +1,7 @@
 import { Closers } from '../closers.js';
-import type { Failures } from '../run-folder/derived.js';
+import type { Failures } from '../run-folder/derived-figures.js';
 import type { ForgettingComparison } from './forgetting.js';
-import type { Fresh } from './fresh.js';
+import type { Fresh } from './fresh-problems.js';
 import { NotEnded } from './hard-fail.js';
 import type { HeldOutResult } from './held-out.js';
 import type { Violation } from './obligations.js';

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { sep } from 'node:path';
 import { IsoproError } from '../errors.js';
-import { FRESH_PER_TIER, MOST_FRESH } from './fresh.js';
+import { FRESH_PER_TIER, MOST_FRESH } from './fresh-problems.js';
 import type { HeldOutRequest } from './held-out.js';
 import type { TraceStep } from './trace.js';
 

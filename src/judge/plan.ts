@@ -1,7 +1,7 @@
 import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { Model } from '../engine/model.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
-import { Undrawn } from '../evaluation/undrawn.js';
+import { Undrawn } from '../evaluation/exclusions.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
 import type { RunStart } from '../run-folder/manifest.js';

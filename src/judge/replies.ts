@@ -1,4 +1,4 @@
-import { replyTokens } from '../engine/training-examples.js';
+import { replyTokens } from '../fine-tuning/training-examples.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { DevReply } from '../run-folder/evaluation-records.js';

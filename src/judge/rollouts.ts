@@ -4,7 +4,7 @@ import { hasRoom } from '../backends/backend.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { ownValue } from '../dictionary.js';
 import { contextOf } from '../engine/context-overflow.js';
-import { withQuestions } from '../evaluation/asked.js';
+import { withQuestions } from '../evaluation/failure-examples.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { given } from '../given.js';
@@ -21,7 +21,7 @@ import { FailureTally, reasonOf, whyOf, type Failures } from '../tasks/failures.
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
-import { callAhead } from './ahead.js';
+import { callAhead } from './ordered-concurrency.js';
 import type { CheckedFigures } from './figures.js';
 import type { Findings } from './findings.js';
 import { failing, onFiles } from './hard-fail.js';

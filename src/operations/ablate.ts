@@ -1,7 +1,7 @@
 /** The loop against itself with one thing changed, over several seeds. */
 import path from 'node:path';
 import { z } from 'zod';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { mergeSettings, resolveSettings, type RunSettingsInput } from '../training/settings.js';
 import {

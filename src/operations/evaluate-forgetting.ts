@@ -1,6 +1,6 @@
 import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingOf, type Forgetting } from '../statistics/index.js';
-import { findModel, loadingOf, loadNamed, runDefaults } from './answering.js';
+import { findModel, loadingOf, loadNamed, runDefaults } from './reply-source.js';
 import type { EvaluateRequest } from './evaluate-settings.js';
 import type { TaskEvaluation } from './evaluate-task.js';
 import type { Context } from './operation.js';

@@ -11,8 +11,8 @@ import {
 } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
 import { given } from '../given.js';
-import { commonestFailure, nothingAccepted } from '../report/failures.js';
-import { label } from '../report/hostile-text.js';
+import { commonestFailure, nothingAccepted } from '../text/failures.js';
+import { label } from '../text/hostile-text.js';
 import {
   figuresGiven,
   summarise,
@@ -32,9 +32,9 @@ import {
   loadingOf,
   runDefaults,
   type Answering,
-} from './answering.js';
+} from './reply-source.js';
 import { ksOf, type EvaluateRequest } from './evaluate-settings.js';
-import { howAsked } from './how-asked.js';
+import { howAsked } from './asking.js';
 import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
 import { RepliesFile } from './replies-file.js';

@@ -7,7 +7,7 @@ import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
 import { train } from './train/train.js';
 import { truthAnalyze } from './truth/analyze.js';
-import { truthRun } from './truth/run.js';
+import { truthRun } from './truth/truth-run.js';
 import { truthTrain } from './truth/train.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: each has settings and a result of its own

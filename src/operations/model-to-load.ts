@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { hashFile } from '../engine/adapter.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE } from '../engine/model-aliases.js';
 import { modelOfRecord } from '../engine/model-files.js';
-import { baseNameOf, namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
+import { baseNameOf, namedBaseSha256, type NamedAdapter } from '../lookup/adapter-reference.js';
 import { WrongSettings } from './wrong-settings.js';
 
 /** Where no model could be guessed, of `generate`, `eval` and `chat`. */

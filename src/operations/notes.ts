@@ -1,8 +1,8 @@
 /** What a person should know before a model is asked. */
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import { label } from '../report/hostile-text.js';
-import { namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
+import { label } from '../text/hostile-text.js';
+import { namedBaseSha256, type NamedAdapter } from '../lookup/adapter-reference.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
 import type { Context } from './operation.js';
 

@@ -4,7 +4,7 @@
  * object, and none of them knows more.
  */
 import type { z } from 'zod';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { withoutAliases } from './aliases.js';

@@ -6,7 +6,7 @@ import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
 import type { AdapterRecord } from '../registry/record.js';
 import type { Published, Registry } from '../registry/registry.js';
-import { percent } from '../report/figures.js';
+import { percent } from '../text/figures.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';

@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { distill as distillation } from '../algorithms/distill.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import type { DownloadProgress } from '../engine/download.js';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';

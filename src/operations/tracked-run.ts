@@ -4,7 +4,7 @@ import { durable } from '../durable.js';
 import { runPaths } from '../run-folder/paths.js';
 import type { RunHooks, RunOptions } from '../training/hooks.js';
 import type { RunResult } from '../training/result.js';
-import { run as train } from '../training/run.js';
+import { run as train } from '../training/loop.js';
 import type { RunSettingsInput } from '../training/settings.js';
 import { Trackers, type TrackerName } from '../trackers/trackers.js';
 
@@ -65,7 +65,7 @@ function tracked(
  * Trains an adapter by the model's own verified answers and measures it on problems that it never
  * saw. The same settings on the same folder go on where an interrupted run stopped, and end with
  * the same adapter; a folder whose run has ended gives its result again.
- * @throws IsoproError as `run` of src/training/run.ts, WRITE_FAILED; after any of them the same
+ * @throws IsoproError as `run` of src/training/loop.ts, WRITE_FAILED; after any of them the same
  *   call goes on
  */
 export async function run(

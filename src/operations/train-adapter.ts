@@ -5,11 +5,11 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
-import { abortSignal, callback, checked } from '../engine/checked.js';
-import type { ValidationLoss } from '../engine/fine-tuning.js';
+import { abortSignal, callback, checked } from '../engine/argument-check.js';
+import type { ValidationLoss } from '../fine-tuning/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
-import type { Row } from '../engine/training-examples.js';
+import type { Row } from '../fine-tuning/training-examples.js';
 import { IsoproError } from '../errors.js';
 import type { TrackerName } from '../trackers/trackers.js';
 import { withoutAliases } from './aliases.js';

@@ -4,7 +4,7 @@
  */
 import type { LogRecord } from '../log/read.js';
 import { iterationReport } from '../run-folder/evaluation-records.js';
-import { isTrainedOn } from '../run-folder/derived.js';
+import { isTrainedOn } from '../run-folder/derived-figures.js';
 import { gate } from '../run-folder/course-records.js';
 import { readRecord } from '../run-folder/record.js';
 import {

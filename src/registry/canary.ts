@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import { asJson, canonicalJson } from '../canonical-json.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import type { GateEvidence, RollbackDecision } from '../gate/index.js';

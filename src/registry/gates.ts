@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { asJson, canonicalJson } from '../canonical-json.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import {
   alphaOf,

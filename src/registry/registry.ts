@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { inspectAdapter } from '../engine/adapter-files.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { hashFile } from '../engine/adapter.js';
 import { statSync } from 'node:fs';
 import { IsoproError } from '../errors.js';

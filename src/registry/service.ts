@@ -4,7 +4,7 @@
  * follows the log; whoever asks reads no file.
  */
 import { statSync } from 'node:fs';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import { z } from 'zod';
 import { given } from '../given.js';

@@ -4,7 +4,7 @@ import type { Estimate } from '../truth-seeking/analysis/claim.js';
 import type { Correlation } from '../truth-seeking/analysis/correlation.js';
 import type { ANALYZERS, AnalyzerId } from '../truth-seeking/analysis/index.js';
 import type { Setup } from '../truth-seeking/analysis/scored-run.js';
-import { decimal, pValue } from './figures.js';
+import { decimal, pValue } from '../text/figures.js';
 import { setupText, specText } from './setup-text.js';
 
 export type AnalysisResult = {

@@ -6,7 +6,7 @@ import {
   type AnalysisResult,
   type AnalysisTable,
 } from './analysis-figures.js';
-import { html, label, type Html } from './hostile-text.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import { cells, figure, heads, more, ROWS, section } from './markup.js';
 import { page } from './page.js';
 import { ACCENT, axisStyle, chartLabel, FONT, INK, MUTED, RULE, svgChart } from './svg-chart.js';

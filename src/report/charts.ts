@@ -3,8 +3,8 @@
  * the kind.
  */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
-import type { Html } from './hostile-text.js';
-import { severalOf } from './markup.js';
+import type { Html } from '../text/hostile-text.js';
+import {} from './markup.js';
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import {
   ACCENT,

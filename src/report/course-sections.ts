@@ -11,9 +11,9 @@ import {
   layerChart,
   timelineChart,
 } from './charts.js';
-import { bounds, percent, whole } from './figures.js';
-import { nothingAccepted } from './failures.js';
-import { html, label, type Html } from './hostile-text.js';
+import { bounds, percent, whole, severalOf } from '../text/figures.js';
+import { nothingAccepted } from '../text/failures.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import {
   cells,
   COLUMNS,
@@ -25,7 +25,6 @@ import {
   name,
   ROWS,
   section,
-  severalOf,
   tierHeads,
   type Section,
 } from './markup.js';

@@ -1,8 +1,8 @@
 /** Why replies did not pass: of the test problems before and after, and of the rollouts. */
-import type { Failures } from '../run-folder/derived.js';
+import type { Failures } from '../run-folder/derived-figures.js';
 import { testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
-import { failed, reasonShown } from './failures.js';
-import { html, label, type Html } from './hostile-text.js';
+import { failed, reasonShown } from '../text/failures.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import { heads, more, section, tierName, type Section } from './markup.js';
 
 const SHOWN = 20;

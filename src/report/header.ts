@@ -2,11 +2,11 @@
 import { testComparison } from '../run-folder/comparison.js';
 import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
-import { bestPolicy, conclusion } from './conclusion.js';
-import { percent, points, pValue, whole } from './figures.js';
-import { html, label, type Html, type HtmlValue } from './hostile-text.js';
+import { bestPolicy, conclusion } from '../text/conclusion.js';
+import { percent, points, pValue, whole } from '../text/figures.js';
+import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
 import { integrityLine, type Integrity } from './integrity.js';
-import { judgedBadge, readJudged } from './judged.js';
+import { judgedBadge, readJudged } from './judge-badge.js';
 import { name } from './markup.js';
 import type { Summary } from '../statistics/index.js';
 

@@ -1,14 +1,11 @@
 /** The small parts that sections of a report are made of. */
 import type { PairedCounts } from '../run-folder/comparison.js';
-import { pValue } from './figures.js';
+import { pValue } from '../text/figures.js';
 import type { TierInfo } from '../run-folder/read-run.js';
-import { html, Html, label, type HtmlValue } from './hostile-text.js';
+import { html, Html, label, type HtmlValue } from '../text/hostile-text.js';
 
 /** Rows of a table; what is left out is counted. */
 export const ROWS = 120;
-/** Rows or columns beside the mean: one tier's is the mean. */
-export const severalOf = (keys: readonly string[]): readonly string[] =>
-  keys.length === 1 ? [] : keys;
 
 export const COLUMNS = 16;
 export const name = (text: string, length = 40): Html => html`<bdi>${label(text, length)}</bdi>`;

@@ -1,6 +1,6 @@
 /** Where a run comes from: who vouches for its log, and what determined it. */
 import type { RunRecord } from '../run-folder/read-run.js';
-import { html, label, type HtmlValue } from './hostile-text.js';
+import { html, label, type HtmlValue } from '../text/hostile-text.js';
 import { integrityText, type Integrity } from './integrity.js';
 import { list, more, ROWS, section, type Section } from './markup.js';
 

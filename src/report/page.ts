@@ -1,7 +1,7 @@
 /** The frame of a report: one page that needs nothing from outside. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { html, Html, type HtmlValue } from './hostile-text.js';
+import { html, Html, type HtmlValue } from '../text/hostile-text.js';
 
 interface Frame {
   readonly style: string;

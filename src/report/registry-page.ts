@@ -11,8 +11,8 @@ import { nameOf } from '../registry/record.js';
 import type { Registry } from '../registry/registry.js';
 import type { AliasState, Entry } from '../registry/state.js';
 import { validateRegistry, type Validation } from '../registry/upkeep.js';
-import { percent, whole } from './figures.js';
-import { html, label, type Html, type HtmlValue } from './hostile-text.js';
+import { percent, whole } from '../text/figures.js';
+import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
 import {
   contents,
   figure,

@@ -8,7 +8,7 @@ import {
 } from '../run-folder/comparison.js';
 import { inOrder, testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
-import { bestPolicy } from './conclusion.js';
+import { bestPolicy } from '../text/conclusion.js';
 import {
   bounds,
   decimal,
@@ -22,8 +22,9 @@ import {
   points,
   RATE_NOTES,
   RATE_TITLES,
-} from './figures.js';
-import { html, type Html } from './hostile-text.js';
+  severalOf,
+} from '../text/figures.js';
+import { html, type Html } from '../text/hostile-text.js';
 import {
   cells,
   COLUMNS,
@@ -33,7 +34,6 @@ import {
   pairOf,
   ROWS,
   section,
-  severalOf,
   tierHeads,
   tierName,
   type Section,

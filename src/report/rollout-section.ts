@@ -1,8 +1,8 @@
 /** Rollouts of a run, each with its prompt, reply, verdict and what became of it. */
 import { Questions } from '../run-folder/question.js';
 import type { RunRecord, ShownRollout, TierInfo } from '../run-folder/read-run.js';
-import { html, label, type Html, type HtmlValue } from './hostile-text.js';
-import { visible } from '../visible.js';
+import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
+import { visible } from '../visible-text.js';
 import { figureOf, section, tierName, type Section } from './markup.js';
 
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([

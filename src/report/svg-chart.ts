@@ -4,7 +4,7 @@
  */
 // in one file, which loads in a quarter of the time that the hundreds of modules of the parts take
 import { init, type EChartsCoreOption } from 'echarts/dist/echarts.esm.min.mjs';
-import { Html, label } from './hostile-text.js';
+import { Html, label } from '../text/hostile-text.js';
 
 /** Series colours, in order; the page defines them for light, dark and print. */
 export const SERIES = Array.from({ length: 10 }, (_, i) => `var(--s${i})`);

@@ -8,7 +8,7 @@ import { clusteredInterval, regressionBand } from '../statistics/regression.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
 import { dots, thinned, title, whiskers } from './charts.js';
-import type { Html } from './hostile-text.js';
+import type { Html } from '../text/hostile-text.js';
 import { ACCENT, axisStyle, chartLabel, FONT, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
 import { forecastGroupsOf, forecastsOf, towardsTruth, type ShownSetup } from './truth-figures.js';
 

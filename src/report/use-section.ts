@@ -12,10 +12,10 @@ import {
 import { EMBEDDED_MODEL, MODEL_ALIASES } from '../engine/model-aliases.js';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { shellWord } from '../shell-word.js';
-import { shortcoming } from './conclusion.js';
-import { html, label, type Html } from './hostile-text.js';
+import { shortcoming } from '../text/conclusion.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import { section, type Section } from './markup.js';
-import { trainedBehind } from './trained-behind.js';
+import { trainedBehind } from '../run-folder/training-prompt.js';
 
 const MODEL_FILE = 'MODEL.gguf';
 

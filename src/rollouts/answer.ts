@@ -14,7 +14,7 @@ import {
 import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import { deriveSeed } from '../random.js';
-import { problemNamed } from '../tasks/problem-named.js';
+import { problemNamed } from '../tasks/problem-label.js';
 import type {
   ChatMessage,
   FinishReason,

@@ -1,7 +1,7 @@
 /** Two evaluations of the same problems, compared problem by problem. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { ofSameProblems, outcomesUnder } from './derived.js';
+import { ofSameProblems, outcomesUnder } from './derived-figures.js';
 import {
   changeOfMean,
   mcnemarExact,

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { dictionary } from '../dictionary.js';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { LORA_MODULE } from '../trainees/lora/structure.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
 import type { NewRunRecord } from './streams.js';

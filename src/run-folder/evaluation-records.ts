@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { given as stated } from '../given.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import { figures, FIGURES_FIT, figuresFit } from './figure-members.js';

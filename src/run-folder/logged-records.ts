@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
 import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
-import { RolloutTally } from './derived.js';
+import { RolloutTally } from './derived-figures.js';
 import {
   constrained,
   forgetting,

@@ -27,7 +27,7 @@ export function machineClass(): MachineClass {
  * The modules from which everything is imported or started that decides something: a training run
  * with the built-in tasks, and what measures or trains beliefs.
  */
-const RUN = ['training/run.js', 'tasks/registry.js'];
+const RUN = ['training/loop.js', 'tasks/registry.js'];
 export const CODE = { run: RUN, beliefs: [...RUN, 'truth-seeking/index.js'] } as const;
 
 /** The modules of a process do not change while it runs. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { IsoproError } from '../errors.js';
 import type { LogPayload, LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';

@@ -16,7 +16,7 @@ import {
   tiersOf,
   type LoggedEvaluation,
   type RolloutTally,
-} from './derived.js';
+} from './derived-figures.js';
 import type { Policies } from './evaluation-records.js';
 import { LoggedRecords, type Logged } from './logged-records.js';
 import { runPaths } from './paths.js';

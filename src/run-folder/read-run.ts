@@ -8,7 +8,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { Dictionary } from '../dictionary.js';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from './manifest.js';
@@ -23,7 +23,7 @@ import {
   tiersOf,
   type LoggedEvaluation,
   type TierCounts,
-} from './derived.js';
+} from './derived-figures.js';
 import type { Policies } from './evaluation-records.js';
 import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logged-records.js';
 import { readRecord } from './record.js';

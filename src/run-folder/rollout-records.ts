@@ -3,7 +3,7 @@
  * training.
  */
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { figureMembers } from './figure-members.js';
 import { iteration, number, readRecord, recordOf } from './record.js';
 import type { LogRecord } from '../log/read.js';

@@ -30,8 +30,8 @@ import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
-import { Turnstile } from './turnstile.js';
-import { Unread } from './unread.js';
+import { Turnstile } from './event-loop-gate.js';
+import { Unread } from './stream-backlog.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */

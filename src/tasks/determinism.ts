@@ -5,7 +5,7 @@
  */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { AHEAD_SECONDS } from './clock-ahead.js';
+import { AHEAD_SECONDS } from './clock-shift.js';
 import { openTask } from './open-task.js';
 import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
 

@@ -9,7 +9,7 @@ import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry
 import type { OpenTask, Problem } from './task.js';
 import { nextAttempt, turnsOf } from './turns.js';
 import { isPythonSpecifier } from './python-module.js';
-import { askedOtherwise } from './asked-otherwise.js';
+import { askedOtherwise } from './asking-wrapper.js';
 import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import { dataOptionsOf, type DataTaskOptions } from './data/options.js';

@@ -1,7 +1,7 @@
 /**
  * Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`).
  */
-import { visible } from '../visible.js';
+import { visible } from '../visible-text.js';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 
 /** A place in the bundle, as V8 names it: line and column from 1. */

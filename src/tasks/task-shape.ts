@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 import { given as stated } from '../given.js';
 import { FINISH_REASONS, type Tier } from './task.js';
 

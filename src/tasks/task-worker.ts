@@ -5,7 +5,7 @@
 import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
-import { setClockAhead } from './clock-ahead.js';
+import { setClockAhead } from './clock-shift.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
 import { Origins, wordsOf } from './origins.js';

@@ -17,7 +17,7 @@ import {
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { longestReference } from '../evaluation/longest-reference.js';
-import { tooLong, Undrawn } from '../evaluation/undrawn.js';
+import { tooLong, Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
@@ -44,7 +44,7 @@ import {
   type RunSettings,
   type RunSettingsInput,
 } from './settings.js';
-import { unshownExamples } from './unshown-examples.js';
+import { unshownExamples } from './example-hint.js';
 import { PROBES } from './probe-sequences.js';
 
 export interface RunPlan {

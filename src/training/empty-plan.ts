@@ -1,7 +1,7 @@
 import { withContextRemedy } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import type { Undrawn } from '../evaluation/undrawn.js';
+import type { Undrawn } from '../evaluation/exclusions.js';
 import type { PlannedProblem } from '../rollouts/plan.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask } from '../tasks/task.js';

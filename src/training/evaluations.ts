@@ -30,7 +30,7 @@ import {
   type Reporting,
 } from './run-state.js';
 import type { RunSettings } from './settings.js';
-import { refuseUndecided } from './undecided.js';
+import { refuseUndecided } from './verifier-check.js';
 
 export interface SetEvaluation {
   readonly verdicts: readonly TierVerdicts[];

@@ -4,7 +4,7 @@
  */
 import type { Dictionary } from '../dictionary.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
-import type { TierCounts } from '../run-folder/derived.js';
+import type { TierCounts } from '../run-folder/derived-figures.js';
 import type { Failures } from '../tasks/failures.js';
 import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';

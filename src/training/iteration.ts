@@ -7,12 +7,12 @@ import { algorithmOf } from '../algorithms/index.js';
 import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
-import { withQuestions } from '../evaluation/asked.js';
+import { withQuestions } from '../evaluation/failure-examples.js';
 import { given } from '../given.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { leftOut, planRollouts } from '../rollouts/plan.js';
-import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
+import { meanLoss, pooledHitRate } from '../run-folder/derived-figures.js';
 import {
   adapterStateRecord,
   adapterTargets,
@@ -50,7 +50,7 @@ import {
   type Sources,
 } from './run-state.js';
 import { probeSequences } from './probe-sequences.js';
-import { refuseUndecided } from './undecided.js';
+import { refuseUndecided } from './verifier-check.js';
 
 /** Records of one append: rollouts are large. */
 const APPEND = 256;

@@ -1,14 +1,14 @@
 /** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
 import { z } from 'zod';
 import { ownValue } from '../dictionary.js';
-import { checked } from '../engine/checked.js';
+import { checked } from '../engine/argument-check.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { Measurement } from '../monitor/measurements.js';
 import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
-import { heldOutReading } from '../run-folder/derived.js';
+import { heldOutReading } from '../run-folder/derived-figures.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../trainees/lora/executor.js';
 import { scripted } from '../trainees/lora/scripted.js';

@@ -14,7 +14,7 @@ import { loadModel, type Model } from '../engine/model.js';
 import { rendererChange, type RendererIds } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
-import { Undrawn } from '../evaluation/undrawn.js';
+import { Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { given } from '../given.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
@@ -55,8 +55,8 @@ import {
   readCheckpoint,
   type Checkpoint,
 } from './checkpoints.js';
-import { keepSplit } from './keep-split.js';
-import { KeptReplies } from './kept-replies.js';
+import { keepSplit } from './split-file.js';
+import { KeptReplies } from './reply-cache.js';
 import { Learner } from './learner.js';
 import { refuseWithoutGrammar } from './evaluations.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
@@ -65,7 +65,7 @@ import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { readResult, type RunResult } from './result.js';
 import { report, type Recording, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
-import { runStart } from './start.js';
+import { runStart } from './run-start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 import { inUse, PROFILES, taskOptions, type RunSettings } from './settings.js';
 import { TeacherModel } from './teacher.js';

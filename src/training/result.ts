@@ -6,7 +6,7 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { Restraint } from '../evaluation/restraint.js';
 import { compareEvaluations, type PairedCounts } from '../run-folder/comparison.js';
-import { compareDev, meanLoss, pooledHitRate } from '../run-folder/derived.js';
+import { compareDev, meanLoss, pooledHitRate } from '../run-folder/derived-figures.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';

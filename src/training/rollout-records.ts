@@ -1,6 +1,6 @@
 /** What becomes of an iteration's judged rollouts, as the log has it. */
 import { algorithmOf } from '../algorithms/index.js';
-import { replyTokens } from '../engine/training-examples.js';
+import { replyTokens } from '../fine-tuning/training-examples.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';

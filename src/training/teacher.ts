@@ -17,7 +17,7 @@ import { given } from '../given.js';
 import { episodeIds, lossMask } from '../rollouts/episode.js';
 import { teacherRecord } from '../run-folder/evaluation-records.js';
 import type { RunLog } from '../run-folder/streams.js';
-import { askedOtherwise } from '../tasks/asked-otherwise.js';
+import { askedOtherwise } from '../tasks/asking-wrapper.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 

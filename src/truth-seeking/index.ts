@@ -10,7 +10,7 @@ export {
   statedBeliefs,
   type AskedOptions,
   type AskedReadout,
-} from './beliefs/asked.js';
+} from './beliefs/verbal-belief.js';
 export {
   beliefPath,
   readBeliefs,
@@ -27,7 +27,7 @@ export {
   readOwnDomain,
   type ImportKind,
   type OwnImport,
-} from './domains/own.js';
+} from './domains/user-domain.js';
 export { gradeBelief, statedBelief, type Grade } from './graders/belief-grader.js';
 export { coverageGrader, modelBeliefGrader, modelGrader } from './graders/model-graders.js';
 export { humanPolicy } from './human-policy.js';
@@ -53,7 +53,7 @@ export {
   type AgainOptions,
   type RunTruthOptions,
   type TruthResult,
-} from './run/run.js';
+} from './run/evaluation-run.js';
 export { scriptedPolicy, type Script } from './scripted-policy.js';
 export {
   conjunctionExcess,

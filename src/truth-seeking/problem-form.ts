@@ -3,7 +3,7 @@
  */
 import { z } from 'zod';
 import type { Json } from '../canonical-json.js';
-import { dictionaryOf } from '../dictionary-form.js';
+import { dictionaryOf } from '../dictionary-schema.js';
 
 /** Both are read from JSON, so that a value of it is JSON where it is there. */
 const about = dictionaryOf(z.custom<Json>((value) => value !== undefined)).optional();

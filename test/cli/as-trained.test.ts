@@ -6,7 +6,7 @@ import { copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { askedBehind, sentByClients } from '../../src/cli/adapter-notes.js';
-import { asTrained, asTrainedHere } from '../../src/cli/as-trained.js';
+import { asTrained, asTrainedHere } from '../../src/cli/training-prompt.js';
 import type { RunManifest } from '../../src/run-folder/manifest.js';
 import { shellWord } from '../../src/shell-word.js';
 import { openTask } from '../../src/tasks/open-task.js';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { visible } from '../../src/visible.js';
+import { visible } from '../../src/visible-text.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { MAIN, runCli } from './run-cli.js';
 

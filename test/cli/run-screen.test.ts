@@ -4,7 +4,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { resumedNotice } from '../../src/operations/run.js';
 import { RunScreen } from '../../src/cli/run/run-screen.js';
-import { TimeLeft } from '../../src/cli/run/time-left.js';
+import { TimeLeft } from '../../src/cli/run/time-estimate.js';
 import { plannedWork } from '../../src/operations/planned-work.js';
 import type { BegunRun, IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
 import { resolveSettings } from '../../src/training/settings.js';

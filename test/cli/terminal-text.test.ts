@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { jsonText } from '../../src/cli/output.js';
 import { Progress } from '../../src/cli/progress.js';
 import { Random } from '../../src/random.js';
-import { painted, screened } from '../../src/report/terminal-style.js';
+import { painted, screened } from '../../src/text/terminal-style.js';
 import { shellWord } from '../../src/shell-word.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { runCli } from './run-cli.js';

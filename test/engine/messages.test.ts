@@ -10,7 +10,7 @@ import {
   clientMessage,
   message,
 } from '../../src/engine/messages.js';
-import { maybe, members } from '../../src/members.js';
+import { maybe, members } from '../../src/object-schemas.js';
 import { readPrompts } from '../../src/engine/prompt-file.js';
 import { Random } from '../../src/random.js';
 

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { localBackend } from '../../src/backends/local.js';
 import { text } from '../../src/embedded/gguf.js';
-import { answeredTokens } from '../../src/engine/training-examples.js';
+import { answeredTokens } from '../../src/fine-tuning/training-examples.js';
 import { loadModel, ModelHost } from '../../src/index.js';
 import { ARCHITECTURES, encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { CHATML_TEMPLATE, type VocabularyKind } from '../models/vocabulary.js';

@@ -23,7 +23,7 @@ import {
 } from '../../src/run-folder/manifest.js';
 import { makeRunFolder, runPaths } from '../../src/run-folder/paths.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { temporaryFolder } from '../models/signed-log.js';
 import { localWitness } from '../models/tiny-run.js';
 

@@ -19,13 +19,13 @@ import {
   type ForgettingOptions,
 } from '../../src/evaluation/forgetting.js';
 import { restrain, restraintFault } from '../../src/evaluation/restraint.js';
-import { readHalf, type Half } from '../../src/evaluation/kept-halves.js';
+import { readHalf, type Half } from '../../src/evaluation/forgetting-cache.js';
 import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
 import { readClaims } from '../../src/judge/held-out.js';
 import { LogReader } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-import { forgettingNotes, forgettingSentences } from '../../src/report/figures.js';
+import { forgettingNotes, forgettingSentences } from '../../src/text/figures.js';
 import { forgettingOf } from '../../src/statistics/index.js';
 import type { RunResult } from '../../src/training/result.js';
 import { inUse, resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';

@@ -40,7 +40,7 @@ import {
   type RunStart,
 } from '../../src/run-folder/manifest.js';
 import type { AdmissionSettings } from '../../src/algorithms/algorithm.js';
-import { RolloutTally } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived-figures.js';
 import { adapterTargets, gateRecord } from '../../src/run-folder/course-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { problemId } from '../../src/tasks/problem-id.js';

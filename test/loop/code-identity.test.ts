@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { readManifest, writeManifest } from '../../src/run-folder/manifest.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 let folder: string;

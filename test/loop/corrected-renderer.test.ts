@@ -11,7 +11,7 @@ import { loadModel, Model } from '../../src/engine/model.js';
 import { PromptRenderer } from '../../src/engine/prompt-renderer.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { ONE_TIER_TASK, shortestRun, writeLetterModel } from '../models/letters.js';
 import { CHATML_TEMPLATE } from '../models/vocabulary.js';
 

@@ -23,7 +23,7 @@ import { runPaths } from '../../src/run-folder/paths.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { readResult } from '../../src/training/result.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { MAIN } from '../cli/run-cli.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
 

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { ONE_TIER_TASK, writeLetterModel } from '../models/letters.js';
 import { synthesizeModel } from '../models/synthetic.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';

@@ -13,7 +13,7 @@ import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { readResult, type RunResult } from '../../src/training/result.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { writeAtomically } from '../../src/embedded/gguf.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel } from '../models/letters.js';

@@ -24,7 +24,7 @@ import { LogReader, type LogRecord } from '../../src/log/read.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { keptRepliesRecord } from '../../src/run-folder/course-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-import { KeptReplies } from '../../src/training/kept-replies.js';
+import { KeptReplies } from '../../src/training/reply-cache.js';
 import type { RunProgress } from '../../src/training/hooks.js';
 import type { RunResult } from '../../src/training/result.js';
 import { atPlace, keptRun, type Place } from '../models/kept-run.js';

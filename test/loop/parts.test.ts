@@ -29,7 +29,7 @@ import { chooseLayers } from '../../src/training/layers.js';
 import { withProfile } from '../../src/training/profile.js';
 import { PROFILES, type RunSettingsInput } from '../../src/training/settings.js';
 import { policyShift } from '../../src/training/policy-shift.js';
-import { RolloutTally } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived-figures.js';
 import { BoundaryCache, trainSequence, type Sampled } from '../../src/algorithms/sequences.js';
 import { exchange } from '../../src/rollouts/episode.js';
 import { writeSyntheticModel } from '../models/synthetic.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { RolloutTally } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived-figures.js';
 import { ReplayBuffer } from '../../src/algorithms/replay-buffer.js';
 import type { ProblemRecord, RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { allocate } from '../../src/rollouts/allocation.js';

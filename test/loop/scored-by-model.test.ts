@@ -13,7 +13,7 @@ import { LogReader } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-scored-'));

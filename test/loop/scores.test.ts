@@ -10,11 +10,15 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { judgeRun } from '../../src/judge/judge.js';
 import { run } from '../../src/operations/tracked-run.js';
-import { parseExamples, rowsOf, tokenisedExamples } from '../../src/engine/training-examples.js';
+import {
+  parseExamples,
+  rowsOf,
+  tokenisedExamples,
+} from '../../src/fine-tuning/training-examples.js';
 import { loadModel } from '../../src/index.js';
 import type { TrainingRow } from '../../src/operations/training-data.js';
 import { LogReader } from '../../src/log/read.js';
-import { measureTable } from '../../src/report/terminal.js';
+import { measureTable } from '../../src/text/terminal.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { readRun } from '../../src/run-folder/read-run.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';

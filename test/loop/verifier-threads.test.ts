@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';

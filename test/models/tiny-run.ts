@@ -38,7 +38,7 @@ import {
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
 import { algorithmOf } from '../../src/algorithms/index.js';
-import { heldOutReading, RolloutTally } from '../../src/run-folder/derived.js';
+import { heldOutReading, RolloutTally } from '../../src/run-folder/derived-figures.js';
 import {
   adapterStateRecord,
   adapterTargets,
@@ -56,7 +56,7 @@ import type { OpenTask } from '../../src/tasks/task.js';
 import { ReplayBuffer } from '../../src/algorithms/replay-buffer.js';
 import { trainSequence } from '../../src/algorithms/sequences.js';
 import { chunks } from '../../src/algorithms/steps.js';
-import { Undrawn } from '../../src/evaluation/undrawn.js';
+import { Undrawn } from '../../src/evaluation/exclusions.js';
 import { allocate } from '../../src/rollouts/allocation.js';
 import { answer, samplingOf } from '../../src/rollouts/answer.js';
 import { planRollouts, type PlannedProblem } from '../../src/rollouts/plan.js';

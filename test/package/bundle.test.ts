@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { build } from 'esbuild';
-import { refuseBundled } from '../../src/bundled.js';
+import { refuseBundled } from '../../src/bundler-check.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-bundle-'));
 const file = (name: string): string => path.join(folder, name);

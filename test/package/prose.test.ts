@@ -24,8 +24,7 @@ test('what an exception names is allowed, and only there', () => {
 });
 
 test('strings, templates and the text of a page are read; imports and code are not', () => {
-  const source =
-    "import a from 'goes on/beside it';\nconst b = 'é goes on';\nf(`it is anew`);\n";
+  const source = "import a from 'goes on/beside it';\nconst b = 'é goes on';\nf(`it is anew`);\n";
   const lines = proseOfSource('a.ts', source).map(({ line, text }) => [line, text]);
   expect(lines).toEqual([
     [2, 'é goes on'],

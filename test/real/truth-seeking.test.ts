@@ -9,7 +9,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { readTruthConfig } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
-import { measureAgain, runTruth } from '../../src/truth-seeking/run/run.js';
+import { measureAgain, runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { REAL_MODEL } from './real-model.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-real-truth-'));

@@ -5,21 +5,16 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { table } from '../../src/cli/estimate-tables.js';
 import { Random } from '../../src/random.js';
-import {
-  conclusion,
-  gotWorse,
-  shortcoming,
-  toneOfConclusion,
-} from '../../src/report/conclusion.js';
+import { conclusion, gotWorse, shortcoming, toneOfConclusion } from '../../src/text/conclusion.js';
 import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
-import { judgedBadge, readJudged } from '../../src/report/judged.js';
+import { judgedBadge, readJudged } from '../../src/report/judge-badge.js';
 import {
   columnsOf,
   fitted,
   painted,
   terminalStyle,
   wrapped,
-} from '../../src/report/terminal-style.js';
+} from '../../src/text/terminal-style.js';
 import { writeReport } from '../../src/report/write-report.js';
 import { testComparison, testFinding } from '../../src/run-folder/comparison.js';
 import { readRun, type LoggedEvaluation, type RunRecord } from '../../src/run-folder/read-run.js';

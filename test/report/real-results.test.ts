@@ -19,7 +19,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { CONDITIONS } from '../../src/operations/ablation.js';
-import * as figures from '../../src/report/figures.js';
+import * as figures from '../../src/text/figures.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { writeSyntheticModel } from '../models/synthetic.js';

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import * as figures from '../../src/report/figures.js';
+import * as figures from '../../src/text/figures.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import type { Ablation } from '../../src/operations/ablation.js';
 import { asFlags, runCli } from '../cli/run-cli.js';

@@ -6,9 +6,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { decimal, percent } from '../../src/report/figures.js';
+import { decimal, percent } from '../../src/text/figures.js';
 import { truthText } from '../../src/cli/truth/screen.js';
-import { truthDocument } from '../../src/operations/truth/run.js';
+import { truthDocument } from '../../src/operations/truth/truth-run.js';
 import {
   truthFolders,
   truthLine,
@@ -16,14 +16,14 @@ import {
   truthTrajectory,
 } from '../../src/server/page/truth-view.js';
 import { setupText } from '../../src/report/setup-text.js';
-import { visible } from '../../src/visible.js';
+import { visible } from '../../src/visible-text.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
 import { policyName, scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
 import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
 import { crossRunDifference } from '../../src/truth-seeking/analysis/run-difference.js';
 import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
-import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 

@@ -53,7 +53,7 @@ describe('a run covers', () => {
   test('the loop, threads, processes and every built-in task', () => {
     expect([...run.keys()]).toEqual(
       expect.arrayContaining([
-        'training/run.js',
+        'training/loop.js',
         'training/iteration.js',
         'algorithms/index.js',
         'engine/model.js',
@@ -134,7 +134,7 @@ test('a byte in a covered module changes the hash, one in another module does no
     ...covered,
     'tasks/task-worker.js',
     'tasks/ladder/verify.js',
-    'training/run.js',
+    'training/loop.js',
   ])
     expect([file, changed(file)]).toEqual([file, true]);
   mkdirSync(path.join(copy, 'web'), { recursive: true });

@@ -10,7 +10,7 @@ import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
 import { serveCommand } from '../../src/cli/serve.js';
 import { hashKey } from '../../src/server/keys.js';
-import { findAdapter } from '../../src/report/find-adapter.js';
+import { findAdapter } from '../../src/lookup/adapters.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { adapterFile, eventsOf, file, folder, send } from '../models/server.js';

@@ -18,7 +18,7 @@ import { goneWith } from '../../src/server/event-stream.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
-import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';

@@ -17,7 +17,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Registry } from '../../src/registry/index.js';
-import { listRuns, compareRuns } from '../../src/report/run-list.js';
+import { listRuns, compareRuns } from '../../src/lookup/run-list.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { readPage } from '../../src/server/page/files.js';
@@ -25,7 +25,7 @@ import { ReadingThread } from '../../src/server/page/reading-thread.js';
 import { registryView } from '../../src/server/page/registry-view.js';
 import type { RolloutPage, RunDetail, RunLine } from '../../src/server/page/shapes.js';
 import type { Server } from '../../src/server/server.js';
-import { visible } from '../../src/visible.js';
+import { visible } from '../../src/visible-text.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import {

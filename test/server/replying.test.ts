@@ -14,8 +14,8 @@ import {
   type Draw,
   type ReplyEvent,
 } from '../../src/server/openai/replying.js';
-import { Turnstile } from '../../src/server/turnstile.js';
-import { Unread } from '../../src/server/unread.js';
+import { Turnstile } from '../../src/server/event-loop-gate.js';
+import { Unread } from '../../src/server/stream-backlog.js';
 
 const later = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
 const replyOf = (text: string): HostReply => ({ text }) as HostReply;

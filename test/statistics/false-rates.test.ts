@@ -4,9 +4,9 @@
  * 200 draws, 2,000 with ISOPRO_FULL=1.
  */
 import { describe, expect, test } from '@jest/globals';
-import { splitExamples } from '../../src/engine/validation-split.js';
+import { splitExamples } from '../../src/fine-tuning/validation-split.js';
 import { decideRollback, type GuardInput, type TrialInput } from '../../src/gate/index.js';
-import { gapP } from '../../src/judge/fresh.js';
+import { gapP } from '../../src/judge/fresh-problems.js';
 import { Random } from '../../src/random.js';
 import { Looks } from '../../src/registry/looks.js';
 import { compareEvaluations, findingOf, LEVEL } from '../../src/run-folder/comparison.js';

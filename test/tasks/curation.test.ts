@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { curate, curatedToMeasure, NO_CURATION } from '../../src/operations/train/curation.js';
-import type { NamedExample } from '../../src/engine/training-examples.js';
+import type { NamedExample } from '../../src/fine-tuning/training-examples.js';
 import { Random } from '../../src/random.js';
 import { jaccard, shingles, SimilarSets } from '../../src/shingles.js';
 import { dedupe, elite } from '../../src/tasks/curation/curate.js';

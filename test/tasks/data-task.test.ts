@@ -18,7 +18,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
 import { hasEnded, readLines } from '../../src/files.js';
-import { keepSplit } from '../../src/training/keep-split.js';
+import { keepSplit } from '../../src/training/split-file.js';
 import { measureBaselines } from '../../src/tasks/baselines.js';
 import { readData } from '../../src/tasks/data/open-data.js';
 import { readRows } from '../../src/tasks/data/read-rows.js';

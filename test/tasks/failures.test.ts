@@ -1,9 +1,9 @@
 /** Why replies do not pass: categories, counts, examples, and what a user is told to change. */
 import { describe, expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
-import { withQuestions } from '../../src/evaluation/asked.js';
-import { failureTable, nothingAccepted } from '../../src/report/failures.js';
-import { failuresLogged } from '../../src/run-folder/derived.js';
+import { withQuestions } from '../../src/evaluation/failure-examples.js';
+import { failureTable, nothingAccepted } from '../../src/text/failures.js';
+import { failuresLogged } from '../../src/run-folder/derived-figures.js';
 import { heldOut } from '../../src/run-folder/evaluation-records.js';
 import {
   FailureTally,
@@ -16,7 +16,7 @@ import {
 } from '../../src/tasks/failures.js';
 import type { FinishReason, Judgement, OpenTask, Problem, Verdict } from '../../src/tasks/task.js';
 import { failed, judgedCut, threw, TRUNCATED, undecided } from '../../src/tasks/verdict.js';
-import { refuseUndecided } from '../../src/training/undecided.js';
+import { refuseUndecided } from '../../src/training/verifier-check.js';
 
 const PASS: Verdict = { kind: 'pass', violations: [], metrics: {} };
 const wrong = (...categories: string[]): Verdict => ({

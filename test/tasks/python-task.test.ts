@@ -13,7 +13,7 @@ import { judgeRun } from '../../src/judge/judge.js';
 import { refuseNondeterminism } from '../../src/tasks/determinism.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask, Verdict } from '../../src/tasks/task.js';
-import { run } from '../../src/training/run.js';
+import { run } from '../../src/training/loop.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
 
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';

@@ -9,10 +9,10 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/operations/train/curation.js';
 import { readTrainData } from '../../src/operations/train/data.js';
-import { dpo, pairLogprobs, pairLoss } from '../../src/engine/dpo.js';
-import type { FineTuningEvent } from '../../src/engine/fine-tuning.js';
-import { tokenisedPairs, type PreferencePair } from '../../src/engine/preference-pairs.js';
-import { rowsOf } from '../../src/engine/training-examples.js';
+import { dpo, pairLogprobs, pairLoss } from '../../src/fine-tuning/dpo.js';
+import type { FineTuningEvent } from '../../src/fine-tuning/fine-tuning.js';
+import { tokenisedPairs, type PreferencePair } from '../../src/fine-tuning/preference-pairs.js';
+import { rowsOf } from '../../src/fine-tuning/training-examples.js';
 import { createTrainer, loadModel, type Model, type Trainer } from '../../src/index.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 

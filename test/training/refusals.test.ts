@@ -13,7 +13,7 @@ import {
 import { probeSequences } from '../../src/training/probe-sequences.js';
 import { policyShift, samplerGap } from '../../src/training/policy-shift.js';
 import { countVerdict, report, shownHits } from '../../src/training/run-state.js';
-import { refuseUndecided } from '../../src/training/undecided.js';
+import { refuseUndecided } from '../../src/training/verifier-check.js';
 
 const reasons = (kind: 'pass' | 'fail' | 'none', count: number, formed = true) =>
   Array.from({ length: count }, () => ({

@@ -8,13 +8,13 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/operations/train/curation.js';
 import { readTrainData, type TrainData } from '../../src/operations/train/data.js';
-import { tokenisedPairs } from '../../src/engine/preference-pairs.js';
+import { tokenisedPairs } from '../../src/fine-tuning/preference-pairs.js';
 import {
   eachAnswer,
   parseExamples,
   rowsOf,
   tokenisedExamples,
-} from '../../src/engine/training-examples.js';
+} from '../../src/fine-tuning/training-examples.js';
 import { loadModel, type Model } from '../../src/index.js';
 import { Random } from '../../src/random.js';
 import { writeSyntheticModel } from '../models/synthetic.js';

@@ -23,7 +23,7 @@ import {
   taskOptions,
   type RunSettingsInput,
 } from '../../src/training/settings.js';
-import { unshownExamples } from '../../src/training/unshown-examples.js';
+import { unshownExamples } from '../../src/training/example-hint.js';
 import type { Parsed } from '../models/parsed.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-settings-'));

@@ -15,15 +15,15 @@ import {
   likelihood,
   optimiserOf,
   type FineTuningPlan,
-} from '../../src/engine/fine-tuning.js';
+} from '../../src/fine-tuning/fine-tuning.js';
 import {
   eachAnswer,
   parseExamples,
   rowsOf,
   tokenisedExamples,
   type TrainingExamples,
-} from '../../src/engine/training-examples.js';
-import { splitExamples } from '../../src/engine/validation-split.js';
+} from '../../src/fine-tuning/training-examples.js';
+import { splitExamples } from '../../src/fine-tuning/validation-split.js';
 import {
   createTrainer,
   loadModel,

@@ -16,7 +16,7 @@ import type { NewRunRecord } from '../../src/run-folder/streams.js';
 import type { OpenTask, Problem, Verdict } from '../../src/tasks/task.js';
 import { evaluateSet, evaluateTest } from '../../src/training/evaluations.js';
 import type { RunProgress } from '../../src/training/hooks.js';
-import { keepSplit } from '../../src/training/keep-split.js';
+import { keepSplit } from '../../src/training/split-file.js';
 import { sampledMethods } from '../../src/training/modes/sampled.js';
 import { rolloutRecords } from '../../src/training/rollout-records.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';

@@ -25,7 +25,7 @@ import { capitulationsOf, evaluate } from '../../src/truth-seeking/run/evaluate.
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { readerId } from '../../src/truth-seeking/run/reader.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
-import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { selectableOf } from '../../src/truth-seeking/training/from-run.js';
 import { selectForTraining, trainingRow } from '../../src/truth-seeking/training/select.js';

@@ -1,7 +1,7 @@
 /** Modes of reasoning, on scripted policies that write down what they are asked. */
 import { expect, test } from '@jest/globals';
 import { IsoproError } from '../../src/errors.js';
-import { together } from '../../src/truth-seeking/together.js';
+import { together } from '../../src/truth-seeking/joint-sampling.js';
 import { REASONING_MODES, type ReasoningMode } from '../../src/truth-seeking/modes/mode.js';
 import { FIXED_QUESTIONS, questionsIn } from '../../src/truth-seeking/modes/asking.js';
 import {

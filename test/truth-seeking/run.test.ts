@@ -24,7 +24,7 @@ import {
   runTruth,
   type NamedPolicy,
   type RunTruthOptions,
-} from '../../src/truth-seeking/run/run.js';
+} from '../../src/truth-seeking/run/evaluation-run.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
 import { verifyTruthRun } from '../../src/truth-seeking/run/verify.js';

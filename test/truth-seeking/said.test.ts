@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { RunShelf } from '../../src/server/page/run-shelf.js';
-import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/own.js';
+import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/user-domain.js';
 import type { Policy } from '../../src/truth-seeking/policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -17,7 +17,7 @@ import {
   type NamedPolicy,
   type TruthPolicies,
   type TruthResult,
-} from '../../src/truth-seeking/run/run.js';
+} from '../../src/truth-seeking/run/evaluation-run.js';
 import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { evaluate } from '../../src/truth-seeking/run/evaluate.js';

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
-import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { mean } from '../../src/statistics/index.js';
 import { linearRegression } from '../../src/statistics/regression.js';

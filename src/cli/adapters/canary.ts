@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { readJson } from '../../files.js';
 import { given } from '../../given.js';
 import { measureCanary } from '../../operations/gates/measure-canary.js';

@@ -1,5 +1,5 @@
 import { canonicalJson, type Json } from '../../canonical-json.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import { nameOf } from '../../registry/record.js';
 import { lookUp, unresolvedError } from '../../registry/resolve.js';
 import type { Entry, RegistryState } from '../../registry/state.js';

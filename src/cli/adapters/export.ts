@@ -1,7 +1,7 @@
 import { ADAPTER_FORMATS, convertAdapter } from '../../engine/adapter-files.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { given } from '../../given.js';
-import { nameAdapter, requireBase } from '../../report/named-adapter.js';
+import { nameAdapter, requireBase } from '../../lookup/adapter-reference.js';
 import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';

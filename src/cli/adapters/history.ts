@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { readJson, requireTarget, unwritable } from '../../files.js';
 import { isoproHome } from '../../log/home.js';
 import { publicKeyFile, readTrustedKey } from '../../log/witness-key.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import {
   aliasesAt,
   checkHistory,

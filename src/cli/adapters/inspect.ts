@@ -1,5 +1,5 @@
 import { inspectAdapter, type AdapterInspection } from '../../engine/adapter-files.js';
-import { nameAdapter } from '../../report/named-adapter.js';
+import { nameAdapter } from '../../lookup/adapter-reference.js';
 import { defineCommand } from '../command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { print, printJson } from '../output.js';

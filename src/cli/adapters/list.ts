@@ -1,6 +1,6 @@
-import { label } from '../../report/hostile-text.js';
-import { listTable } from '../../report/terminal.js';
-import { terminalStyle } from '../../report/terminal-style.js';
+import { label } from '../../text/hostile-text.js';
+import { listTable } from '../../text/terminal.js';
+import { terminalStyle } from '../../text/terminal-style.js';
 import { aliasText } from '../../registry/names.js';
 import { nameOf } from '../../registry/record.js';
 import { defineCommand } from '../command.js';

@@ -1,7 +1,7 @@
 import { MODEL_TYPES, mergeAdapter } from '../../engine/model-export.js';
 import { requireTarget } from '../../files.js';
 import { resolveModel } from '../../engine/model-files.js';
-import { nameAdapter, requireBase } from '../../report/named-adapter.js';
+import { nameAdapter, requireBase } from '../../lookup/adapter-reference.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';

@@ -1,5 +1,5 @@
 import { publishFile, publishRun } from '../../operations/publish.js';
-import { findAdapter } from '../../report/find-adapter.js';
+import { findAdapter } from '../../lookup/adapters.js';
 import type { Published, Registry } from '../../registry/registry.js';
 import { aliasText, CHAMPION } from '../../registry/names.js';
 import { defineCommand } from '../command.js';

@@ -1,4 +1,4 @@
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import {
   collectGarbage,
   repairRegistry,

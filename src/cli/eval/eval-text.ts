@@ -1,10 +1,10 @@
 /** What `eval` prints: the model's row, its policies' rows, and why replies fail. */
 import type { Evaluation } from '../../operations/evaluate.js';
 import type { TaskEvaluation } from '../../operations/evaluate-task.js';
-import { failureTable } from '../../report/failures.js';
-import { forgettingSentences, RATE_NOTES, RATE_TITLES } from '../../report/figures.js';
-import { label } from '../../report/hostile-text.js';
-import { wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { failureTable } from '../../text/failures.js';
+import { forgettingSentences, RATE_NOTES, RATE_TITLES } from '../../text/figures.js';
+import { label } from '../../text/hostile-text.js';
+import { wrapped, type TerminalStyle } from '../../text/terminal-style.js';
 import { READINGS } from '../../statistics/index.js';
 import type { Failures } from '../../tasks/failures.js';
 import { measureTables, table, type Row } from '../estimate-tables.js';

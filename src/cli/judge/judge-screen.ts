@@ -6,10 +6,10 @@ import type { HeldOutResult } from '../../judge/held-out.js';
 import type { StepName } from '../../judge/hard-fail.js';
 import type { JudgeReport } from '../../operations/judge.js';
 import type { TraceStep } from '../../judge/trace.js';
-import { percent as figure, forgettingSentences } from '../../report/figures.js';
-import { failureTable } from '../../report/failures.js';
-import { label } from '../../report/hostile-text.js';
-import { painted, wrapped, type Paint, type TerminalStyle } from '../../report/terminal-style.js';
+import { percent as figure, forgettingSentences } from '../../text/figures.js';
+import { failureTable } from '../../text/failures.js';
+import { label } from '../../text/hostile-text.js';
+import { painted, wrapped, type Paint, type TerminalStyle } from '../../text/terminal-style.js';
 import { findingBeside } from '../../run-folder/comparison.js';
 import type { Summary } from '../../statistics/index.js';
 

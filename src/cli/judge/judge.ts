@@ -1,7 +1,7 @@
 import { STEPS } from '../../judge/steps.js';
 import { judge, type Judgement } from '../../operations/judge.js';
 import type { Told } from '../../operations/operation.js';
-import type { TerminalStyle } from '../../report/terminal-style.js';
+import type { TerminalStyle } from '../../text/terminal-style.js';
 import { shellWord } from '../../shell-word.js';
 import { operationCommand, progressScreen, type Screen } from '../operation-command.js';
 import { Progress } from '../progress.js';

@@ -1,8 +1,8 @@
 /** What `ablate` prints. */
-import { failureTable, SHOWN_OF_EACH } from '../../report/failures.js';
-import { bounds, percent, points } from '../../report/figures.js';
-import { table } from '../../report/terminal.js';
-import { terminalStyle } from '../../report/terminal-style.js';
+import { failureTable, SHOWN_OF_EACH } from '../../text/failures.js';
+import { bounds, percent, points } from '../../text/figures.js';
+import { table } from '../../text/terminal.js';
+import { terminalStyle } from '../../text/terminal-style.js';
 import { pooledFailures } from '../../tasks/failures.js';
 import type { Ablation } from '../../operations/ablation.js';
 import type { EmbeddedAblation } from '../../operations/embedded-ablation.js';

@@ -2,7 +2,7 @@ import { ablate } from '../../operations/ablate.js';
 import { readSettingsFile } from '../../training/settings.js';
 import { operationCommand } from '../operation-command.js';
 import { ablationText } from './ablate-table.js';
-import { otherDefaults } from './run.js';
+import { otherDefaults } from './run-command.js';
 import { RunScreen } from './run-screen.js';
 
 export const ablateCommand = operationCommand(ablate, {

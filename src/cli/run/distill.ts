@@ -1,5 +1,5 @@
 import { distill } from '../../operations/run.js';
-import { loopCommand } from './run.js';
+import { loopCommand } from './run-command.js';
 
 export const distillCommand = loopCommand(distill, [
   [

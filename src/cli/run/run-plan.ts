@@ -5,7 +5,7 @@ import { calibrationTable, recommendedFlags } from '../calibration-table.js';
 import { layersText } from './run-table.js';
 import { formatBytes, formatNumber } from '../quantities.js';
 import { flagsInUse } from '../../operations/run-settings.js';
-import { wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { wrapped, type TerminalStyle } from '../../text/terminal-style.js';
 
 /** @param style sentences are wrapped to its `prose` */
 export function dryRunText(

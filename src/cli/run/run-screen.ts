@@ -10,8 +10,8 @@ import {
   screened,
   terminalStyle,
   wrapped,
-} from '../../report/terminal-style.js';
-import { leftOut, nothingAccepted, type HowAsked } from '../../report/failures.js';
+} from '../../text/terminal-style.js';
+import { leftOut, nothingAccepted, type HowAsked } from '../../text/failures.js';
 import type { MonitorReport } from '../../training/monitor-session.js';
 import type {
   BegunRun,
@@ -21,11 +21,11 @@ import type {
   Stage,
 } from '../../training/hooks.js';
 import type { Failures } from '../../tasks/failures.js';
-import { howAsked } from '../../operations/how-asked.js';
+import { howAsked } from '../../operations/asking.js';
 import type { Told } from '../../operations/operation.js';
 import type { ProgressStream } from '../progress.js';
 import { formatBytes, formatDuration, formatNumber } from '../quantities.js';
-import { TimeLeft } from './time-left.js';
+import { TimeLeft } from './time-estimate.js';
 import { plannedWork, type PlannedWork } from '../../operations/planned-work.js';
 
 const REDRAW_MS = 200;

@@ -1,5 +1,5 @@
 import { selfImprove } from '../../operations/run.js';
-import { loopCommand } from './run.js';
+import { loopCommand } from './run-command.js';
 
 export const selfImproveCommand = loopCommand(selfImprove, [
   ['$0 self-improve --iterations 3', 'three rounds on the embedded model'],

@@ -1,7 +1,7 @@
 import { truthAnalyze } from '../../operations/truth/analyze.js';
 import { analysisFigures, type AnalysisResult } from '../../report/analysis-figures.js';
-import { listTable } from '../../report/terminal.js';
-import { wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { listTable } from '../../text/terminal.js';
+import { wrapped, type TerminalStyle } from '../../text/terminal-style.js';
 import { operationCommand } from '../operation-command.js';
 
 function analysisText(result: AnalysisResult, style: TerminalStyle): string[] {

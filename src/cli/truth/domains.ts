@@ -1,5 +1,5 @@
-import { visible } from '../../visible.js';
-import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { visible } from '../../visible-text.js';
+import { terminalStyle, wrapped } from '../../text/terminal-style.js';
 import { digestOf, parts } from '../../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import {
@@ -10,7 +10,7 @@ import {
   IMPORT_KINDS,
   isOwnDomain,
   type OwnImport,
-} from '../../truth-seeking/domains/own.js';
+} from '../../truth-seeking/domains/user-domain.js';
 import { PEER_REVIEW_PARTS } from '../../truth-seeking/domains/peer-reviews.js';
 import { questionText } from '../../truth-seeking/modes/asking.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';

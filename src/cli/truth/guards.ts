@@ -1,7 +1,7 @@
 import { given as stated } from '../../given.js';
-import { tellTruth } from '../../operations/truth/told.js';
+import { tellTruth } from '../../operations/truth/progress.js';
 import { measureBeliefs } from '../../operations/gates/belief-guards.js';
-import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { terminalStyle, wrapped } from '../../text/terminal-style.js';
 import { shellWord } from '../../shell-word.js';
 import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import { defineCommand } from '../command.js';

@@ -1,10 +1,10 @@
-import { nameAdapter } from '../../report/named-adapter.js';
-import { label } from '../../report/hostile-text.js';
-import { painted, terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { nameAdapter } from '../../lookup/adapter-reference.js';
+import { label } from '../../text/hostile-text.js';
+import { painted, terminalStyle, wrapped } from '../../text/terminal-style.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { digestOf } from '../../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../truth-seeking/domains/index.js';
-import { domainId, Domains, isOwnDomain } from '../../truth-seeking/domains/own.js';
+import { domainId, Domains, isOwnDomain } from '../../truth-seeking/domains/user-domain.js';
 import type { Interval } from '../../statistics/index.js';
 import type { BinaryProblem } from '../../truth-seeking/problem.js';
 import { openPolicies } from '../../truth-seeking/run/open-policies.js';

@@ -1,5 +1,5 @@
-import { listTable } from '../../report/terminal.js';
-import { terminalStyle, wrapped } from '../../report/terminal-style.js';
+import { listTable } from '../../text/terminal.js';
+import { terminalStyle, wrapped } from '../../text/terminal-style.js';
 import {
   oracleStudyCount,
   REASONER_NAMES,

@@ -1,8 +1,8 @@
 /** What the commands of `truth` print. */
 import type { BeliefGuardsJudgement } from '../../operations/gates/belief-guards.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import { setupText } from '../../report/setup-text.js';
-import { painted, wrapped, type TerminalStyle } from '../../report/terminal-style.js';
+import { painted, wrapped, type TerminalStyle } from '../../text/terminal-style.js';
 import { groupBy } from '../../statistics/paired.js';
 import { readerText } from '../../truth-seeking/analysis/from-run.js';
 import {

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { IsoproError } from '../../errors.js';
-import { visible } from '../../visible.js';
+import { visible } from '../../visible-text.js';
 import type { Message } from '../../truth-seeking/policy.js';
 
 const HELP =

@@ -1,6 +1,6 @@
 import { truthTrain } from '../../operations/truth/train.js';
-import { listTable } from '../../report/terminal.js';
-import type { TerminalStyle } from '../../report/terminal-style.js';
+import { listTable } from '../../text/terminal.js';
+import type { TerminalStyle } from '../../text/terminal-style.js';
 import type { FigureChange } from '../../truth-seeking/training/before-after.js';
 import { operationCommand } from '../operation-command.js';
 

@@ -1,12 +1,12 @@
 import { defineCommand } from '../command.js';
-import { truthBeliefsCommand, truthEvaluateCommand } from './again.js';
+import { truthBeliefsCommand, truthEvaluateCommand } from './measure.js';
 import { truthAnalyzeCommand } from './analyze.js';
 import { truthDomainsCommand } from './domains.js';
 import { truthGuardsCommand } from './guards.js';
 import { truthLabelsCommand } from './labels.js';
 import { truthOracleCommand } from './oracle.js';
 import { truthReportCommand } from './report.js';
-import { truthRunCommand } from './run.js';
+import { truthRunCommand } from './run-command.js';
 import { truthTrainCommand } from './train.js';
 
 export const truthCommand = defineCommand({

@@ -34,7 +34,7 @@ import {
 } from '../../truth-seeking/run/judge.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import type { Setup } from '../../truth-seeking/run/records.js';
-import { runTruth, type TruthProgress } from '../../truth-seeking/run/run.js';
+import { runTruth, type TruthProgress } from '../../truth-seeking/run/evaluation-run.js';
 import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
 import {
   areAbout,

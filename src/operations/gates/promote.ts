@@ -1,6 +1,6 @@
 /** A published adapter put in use: by a gate that accepts it, by force, or as an assignment. */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { readJson } from '../../files.js';
 import type { GateDecision, GatePolicyInput } from '../../gate/index.js';
 import { given } from '../../given.js';

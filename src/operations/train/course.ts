@@ -4,10 +4,10 @@
  */
 import path from 'node:path';
 import { hashFile } from '../../engine/adapter.js';
-import { optimiserOf, stepsOf, type Figures } from '../../engine/fine-tuning.js';
+import { optimiserOf, stepsOf, type Figures } from '../../fine-tuning/fine-tuning.js';
 import type { Model } from '../../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer } from '../../engine/trainer.js';
-import type { Rows } from '../../engine/training-examples.js';
+import type { Rows } from '../../fine-tuning/training-examples.js';
 import { Trackers } from '../../trackers/trackers.js';
 import type { Context } from '../operation.js';
 import type { CurationCounts } from './curation.js';

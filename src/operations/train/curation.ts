@@ -1,5 +1,5 @@
 /** How the examples of a training are curated by the scores of their rows. */
-import { refusedRow, type NamedExample } from '../../engine/training-examples.js';
+import { refusedRow, type NamedExample } from '../../fine-tuning/training-examples.js';
 import { dedupe, elite, type Repeatable } from '../../tasks/curation/curate.js';
 import {
   lossWeights,

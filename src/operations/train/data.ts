@@ -7,7 +7,12 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
-import { dpo, referenceLogprobs, type OnReference, type PairLogprobs } from '../../engine/dpo.js';
+import {
+  dpo,
+  referenceLogprobs,
+  type OnReference,
+  type PairLogprobs,
+} from '../../fine-tuning/dpo.js';
 import {
   fineTune,
   likelihood,
@@ -15,20 +20,20 @@ import {
   type FineTuningPlan,
   type Learning,
   type Validation,
-} from '../../engine/fine-tuning.js';
+} from '../../fine-tuning/fine-tuning.js';
 import type { Model } from '../../engine/model.js';
-import { tokenisedPairs, type PreferencePair } from '../../engine/preference-pairs.js';
+import { tokenisedPairs, type PreferencePair } from '../../fine-tuning/preference-pairs.js';
 import { IsoproError } from '../../errors.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
-import { unreadNote } from '../../engine/row-members.js';
+import { unreadNote } from '../../fine-tuning/row-members.js';
 import {
   eachAnswer,
   parseExamples,
   tokenisedExamples,
   type NamedExample,
   type Rows,
-} from '../../engine/training-examples.js';
-import { splitExamples } from '../../engine/validation-split.js';
+} from '../../fine-tuning/training-examples.js';
+import { splitExamples } from '../../fine-tuning/validation-split.js';
 import { readJson, readLines } from '../../files.js';
 import type { Dictionary } from '../../dictionary.js';
 import { readNumber } from '../../tasks/data/number.js';

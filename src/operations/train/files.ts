@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
-import type { ValidationLoss } from '../../engine/fine-tuning.js';
+import type { ValidationLoss } from '../../fine-tuning/fine-tuning.js';
 import type { Trainer } from '../../engine/trainer.js';
 import { IsoproError } from '../../errors.js';
 import { readJson, requireTarget, unwritable } from '../../files.js';

@@ -1,6 +1,6 @@
 /** The settings of a training, and those of them that its state is held to. */
 import { z } from 'zod';
-import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import { BEST_QUALITY, qualityLine, WEIGHTINGS } from '../../tasks/curation/quality.js';
 import { TRACKER_NAMES } from '../../trackers/trackers.js';
 import { count, modelName, output, seedText, threads } from '../members.js';

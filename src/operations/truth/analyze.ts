@@ -27,7 +27,7 @@ import { contextOf, memoryOf, PROCESS_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
 import { resolvedNames } from '../requests.js';
 import { requireAdapter } from './adapter-of-run.js';
-import { tellDownload } from './told.js';
+import { tellDownload } from './progress.js';
 
 const READS_TOKENS = 'token-level-evidence';
 const name = z.string().min(1).max(500);

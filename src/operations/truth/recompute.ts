@@ -1,6 +1,10 @@
 /** What is made again of a run that is there, as it is stated: `trajectories=always`. */
 import { z } from 'zod';
-import { RECOMPUTE, WORLD_RECOMPUTE, type RecomputeRules } from '../../truth-seeking/run/run.js';
+import {
+  RECOMPUTE,
+  WORLD_RECOMPUTE,
+  type RecomputeRules,
+} from '../../truth-seeking/run/evaluation-run.js';
 
 /** Each part with what it takes. */
 export const RECOMPUTED = [

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
-import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import { loadModel, type Model } from '../../engine/model.js';
 import { requireTarget } from '../../files.js';
 import { given } from '../../given.js';
@@ -35,7 +35,7 @@ import { count, embeddedByDefault, matmul, output, seedText, threads } from '../
 import { contextOf, memoryOf, TRAINER_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
 import { trainAdapter } from '../train-adapter.js';
-import { tellDownload, tellTruth } from './told.js';
+import { tellDownload, tellTruth } from './progress.js';
 
 const DEFAULT_FOLDER = 'runs/truth-training';
 /** Of the steps by the readout: what rollouts are trained with in `run`. */

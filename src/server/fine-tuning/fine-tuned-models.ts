@@ -4,7 +4,7 @@
 import type { Job } from '../../jobs/job.js';
 import type { JobQueue } from '../../jobs/queue.js';
 import { IsoproError } from '../../errors.js';
-import { commonestFailure, reasonShown } from '../../report/failures.js';
+import { commonestFailure, reasonShown } from '../../text/failures.js';
 import type { Failures } from '../../tasks/failures.js';
 import type { ServedModels } from '../openai/models.js';
 import { readNote } from './note.js';

@@ -2,7 +2,7 @@
  * What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that
  * `auto` stands for.
  */
-import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../training/settings.js';
 import { forbidden, invalid, unsupported } from '../failures.js';

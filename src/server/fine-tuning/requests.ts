@@ -3,7 +3,7 @@
  * `json_schema`.
  */
 import { z } from 'zod';
-import { maybe, members } from '../../members.js';
+import { maybe, members } from '../../object-schemas.js';
 import { scoreModel } from '../../tasks/data/score-model.js';
 import { mostMembers } from '../first-issue.js';
 

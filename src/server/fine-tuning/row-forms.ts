@@ -6,10 +6,10 @@ import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary } from '../../dictionary.js';
 import { asTemplatesKnow, message } from '../../engine/messages.js';
-import { preference } from '../../engine/preference-pairs.js';
+import { preference } from '../../fine-tuning/preference-pairs.js';
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
-import { isObject, withoutNulls } from '../../engine/row-members.js';
-import { maybe } from '../../members.js';
+import { isObject, withoutNulls } from '../../fine-tuning/row-members.js';
+import { maybe } from '../../object-schemas.js';
 import { askedOf, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
 import { plainIssue, plainWords } from '../../wrong-input.js';
 

@@ -16,7 +16,7 @@ import {
 } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
-import type { Slices } from '../slices.js';
+import type { Slices } from '../time-slices.js';
 import type { CompletionBody } from './requests.js';
 import { drawSettings, grammarOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';

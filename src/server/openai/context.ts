@@ -8,9 +8,9 @@ import { DEFECT, failureOf, invalid, ofMember, type RequestFailure } from '../fa
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
-import { Slices } from '../slices.js';
-import type { Turnstile } from '../turnstile.js';
-import type { Unread } from '../unread.js';
+import { Slices } from '../time-slices.js';
+import type { Turnstile } from '../event-loop-gate.js';
+import type { Unread } from '../stream-backlog.js';
 import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
 import type { LoraBody, SamplingBody } from './requests.js';

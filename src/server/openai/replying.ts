@@ -6,10 +6,10 @@ import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
-import type { Slices } from '../slices.js';
+import type { Slices } from '../time-slices.js';
 import { ENDINGS } from '../failures.js';
-import type { Turnstile } from '../turnstile.js';
-import type { Unread } from '../unread.js';
+import type { Turnstile } from '../event-loop-gate.js';
+import type { Unread } from '../stream-backlog.js';
 import type { Served } from './models.js';
 
 export interface Asking {

@@ -14,7 +14,7 @@ import {
   saidContent,
   toldContent,
 } from '../../engine/messages.js';
-import { maybe, members } from '../../members.js';
+import { maybe, members } from '../../object-schemas.js';
 
 /**
  * As OpenAI has it. A template takes the thread that answers all others, a millisecond for some

@@ -4,7 +4,7 @@ import type { TokenChance } from '../../engine/addon.js';
 import type { TokenAlternatives } from '../../engine/model.js';
 import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
-import type { Slices } from '../slices.js';
+import type { Slices } from '../time-slices.js';
 import { nameByText, tokenBytes, TokensOfText, type TokenName } from './token-text.js';
 
 export const newId = (kind: string): string => `${kind}-${randomBytes(12).toString('hex')}`;

@@ -1,5 +1,5 @@
 import { IsoproError } from '../../errors.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 
 /** Said of one that is not there, and in the same words of another key's. */
 export const noRun = (name: string): IsoproError =>

@@ -14,7 +14,7 @@ import {
 import { Names } from '../../operations/names.js';
 import type { Registry } from '../../registry/index.js';
 import { aliasText, CHAMPION, requireAlias } from '../../registry/names.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import type { PromotionEvent } from './shapes.js';
 
 const { as, problems, reason } = promote.settings.shape;

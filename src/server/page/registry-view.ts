@@ -1,6 +1,6 @@
 /** A registry as the page shows it. */
 import { given } from '../../given.js';
-import { label } from '../../report/hostile-text.js';
+import { label } from '../../text/hostile-text.js';
 import { movesOf, nameOf, type Move, type Reading } from '../../registry/index.js';
 import { aliasText } from '../../registry/names.js';
 import { BUILT_IN_IDS } from '../../tasks/registry.js';

@@ -4,8 +4,8 @@
  */
 import { IsoproError } from '../../errors.js';
 import { LogReader } from '../../log/read.js';
-import { label } from '../../report/hostile-text.js';
-import { visible } from '../../visible.js';
+import { label } from '../../text/hostile-text.js';
+import { visible } from '../../visible-text.js';
 import { devReply } from '../../run-folder/evaluation-records.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { devEvaluations, type RunRecord } from '../../run-folder/read-run.js';

@@ -12,7 +12,7 @@ import { IsoproError, type ErrorCode } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
-import { visible } from '../../visible.js';
+import { visible } from '../../visible-text.js';
 import { RequestFailure, smallLetters, type FailureType } from '../failures.js';
 import { goneWith, sendEvents } from '../event-stream.js';
 import type { JobsOfRuns } from '../jobs/index.js';

@@ -6,16 +6,16 @@ import { hash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../../errors.js';
-import { runFolders, runName } from '../../report/find-run.js';
-import { label } from '../../report/hostile-text.js';
+import { runFolders, runName } from '../../lookup/runs.js';
+import { label } from '../../text/hostile-text.js';
 import {
   checkIntegrity,
   integrityLine,
   integrityText,
   type Integrity,
 } from '../../report/integrity.js';
-import { judgedBadge, readJudged } from '../../report/judged.js';
-import { compareRuns, summariseRun } from '../../report/run-list.js';
+import { judgedBadge, readJudged } from '../../report/judge-badge.js';
+import { compareRuns, summariseRun } from '../../lookup/run-list.js';
 import { reportHtml, REPORT_ROLLOUTS } from '../../report/write-report.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { inOrder, readRun, type RunRecord } from '../../run-folder/read-run.js';

@@ -12,10 +12,10 @@ import {
   type RunRecord,
 } from '../../run-folder/read-run.js';
 import { byPart, readWrittenSettings } from '../../run-folder/written-settings.js';
-import { conclusion } from '../../report/conclusion.js';
+import { conclusion } from '../../text/conclusion.js';
 import { eventsOf } from '../../report/course-sections.js';
-import { label } from '../../report/hostile-text.js';
-import type { RunSummary } from '../../report/run-list.js';
+import { label } from '../../text/hostile-text.js';
+import type { RunSummary } from '../../lookup/run-list.js';
 import { wilsonInterval, type Summary } from '../../statistics/index.js';
 import type { PairedTest, Rate, RunDetail, RunLine } from './shapes.js';
 

@@ -7,8 +7,8 @@ import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js
 import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { readerId } from '../../truth-seeking/run/reader.js';
 import { verifyTruthRun } from '../../truth-seeking/run/verify.js';
-import { label } from '../../report/hostile-text.js';
-import { visible } from '../../visible.js';
+import { label } from '../../text/hostile-text.js';
+import { visible } from '../../visible-text.js';
 import { checkLog } from '../../report/integrity.js';
 import { setupText } from '../../report/setup-text.js';
 import { truthReportHtml } from '../../report/truth-page.js';

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
 import { asTemplatesKnow, clientMessage } from '../../engine/messages.js';
-import { unreadOfMessages } from '../../engine/row-members.js';
+import { unreadOfMessages } from '../../fine-tuning/row-members.js';
 import { IsoproError } from '../../errors.js';
 import { readRowText } from '../../files.js';
 import {
@@ -18,7 +18,7 @@ import {
   type JsonText,
   type WrittenNumber,
 } from '../../json-text.js';
-import { maybe } from '../../members.js';
+import { maybe } from '../../object-schemas.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
 

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
-import { maybe, members } from '../../members.js';
+import { maybe, members } from '../../object-schemas.js';
 import type { GivenVerdict } from '../define-task.js';
 import type { ChatMessage } from '../task.js';
 import type { DataContent } from './data-problem.js';

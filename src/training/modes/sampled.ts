@@ -3,7 +3,7 @@
  * ways of using it.
  */
 import { dictionary } from '../../dictionary.js';
-import { commonest, meanLogprob, mostLikely } from '../../evaluation/choose.js';
+import { commonest, meanLogprob, mostLikely } from '../../evaluation/reply-selection.js';
 import { given } from '../../given.js';
 import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';

@@ -1,6 +1,6 @@
 /** What people have asked a chat program, from JSON lines of the user as WildChat has them. */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { openProblem, type OpenProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
 import { importOptions, someLeft, type Imported } from './imported.js';

@@ -3,7 +3,7 @@
  * them.
  */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { binaryProblem, openProblem, type BinaryProblem, type OpenProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
 import { importOptions, someLeft, type Imported } from './imported.js';

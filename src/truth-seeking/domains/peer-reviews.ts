@@ -1,6 +1,6 @@
 /** Whether a paper was accepted, from JSON lines of the user as OpenReview has them. */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
 import { SkipCount } from '../score.js';
 import { bothWays, importOptions, type Imported } from './imported.js';

@@ -9,19 +9,19 @@ import { encodePayload } from '../../log/payload.js';
 import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
-import { statedBeliefs, type AskedReading } from '../beliefs/asked.js';
+import { statedBeliefs, type AskedReading } from '../beliefs/verbal-belief.js';
 import { WORDINGS } from '../beliefs/readout.js';
 import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
-import type { Domains } from '../domains/own.js';
+import type { Domains } from '../domains/user-domain.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
 import { capitulationsOf, evaluate, rangeOf } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
-import { areDrawn, isRatedAsDrawn, type PeerAnswer } from './drawn-again.js';
+import { areDrawn, isRatedAsDrawn, type PeerAnswer } from './trial-check.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import {
@@ -37,7 +37,7 @@ import {
 } from './records.js';
 import { PROBES, readerId } from './reader.js';
 import { digestOfRecord, TruthState } from './state.js';
-import { plainIn, type Plain } from './work.js';
+import { plainIn, type Plain } from './run-context.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
 export interface TruthJudgeOptions {

@@ -2,8 +2,8 @@
 import { requireCapability, type Policy } from '../policy.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
-import { together } from '../together.js';
-import { judgeOf, raterFor, readerOf } from './believer.js';
+import { together } from '../joint-sampling.js';
+import { judgeOf, raterFor, readerOf } from './belief-source.js';
 import {
   drawnFrom,
   judgedTrials,
@@ -13,7 +13,7 @@ import {
   type Peers,
 } from './measure.js';
 import { interviewQuestions } from './plan.js';
-import { reasonAt } from './reason-at.js';
+import { reasonAt } from './reasoning.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
 import {
@@ -24,7 +24,7 @@ import {
   type TrajectoryRecord,
 } from './records.js';
 import { digestOfRecord } from './state.js';
-import { answerIn, plainIn, step, type Plain, type Work } from './work.js';
+import { answerIn, plainIn, step, type Plain, type Work } from './run-context.js';
 import type { Investigator } from './worlds.js';
 
 /**

@@ -4,7 +4,7 @@
  */
 import { deriveSeed } from '../../random.js';
 import { generateAtMost, groupsOf, parts } from '../domains/domain.js';
-import { Domains } from '../domains/own.js';
+import { Domains } from '../domains/user-domain.js';
 import { framedBy } from '../framing.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import type { Problem } from '../problem.js';

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { WORDINGS } from '../beliefs/readout.js';
-import { believingPolicy } from './believer.js';
+import { believingPolicy } from './belief-source.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
 import type { TruthPolicies } from './policies.js';

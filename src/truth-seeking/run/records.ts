@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
-import { dictionaryOf } from '../../dictionary-form.js';
+import { dictionaryOf } from '../../dictionary-schema.js';
 import { IsoproError } from '../../errors.js';
 import type { NewRecord } from '../../log/event-log.js';
 import type { LogPayload } from '../../log/payload.js';
@@ -13,7 +13,7 @@ import type { LogRecord } from '../../log/read.js';
 import type { LogStreams } from '../../log/streams.js';
 import { number, readRecord, sha256 } from '../../run-folder/record.js';
 import { BELIEF_SOURCES } from '../beliefs/belief.js';
-import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/asked.js';
+import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/verbal-belief.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
 import { binaryContent, openContent } from '../problem-form.js';
 import type { BinaryProblem, OpenProblem } from '../problem.js';

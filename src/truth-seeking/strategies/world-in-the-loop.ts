@@ -8,7 +8,7 @@ import { questionText } from '../modes/asking.js';
 import { requireCapability, type Message, type Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
-import { scoreTogether } from '../score-together.js';
+import { scoreTogether } from '../prefix-scoring.js';
 import { textOf, type Trajectory } from '../trajectory.js';
 import { uplift } from './mutual-predictability.js';
 import type { ForecastTemplate } from './strategy.js';

@@ -1,7 +1,7 @@
 /** What is trained on, of the folder of a run. */
 import { beliefPath, type Readout } from '../beliefs/readout.js';
 import { trainingSamples } from '../modes/reason.js';
-import { Domains } from '../domains/own.js';
+import { Domains } from '../domains/user-domain.js';
 import type { TruthConfig } from '../run/config.js';
 import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';

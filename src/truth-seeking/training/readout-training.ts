@@ -8,7 +8,7 @@
  * centred, not standardised), one step on every set of samples, so that no ratio has to be clipped.
  */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { IsoproError } from '../../errors.js';
 import type { Model } from '../../engine/model.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';

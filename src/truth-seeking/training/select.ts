@@ -3,7 +3,7 @@
  * before a conversation.
  */
 import { z } from 'zod';
-import { checked } from '../../engine/checked.js';
+import { checked } from '../../engine/argument-check.js';
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import type { TrajectoryScores } from '../analysis/trajectory-score.js';

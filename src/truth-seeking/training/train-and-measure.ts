@@ -22,7 +22,7 @@ import { REASONING_MODES } from '../modes/mode.js';
 import type { BinaryProblem } from '../problem.js';
 import { readTruthConfig, type TruthConfigInput } from '../run/config.js';
 import { readTruthRun } from '../run/folder.js';
-import { runTruth, type TruthProgress } from '../run/run.js';
+import { runTruth, type TruthProgress } from '../run/evaluation-run.js';
 import type { SessionOptions } from '../run/session.js';
 import { beforeAndAfter, type FigureChange } from './before-after.js';
 import {

@@ -1,0 +1,100 @@
+import type { CommandModule } from 'yargs';
+import { runDefaults } from '../../operations/reply-source.js';
+import { shownValue, type Flag } from '../../operations/flags.js';
+import { run, type LoopOutcome, type LoopRequest, type LoopResult } from '../../operations/run.js';
+import type { TerminalStyle } from '../../text/terminal-style.js';
+import { withProfile } from '../../training/profile.js';
+import {
+  DATA_DEFAULTS,
+  PROFILES,
+  readSettingsFile,
+  resolveSettings,
+  type RunSettingsInput,
+} from '../../training/settings.js';
+import { operationCommand, type OperationCommand } from '../operation-command.js';
+import { pageBeside } from './live-page.js';
+import { dryRunText } from './run-plan.js';
+import { RunScreen } from './run-screen.js';
+import { comparisonText, endedAlready, resultText } from './run-table.js';
+import { plannedWork } from '../../operations/planned-work.js';
+
+/** No rollout passed in any iteration. */
+const NOTHING_ACCEPTED = 3;
+
+const OTHERS: Readonly<Record<string, RunSettingsInput>> = {
+  embedded: PROFILES.embedded,
+  small: PROFILES.small,
+  'rows of data': DATA_DEFAULTS,
+};
+
+/** Defaults of a setting that depend on the model or on the task. */
+export const otherDefaults = (flag: Flag): string =>
+  Object.entries(OTHERS)
+    .map(([of, settings]) => [of, run.flags.valueOf(settings, flag)])
+    .filter(([, value]) => value !== undefined)
+    .map(([of, value]) => `; ${String(of)}: ${shownValue(value)}`)
+    .join('');
+
+const isResult = (outcome: LoopOutcome): outcome is LoopResult => 'accepted' in outcome;
+
+async function outcomeText(
+  outcome: LoopOutcome,
+  { stated }: LoopRequest,
+  style: TerminalStyle,
+): Promise<string> {
+  if ('methods' in outcome) return comparisonText(outcome);
+  if (!isResult(outcome)) return dryRunText(outcome, style);
+  const settings = resolveSettings(await withProfile(stated));
+  return [
+    ...(outcome.nothingRun ? [endedAlready(outcome.folder)] : []),
+    resultText(outcome, settings, await runDefaults(settings.model.name)),
+    ...(outcome.published === undefined ? [] : [`\npublished as ${outcome.published}\n`]),
+  ].join('');
+}
+
+/** A way of running the loop. */
+export const loopCommand = (
+  operation: typeof run,
+  examples: OperationCommand<typeof run>['examples'],
+): CommandModule =>
+  operationCommand(operation, {
+    examples,
+    otherDefaults,
+    readFile: readSettingsFile,
+    terminal: {
+      ui: {
+        type: 'boolean',
+        default: false,
+        describe: 'show the run in a browser while it works (`isopro-native ui`)',
+      },
+    },
+    beside: async ({ stated, out }, { ui }) =>
+      ui === true ? pageBeside(resolveSettings(stated).model.name, out) : null,
+    screen: ({ stated, dryRun }) => {
+      const settings = resolveSettings(stated);
+      return new RunScreen({
+        title: `${settings.model.name} on ${settings.task}`,
+        ...(dryRun ? {} : { planned: plannedWork(settings) }),
+      });
+    },
+    interrupted: [
+      'the run',
+      'Nothing complete was lost: the same command continues from the last checkpoint.',
+    ],
+    text: outcomeText,
+    exitCode: (outcome) => (isResult(outcome) && outcome.accepted === 0 ? NOTHING_ACCEPTED : 0),
+    epilogue:
+      'The same command on the same folder continues after an interruption. Exit code 3: the run ended, and no iteration had a ' +
+      'rollout to train on.',
+  });
+
+export const runCommand = loopCommand(run, [
+  ['$0 run', 'the embedded model on scheduling, a few minutes'],
+  ['$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model'],
+  [
+    '$0 run --mode all',
+    'the loop next to zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
+  ],
+  ['$0 run --mode isopro zero-shot best-of-k', 'the loop next to two of them'],
+  ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
+]);

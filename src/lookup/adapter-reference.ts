@@ -1,0 +1,159 @@
+/**
+ * The adapter that a user names: by its file, by the run that made it, or by a name in the
+ * registry.
+ */
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { hashFile } from '../engine/adapter.js';
+import { inspectModel } from '../engine/inspect.js';
+import { PEFT_CONFIG, PEFT_WEIGHTS } from '../engine/peft.js';
+import { IsoproError } from '../errors.js';
+import { parseReference } from '../registry/names.js';
+import { Registry } from '../registry/registry.js';
+import {
+  requireFit,
+  resolveAdapter,
+  servingOf,
+  unresolvedError,
+  type Resolved,
+} from '../registry/resolve.js';
+import { findAdapter, type FoundAdapter } from './adapters.js';
+import { kindOf, runFolders, RUNS } from './runs.js';
+
+export interface NamedAdapter extends FoundAdapter {
+  /** Of the registry, where the name is one of its; its bytes were hashed. */
+  readonly published: Resolved | null;
+}
+
+/** A model as it answers, whoever holds it. */
+interface Answering {
+  hash(): Promise<string>;
+  readonly rendererId: string;
+  readonly formerRendererId: string | null;
+}
+
+const isUnknownRun = (error: unknown): boolean =>
+  error instanceof IsoproError && error.code === 'RUN_NOT_FOUND';
+
+/** Runs that a refusal names. */
+const MOST_NAMED = 6;
+
+/**
+ * A folder that holds runs, or neither a run nor an adapter, is left as it is by findAdapter;
+ * nothing could be loaded from it.
+ * @throws IsoproError INVALID_ARGUMENT, RUN_NOT_FOUND
+ */
+function refuseFolderWithoutAdapter({ file, run }: FoundAdapter): void {
+  if (run !== null || kindOf(file) !== 'folder') return;
+  const runs = runFolders(file);
+  if (runs.length === 0) {
+    if ([PEFT_CONFIG, PEFT_WEIGHTS].some((name) => existsSync(path.join(file, name)))) return;
+    throw new IsoproError(
+      'RUN_NOT_FOUND',
+      `${file} is a folder that holds neither a run nor an adapter`,
+      {
+        remedy:
+          'Give the folder of a run, one that holds manifest.json and log.sqlite, or an adapter in GGUF or in the format of PEFT.',
+      },
+    );
+  }
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} and no adapter`,
+    {
+      remedy:
+        `Name a run: ${runs.slice(-MOST_NAMED).join(', ')}${runs.length > MOST_NAMED ? ', …' : ''}; ` +
+        '`isopro-native runs list` says what each came to.',
+    },
+  );
+}
+
+async function inRegistry(name: string, registry: Registry): Promise<NamedAdapter> {
+  const found = await resolveAdapter(registry, name);
+  if (!found.ok) throw unresolvedError(found);
+  if (found.id === null)
+    throw new IsoproError('REGISTRY_UNRESOLVED', `${name} is the base without an adapter`);
+  return { file: found.file, run: null, published: found };
+}
+
+/**
+ * As findAdapter; besides, a name in the registry that no file and no run has.
+ * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND
+ *   where to a folder without any; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT,
+ *   LOG_TAMPERED
+ */
+export async function nameAdapter(
+  target: string,
+  registry = new Registry(),
+  parent = RUNS,
+): Promise<NamedAdapter> {
+  const reference = kindOf(target) === 'none' ? parseReference(target) : null;
+  if (reference?.kind === 'alias' || (reference?.kind === 'id' && reference.base !== null))
+    return inRegistry(target, registry);
+  try {
+    const found = findAdapter(target, parent);
+    if (found.run === null && kindOf(found.file) === 'none')
+      throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
+        remedy:
+          'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
+      });
+    refuseFolderWithoutAdapter(found);
+    return { ...found, published: null };
+  } catch (error) {
+    if (reference === null || !isUnknownRun(error)) throw error;
+    try {
+      return await inRegistry(target, registry);
+    } catch (other) {
+      const isElsewhere =
+        other instanceof IsoproError &&
+        ['REGISTRY_NOT_FOUND', 'REGISTRY_UNRESOLVED'].includes(other.code);
+      throw isElsewhere ? error : other; // it looks like a run as much as like an id
+    }
+  }
+}
+
+/**
+ * Refuses a model that a published adapter is not for, by its bytes and by how it is asked.
+ * @throws IsoproError ADAPTER_MISMATCH
+ */
+export async function requireServable(
+  { published }: Pick<NamedAdapter, 'published'>,
+  model: Answering,
+): Promise<void> {
+  if (published !== null) requireFit(published.record, await servingOf(model));
+}
+
+/**
+ * Refuses a file that is not the base that an adapter was made on, as far as that is on record.
+ * @throws IsoproError ADAPTER_MISMATCH, FILE_UNREADABLE
+ */
+export async function requireBase(found: NamedAdapter, model: string): Promise<void> {
+  const expected = baseSha256Of(found);
+  if (expected === undefined) return;
+  const sha256 = await hashFile(model);
+  if (sha256 === expected) return;
+  throw new IsoproError(
+    'ADAPTER_MISMATCH',
+    `${found.file} was made on the base ${expected}, and ${model} is ${sha256}`,
+  );
+}
+
+/** What to load where nobody names a model: that of the run, or of the record. */
+export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined =>
+  run?.manifest.start.model.name ?? published?.record.base.name;
+
+/** What the adapter was made on, where that is on record. */
+export const baseSha256Of = ({
+  run,
+  published,
+}: Pick<NamedAdapter, 'run' | 'published'>): string | undefined =>
+  run?.manifest.start.model.sha256 ?? published?.record.base.sha256;
+
+/** The same, where nothing else is on record as the adapter's GGUF itself says it. */
+export async function namedBaseSha256(found: NamedAdapter): Promise<string | undefined> {
+  const recorded = baseSha256Of(found);
+  if (recorded !== undefined) return recorded;
+  // whoever loads it says what is wrong with it
+  const inspection = await inspectModel(found.file).catch(() => null);
+  return inspection?.metadata['isopro.base_model.sha256'];
+}

@@ -1,0 +1,71 @@
+/** The adapter that a user names: by its file or folder, or by the run that made it. */
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { IsoproError } from '../errors.js';
+import { readManifest, type RunManifest } from '../run-folder/manifest.js';
+import { isRunFolder, runPaths } from '../run-folder/paths.js';
+import { shellWord } from '../shell-word.js';
+import { findRun, findRunOrPath, kindOf, RUNS } from './runs.js';
+
+export interface FoundAdapter {
+  readonly file: string;
+  /** Of the run that made it; null for a file or a folder. */
+  readonly run: { readonly folder: string; readonly manifest: RunManifest } | null;
+}
+
+/**
+ * A path as it is; of a run folder, its folder of adapters, or the beginning of the id of a run
+ * below `runs`, the adapter that it submitted; of any other folder the one adapter in it. A folder
+ * in PEFT's format is left as it is.
+ * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, INVALID_ARGUMENT where the run has none,
+ *   or the folder several
+ */
+export function findAdapter(target: string, parent = RUNS): FoundAdapter {
+  const kind = kindOf(target);
+  if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
+  if (kind === 'other') return { file: target, run: null };
+  // What looks like a path, and is neither there nor a run's name, is refused by whoever opens it.
+  if (/[./\\]/.test(target)) {
+    const found = findRunOrPath(target, parent);
+    return found === target ? { file: target, run: null } : submittedBy(found);
+  }
+  return submittedBy(findRun(target, parent));
+}
+
+function inFolder(folder: string): FoundAdapter {
+  const whole = path.resolve(folder);
+  if (path.basename(whole) === 'adapters' && isRunFolder(path.dirname(whole)))
+    return submittedBy(path.dirname(whole));
+  const inside = readdirSync(folder);
+  const files = inside.includes('adapter_config.json')
+    ? []
+    : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
+  if (files.length > 1)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${folder} is a folder that holds ${files.length} files in GGUF`,
+      {
+        remedy: 'Name one of them, or a run folder.',
+      },
+    );
+  return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
+}
+
+function submittedBy(folder: string): FoundAdapter {
+  const manifest = readManifest(folder);
+  if (manifest.result === null)
+    throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`, {
+      remedy:
+        `\`isopro-native run … --out ${shellWord(folder)}\` with the settings that it was begun with goes on to its end. ` +
+        'Or name a file of its adapters folder.',
+    });
+  if (manifest.result.adapter === null)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the run in ${folder} submitted the bare base model: nothing was trained`,
+      {
+        remedy: 'Use the model without an adapter, or a run that trained one.',
+      },
+    );
+  return { file: runPaths(folder).adapter(manifest.result.adapter), run: { folder, manifest } };
+}

@@ -1,0 +1,127 @@
+/** Who answers an evaluation: a model in this process, or a file of replies. */
+import type { Backend } from '../backends/backend.js';
+import { localBackend } from '../backends/local.js';
+import { recordedBackend } from '../backends/recorded.js';
+import type { Adapter } from '../engine/adapter.js';
+import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
+import { given } from '../given.js';
+import { Registry } from '../registry/registry.js';
+import { nameAdapter, requireServable, type NamedAdapter } from '../lookup/adapter-reference.js';
+import { withProfile } from '../training/profile.js';
+import { resolveSettings, type RunSettings } from '../training/settings.js';
+import { noticeTo, otherBase, warningsOf } from './notes.js';
+import { modelToLoad } from './model-to-load.js';
+import type { Context } from './operation.js';
+
+/** A model by its name, and what is to be loaded on it; null: nothing. */
+export interface NamedModel {
+  readonly name: string;
+  readonly adapter: NamedAdapter | null;
+}
+
+type Loading = Pick<LoadModelOptions, 'threads' | 'matmul' | 'contextTokens'>;
+
+/**
+ * The model that is named, or that the adapter was trained on.
+ * @throws as nameAdapter and modelToLoad
+ */
+export async function findModel({
+  model,
+  adapter,
+  registry: folder,
+}: {
+  readonly model?: string | undefined;
+  readonly adapter?: string | undefined;
+  readonly registry?: string | undefined;
+}): Promise<NamedModel> {
+  const found =
+    adapter === undefined ? null : await nameAdapter(adapter, new Registry(given({ folder })));
+  return { name: await modelToLoad(model, found), adapter: found };
+}
+
+/**
+ * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it
+ * does. The model is fetched where it is not there yet, since its size decides. @throws IsoproError
+ * as resolveModel
+ */
+export async function runDefaults(
+  model: string,
+  { signal, tell }: Partial<Context> = {},
+): Promise<RunSettings> {
+  const stage = `download ${model}`;
+  return resolveSettings(
+    await withProfile({ model: { name: model } }, signal, ({ downloadedBytes, totalBytes }) =>
+      tell?.({
+        type: 'progress',
+        data: { stage, done: downloadedBytes, total: totalBytes ?? 0, unit: 'bytes' },
+      }),
+    ),
+  );
+}
+
+/** How a model is loaded: as it is stated, else as a run loads it. Threads of 0: its own number. */
+export function loadingOf(
+  { model }: Pick<RunSettings, 'model'>,
+  stated: { readonly [name in keyof Loading]?: Loading[name] | undefined },
+): Loading {
+  const { threads, matmul, contextTokens } = {
+    ...model,
+    ...given(stated, 'threads', 'matmul', 'contextTokens'),
+  };
+  return given({ threads: threads === 0 ? undefined : threads, matmul, contextTokens });
+}
+
+/** @throws IsoproError as loadModel and loadAdapter; ADAPTER_MISMATCH */
+export async function loadNamed(
+  { name, adapter: found }: NamedModel,
+  loading: Loading,
+  { signal, tell }: Context,
+): Promise<{ readonly model: Model; readonly adapter: Adapter | null }> {
+  const note = noticeTo(tell);
+  const model = await loadModel(name, { ...loading, signal, fixedThreads: true });
+  try {
+    warningsOf(model).forEach(note);
+    if (found === null) return { model, adapter: null };
+    await requireServable(found, model);
+    const adapter = await model.loadAdapter(found.file);
+    note(await otherBase(found, model));
+    return { model, adapter };
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+export interface Answering extends AsyncDisposable {
+  readonly backend: Backend;
+  /** Null: none. */
+  readonly adapter: Adapter | null;
+  /** Null where none is here. */
+  readonly model: { readonly path: string; readonly sha256: string } | null;
+}
+
+/** @throws as loadNamed */
+export async function answerLocally(
+  named: NamedModel,
+  loading: Loading,
+  context: Context,
+): Promise<Answering> {
+  const { model, adapter } = await loadNamed(named, loading, context);
+  const backend = localBackend(model);
+  return {
+    backend,
+    adapter,
+    model: { path: named.name, sha256: await model.hash() },
+    [Symbol.asyncDispose]: async () => {
+      adapter?.dispose();
+      await backend.dispose();
+    },
+  };
+}
+
+/** @throws as recordedBackend */
+export async function answerFrom(recording: string): Promise<Answering> {
+  const backend = await recordedBackend(recording);
+  const end = async (): Promise<void> => backend.dispose();
+  return { backend, adapter: null, model: null, [Symbol.asyncDispose]: end };
+}

@@ -1,0 +1,16 @@
+/** What a run set before every question that its adapter was trained on, in words. */
+import type { RunStart } from './manifest.js';
+import { readWrittenSettings } from './written-settings.js';
+
+export const solvedExamples = (count: number): string =>
+  `${count} solved ${count === 1 ? 'example' : 'examples'}`;
+
+/** null where that was nothing. */
+export function trainedBehind({ settings }: Pick<RunStart, 'settings'>): string | null {
+  const { system, examples } = readWrittenSettings(settings).sampling;
+  const parts = [
+    ...(system === undefined ? [] : ['a system message']),
+    ...(examples === undefined ? [] : [solvedExamples(examples)]),
+  ];
+  return parts.length === 0 ? null : parts.join(' and ');
+}

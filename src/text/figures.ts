@@ -1,0 +1,115 @@
+/** How figures are written, in the terminal and on the page. */
+import type { Submission } from '../run-folder/course-records.js';
+import {
+  FORGETTING_SET,
+  intervalOfMean,
+  type Forgetting,
+  type Interval,
+  type MeanPerToken,
+  type MeasureName,
+} from '../statistics/index.js';
+import type { TestRate } from '../run-folder/comparison.js';
+
+export const percent = (fraction: number | null | undefined): string =>
+  fraction == null ? '–' : (100 * fraction).toFixed(1);
+export const bounds = ({ low, high }: Interval): string =>
+  `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
+/** Percentage points with their sign. */
+export const points = (difference: number | null | undefined): string =>
+  difference == null
+    ? '–'
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
+export const pValue = (p: number): string => (p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
+/** A count with its thousands apart. */
+export const whole = (count: number): string =>
+  String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ',');
+
+export const decimal = (value: number | null | undefined): string =>
+  value == null ? '–' : value.toFixed(3);
+export const decimalBounds = ({ low, high }: Interval): string =>
+  `${low.toFixed(3)}–${high.toFixed(3)}`;
+/** With its sign. */
+export const decimalChange = (difference: number | null): string =>
+  difference === null
+    ? '–'
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+
+const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
+const interval = (of: MeanPerToken): string => {
+  const found = intervalOfMean(of);
+  return found === null ? '' : `95 % interval ${nats(found.low)} to ${nats(found.high)}, `;
+};
+const partOf = (count: number, all: number): string =>
+  count < all ? `${count} of ${all}` : String(count);
+
+/**
+ * In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of
+ * them.
+ */
+export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
+  return [
+    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ` +
+      `${nats(lost.mean)} nats a token lost ` +
+      `(${interval(lost)}${whole(lost.tokens)} tokens in ${partOf(lost.texts, FORGETTING_SET.paragraphs)} paragraphs)`,
+    ...(divergence === null
+      ? []
+      : [
+          `KL(base || trained) on ${partOf(divergence.texts, FORGETTING_SET.prompts)} general prompts ` +
+            `${nats(divergence.mean)} nats a token ` +
+            `(${interval(divergence)}Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
+        ]),
+  ];
+}
+
+/** Of a limit to what may be forgotten: nothing where the whole adapter kept to it. */
+export function restraintSentences(restraint: Submission['restraint'] | null): string[] {
+  if (restraint == null || restraint.strength === 1) return [];
+  const { limit, strength, tried } = restraint;
+  const lostAt = (of: number): string =>
+    nats(tried.find((each) => each.strength === of)?.lost ?? NaN);
+  const kept = tried.some((each) => each.strength === strength && each.lost < limit);
+  return [
+    `submitted with ${strength} of its strength: the whole adapter loses ${lostAt(1)} nats a token` +
+      (kept
+        ? `, and fewer than ${limit} were allowed`
+        : `, this one ${lostAt(strength)}, and fewer than ${limit} were allowed`),
+  ];
+}
+
+/** Where not all texts were measured on: that a larger measure is to be had. */
+export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
+  const { paragraphs, prompts } = FORGETTING_SET;
+  if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];
+  return [
+    `a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`,
+  ];
+}
+
+/** Rows beside accuracy. */
+export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
+  format: 'well-formed',
+  lenient: 'solved, leniently',
+  constrained: 'solved, form given',
+};
+export const RATE_NOTES: Readonly<Record<TestRate['name'], string>> = {
+  format: 'well-formed: replies whose strict reading succeeded, right or wrong',
+  lenient: 'solved, leniently: any answer found anywhere in the same reply passes',
+  constrained: "solved, form given: further replies, decoded under the task's grammar of answers",
+};
+
+export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
+  score: 'mean score',
+  brier: 'Brier score',
+  logarithmic: 'log score',
+};
+export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
+  score:
+    'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
+  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; of valid forecasts only',
+  logarithmic:
+    'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
+};
+
+/** Rows or columns beside the mean: one tier's is the mean. */
+export const severalOf = (keys: readonly string[]): readonly string[] =>
+  keys.length === 1 ? [] : keys;

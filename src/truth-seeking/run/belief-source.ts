@@ -1,0 +1,129 @@
+/** Beliefs of a trajectory from where a run takes them, in the form of its records. */
+import { IsoproError } from '../../errors.js';
+import { askBeliefs, statedBeliefs, type AskedReadout } from '../beliefs/verbal-belief.js';
+import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
+import { requireCapability, type Policy } from '../policy.js';
+import type { BinaryProblem } from '../problem.js';
+import type { Strategy } from '../strategies/strategy.js';
+import type { Trajectory } from '../trajectory.js';
+import type { TruthConfig } from './config.js';
+import type { BeliefsRecord } from './records.js';
+import type { NamedPolicy, TruthPolicies } from './policies.js';
+
+export type RecordedReadout = BeliefsRecord['readout'];
+export type Believer = (
+  problem: BinaryProblem,
+  trajectory: Trajectory,
+  signal?: AbortSignal,
+) => Promise<RecordedReadout>;
+
+/**
+ * Whoever has log-probabilities, the one that reasons first.
+ * @throws IsoproError BACKEND_INCAPABLE where nobody has
+ */
+export function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
+  if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
+  requireCapability(evaluated, 'logprobs');
+  return evaluated;
+}
+
+/**
+ * Whoever judges: the judge that is named, else another model that is there, else the one that
+ * reasons.
+ */
+export const judgeOf = ({ evaluated, predictor, judge }: TruthPolicies): NamedPolicy =>
+  judge ?? predictor ?? evaluated;
+
+/**
+ * Whoever is asked by a strategy that rates: what somebody believes is asked of whoever reasons
+ * here.
+ */
+export const raterFor = (strategy: Strategy, policies: TruthPolicies): NamedPolicy =>
+  strategy.name === 'grader' && strategy.kind === 'asked-belief'
+    ? policies.evaluated
+    : judgeOf(policies);
+
+function said(
+  { trajectoryId, problemId, policyId, readings, sampledTokens }: AskedReadout,
+  beliefSystem: BeliefSystem,
+): RecordedReadout {
+  return {
+    ...{ trajectoryId, problemId, policyId, beliefSystem },
+    readings: readings.map((reading) =>
+      reading.belief === null
+        ? { belief: null, reason: reading.reason }
+        : { belief: { ...reading.belief }, byWording: [...reading.measured] },
+    ),
+    tokens: { prefix: 0, reread: 0, probes: 0, sampled: sampledTokens },
+  };
+}
+
+const overflowed = (
+  judge: Policy,
+  { id, problemId, steps }: Trajectory,
+  beliefSystem: BeliefSystem,
+): RecordedReadout => ({
+  ...{ trajectoryId: id, problemId, policyId: judge.id, beliefSystem },
+  readings: Array.from({ length: steps.length + 1 }, () => ({
+    belief: null,
+    reason: 'context overflow' as const,
+  })),
+  tokens: { prefix: 0, reread: 0, probes: 0, sampled: 0 },
+});
+
+/**
+ * Who is asked what is believed.
+ * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
+ *   log-probabilities
+ */
+export function believingPolicy(
+  policies: TruthPolicies,
+  belief: BelieverConfig['belief'],
+): NamedPolicy {
+  if (belief === 'exact') return readerOf(policies);
+  return belief === 'judge' ? judgeOf(policies) : policies.evaluated;
+}
+
+type BelieverConfig = Pick<
+  TruthConfig,
+  'belief' | 'measurements' | 'standpoint' | 'beliefSystem' | 'seed'
+>;
+
+/**
+ * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
+ *   log-probabilities; INVALID_ARGUMENT without a judge
+ */
+export function believerOf(policies: TruthPolicies, config: BelieverConfig): Believer {
+  const { belief, measurements, standpoint, beliefSystem } = config;
+  if (belief === 'exact') {
+    const reader = readerOf(policies);
+    return async (problem, of, signal) =>
+      (await readBeliefs(reader, problem, of, {
+        beliefSystem,
+        ...(signal && { signal }),
+      })) as never;
+  }
+  if (belief === 'stated')
+    return async (problem, of) => said(statedBeliefs(problem, of), beliefSystem);
+  const judge = belief === 'self' ? policies.evaluated : judgeOf(policies);
+  if (belief === 'judge' && judge === policies.evaluated)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'belief: a judge is another model than the one that reasons',
+      {
+        remedy: 'Name it with --judge, or let the policy say its own beliefs (--belief self).',
+      },
+    );
+  const how = { seed: BigInt(config.seed), measurements, standpoint, beliefSystem };
+  return async (problem, of, signal) => {
+    try {
+      return said(
+        await askBeliefs(judge, problem, of, { ...how, ...(signal && { signal }) }),
+        beliefSystem,
+      );
+    } catch (error) {
+      if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
+      return overflowed(judge, of, beliefSystem);
+    }
+  };
+}

@@ -1,0 +1,304 @@
+/**
+ * A run from its first problem to its last score; each part can be made again without the one
+ * before it.
+ */
+import { given as stated } from '../../given.js';
+import { codeVersion, machineClass } from '../../run-folder/machine.js';
+import type { BeliefSystem } from '../beliefs/readout.js';
+import { digestOf } from '../domains/domain.js';
+import { Domains, domainId } from '../domains/user-domain.js';
+import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
+import {
+  readTruthConfig,
+  type BeliefKind,
+  type TruthConfig,
+  type TruthConfigInput,
+} from './config.js';
+import { believerOf, type Believer } from './belief-source.js';
+import { evaluate } from './evaluate.js';
+import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
+import { measureAll } from './measurements.js';
+import type { NamedPolicy, TruthPolicies } from './policies.js';
+import { interviewQuestions, plannedProblems, plannedSetups } from './plan.js';
+import { readerId, readerOfBeliefs } from './reader.js';
+import { readRatedRows } from './rating.js';
+import { reasonAt, type Place } from './reasoning.js';
+import { setupKey, type Reader, type TruthRecord } from './records.js';
+import { together } from '../joint-sampling.js';
+import { TruthSession, type SessionOptions } from './session.js';
+import { digestOfRecord } from './state.js';
+import {
+  answerIn,
+  RECOMPUTE_DEFAULTS,
+  step,
+  type Open,
+  type RecomputeRules,
+  type TruthProgress,
+  type Work,
+} from './run-context.js';
+import { LOCAL_WORLDS, type Investigator } from './worlds.js';
+
+export type { NamedPolicy, TruthPolicies } from './policies.js';
+export {
+  RECOMPUTE,
+  WORLD_RECOMPUTE,
+  type Recompute,
+  type RecomputeRules,
+  type TruthProgress,
+  type WorldRecompute,
+} from './run-context.js';
+
+export interface RunTruthOptions extends SessionOptions {
+  readonly out?: string;
+  readonly policies: TruthPolicies;
+  readonly recompute?: Partial<RecomputeRules>;
+  readonly investigator?: Investigator;
+  readonly onProgress?: (progress: TruthProgress) => void;
+}
+
+export type TruthResult = TruthRun;
+
+const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({
+  id,
+  identity: { ...identity } as never,
+});
+
+/** A model by its name: the folder that it lies in is nobody's business. */
+const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
+
+const withoutFolders = ({
+  model,
+  adapter,
+  predictor,
+  judge,
+  examples,
+  domain,
+  ...config
+}: TruthConfig): TruthConfig => ({
+  ...config,
+  domain: domain.map(domainId),
+  model: nameOf(model),
+  ...(adapter === undefined ? {} : { adapter: nameOf(adapter) }),
+  ...(predictor === undefined ? {} : { predictor: nameOf(predictor) }),
+  ...(judge === undefined ? {} : { judge: nameOf(judge) }),
+  ...(examples === undefined ? {} : { examples: nameOf(examples) }),
+});
+
+/** What determines a run. */
+export async function truthStart(
+  config: TruthConfig,
+  { evaluated, predictor, judge = null }: TruthPolicies,
+  domains = new Domains(config.domain),
+): Promise<TruthStart> {
+  return {
+    code: await codeVersion('beliefs'),
+    machine: machineClass(),
+    policy: identified(evaluated),
+    predictor: predictor === null ? null : identified(predictor),
+    ...(judge === null ? {} : { judge: identified(judge) }),
+    ...(config.examples === undefined ? {} : { examples: readRatedRows(config.examples).sha256 }),
+    domains: config.domain.map(domainId).map((id) => ({ id, sha256: digestOf(domains.named(id)) })),
+    config: withoutFolders(config),
+  };
+}
+
+/**
+ * Every problem of a setup's domain, once under it; so many at once as are sampled together, which
+ * are written together too.
+ */
+async function reasonAll(work: Work): Promise<void> {
+  const { session, config, policies, recompute, domains } = work;
+  const { state } = session;
+  const problems = plannedProblems(config, domains);
+  const places = plannedSetups(config).flatMap((setup) =>
+    problems
+      .filter(({ domain }) => domain === setup.domain)
+      .map((asked): Place => ({ setup, asked })),
+  );
+  const questions = new Map(
+    plannedSetups(config).map((setup) => [
+      setupKey(setup),
+      interviewQuestions(config, setup, domains),
+    ]),
+  );
+  const most = policies.evaluated.inferMany === undefined ? 1 : config.batch;
+  const isMissing = ({ setup, asked }: Place): boolean =>
+    recompute.trajectories === 'always' || state.at(setup, asked.problem.id) === null;
+  // by their places in the whole, so that a run that is gone on with samples the same ones together
+  for (let done = 0; recompute.trajectories !== 'never' && done < places.length; done += most) {
+    step(work, 'trajectories', done, places.length);
+    const due = places.slice(done, done + most).filter(isMissing);
+    const made = await together(policies.evaluated, due.length, (policy, i) =>
+      reasonAt(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
+    );
+    const known = new Set(state.problems.keys());
+    const records = due.flatMap(({ setup, asked }, i): TruthRecord[] => {
+      const there = state.at(setup, asked.problem.id);
+      if (there !== null && digestOfRecord(there) === digestOfRecord(made[i]!)) return [];
+      const news = known.has(asked.problem.id) ? [] : [asked];
+      known.add(asked.problem.id);
+      return [...news, made[i]!];
+    });
+    await session.write(...records);
+  }
+  step(work, 'trajectories', places.length, places.length);
+}
+
+/** Of every trajectory about two options. */
+async function readAll(work: Work, believer: Believer, reader: Reader): Promise<void> {
+  const { session, recompute, options } = work;
+  const { state } = session;
+  if (recompute.beliefs === 'never') return;
+  const id = readerId(reader);
+  const all = state.trajectories;
+  for (const [done, record] of all.entries()) {
+    step(work, 'beliefs', done, all.length);
+    const { problem, trajectory } = answerIn(state, record);
+    const there = state.beliefs(trajectory.id, id);
+    if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
+    const readout = await believer(problem, trajectory, options.signal);
+    const news = state.reader(id) === null ? [{ kind: 'reader' as const, id, reader }] : [];
+    await session.write(...news, {
+      kind: 'beliefs',
+      reader: id,
+      readout,
+      replaces: there === null ? null : digestOfRecord(there),
+    });
+  }
+  step(work, 'beliefs', all.length, all.length);
+}
+
+/**
+ * Scores of every setup under every strategy that was asked for, now or before, as the records come
+ * to; only what changed is written.
+ */
+async function scoreAll(work: Open, strategies: readonly string[]): Promise<void> {
+  const { session } = work;
+  const { state } = session;
+  const all = [...new Set([...state.results.map(({ strategy }) => strategy), ...strategies])];
+  const readers = state.readers.length === 0 ? [null] : state.readers;
+  const places = state.setups.flatMap((setup) =>
+    all.flatMap((strategy) =>
+      (needsBeliefs([strategy]) ? readers : [null]).map((reader) => ({ setup, strategy, reader })),
+    ),
+  );
+  for (const [done, { setup, strategy, reader }] of places.entries()) {
+    step(work, 'results', done, places.length);
+    const there = state.result(setup, strategy, reader);
+    const found = evaluate(state, setup, strategy, reader);
+    // the same finding again is no news
+    if (
+      there !== null &&
+      digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)
+    )
+      continue;
+    await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
+  }
+  if (state.complete === null)
+    await session.write({
+      kind: 'complete',
+      trajectories: state.trajectories.length,
+      failures: state.failures.length,
+      readouts: state.readouts,
+      results: state.results.length,
+      trajectoriesSha256: state.trajectoriesSha256,
+    });
+  await session.sign();
+  step(work, 'results', places.length, places.length);
+}
+
+/**
+ * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made
+ * again, but by `recompute`.
+ * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs
+ *   are asked for and nobody has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
+ *   of the policies, but for CONTEXT_OVERFLOW, which is counted
+ */
+export async function runTruth(
+  given: TruthConfigInput,
+  options: RunTruthOptions,
+): Promise<TruthResult> {
+  const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
+  const asked = readTruthConfig(given);
+  const domains = new Domains(asked.domain);
+  const config = { ...asked, domain: asked.domain.map(domainId) };
+  // before anything is written
+  const believer = needsBeliefs(config.eval) ? believerOf(policies, config) : null;
+  await using session = await TruthSession.open(
+    await truthStart(config, policies, domains),
+    out,
+    rest,
+    domains.files,
+  );
+  const work: Work = {
+    session,
+    config,
+    policies,
+    domains,
+    recompute: { ...RECOMPUTE_DEFAULTS, ...recompute },
+    options: rest,
+  };
+  await reasonAll(work);
+  if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
+  await measureAll(work, config.eval, investigator);
+  await scoreAll(work, config.eval);
+  return {
+    runId: session.runId,
+    folder: session.folder,
+    start: session.start,
+    state: session.state,
+  };
+}
+
+export interface AgainOptions extends SessionOptions {
+  readonly folder: string;
+  /** Null where nothing has to be measured. */
+  readonly policies: TruthPolicies | null;
+  readonly recompute?: Partial<RecomputeRules>;
+  /** Further strategies. */
+  readonly eval?: readonly string[];
+  readonly investigator?: Investigator;
+  /** File of the ratings before a judge, of which a run's folder has the name alone. */
+  readonly examples?: string;
+  /** Where beliefs come from. Default: as the run's own. */
+  readonly beliefs?: {
+    readonly belief?: BeliefKind;
+    readonly measurements?: number;
+    readonly beliefSystem?: BeliefSystem;
+  };
+  readonly onProgress?: (progress: TruthProgress) => void;
+}
+
+/**
+ * Measures or scores a run that is there, by whichever policies: its trajectories stay as they are.
+ * @throws IsoproError RUN_NOT_FOUND; as runTruth
+ */
+export async function measureAgain({
+  folder,
+  policies,
+  recompute,
+  investigator = LOCAL_WORLDS,
+  ...options
+}: AgainOptions): Promise<TruthResult> {
+  const { eval: more = [], beliefs = {}, examples, ...rest } = options;
+  const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
+  await using session = await TruthSession.open(null, folder, rest);
+  const config = { ...session.start.config, ...stated({ examples }) };
+  const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
+  if (policies !== null) {
+    const domains = domainsOf(session.folder, session.start);
+    const work: Work = { session, config, policies, domains, recompute: rules, options: rest };
+    const asked = [...config.eval, ...strategies];
+    const how = { ...config, ...beliefs };
+    if (rules.beliefs !== 'never' && needsBeliefs(asked))
+      await readAll(work, believerOf(policies, how), await readerOfBeliefs(policies, how));
+    await measureAll(work, asked, investigator);
+  }
+  await scoreAll({ session, options: rest }, strategies);
+  return {
+    runId: session.runId,
+    folder: session.folder,
+    start: session.start,
+    state: session.state,
+  };
+}

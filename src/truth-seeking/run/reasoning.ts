@@ -1,0 +1,47 @@
+/** A policy reasons about a problem of a run, in the way that a setup asks for. */
+import { IsoproError } from '../../errors.js';
+import { REASONING_MODES } from '../modes/mode.js';
+import { reason } from '../modes/reason.js';
+import type { Policy } from '../policy.js';
+import { systemText, trajectorySeed, type interviewQuestions } from './plan.js';
+import type { FailureRecord, ProblemRecord, Setup, TrajectoryRecord } from './records.js';
+import type { Work } from './run-context.js';
+
+export interface Place {
+  readonly setup: Setup;
+  readonly asked: ProblemRecord;
+}
+
+export async function reasonAt(
+  { config, options: { signal } }: Work,
+  policy: Policy,
+  { setup, asked }: Place,
+  questions: ReturnType<typeof interviewQuestions>,
+): Promise<TrajectoryRecord | FailureRecord> {
+  const { problem } = asked;
+  try {
+    const { trajectory, ...counts } = await reason(
+      policy,
+      problem,
+      REASONING_MODES.parse(setup.mode),
+      {
+        system: systemText(setup),
+        seed: trajectorySeed(config, setup, asked),
+        stated: config.belief === 'stated',
+        maxTokens: config.maxTokens,
+        temperature: config.temperature,
+        questions,
+        ...(signal && { signal }),
+      },
+    );
+    return {
+      kind: 'trajectory',
+      setup,
+      trajectory: trajectory as TrajectoryRecord['trajectory'],
+      ...counts,
+    };
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
+    return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };
+  }
+}

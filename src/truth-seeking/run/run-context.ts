@@ -1,0 +1,93 @@
+/** A run at work: what is open, who takes part, and what is made again. */
+import { IsoproError } from '../../errors.js';
+import type { Domains } from '../domains/user-domain.js';
+import type { TruthConfig } from './config.js';
+import type { Answer } from './measure.js';
+import type { TruthPolicies } from './policies.js';
+import type { Setup, TrajectoryRecord } from './records.js';
+import type { TruthSession } from './session.js';
+import type { TruthState } from './state.js';
+
+export const RECOMPUTE = ['never', 'missing', 'always'] as const;
+/** `missing`: what is not there. */
+export type Recompute = (typeof RECOMPUTE)[number];
+
+/**
+ * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations
+ * alone, where they are missing; `uplift`: log-probabilities where they are missing and
+ * observations are there; `upliftblanket`: the same where they are there, too.
+ */
+export const WORLD_RECOMPUTE = ['all', 'investigation', 'uplift', 'upliftblanket'] as const;
+export type WorldRecompute = (typeof WORLD_RECOMPUTE)[number];
+
+/**
+ * What is done again of a run that is there. Scores follow from the rest and always are up to date.
+ */
+export interface RecomputeRules {
+  readonly trajectories: Recompute;
+  readonly beliefs: Recompute;
+  readonly trials: Recompute;
+  readonly world: WorldRecompute;
+}
+export const RECOMPUTE_DEFAULTS: RecomputeRules = {
+  trajectories: 'missing',
+  beliefs: 'missing',
+  trials: 'missing',
+  world: 'all',
+};
+
+export const TRUTH_STAGES = ['trajectories', 'beliefs', 'measurements', 'results'] as const;
+export interface TruthProgress {
+  readonly stage: (typeof TRUTH_STAGES)[number];
+  readonly done: number;
+  readonly total: number;
+}
+
+/** An open run, and who looks on. */
+export interface Open {
+  readonly session: TruthSession;
+  readonly options: {
+    readonly signal?: AbortSignal;
+    readonly onProgress?: (progress: TruthProgress) => void;
+  };
+}
+
+/** With what works on it. */
+export interface Work extends Open {
+  readonly config: TruthConfig;
+  readonly policies: TruthPolicies;
+  /** What the run asks about. */
+  readonly domains: Domains;
+  readonly recompute: RecomputeRules;
+}
+
+export function step(
+  { options: { signal, onProgress } }: Open,
+  stage: TruthProgress['stage'],
+  done: number,
+  total: number,
+): void {
+  if (signal?.aborted === true)
+    throw new IsoproError('ABORTED', 'the run was cancelled', { cause: signal.reason });
+  onProgress?.({ stage, done, total });
+}
+
+export const answerIn = (state: TruthState, { trajectory }: TrajectoryRecord): Answer => ({
+  problem: state.problem(trajectory.problemId)!,
+  trajectory,
+});
+
+/** A trajectory about a problem as it is, beside the others of its setup. */
+export interface Plain {
+  readonly setup: Setup;
+  readonly record: TrajectoryRecord;
+  readonly answers: readonly Answer[];
+}
+
+/** In the order in which they are measured. */
+export const plainIn = (state: TruthState): Plain[] =>
+  state.setups.flatMap((setup): Plain[] => {
+    const records = state.of(setup, 'plain');
+    const answers = records.map((record) => answerIn(state, record));
+    return records.map((record) => ({ setup, record, answers }));
+  });
