@@ -4,7 +4,7 @@
  */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
 import type { Html } from '../text/hostile-text.js';
-import {} from './markup.js';
+import { severalOf } from '../text/figures.js';
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import {
   ACCENT,
