@@ -291,7 +291,7 @@ const rows: Row[] = [
     /A problem has (\S+) to (\S+), drawn from seeds/,
     ...constants('src/tasks/sql/generate.ts', 'LEAST_DATABASES', 'MOST_DATABASES'),
   ],
-  ['tasks.md', /at least (\S+) of those queries must return something else/, LEAST_MUTANTS],
+  ['tasks.md', /At least (\S+) of those queries must each return something else/, LEAST_MUTANTS],
   [
     'tasks.md',
     /tries up to (\d+) further databases/,
