@@ -276,14 +276,14 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /(\S+) a second of the processor's time, (\d+) MB or ([\d,]+) rows/,
+    /(\S+) a second of CPU time, (\d+) MB or ([\d,]+) rows/,
     constant('src/tasks/sql/query-program.ts', 'MAX_CPU_SECONDS'),
     constant('src/tasks/sql/query-program.ts', 'MAX_MEMORY_BYTES') / MIB,
     MAX_ROWS,
   ],
   [
     'tasks.md',
-    /each mention counted up to (\d+), parentheses (\d+) deep/,
+    /may mention tables up to (\d+) times and nest parentheses (\d+) deep/,
     ...constants('src/tasks/sql/statement.ts', 'MAX_TABLES', 'MAX_DEPTH'),
   ],
   [
@@ -291,15 +291,15 @@ const rows: Row[] = [
     /A problem has (\S+) to (\S+), drawn from seeds/,
     ...constants('src/tasks/sql/generate.ts', 'LEAST_DATABASES', 'MOST_DATABASES'),
   ],
-  ['tasks.md', /at least (\S+) of those queries must return something else/, LEAST_MUTANTS],
+  ['tasks.md', /At least (\S+) of those queries must each return something else/, LEAST_MUTANTS],
   [
     'tasks.md',
-    /whatever (\d+) further databases tell/,
+    /tries up to (\d+) further databases/,
     ...constants('src/tasks/sql/generate.ts', 'FURTHER_DATABASES'),
   ],
   [
     'tasks.md',
-    /as far as (\d+) draws give so many/,
+    /It stops after (\d+) draws/,
     ...constants('src/tasks/sql/generate.ts', 'MAX_DRAWS'),
   ],
   [
@@ -314,7 +314,7 @@ const rows: Row[] = [
     SET_SIZE.dev,
   ],
   ['tasks.md', /(\d+) problems of a tier are kept for evaluation/, SET_SIZE.test + SET_SIZE.dev],
-  ['tasks.md', /finished or not, at most (\d+); tells skill from format/, MAX_READINGS],
+  ['tasks.md', /finished or not, at most (\d+); separates skill from format/, MAX_READINGS],
   [
     'tasks.md',
     /a limit of (\d+) seconds a call \((\d+) for loading it\) and (\d+) MB/,
@@ -322,13 +322,13 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /was given, at least (\S+) \(so at most ([\d.]+)\)/,
+    /was given to what happened, at least (\S+) \(so at most ([\d.]+)\)/,
     constant('src/statistics/measures.ts', 'LEAST_PROBABILITY'),
     Number(logScore({ probability: 0, outcome: true }).toFixed(1)),
   ],
   [
     'tasks.md',
-    /rollouts for some (\d+) passes an iteration, at most (\d+)/,
+    /Rollouts\*\* for some (\d+) passes an iteration, at most (\d+)/,
     ...constants('src/evaluation/calibration.ts', 'ACCEPTED', 'MOST_ROLLOUTS'),
   ],
   [
