@@ -362,11 +362,8 @@ const rows: Row[] = [
     PROFILE_PATIENCE.embedded,
   ],
   ['monitor.md', /\(`policyTimeout`, ([\d,]+) by/, DEFAULT_POLICY_TIMEOUT],
-  [
-    'commands/run.md',
-    /change of the mean over tiers and its p: below ([\d.]+) and up, a gain/,
-    LEVEL,
-  ],
+  ['commands/run.md', /\| below ([\d.]+) \| up \| a gain \|/, LEVEL],
+  ['commands/run.md', /\| below ([\d.]+) \| down \| "Got worse" \|/, LEVEL],
   ['commands/report.md', /beyond chance \(p below ([\d.]+)\)/, LEVEL],
   [
     'truth-results.md',
