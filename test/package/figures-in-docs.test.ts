@@ -132,11 +132,11 @@ const rows: Row[] = [
   ],
   [
     'concepts.md',
-    /one of the (\d+) prompts is measured on for every ([\d,]+) tokens/,
+    /one of the (\d+) prompts for every ([\d,]+) tokens/,
     GENERAL_PROMPTS,
     TOKENS_PER_PROMPT,
   ],
-  ['concepts.md', /`maxTokens`\), (\d+) at least/, LEAST_PROMPTS],
+  ['concepts.md', /`maxTokens`\), and at least (\d+)/, LEAST_PROMPTS],
   [
     'concepts.md',
     /\(([\d.]+) nats by default for models under (\d+)M/,
@@ -145,7 +145,7 @@ const rows: Row[] = [
   ],
   [
     'concepts.md',
-    /the greatest of (sixteenths) of its strength/,
+    /the largest number of (sixteenths) of its full strength/,
     constant('src/evaluation/restraint.ts', 'PARTS'),
   ],
   [
