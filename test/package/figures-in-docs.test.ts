@@ -195,7 +195,7 @@ const rows: Row[] = [
   ],
   [
     'registry.md',
-    /the clock lies (\S+) minutes or more before/,
+    /the clock is (\S+) minutes or more before/,
     constant('src/registry/ledger.ts', 'CLOCK_SLACK_US') / 60e6,
   ],
   ['own-data.md', /limits of a plain one \((\d+) MiB\)/, LARGEST_TEXT / MIB],
