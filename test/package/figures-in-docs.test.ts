@@ -160,31 +160,31 @@ const rows: Row[] = [
   ],
   [
     'gate.md',
-    /: ([\d.]+) % for the first, with E ≥ ([\d.]+), which/,
+    /first attempt has ([\d.]+) %, which needs E ≥ ([\d.]+):/,
     percent(alphaOf(E_PROCESS, 1), 1),
     Number((1 / alphaOf(E_PROCESS, 1)).toFixed(1)),
   ],
-  ['gate.md', /; ([\d.]+) % for the second/, percent(alphaOf(E_PROCESS, 2), 2)],
+  ['gate.md', /second attempt has ([\d.]+) %/, percent(alphaOf(E_PROCESS, 2), 2)],
   ['gate.md', /within α = (\d+) %/, percent(E_PROCESS.alpha)],
   [
     'gate.md',
-    /they leave open at 95 % \(after 100 problems without one: (\d+) %\)/,
+    /upper limit of the regression rate \(after 100 problems without one: (\d+) %\)/,
     percent(safe.rateBelow),
   ],
   ['gate.md', /a fixed number of blocks \((\d+)\)/, SIGN.blocks],
   ['gate.md', /`proposals` \((\d+)\)/, SIGN.proposals],
   [
     'gate.md',
-    /'paired-t'\}`: (\S+) problems to screen, (\d+) to (\d+) to confirm, (\S+) held out/,
+    /'paired-t'\}` takes (\S+) problems to screen, (\d+) to (\d+) to confirm, and (\S+) held out/,
     ...[PAIRED_T.screen, PAIRED_T.least, PAIRED_T.most, PAIRED_T.heldOut],
   ],
   ['gate.md', /level is divided by the (\S+) looks/, PAIRED_T.most - PAIRED_T.least + 1],
   ['gate.md', /α is (halved) with every attempt/, PAIRED_T.ratio],
-  ['gate.md', /campaigns of (\S+) candidates/, CANDIDATES],
-  ['gate.md', /up to (\d+) fresh problems each, looked at every (\S+) \(/, PROBLEMS, EVERY],
+  ['gate.md', /campaigns of (\S+) candidates,/, CANDIDATES],
+  ['gate.md', /up to (\d+) fresh problems, with a look after every (\S+) \(/, PROBLEMS, EVERY],
   [
     'gate.md',
-    /where (\S+) problems in ten tell the two apart/,
+    /two versions differ on (\S+) problems in ten/,
     10 * constant('bench/gate.ts', 'DISCORDANT'),
   ],
   ['gate.md', /\*Clustered\*: (\S+) samples a problem/, constant('bench/gate.ts', 'SAMPLES')],
@@ -405,7 +405,7 @@ test('at least 40 figures are held against the code', () => {
 describe('figures that take a calculation', () => {
   test('docs/gate.md: wins that reach the first threshold, and the bound of the campaigns', () => {
     const text = joined(read('docs/gate.md'));
-    const [, reaches, not] = /which (\d)-0 reaches and (\d)-0 does not/.exec(text)!.map(Number) as [
+    const [, reaches, not] = /(\d)-0 reaches it and (\d)-0 does not/.exec(text)!.map(Number) as [
       number,
       number,
       number,
@@ -420,7 +420,7 @@ describe('figures that take a calculation', () => {
 
   test('docs/gate.md: the watch sees scores of 0 in place of 1 in so many problems', () => {
     const [, atOnce, later] =
-      /sees within (\S+) problems, and after 200 good ones within (\d+)/.exec(
+      /reacts within (\S+) problems, and after 200 good ones within (\d+)/.exec(
         joined(read('docs/gate.md')),
       )!;
     expect(seenAfter(0)).toBeLessThanOrEqual(numberOf(atOnce!));
