@@ -132,11 +132,11 @@ const rows: Row[] = [
   ],
   [
     'concepts.md',
-    /one of the (\d+) prompts is measured on for every ([\d,]+) tokens/,
+    /one of the (\d+) prompts for every ([\d,]+) tokens/,
     GENERAL_PROMPTS,
     TOKENS_PER_PROMPT,
   ],
-  ['concepts.md', /`maxTokens`\), (\d+) at least/, LEAST_PROMPTS],
+  ['concepts.md', /`maxTokens`\), and at least (\d+)/, LEAST_PROMPTS],
   [
     'concepts.md',
     /\(([\d.]+) nats by default for models under (\d+)M/,
@@ -145,7 +145,7 @@ const rows: Row[] = [
   ],
   [
     'concepts.md',
-    /the greatest of (sixteenths) of its strength/,
+    /the largest number of (sixteenths) of its full strength/,
     constant('src/evaluation/restraint.ts', 'PARTS'),
   ],
   [
@@ -160,31 +160,31 @@ const rows: Row[] = [
   ],
   [
     'gate.md',
-    /: ([\d.]+) % for the first, with E ≥ ([\d.]+), which/,
+    /first attempt has ([\d.]+) %, which needs E ≥ ([\d.]+):/,
     percent(alphaOf(E_PROCESS, 1), 1),
     Number((1 / alphaOf(E_PROCESS, 1)).toFixed(1)),
   ],
-  ['gate.md', /; ([\d.]+) % for the second/, percent(alphaOf(E_PROCESS, 2), 2)],
+  ['gate.md', /second attempt has ([\d.]+) %/, percent(alphaOf(E_PROCESS, 2), 2)],
   ['gate.md', /within α = (\d+) %/, percent(E_PROCESS.alpha)],
   [
     'gate.md',
-    /they leave open at 95 % \(after 100 problems without one: (\d+) %\)/,
+    /upper limit of the regression rate \(after 100 problems without one: (\d+) %\)/,
     percent(safe.rateBelow),
   ],
   ['gate.md', /a fixed number of blocks \((\d+)\)/, SIGN.blocks],
   ['gate.md', /`proposals` \((\d+)\)/, SIGN.proposals],
   [
     'gate.md',
-    /'paired-t'\}`: (\S+) problems to screen, (\d+) to (\d+) to confirm, (\S+) held out/,
+    /'paired-t'\}` takes (\S+) problems to screen, (\d+) to (\d+) to confirm, and (\S+) held out/,
     ...[PAIRED_T.screen, PAIRED_T.least, PAIRED_T.most, PAIRED_T.heldOut],
   ],
   ['gate.md', /level is divided by the (\S+) looks/, PAIRED_T.most - PAIRED_T.least + 1],
   ['gate.md', /α is (halved) with every attempt/, PAIRED_T.ratio],
-  ['gate.md', /campaigns of (\S+) candidates/, CANDIDATES],
-  ['gate.md', /up to (\d+) fresh problems each, looked at every (\S+) \(/, PROBLEMS, EVERY],
+  ['gate.md', /campaigns of (\S+) candidates,/, CANDIDATES],
+  ['gate.md', /up to (\d+) fresh problems, with a look after every (\S+) \(/, PROBLEMS, EVERY],
   [
     'gate.md',
-    /where (\S+) problems in ten tell the two apart/,
+    /two versions differ on (\S+) problems in ten/,
     10 * constant('bench/gate.ts', 'DISCORDANT'),
   ],
   ['gate.md', /\*Clustered\*: (\S+) samples a problem/, constant('bench/gate.ts', 'SAMPLES')],
@@ -195,7 +195,7 @@ const rows: Row[] = [
   ],
   [
     'registry.md',
-    /the clock lies (\S+) minutes or more before/,
+    /the clock is (\S+) minutes or more before/,
     constant('src/registry/ledger.ts', 'CLOCK_SLACK_US') / 60e6,
   ],
   ['own-data.md', /limits of a plain one \((\d+) MiB\)/, LARGEST_TEXT / MIB],
@@ -209,28 +209,36 @@ const rows: Row[] = [
   ['own-data.md', /at most (\d+) and (\d+); the rest is trained on/, SET_SIZE.test, SET_SIZE.dev],
   [
     'serve.md',
-    /no deeper than (\d+), of at most ([\d,]+) objects/,
+    /at most (\d+) levels deep and ([\d,]+) objects/,
     ...constants('src/json-shape.ts', 'DEEPEST', 'MOST_PLACES'),
   ],
   [
     'serve.md',
-    /A conversation has at most ([\d,]+) messages/,
+    /\| messages of a conversation \| ([\d,]+) \|/,
     constant('src/server/openai/requests.ts', 'MOST_MESSAGES'),
   ],
-  ['serve.md', /a message ([\d,]+) parts/, constant('src/engine/messages.ts', 'MOST_PARTS')],
   [
     'serve.md',
-    /`logit_bias` ([\d,]+) tokens/,
+    /\| parts of a message \| ([\d,]+) \|/,
+    constant('src/engine/messages.ts', 'MOST_PARTS'),
+  ],
+  [
+    'serve.md',
+    /\| `logit_bias` \| ([\d,]+) tokens/,
     constant('src/server/openai/requests.ts', 'MOST_BIASES'),
   ],
-  ['serve.md', /`metadata` (\d+) pairs/, constant('src/server/openai/requests.ts', 'MOST_PAIRS')],
-  ['serve.md', /Headers beyond (\d+) kB are 431/, maxHeaderSize / KIB],
   [
     'serve.md',
-    /have at most ([\d,]+) characters apart from descriptions/,
+    /\| `metadata` \| (\d+) pairs/,
+    constant('src/server/openai/requests.ts', 'MOST_PAIRS'),
+  ],
+  ['serve.md', /\| headers \| (\d+) kB; more are 431/, maxHeaderSize / KIB],
+  [
+    'serve.md',
+    /all tools together \| ([\d,]+) characters, without descriptions/,
     constant('src/server/openai/requests.ts', 'LARGEST_SCHEMA'),
   ],
-  ['serve.md', /which has at least (\d+) characters/, constant('src/server/keys.ts', 'SHORTEST')],
+  ['serve.md', /A key has at least (\d+) characters/, constant('src/server/keys.ts', 'SHORTEST')],
   [
     'jobs.md',
     /A file has at most (\d+) MiB/,
@@ -394,7 +402,7 @@ test('at least 40 figures are held against the code', () => {
 describe('figures that take a calculation', () => {
   test('docs/gate.md: wins that reach the first threshold, and the bound of the campaigns', () => {
     const text = joined(read('docs/gate.md'));
-    const [, reaches, not] = /which (\d)-0 reaches and (\d)-0 does not/.exec(text)!.map(Number) as [
+    const [, reaches, not] = /(\d)-0 reaches it and (\d)-0 does not/.exec(text)!.map(Number) as [
       number,
       number,
       number,
@@ -409,7 +417,7 @@ describe('figures that take a calculation', () => {
 
   test('docs/gate.md: the watch sees scores of 0 in place of 1 in so many problems', () => {
     const [, atOnce, later] =
-      /sees within (\S+) problems, and after 200 good ones within (\d+)/.exec(
+      /reacts within (\S+) problems, and after 200 good ones within (\d+)/.exec(
         joined(read('docs/gate.md')),
       )!;
     expect(seenAfter(0)).toBeLessThanOrEqual(numberOf(atOnce!));
