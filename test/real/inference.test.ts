@@ -76,8 +76,12 @@ describe('prompts', () => {
   });
 });
 
-test('greedy decoding equals node-llama-cpp token for token on 50 prompts', async () => {
-  for (const content of PROMPTS) {
+const FULL = process.env.ISOPRO_FULL === '1';
+/** Every third in the short form: one of each subject and form. */
+const DECODED = FULL ? PROMPTS : PROMPTS.filter((_, i) => i % 3 === 0);
+
+test(`greedy decoding equals node-llama-cpp token for token on ${DECODED.length} prompts`, async () => {
+  for (const content of DECODED) {
     const { tokenIds } = model.renderChat([{ role: 'user', content }]);
     const request = {
       prompts: [{ tokenIds }],

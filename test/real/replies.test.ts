@@ -6,6 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ModelHost, type Model, type Rollout } from '../../src/index.js';
 import { loadReal, PROMPTS, REAL_MODEL } from './real-model.js';
 
+/** Of a reply. */
+const MAX_TOKENS = process.env.ISOPRO_FULL === '1' ? 32 : 12;
+
 let model: Model;
 beforeAll(async () => {
   model = await loadReal();
@@ -26,7 +29,7 @@ describe('score gives the log-probabilities that generate reports', () => {
       prompts,
       samples,
       sampling: { temperature: 1, seed: 3n },
-      maxTokens: 32,
+      maxTokens: MAX_TOKENS,
     }))
       rollouts.push(rollout);
     for (const [index, { tokenIds }] of prompts.entries()) {
@@ -65,7 +68,7 @@ describe.each(['ggml', 'auto'] as const)(
         return {
           tokenIds,
           sampling: { temperature: 0.8, seed },
-          maxTokens: 32,
+          maxTokens: MAX_TOKENS,
           ignoreEndOfSequence: true,
         };
       });
