@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { writeProgram } from './bundle-program.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const dist = path.join(root, 'dist');
@@ -47,11 +48,15 @@ const sources = include
   )
   .sort();
 
+/** ISOPRO_UNBUNDLED=1: the command is started from dist/src, for coverage and mutants. */
+const bundled = process.env.ISOPRO_UNBUNDLED !== '1';
+
 /** What dist/ depends on: sources, options, and the compiler and the types that are installed. */
 function fingerprint() {
   const hash = createHash('sha256');
   for (const file of [
     ...sources,
+    'scripts/bundle-program.mjs',
     'tsconfig.json',
     'package.json',
     'node_modules/.package-lock.json',
@@ -60,11 +65,13 @@ function fingerprint() {
       .update(`${file}\0`)
       .update(existsSync(path.join(root, file)) ? readFileSync(path.join(root, file)) : '')
       .update('\0');
-  return hash.digest('hex');
+  return hash.update(String(bundled)).digest('hex');
 }
 
 const outputs = () =>
-  ['src', 'bench', 'examples', 'test'].flatMap((folder) => filesOf(`dist/${folder}`)).sort();
+  ['src', 'bench', 'examples', 'test', 'program']
+    .flatMap((folder) => filesOf(`dist/${folder}`))
+    .sort();
 const state = () =>
   Object.fromEntries(
     outputs().map((file) => {
@@ -91,7 +98,12 @@ if (last.inputs !== inputs || !untouched) {
   if (status !== 0) process.exit(status ?? 1);
   const expected = new Set(sources.map((file) => `dist/${file.replace(/\.tsx?$/, '')}`));
   for (const file of outputs())
-    if (!expected.has(file.replace(/\.(?:js|js\.map|d\.ts)$/, ''))) rmSync(path.join(root, file));
-  chmodSync(path.join(dist, 'src', 'cli', 'main.js'), 0o755);
+    if (
+      !file.startsWith('dist/program/') &&
+      !expected.has(file.replace(/\.(?:js|js\.map|d\.ts)$/, ''))
+    )
+      rmSync(path.join(root, file));
+  await writeProgram(root, bundled);
+  chmodSync(path.join(dist, 'program', 'main.js'), 0o755);
   writeFileSync(record, JSON.stringify({ inputs, outputs: state() }));
 }

@@ -18,7 +18,7 @@ try {
     '--maxWorkers=2',
     ...process.argv.slice(2),
   ];
-  const env = { ...process.env, NODE_V8_COVERAGE: counters };
+  const env = { ...process.env, NODE_V8_COVERAGE: counters, ISOPRO_UNBUNDLED: '1' };
   const { status } = spawnSync(process.execPath, jest, { cwd: root, stdio: 'inherit', env });
   const report = new Report({
     tempDirectory: counters,

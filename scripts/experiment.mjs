@@ -112,7 +112,7 @@ export function wantedOf(steps, only) {
 export async function command(args, deadline = Infinity) {
   const child = spawn(
     process.execPath,
-    [path.join(root, 'dist', 'src', 'cli', 'main.js'), ...args, '--json'],
+    [path.join(root, 'dist', 'program', 'main.js'), ...args, '--json'],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },

@@ -168,7 +168,7 @@ async function measure(program, seconds) {
   const rest = ['--rate', '100000000', '--port', '0', '--json'];
   const child = spawn(
     process.execPath,
-    [path.join(root, 'dist', 'src', 'cli', 'main.js'), 'serve', ...flags, ...rest],
+    [path.join(root, 'dist', 'program', 'main.js'), 'serve', ...flags, ...rest],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },

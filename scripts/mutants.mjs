@@ -72,6 +72,8 @@ const told = ({ file, line, column, operator, before, after }) =>
   `${file}:${line}:${column}  ${operator}  ${short(before)} -> ${short(after)}`;
 
 const { seed, count, skip, share, shares, out } = flags();
+// a mutant is one module of dist/src, and the command is to run it
+process.env.ISOPRO_UNBUNDLED = '1';
 // dist/ is what the sources give, also where a run before this one was killed: its changes are seen
 // by their times.
 if (

@@ -57,7 +57,8 @@ export async function commandLine(args: readonly string[]): Promise<void> {
         const wrong = wrongNumber(argv, args) ?? wrongChoice(argv, parser);
         if (wrong !== null) throw new UsageError(wrong);
       })
-      .wrap(Math.min(110, process.stdout.columns ?? 110))
+      // yargs lays its help out for each command that it runs, which takes longer than to start
+      .wrap(args.includes('--help') ? Math.min(110, process.stdout.columns ?? 110) : null)
       .parserConfiguration({ 'strip-dashed': true })
       .fail((message, error) => {
         // yargs reports some misuse, a flag without its value for instance, as an error of its own.

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +31,21 @@ export function machineClass(): MachineClass {
 const RUN = ['training/loop.js', 'tasks/registry.js'];
 export const CODE = { run: RUN, beliefs: [...RUN, 'truth-seeking/index.js'] } as const;
 
+/** Of the modules that scripts/bundle-program.mjs bundled, where this is the bundle. */
+const BUNDLED = (
+  globalThis as { readonly isoproBundledCode?: Readonly<Record<keyof typeof CODE, string>> }
+).isoproBundledCode;
+
+/**
+ * SHA-256 of the modules that run. A bundle names those beside it, and itself where it was made of
+ * others.
+ */
+function hashOfModules(of: keyof typeof CODE): string {
+  const beside = hashModules(fileURLToPath(new URL('..', import.meta.url)), CODE[of]);
+  const bundled = BUNDLED?.[of] ?? beside;
+  return bundled === beside ? beside : hash('sha256', `${beside} ${bundled}`);
+}
+
 /** The modules of a process do not change while it runs. */
 const hashes = new Map<keyof typeof CODE, string>();
 
@@ -38,8 +54,7 @@ export async function codeVersion(of: keyof typeof CODE = 'run'): Promise<RunSta
   const { version } = JSON.parse(
     readFileSync(path.join(packageRoot(), 'package.json'), 'utf8'),
   ) as { version: string };
-  const javascript =
-    hashes.get(of) ?? hashModules(fileURLToPath(new URL('..', import.meta.url)), CODE[of]);
+  const javascript = hashes.get(of) ?? hashOfModules(of);
   hashes.set(of, javascript);
   return { version, javascript, addon: await hashFile(loadAddon().file) };
 }

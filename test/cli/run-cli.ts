@@ -8,7 +8,7 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-export const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
+export const MAIN = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url));
 
 export async function runCli(
   args: readonly string[],

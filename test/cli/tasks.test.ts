@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const cli = (args: string[], input = ''): { code: number | null; out: string; err: string } => {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [join(root, 'dist/src/cli/main.js'), ...args],
+    [join(root, 'dist/program/main.js'), ...args],
     {
       input,
       encoding: 'utf8',

@@ -9,7 +9,7 @@ import { WitnessClient } from '../../src/log/witness-client.js';
 import { temporaryFolder, writeLog } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
-const program = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url));
 const folder = temporaryFolder();
 const home = join(folder.path, 'home');
 const runFolder = join(folder.path, 'run');

@@ -47,7 +47,7 @@ import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const RUN = 'ab12'.repeat(8);
 const OTHER = 'cd34'.repeat(8);
-const program = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
+const program = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url));
 const leaves = Array.from({ length: 60 }, (_, i) => leafDigest(Buffer.of(i)));
 const head = (from: number, to: number, final = false) => ({
   runId: RUN,

@@ -143,7 +143,7 @@ test('end screen, report and eval print them', () => {
   for (const title of ['<h3>mean score</h3>', '<h3>Brier score</h3>', '<h3>log score</h3>'])
     expect(html).toContain(title);
   const cli = (...args: string[]): string =>
-    spawnSync(process.execPath, [path.join(root, 'dist/src/cli/main.js'), ...args], {
+    spawnSync(process.execPath, [path.join(root, 'dist/program/main.js'), ...args], {
       encoding: 'utf8',
       env: { ...process.env, NO_COLOR: '1' },
     }).stdout;

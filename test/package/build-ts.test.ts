@@ -28,7 +28,8 @@ beforeAll(() => {
   place = mkdtempSync(path.join(tmpdir(), 'isopro-build-ts-'));
   for (const folder of ['scripts', 'src/cli', 'src/web', 'test/models'])
     mkdirSync(at(folder), { recursive: true });
-  cpSync(path.join(root, 'scripts', 'build-ts.mjs'), at('scripts/build-ts.mjs'));
+  for (const script of ['build-ts.mjs', 'bundle-program.mjs'])
+    cpSync(path.join(root, 'scripts', script), at(`scripts/${script}`));
   cpSync(path.join(root, 'tsconfig.json'), at('tsconfig.json'));
   symlinkSync(path.join(root, 'node_modules'), at('node_modules'), 'dir');
   writeFileSync(at('package.json'), '{"type":"module"}');
@@ -50,13 +51,13 @@ const written = (): string[] =>
     .filter((file) => file.endsWith('.js'))
     .map((file) => file.split(path.sep).join('/'))
     .sort();
-const ALL = ['src/cli/main.js', 'src/one.js', 'test/models/two.js'];
+const ALL = ['program/main.js', 'src/cli/main.js', 'src/one.js', 'test/models/two.js'];
 
 test('builds once, and again what changed, was deleted or was touched', () => {
   expect(build()).toMatchObject({ status: 0, stdout: '' });
   expect(written()).toEqual(ALL);
   if (process.platform !== 'win32')
-    expect(statSync(at('dist/src/cli/main.js')).mode & 0o777).toBe(0o755);
+    expect(statSync(at('dist/program/main.js')).mode & 0o777).toBe(0o755);
 
   const recorded = (): number => statSync(at('dist/built.json')).mtimeMs;
   const first = recorded();
@@ -75,7 +76,7 @@ test('builds once, and again what changed, was deleted or was touched', () => {
 
   rmSync(at('test/models/two.ts'));
   expect(build().status).toBe(0);
-  expect(written()).toEqual(ALL.slice(0, 2));
+  expect(written()).toEqual(ALL.slice(0, 3));
   expect(existsSync(at('dist/test/models/two.d.ts'))).toBe(false);
 });
 

@@ -262,7 +262,7 @@ describe('the loader', () => {
     'what `npm run package` makes needs no compiler and, without optional packages, less than 150 MB',
     () => {
       const { status, stdout, output } = node([
-        path.join(root, 'dist', 'src', 'cli', 'main.js'),
+        path.join(root, 'dist', 'program', 'main.js'),
         'bench',
         'install',
         '--json',

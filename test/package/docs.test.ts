@@ -145,7 +145,7 @@ describe('the snippets, in reading order', () => {
     symlinkSync(root, path.join(project, 'node_modules', 'isopro-native'), 'junction');
     mkdirSync(path.join(project, 'node_modules', '.bin'));
     symlinkSync(
-      path.join(root, 'dist', 'src', 'cli', 'main.js'),
+      path.join(root, 'dist', 'program', 'main.js'),
       path.join(project, 'node_modules', '.bin', 'isopro-native'),
     );
     for (const name of ['ai', 'zod'])
@@ -172,7 +172,7 @@ describe('the snippets, in reading order', () => {
   }
   /** What a snippet leaves running in the background ends with it. */
   const NPX =
-    'npx() { shift; node node_modules/isopro-native/dist/src/cli/main.js "$@"; }; ' +
+    'npx() { shift; node node_modules/isopro-native/dist/program/main.js "$@"; }; ' +
     "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT; set -eo pipefail; ";
 
   const order = [...new Set(links('docs/README.md').filter((target) => target.endsWith('.md')))]

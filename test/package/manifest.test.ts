@@ -118,7 +118,7 @@ describe('what npm publishes', () => {
       'scripts/copy-libraries.mjs',
       'dist/src/index.js',
       'dist/src/index.d.ts',
-      'dist/src/cli/main.js',
+      'dist/program/main.js',
       'dist/src/log/witness-process.js',
     ];
     expect(needed.filter((file) => !packed.includes(file))).toEqual([]);

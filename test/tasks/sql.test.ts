@@ -723,7 +723,7 @@ test('on the command line problems are generated, replies judged and baselines m
   const run = (input: string, ...flags: string[]): string => {
     const { stdout, stderr, status } = spawnSync(
       process.execPath,
-      ['dist/src/cli/main.js', 'tasks', ...flags],
+      ['dist/program/main.js', 'tasks', ...flags],
       {
         input,
         encoding: 'utf8',

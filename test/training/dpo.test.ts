@@ -266,7 +266,7 @@ test('the command learns to prefer, and prints and logs the figures under TRL’
     process.execPath,
     [
       ...[
-        path.resolve('dist/src/cli/main.js'),
+        path.resolve('dist/program/main.js'),
         'train',
         '--objective',
         'dpo',

@@ -10,7 +10,7 @@ import { loadModel, trainAdapter } from '../../src/index.js';
 import { splitPath, splitRows, splitText } from '../../src/tasks/data/split.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
-const MAIN = path.resolve('dist/src/cli/main.js');
+const MAIN = path.resolve('dist/program/main.js');
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 

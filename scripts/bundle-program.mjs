@@ -1,0 +1,130 @@
+// Writes the command line of dist/src to dist/program: a start of a few large files takes half the
+// time of one of five hundred small ones. The library stays as it is, and so do the threads that
+// import a user's modules, which may import the library.
+import { existsSync, readdirSync, readFileSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+/** Modules that are started: the command, and its threads and processes. */
+const PROGRAMS = [
+  'cli/main',
+  'jobs/worker',
+  'log/canonical-worker',
+  'log/witness-process',
+  'server/fine-tuning/rows-worker',
+  'server/page/reading-worker',
+  'tasks/scheduling/cp-sat-worker',
+  'tasks/sql/query-program',
+  'tasks/sql/query-thread',
+];
+/** Packages that are written into the bundle, with what they import. */
+const INSIDE = ['canonicalize', 'csv-parse', 'yargs', 'zod'];
+
+const fileOf = (program) => (program === 'cli/main' ? 'main' : program.replaceAll('/', '-'));
+
+/** A module that is bundled finds files as if it were still in its place below dist/src. */
+function withPlaces(text, module) {
+  return text
+    .replaceAll(/new URL\('(\.[^']*)\.js', import\.meta\.url\)/g, (whole, target) => {
+      const program = path.posix.join(path.posix.dirname(module), target);
+      return PROGRAMS.includes(program)
+        ? `new URL('./${fileOf(program)}.js', import.meta.program)`
+        : whole;
+    })
+    .replaceAll(
+      /(?<!['"])\bimport\.meta\.url\b/g,
+      `new URL('../src/${module}', import.meta.url).href`,
+    )
+    .replaceAll('import.meta.program', 'import.meta.url');
+}
+
+const places = (src) => ({
+  name: 'places',
+  setup({ onLoad, onResolve }) {
+    onResolve({ filter: /^[^./]/ }, ({ path: name, resolveDir }) =>
+      resolveDir.includes('node_modules') || INSIDE.includes(name.split('/')[0])
+        ? undefined
+        : { path: name, external: true },
+    );
+    onResolve({ filter: /\/bench\// }, ({ path: name, resolveDir }) => {
+      const target = path.relative(path.dirname(src), path.resolve(resolveDir, name));
+      return { path: `../${target.split(path.sep).join('/')}`, external: true };
+    });
+    onLoad({ filter: /\.js$/ }, ({ path: file }) => {
+      const module = path.relative(src, file).split(path.sep).join('/');
+      return module.startsWith('..')
+        ? undefined
+        : { contents: withPlaces(readFileSync(file, 'utf8'), module), loader: 'js' };
+    });
+  },
+});
+
+/** Names, versions and licences of the packages that the bundle holds. */
+function licences(root, inputs) {
+  const packages = new Set(
+    inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []),
+  );
+  return [...packages]
+    .sort()
+    .map((folder) => {
+      const at = path.join(root, folder);
+      const { name, version, license } = JSON.parse(
+        readFileSync(path.join(at, 'package.json'), 'utf8'),
+      );
+      const file = readdirSync(at).find((each) => /^licen[cs]e/i.test(each));
+      const text = file === undefined ? '' : `\n${readFileSync(path.join(at, file), 'utf8')}`;
+      return `${name} ${version} (${license})\n${text}`;
+    })
+    .join('\n----\n\n');
+}
+
+/** Hashes of the modules that decide a run, which the bundle compares with those beside it. */
+async function codeOf(src) {
+  const load = (file) => import(pathToFileURL(path.join(src, 'run-folder', file)).href);
+  if (!existsSync(path.join(src, 'run-folder'))) return {};
+  const [{ CODE }, { hashModules }] = [await load('machine.js'), await load('code-hash.js')];
+  return Object.fromEntries(
+    Object.entries(CODE).map(([name, modules]) => [name, hashModules(src, modules)]),
+  );
+}
+
+/**
+ * @param root of the project, whose dist/src is built
+ * @param bundled false: dist/program only starts dist/src, for coverage and mutants
+ */
+export async function writeProgram(root, bundled) {
+  const src = path.join(root, 'dist', 'src');
+  const out = path.join(root, 'dist', 'program');
+  rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  const esbuild = bundled ? await import('esbuild').catch(() => undefined) : undefined;
+  if (esbuild === undefined) {
+    writeFileSync(path.join(out, 'main.js'), "#!/usr/bin/env node\nimport '../src/cli/main.js';\n");
+    return;
+  }
+  const { metafile } = await esbuild.build({
+    absWorkingDir: root,
+    entryPoints: Object.fromEntries(
+      PROGRAMS.map((program) => [fileOf(program), path.join(src, `${program}.js`)]).filter(
+        ([, file]) => existsSync(file),
+      ),
+    ),
+    outdir: out,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    chunkNames: '[hash]',
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+    define: { 'globalThis.isoproBundledCode': JSON.stringify(await codeOf(src)) },
+    // what CommonJS inside the bundle asks for
+    banner: {
+      js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",
+    },
+    plugins: [places(src)],
+  });
+  writeFileSync(path.join(out, 'LICENSES.txt'), licences(root, Object.keys(metafile.inputs)));
+}
