@@ -8,6 +8,8 @@ import { expect, test } from '@jest/globals';
 const COLUMNS = 100;
 /** Of all else: texts and expressions are as long as they are. */
 const LONGEST = 140;
+/** A page whose bytes a model reads. */
+const PROMPT = 'assets/playbook.md';
 const inGit = existsSync('.git');
 if (!inGit) console.warn('skipping the format: it is checked in a git checkout');
 
@@ -50,3 +52,26 @@ const isWhole = (line: string): boolean => /https?:|[|]|(?:biome|eslint)-/.test(
     expect(long).toEqual([]);
   },
 );
+
+(inGit ? test : test.skip)(`no line of a page is wider than ${COLUMNS} columns`, () => {
+  const pages = execFileSync('git', ['ls-files', '-z', '*.md'], { encoding: 'utf8' })
+    .split('\0')
+    .filter((file) => file.endsWith('.md') && file !== PROMPT);
+  expect(pages.length).toBeGreaterThan(50);
+  // generated parts stand between two comments; a table, a link or an image cannot be wrapped
+  const prose = (text: string): string =>
+    text
+      .replaceAll(/^```[^]*?^```/gm, (code) => code.replaceAll(/.+/g, ''))
+      .replaceAll(/^<!-- ([\w ]+) -->$[^]*?^<!-- (?:\/|end of )\1 -->$/gm, (part) =>
+        part.replaceAll(/.+/g, ''),
+      )
+      .replaceAll(/`[^`\n]*(?:\n[^`\n]+)?`/g, '``')
+      .replaceAll(/\]\([^)]*\)/g, ']')
+      .replaceAll(/^(?:\||#|!\[).*$/gm, '');
+  const long = pages.flatMap((file) =>
+    prose(readFileSync(file, 'utf8'))
+      .split('\n')
+      .flatMap((line, i) => (line.length > COLUMNS ? [`${file}:${i + 1}: ${line.length}`] : [])),
+  );
+  expect(long).toEqual([]);
+});
