@@ -344,7 +344,7 @@ const rows: Row[] = [
     /`--allocation-floor ([\d.]+)` where/,
     ...constants('src/evaluation/calibration.ts', 'LOW_FLOOR'),
   ],
-  ['monitor.md', /compatible with a gain of `minGain` = ([\d.]+)/, DEFAULT_RULES.r3.minGain],
+  ['monitor.md', /compatible with a gain of `minGain` = (\d+\.\d+)/, DEFAULT_RULES.r3.minGain],
   ['monitor.md', /score below -`z` = -([\d.]+)/, DEFAULT_RULES.r3.z],
   ['monitor.md', /an objective below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
   ['monitor.md', /In logarithms with factor ([\d.]+) a drop/, DEFAULT_RULES.alpha],

@@ -65,7 +65,6 @@ const isWhole = (line: string): boolean => /https?:|[|]|(?:biome|eslint)-/.test(
       .replaceAll(/^<!-- ([\w ]+) -->$[^]*?^<!-- (?:\/|end of )\1 -->$/gm, (part) =>
         part.replaceAll(/.+/g, ''),
       )
-      .replaceAll(/`[^`\n]*(?:\n[^`\n]+)?`/g, '``')
       .replaceAll(/\]\([^)]*\)/g, ']')
       .replaceAll(/^(?:\||#|!\[).*$/gm, '');
   const long = pages.flatMap((file) =>
