@@ -11,8 +11,10 @@ import { z } from 'zod';
 import { uint32 } from '../../src/embedded/gguf.js';
 import { inspectModel } from '../../src/engine/inspect.js';
 import { JOB_KINDS, type JobKind, type Prepared } from '../../src/jobs/kinds.js';
+import { fieldOf } from '../../src/operations/flags.js';
 import { Names } from '../../src/operations/names.js';
 import { BUILT_IN_IDS } from '../../src/tasks/registry.js';
+import { FREE, textsOf, withText } from '../models/request-texts.js';
 import { encodeModel, synthesizeModel, writeSyntheticModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-kinds-'));
@@ -584,6 +586,55 @@ describe('what a job comes to', () => {
       message: expect.stringContaining(message),
     });
   });
+
+  /** Settings with which a kind is accepted; a text is put in the place of one of them. */
+  const ACCEPTED: Readonly<Record<string, object>> = {
+    train: { data: 'file-rows' },
+    judge: { run: 'mine' },
+    'truth-train': { runs: ['truth-1'], by: 'martingale' },
+    'truth-analyze': { analyzer: 'results-catalog', runs: ['truth-1'] },
+    gate: { adapter: ID, as: 'extract' },
+  };
+  const OPENS = [
+    '/etc/hostname',
+    '../../package.json',
+    'file:///etc/hostname',
+    './task.mjs',
+    'python:task:checker',
+    'http://127.0.0.1:9/model.gguf',
+    'hf:owner/model:q4_k_m',
+    '$HOME',
+    '%ISOPRO_API_KEY%',
+    '$(touch opened)',
+    'node',
+  ];
+  const texts = JOB_KINDS.flatMap(({ id, settings }) =>
+    textsOf(fieldOf(settings)).map((text) => [id, text.at, text] as const),
+  );
+
+  test.each(texts)(
+    'of %s: %s opens nothing that the server has not named',
+    async (id, at, text) => {
+      const accepted = ACCEPTED[id] ?? {};
+      await expect(prepare(id, accepted)).resolves.toBeDefined();
+      for (const value of OPENS) {
+        const asked = withText(accepted, text, value);
+        const came = await prepare(id, asked).then(
+          ({ work }) => work.settings,
+          (error: unknown) => error,
+        );
+        if (came instanceof Error) continue;
+        // it is free text or a word, and goes to its own setting alone
+        const isText = FREE.has(at) || (text.field.pattern !== undefined && value === 'node');
+        expect([id, value, isText]).toEqual([id, value, true]);
+        const without = { ...(came as object), ...(came as { sampling?: object }).sampling };
+        const others = Object.entries(without).filter(
+          ([name]) => name !== at.split('.').at(-1) && name !== 'sampling',
+        );
+        expect(JSON.stringify(others)).not.toContain(JSON.stringify(value));
+      }
+    },
+  );
 
   test('it counts with weights, keys and values of the context, what training is given, and 200 MiB for the process', async () => {
     const bytesOf = async (id: string, settings: object): Promise<number> =>

@@ -11,6 +11,7 @@ import { jobSchemas, JOB_KINDS, kindOf } from '../../src/jobs/kinds.js';
 import { fieldOf, type Field } from '../../src/operations/flags.js';
 import { OPERATIONS } from '../../src/operations/index.js';
 import { operation } from '../../src/operations/operation.js';
+import { FREE, textsOf } from '../models/request-texts.js';
 
 /** Paths of the settings of a schema: `seed`, `sampling.temperature`. */
 const pathsOf = ({ properties = {} }: Field): string[] =>
@@ -38,45 +39,6 @@ describe.each(JOBS)('%s', (_, { settings, flags }, kind) => {
       expect([name, field.description]).toEqual([name, expect.stringMatching(/\S/)]);
   });
 });
-
-/** A setting that is text: whatever a request writes goes into it. */
-interface Text {
-  readonly at: string;
-  readonly field: Field & { readonly maxLength?: number; readonly pattern?: string };
-}
-function textsOf(field: Field, at = ''): Text[] {
-  if (field.properties !== undefined)
-    return Object.entries(field.properties).flatMap(([name, of]) =>
-      textsOf(of, at === '' ? name : `${at}.${name}`),
-    );
-  if (field.type === 'array' && field.items !== undefined)
-    return textsOf({ ...field.items, ...(field.names && { names: field.names }) }, at);
-  return field.type === 'string' && field.enum === undefined ? [{ at, field }] : [];
-}
-
-/**
- * Texts that are neither names, nor of few values, nor of a pattern: they are compared, shown or
- * put before a prompt, and nothing is opened by them.
- */
-const FREE = new Set([
-  'system', // before every prompt
-  'sampling.system',
-  'stop', // ends a reply
-  'sampling.stop',
-  'reason', // kept in the registry's log
-  'instruction', // what a judge is asked
-  'by', // names of strategies, readers and features
-  'strategy',
-  'reader',
-  'features',
-  'randomised',
-  'group',
-  'trajectory',
-  'mode',
-  'eval',
-  'as', // SCENARIO@ALIAS
-  'transaction', // compared with those of before
-]);
 
 describe('text that a request states', () => {
   const texts = JOB_KINDS.flatMap(({ id, settings }) =>
