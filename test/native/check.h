@@ -2,11 +2,15 @@
 // them all.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+// For calls that nobody stops.
+inline const std::atomic<bool> kNotStopped{false};
 
 namespace check {
 

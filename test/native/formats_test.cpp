@@ -72,7 +72,7 @@ Bytes gguf(const std::vector<Entry>& entries, const std::vector<Stored>& tensors
   return bytes;
 }
 
-Data whole(ModelFile& file) {
+Data wholeFile(ModelFile& file) {
   Data bytes;
   for (auto piece = file.next(); !piece.empty(); piece = file.next())
     bytes.insert(bytes.end(), piece.begin(), piece.end());
@@ -310,7 +310,7 @@ TEST(models_are_written_byte_for_byte_in_every_type) {
         if (!named) expected.push_back(entry("general.file_type", kind.id));
         if (!versioned && quantised) expected.push_back(entry("general.quantization_version", 2u));
         ModelFile file(source, kind.name);
-        const auto written = whole(file);
+        const auto written = wholeFile(file);
         check::report(written == gguf(expected, tensors, 64), __FILE__, __LINE__,
                       std::string(kind.name) + " has other bytes");
         CHECK(file.size() == written.size() && file.types() == types);
@@ -324,7 +324,7 @@ TEST(a_model_file_without_weights_in_a_type_names_the_one_that_was_asked_for) {
     const Bytes bytes = gguf({entry("general.architecture", "llama")}, {sourceTensors()[alone]});
     for (const FileKind& kind : kKinds) {
       ModelFile file(std::make_shared<const GgufFile>(bytes.parse()), kind.name);
-      const auto written = whole(file);
+      const auto written = wholeFile(file);
       CHECK(GgufFile::parse(written.data(), written.size()).integer("general.file_type") ==
             kind.id);
     }
@@ -395,7 +395,7 @@ TEST(values_that_a_type_does_not_hold_are_refused) {
     std::vector<float> values(64, 1);
     values[63] = value;
     file.replace("w.weight", values);
-    return whole(file).size();
+    return wholeFile(file).size();
   };
   for (const char* type : {"f16", "q8_0", "q4_0"}) {
     CHECK(writes(type, 65504) > 0 && writes(type, -65504) > 0);
@@ -431,7 +431,7 @@ TEST(trained_weights_and_merged_adapters_come_out_as_models) {
   Trainer all(path.path(), options);
   CHECK(all.information().modelBytes == std::filesystem::file_size(path.path()));
   all.step(randomBatch(shape, 3), {}, kNever);
-  trained.write(whole(*trainedModel(all, "f32")));
+  trained.write(wholeFile(*trainedModel(all, "f32")));
   Trainer read(trained.path(), options);
   CHECK(read.parameters().size() == all.parameters().size());
   for (std::size_t i = 0; i < all.parameters().size(); ++i)
@@ -439,8 +439,8 @@ TEST(trained_weights_and_merged_adapters_come_out_as_models) {
 
   Trainer adapted(path.path(), allTargets(shape));
   randomiseB(adapted, 3);
-  CHECK(whole(*mergedModel(path.path(), factorsOf(adapted), "f32")) ==
-        whole(*trainedModel(adapted, "f32")));
+  CHECK(wholeFile(*mergedModel(path.path(), factorsOf(adapted), "f32")) ==
+        wholeFile(*trainedModel(adapted, "f32")));
   auto modules = factorsOf(adapted);
   modules[0].in += 1;
   CHECK_SAYS(mergedModel(path.path(), modules, "f32"), "ADAPTER_MISMATCH",

@@ -466,9 +466,9 @@ struct Counts {
   int prefixes = 0;
 };
 
-class Case {
+class FuzzCase {
  public:
-  Case(std::uint64_t seed, const std::shared_ptr<const Vocabulary>& vocabulary, Counts& counts)
+  FuzzCase(std::uint64_t seed, const std::shared_ptr<const Vocabulary>& vocabulary, Counts& counts)
       : seed_(seed),
         random_(seed),
         generated_(random_),
@@ -587,7 +587,7 @@ TEST(grammar_generated_ones_agree_with_a_recogniser) {
   const std::uint64_t cases = check::full() ? most : 5'000;
   const auto tokens = vocabulary();
   Counts counts;
-  for (std::uint64_t seed = 0; seed < cases; ++seed) Case(seed, tokens, counts).run();
+  for (std::uint64_t seed = 0; seed < cases; ++seed) FuzzCase(seed, tokens, counts).run();
   std::printf(
       "%d grammars accepted, %d without an end, %d left-recursive, %d too ambiguous; %d texts, %d "
       "of them members, %d prefixes\n",

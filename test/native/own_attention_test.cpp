@@ -22,16 +22,16 @@ using kernels::AttentionRows;
 
 namespace {
 
-struct Shape {
+struct AttentionShape {
   std::int64_t width, heads, keyHeads, rows, streams;
 };
 
 // Rows of `shape` over cells of which each row sees those that `sees` says, on ggml's CPU back end.
-struct Graph {
+struct AttentionGraph {
   using Sees = std::function<bool(std::int64_t row, std::int64_t cell)>;
 
-  Graph(const Shape& of, std::int64_t cells, const Sees& sees, float cap = 0,
-        ggml_type type = GGML_TYPE_F16)
+  AttentionGraph(const AttentionShape& of, std::int64_t cells, const Sees& sees, float cap = 0,
+                 ggml_type type = GGML_TYPE_F16)
       : shape(of) {
     isopro::testing::loadLlamaBackends();
     backend.reset(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
@@ -125,14 +125,14 @@ struct Graph {
     void operator()(ggml_context* freed) const { ggml_free(freed); }
     void operator()(ggml_backend_buffer_t freed) const { ggml_backend_buffer_free(freed); }
   };
-  Shape shape;
+  AttentionShape shape;
   std::unique_ptr<ggml_backend, Free> backend;
   std::unique_ptr<ggml_context, Free> context;
   std::unique_ptr<ggml_backend_buffer, Free> buffer;
   ggml_tensor *q, *k, *v, *mask, *node;
 };
 
-double rootMeanSquare(const std::vector<float>& actual, const std::vector<double>& expected) {
+double attentionError(const std::vector<float>& actual, const std::vector<double>& expected) {
   double sum = 0;
   for (std::size_t i = 0; i < actual.size(); ++i)
     sum += (actual[i] - expected[i]) * (actual[i] - expected[i]);
@@ -151,22 +151,22 @@ bool sees(std::int64_t row, std::int64_t cell) { return cell <= 3 * row + 2 && c
 }  // namespace
 
 TEST(own_attention_is_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and_processor) {
-  for (const Shape& shape : {Shape{64, 9, 3, 70, 1},
-                             {64, 14, 2, 3, 1},
-                             {128, 16, 2, 5, 2},
-                             {80, 4, 4, 9, 1},
-                             {16, 5, 1, 1, 3}}) {
+  for (const AttentionShape& shape : {AttentionShape{64, 9, 3, 70, 1},
+                                      {64, 14, 2, 3, 1},
+                                      {128, 16, 2, 5, 2},
+                                      {80, 4, 4, 9, 1},
+                                      {16, 5, 1, 1, 3}}) {
     for (const std::int64_t cells : {7, 48, 231}) {
       std::vector<float> first;
       forKernels([&](const AttentionRows& kernel) {
-        Graph graph(shape, cells, sees);
+        AttentionGraph graph(shape, cells, sees);
         const std::vector<double> exact = graph.exact();
-        const double theirs = rootMeanSquare(graph.computed(1), exact);
+        const double theirs = attentionError(graph.computed(1), exact);
         OwnAttention own(kernel, 3);
         own.take(graph.node);
         CHECK(graph.node->op == GGML_OP_CUSTOM);
         const std::vector<float> values = graph.computed(1);
-        CHECK(rootMeanSquare(values, exact) < std::min(theirs, 1e-6));
+        CHECK(attentionError(values, exact) < std::min(theirs, 1e-6));
         own.take(graph.node);  // of a graph that llama.cpp uses again
         for (const int threads : {2, 3}) CHECK(graph.computed(threads) == values);
         if (first.empty()) first = values;
@@ -181,9 +181,9 @@ TEST(own_attention_is_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and
 TEST(attention_of_one_row_has_the_same_bits_on_any_threads_where_the_engine_says_so) {
   const auto all = [](std::int64_t, std::int64_t) { return true; };
   for (const std::int64_t cells : {511, 512, 4096}) {
-    for (const Shape& shape : {Shape{64, 9, 3, 1, 1}, {128, 4, 4, 1, 1}}) {
+    for (const AttentionShape& shape : {AttentionShape{64, 9, 3, 1, 1}, {128, 4, 4, 1, 1}}) {
       forKernels([&](const AttentionRows& kernel) {
-        Graph graph(shape, cells, all);
+        AttentionGraph graph(shape, cells, all);
         OwnAttention own(kernel, 4);
         own.take(graph.node);
         CHECK(graph.node->op == GGML_OP_CUSTOM);
@@ -193,7 +193,7 @@ TEST(attention_of_one_row_has_the_same_bits_on_any_threads_where_the_engine_says
       });
       for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
         if (!sameWithAnyThreads(1, static_cast<int>(cells), type, false)) continue;
-        const Graph graph(shape, cells, all, 0, type);
+        const AttentionGraph graph(shape, cells, all, 0, type);
         const std::vector<float> values = graph.computed(1);
         for (const int threads : {2, 4}) {
           check::report(graph.computed(threads) == values, __FILE__, __LINE__,
@@ -208,12 +208,12 @@ TEST(attention_of_one_row_has_the_same_bits_on_any_threads_where_the_engine_says
 // What stands between a row's own cells, and who asks beside it, is no part of its sums.
 TEST(own_attention_of_a_row_is_that_of_its_own_cells_alone) {
   forKernels([](const AttentionRows& kernel) {
-    const Shape shape{64, 6, 2, 1, 1};
+    const AttentionShape shape{64, 6, 2, 1, 1};
     const auto computed = [&](std::int64_t rows, std::int64_t step, std::int64_t cells) {
-      Graph graph({64, 6, 2, rows, 1}, cells, [&](std::int64_t row, std::int64_t cell) {
+      AttentionGraph graph({64, 6, 2, rows, 1}, cells, [&](std::int64_t row, std::int64_t cell) {
         return row == 0 ? cell % step == 0 && cell < 37 * step : true;
       });
-      Graph plain(shape, 37, [](std::int64_t, std::int64_t) { return true; });
+      AttentionGraph plain(shape, 37, [](std::int64_t, std::int64_t) { return true; });
       for (std::int64_t head = 0; head < 6; ++head) {
         std::memcpy(static_cast<float*>(graph.q->data) + head * rows * 64,
                     static_cast<float*>(plain.q->data) + head * 64, 64 * sizeof(float));
@@ -242,12 +242,13 @@ TEST(own_attention_of_a_row_is_that_of_its_own_cells_alone) {
 TEST(own_attention_leaves_what_it_has_no_kernel_for_and_a_row_that_sees_nothing_is_zero) {
   forKernels([](const AttentionRows& kernel) {
     OwnAttention own(kernel, 1);
-    Graph capped({64, 2, 1, 3, 1}, 16, sees, 30), narrow({40, 2, 1, 3, 1}, 16, sees);
-    for (const Graph* graph : {&capped, &narrow}) {
+    AttentionGraph capped({64, 2, 1, 3, 1}, 16, sees, 30), narrow({40, 2, 1, 3, 1}, 16, sees);
+    for (const AttentionGraph* graph : {&capped, &narrow}) {
       own.take(graph->node);
       CHECK(graph->node->op == GGML_OP_FLASH_ATTN_EXT);
     }
-    Graph blind({64, 2, 1, 2, 1}, 16, [](std::int64_t row, std::int64_t) { return row == 1; });
+    AttentionGraph blind({64, 2, 1, 2, 1}, 16,
+                         [](std::int64_t row, std::int64_t) { return row == 1; });
     own.take(blind.node);
     const std::vector<float> values = blind.computed(1);
     CHECK(

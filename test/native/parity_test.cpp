@@ -18,8 +18,6 @@ using namespace isopro::testing;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
 // llama.cpp with f32 keys and values and without flash attention: the same mathematics as ours.
 class Llama {
  public:
@@ -83,7 +81,7 @@ std::vector<float> ourLogits(Trainer& trainer, const TrainSequence& sequence) {
   ModelWeights& model = trainer.model();
   Network network(model, trainer.engine(), 0);
   const Buffer hidden = network.hiddenBefore(pack({&sequence}, true, model.hyper.width),
-                                             model.hyper.layers, true, kNever);
+                                             model.hyper.layers, true, kNotStopped);
   const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
   std::vector<float> normed(hidden.size()),
       logits(static_cast<std::size_t>(tokens * model.hyper.vocabulary));
@@ -360,7 +358,7 @@ TEST(gradient_is_the_slope_of_llama_cpps_loss) {
     Trainer trainer(std::move(loaded), options);
     randomiseB(trainer);
     const TrainSequence s = sequenceOf(c.shape.vocabulary, 60);
-    trainer.differentiate({s}, {}, kNever);
+    trainer.differentiate({s}, {}, kNotStopped);
     const auto llamaLoss = [&] {
       adapter.write(encodeAdapter(trainer));
       CHECK(llama.load(adapter.path()));

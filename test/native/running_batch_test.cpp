@@ -22,8 +22,6 @@ using namespace isopro;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
 std::shared_ptr<Model> loadTiny(const std::string& kvType) {
   isopro::testing::loadLlamaBackends();
   return Model::load({std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf", 0, kvType},
@@ -76,7 +74,7 @@ std::vector<Token> generated(const BatchRequest& request, Bench& bench) {
   std::vector<Token> tokens;
   generateRollouts(bench.context, bench.pool, alone,
                    {[&](Rollout&& rollout) { tokens = rollout.tokens; }, [](const auto&) {}},
-                   kNever);
+                   kNotStopped);
   return tokens;
 }
 
@@ -87,7 +85,7 @@ std::vector<std::int64_t> runAndScore(Bench& bench,
   std::vector<std::int64_t> order;
   std::map<std::int64_t, Reply> replies;
   while (!bench.batch.idle()) {
-    StepReport report = bench.batch.step(kNever);
+    StepReport report = bench.batch.step(kNotStopped);
     CHECK(report.failed.empty());
     for (FinishedReply& finished : report.finished) {
       order.push_back(finished.request);
@@ -100,7 +98,7 @@ std::vector<std::int64_t> runAndScore(Bench& bench,
     const BatchRequest& request = requests.at(number);
     CHECK(static_cast<int>(reply.tokens.size()) == request.limits.maxTokens);
     const auto scores = scoreContinuations(other, bench.pool, request.prompt, {reply.tokens}, 2048,
-                                           false, -1, kNever);
+                                           false, -1, kNotStopped);
     // A bit that an activation's quantisation rounds differently moves single tokens by hundredths;
     // a token lost or misplaced, all.
     double difference = 0;
@@ -121,7 +119,7 @@ TEST(running_batch_that_is_deterministic_is_generate) {
     bench.batch.join(length, request);
     std::vector<Token> tokens;
     while (!bench.batch.idle()) {
-      for (const FinishedReply& finished : bench.batch.step(kNever).finished)
+      for (const FinishedReply& finished : bench.batch.step(kNotStopped).finished)
         tokens = finished.reply.tokens;
     }
     CHECK(tokens == generated(request, bench));
@@ -181,9 +179,9 @@ TEST(running_batch_reports_each_request_once_whatever_comes_and_goes) {
       }
       if (!open.empty() && draw(12) == 0)
         std::next(open.begin(), draw(static_cast<int>(open.size())))->second->store(true);
-      hear(bench.batch.step(kNever));
+      hear(bench.batch.step(kNotStopped));
     }
-    while (!bench.batch.idle()) hear(bench.batch.step(kNever));
+    while (!bench.batch.idle()) hear(bench.batch.step(kNotStopped));
     CHECK(next > 50 && static_cast<std::int64_t>(ended.size()) == next);
     CHECK(aborted > 5);
     CHECK((reused > 0) == (settings.prefixTokens > 0));
@@ -208,20 +206,20 @@ TEST(running_batch_gives_a_request_no_token_after_it_was_cancelled) {
       std::sort(to.begin(), to.end());
       return to;
     };
-    for (int step = 0; step < 5; ++step) bench.batch.step(kNever);
-    CHECK(told(bench.batch.step(kNever)) == std::vector<std::int64_t>({0, 1, 2}));
+    for (int step = 0; step < 5; ++step) bench.batch.step(kNotStopped);
+    CHECK(told(bench.batch.step(kNotStopped)) == std::vector<std::int64_t>({0, 1, 2}));
     requests[1].cancelled->store(true);
-    const StepReport report = bench.batch.step(kNever);
+    const StepReport report = bench.batch.step(kNotStopped);
     CHECK(told(report) == std::vector<std::int64_t>({0, 2}));
     CHECK(report.failed.size() == 1 && report.failed.front().request == 1 &&
           report.finished.empty());
-    CHECK(told(bench.batch.step(kNever)) == std::vector<std::int64_t>({0, 2}));
+    CHECK(told(bench.batch.step(kNotStopped)) == std::vector<std::int64_t>({0, 2}));
     // one that waits, or is to be evaluated, is left as soon
     requests[3] = requestOf(someTokens(random, 20), 60, 3);
     requests[3].cancelled->store(true);
     bench.batch.join(3, requests[3]);
-    CHECK(bench.batch.step(kNever).failed.size() == 1);
-    while (!bench.batch.idle()) CHECK(bench.batch.step(kNever).failed.empty());
+    CHECK(bench.batch.step(kNotStopped).failed.size() == 1);
+    while (!bench.batch.idle()) CHECK(bench.batch.step(kNotStopped).failed.empty());
   }
 }
 
@@ -245,7 +243,7 @@ TEST(running_batch_runs_replies_of_any_length_together) {
       bench.batch.join(i, requests[i]);
     }
     for (int step = 0; step < 10; ++step) {
-      const StepReport report = bench.batch.step(kNever);
+      const StepReport report = bench.batch.step(kNotStopped);
       CHECK(report.finished.empty() && report.failed.empty());
       for (const TokenEvent& token : report.tokens) speaking.insert(token.request);
     }
@@ -265,7 +263,7 @@ TEST(running_batch_gives_a_long_request_room_among_short_ones) {
   requests[3] = requestOf(someTokens(random, 200), 300, 1);
   requests[4] = requestOf(someTokens(random, 20), 2, 1);
   for (int i = 0; i < 3; ++i) bench.batch.join(i, requests[i]);
-  bench.batch.step(kNever);
+  bench.batch.step(kNotStopped);
   for (int i = 3; i < 5; ++i) bench.batch.join(i, requests[i]);
   CHECK((runAndScore(bench, requests) == std::vector<std::int64_t>{0, 1, 4, 2, 3}));
 }
@@ -283,7 +281,7 @@ TEST(running_batch_refuses_one_request_and_goes_on) {
   CHECK_THROWS(bench.batch.join(1, broken), "GRAMMAR_INVALID");
   int finished = 0;
   while (!bench.batch.idle())
-    finished += static_cast<int>(bench.batch.step(kNever).finished.size());
+    finished += static_cast<int>(bench.batch.step(kNotStopped).finished.size());
   CHECK(finished == 1);
 }
 
@@ -291,13 +289,13 @@ TEST(running_batch_that_is_stopped_ends_all_and_begins_anew) {
   Bench bench({256, 2, 100});
   Random random(6);
   for (int i = 0; i < 5; ++i) bench.batch.join(i, requestOf(someTokens(random, 10), 10, 1));
-  bench.batch.step(kNever);
+  bench.batch.step(kNotStopped);
   const std::atomic<bool> stopped{true};
   const StepReport report = bench.batch.step(stopped);
   CHECK(report.failed.size() == 5 && bench.batch.idle());
   bench.batch.join(9, requestOf(someTokens(random, 10), 10, 1));
   size_t finished = 0;
-  while (!bench.batch.idle()) finished += bench.batch.step(kNever).finished.size();
+  while (!bench.batch.idle()) finished += bench.batch.step(kNotStopped).finished.size();
   CHECK(finished == 1);
 }
 
@@ -321,7 +319,7 @@ TEST(running_batch_holds_an_adapter_no_longer_than_its_replies) {
     request.adapter = {std::move(adapter), 1.0f};
     bench.batch.join(0, std::move(request));
     size_t finished = 0;
-    while (!bench.batch.idle()) finished += bench.batch.step(kNever).finished.size();
+    while (!bench.batch.idle()) finished += bench.batch.step(kNotStopped).finished.size();
     CHECK(finished == 1 && held.expired());
   }
 }

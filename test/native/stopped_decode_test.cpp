@@ -22,8 +22,6 @@ using namespace isopro;
 
 namespace {
 
-const std::atomic<bool> kNever{false};
-
 // Stops decodes before nodes of its choice, some of them several times; never on its own account.
 class Stopping : public ThreadGovernor {
  public:
@@ -50,7 +48,7 @@ class Stopping : public ThreadGovernor {
   int stopped_ = 0;
 };
 
-std::shared_ptr<Model> tinyModel() {
+std::shared_ptr<Model> stoppableModel() {
   static const std::shared_ptr<Model> model = [] {
     isopro::testing::loadLlamaBackends();
     return Model::load({std::string(ISOPRO_TEST_DATA) + "/../assets/models/tiny.gguf", 0, ""}, {});
@@ -68,17 +66,17 @@ std::shared_ptr<Adapter> someAdapter(std::uint64_t seed) {
   options.seed = seed;
   for (const auto module : {training::kQuery, training::kOutput, training::kDown})
     options.targets.push_back({1, module, 4, 8.0f, 0});
-  training::Trainer trainer(tinyModel()->path(), options);
+  training::Trainer trainer(stoppableModel()->path(), options);
   Random random(seed);
   for (training::Parameter* parameter : trainer.parameters()) {
     for (float& value : parameter->value)
       value = static_cast<float>(random.nextDouble() - 0.5) * 0.4f;
   }
   file.write(training::encodeAdapter(trainer));
-  return adapter = Adapter::load(tinyModel(), file.path(), true);
+  return adapter = Adapter::load(stoppableModel(), file.path(), true);
 }
 
-std::vector<Token> someTokens(Random& random, int count) {
+std::vector<Token> drawnTokens(Random& random, int count) {
   std::vector<Token> tokens;
   for (int i = 0; i < count; ++i)
     tokens.push_back(5 + static_cast<Token>(random.nextDouble() * 200));
@@ -121,7 +119,7 @@ void checkSameBits(const std::string& name, int least, Call call) {
   const auto run = [&](bool stops) {
     auto governor = std::make_unique<Stopping>(stops);
     const Stopping& stopping = *governor;
-    Context context(tinyModel(), std::move(governor), false);
+    Context context(stoppableModel(), std::move(governor), false);
     ThreadPool pool(1);
     Bits bits;
     call(context, pool, bits);
@@ -137,11 +135,11 @@ void checkSameBits(const std::string& name, int least, Call call) {
 
 RolloutRequest rolloutRequest(std::uint64_t seed, int prompts, int samples) {
   Random random(seed);
-  const std::vector<Token> frame = someTokens(random, 40);
+  const std::vector<Token> frame = drawnTokens(random, 40);
   RolloutRequest request;
   for (int p = 0; p < prompts; ++p) {
     std::vector<Token> tokens = frame;
-    for (const Token token : someTokens(random, 5 + 30 * p)) tokens.push_back(token);
+    for (const Token token : drawnTokens(random, 5 + 30 * p)) tokens.push_back(token);
     std::vector<std::uint64_t> seeds;
     for (int s = 0; s < samples; ++s) seeds.push_back(static_cast<std::uint64_t>(10 * p + s));
     request.prompts.push_back({tokens, seeds});
@@ -159,20 +157,20 @@ void generate(const RolloutRequest& request, Context& context, ThreadPool& pool,
                       bits.add(rollout.boundary);
                     },
                     [](const auto&) {}},
-                   kNever);
+                   kNotStopped);
 }
 
 void runBatch(const BatchSettings& settings, bool adapters, Context& context, ThreadPool& pool,
               Bits& bits) {
   RunningBatch batch(context, pool, settings);
   Random random(5);
-  const std::vector<Token> beginning = someTokens(random, 30);
+  const std::vector<Token> beginning = drawnTokens(random, 30);
   std::int64_t next = 0;
   for (int step = 0; step < 12 || !batch.idle(); ++step) {
     if (step % 2 == 0 && step < 12) {
       BatchRequest request;
       request.prompt = beginning;
-      for (const Token token : someTokens(random, 3 + 9 * static_cast<int>(next)))
+      for (const Token token : drawnTokens(random, 3 + 9 * static_cast<int>(next)))
         request.prompt.push_back(token);
       request.seed = static_cast<std::uint64_t>(next);
       request.limits.maxTokens = 15 + 4 * static_cast<int>(next % 3);
@@ -182,7 +180,7 @@ void runBatch(const BatchSettings& settings, bool adapters, Context& context, Th
       request.cancelled = std::make_shared<std::atomic<bool>>(false);
       batch.join(next++, std::move(request));
     }
-    const StepReport report = batch.step(kNever);
+    const StepReport report = batch.step(kNotStopped);
     CHECK(report.failed.empty());
     for (const FinishedReply& finished : report.finished) {
       bits.add(static_cast<double>(finished.request));
@@ -195,7 +193,7 @@ void runBatch(const BatchSettings& settings, bool adapters, Context& context, Th
 // The threads of a call of one row that has room for `cells`, of a context with fixed threads that
 // has two, of which another process holds one.
 int threadsOfOneRow(Matmul matmul, const char* kvType, int cells) {
-  const auto model = Model::load({tinyModel()->path(), 0, kvType, matmul}, {});
+  const auto model = Model::load({stoppableModel()->path(), 0, kvType, matmul}, {});
   auto governor = std::make_unique<ThreadGovernor>(2, false);
   ThreadGovernor& governed = *governor;
   Context context(model, std::move(governor), true);
@@ -205,7 +203,7 @@ int threadsOfOneRow(Matmul matmul, const char* kvType, int cells) {
   for (int position = 0; position < 3; ++position) {
     batch.clear();
     batch.add(300 + position, position, 0, true);
-    context.decode(batch, kNever);
+    context.decode(batch, kNotStopped);
   }
   return governed.stepThreads();
 }
@@ -219,7 +217,8 @@ TEST(one_row_is_held_to_all_threads_where_ggml_computes_its_attention) {
 #if defined(__x86_64__)
   CHECK(threadsOfOneRow(Matmul::kGgml, "f16", 256) == 1);
   CHECK(threadsOfOneRow(Matmul::kGgml, "q8_0", 512) == 1);
-  if (!Model::load({tinyModel()->path(), 0, "f16", Matmul::kAuto}, {})->hasOwnProducts()) return;
+  if (!Model::load({stoppableModel()->path(), 0, "f16", Matmul::kAuto}, {})->hasOwnProducts())
+    return;
   CHECK(threadsOfOneRow(Matmul::kAuto, "f16", 512) == 1);
   CHECK(threadsOfOneRow(Matmul::kAuto, "f16", 4096) == 1);
   CHECK(threadsOfOneRow(Matmul::kAuto, "f32", 512) == 1);
@@ -272,42 +271,42 @@ TEST(stopped_decodes_of_the_running_batch) {
 
 TEST(stopped_decodes_of_score) {
   Random random(8);
-  const std::vector<Token> prefix = someTokens(random, 133), opening = someTokens(random, 9);
+  const std::vector<Token> prefix = drawnTokens(random, 133), opening = drawnTokens(random, 9);
   std::vector<std::vector<Token>> continuations;
   for (const int length : {1, 4, 30, 70}) {
     continuations.push_back(opening);
-    for (const Token token : someTokens(random, length)) continuations.back().push_back(token);
+    for (const Token token : drawnTokens(random, length)) continuations.back().push_back(token);
   }
   for (const bool stepwise : {false, true}) {
-    checkSameBits(
-        stepwise ? "score, a token a call" : "score", stepwise ? 20 : 2,
-        [&](Context& context, ThreadPool& pool, Bits& bits) {
-          // a few calls each: several texts, so that stops fall on most of their kinds
-          for (const int alternatives : {-1, 0, 3, -1}) {
-            for (const TokenScores& scores : scoreContinuations(
-                     context, pool, prefix, continuations, 2048, stepwise, alternatives, kNever)) {
-              bits.add(scores);
-            }
-          }
-        });
+    checkSameBits(stepwise ? "score, a token a call" : "score", stepwise ? 20 : 2,
+                  [&](Context& context, ThreadPool& pool, Bits& bits) {
+                    // a few calls each: several texts, so that stops fall on most of their kinds
+                    for (const int alternatives : {-1, 0, 3, -1}) {
+                      for (const TokenScores& scores :
+                           scoreContinuations(context, pool, prefix, continuations, 2048, stepwise,
+                                              alternatives, kNotStopped)) {
+                        bits.add(scores);
+                      }
+                    }
+                  });
   }
 }
 
 TEST(stopped_decodes_of_score_branches) {
   Random random(9);
-  const std::vector<Token> trunk = someTokens(random, 150), statement = someTokens(random, 12);
+  const std::vector<Token> trunk = drawnTokens(random, 150), statement = drawnTokens(random, 12);
   std::vector<Branch> branches;
   for (const int at : {1, 3, 40, 41, 97, 150}) {
     for (int answer = 0; answer < 3; ++answer) {
       std::vector<Token> tokens = statement;
-      for (const Token token : someTokens(random, 2 + answer)) tokens.push_back(token);
+      for (const Token token : drawnTokens(random, 2 + answer)) tokens.push_back(token);
       branches.push_back({at, tokens, static_cast<int>(statement.size())});
     }
   }
   checkSameBits("branches", 5, [&](Context& context, ThreadPool& pool, Bits& bits) {
     for (const int cells : {2048, 400, 220, 2048}) {
       for (const TokenScores& scores :
-           scoreBranches(context, pool, trunk, branches, cells, kNever).scores)
+           scoreBranches(context, pool, trunk, branches, cells, kNotStopped).scores)
         bits.add(scores);
     }
   });
@@ -315,14 +314,14 @@ TEST(stopped_decodes_of_score_branches) {
 
 TEST(stopped_decodes_of_whoever_reads_hidden_states) {
   Random random(10);
-  const std::vector<Token> tokens = someTokens(random, 150);
+  const std::vector<Token> tokens = drawnTokens(random, 150);
   checkSameBits("hidden states", 10, [&](Context& context, ThreadPool&, Bits& bits) {
     const int layers = context.model().layers();
     for (int round = 0; round < 5; ++round) {
-      bits.add(embed(context, tokens, kNever));
-      for (const auto& [boundary, rows] : hiddenRows(context, tokens, {0, 1, layers}, kNever))
+      bits.add(embed(context, tokens, kNotStopped));
+      for (const auto& [boundary, rows] : hiddenRows(context, tokens, {0, 1, layers}, kNotStopped))
         bits.add(rows);
-      for (const auto& [block, norms] : hiddenNorms(context, tokens, {0, layers - 1}, kNever))
+      for (const auto& [block, norms] : hiddenNorms(context, tokens, {0, layers - 1}, kNotStopped))
         bits.add(norms.update);
     }
   });

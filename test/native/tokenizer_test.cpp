@@ -106,7 +106,9 @@ std::string many(const std::string& unit, int times) {
   return text;
 }
 
-std::uint64_t below(isopro::Random& random, std::uint64_t end) { return random.nextUint64() % end; }
+std::uint64_t drawBelow(isopro::Random& random, std::uint64_t end) {
+  return random.nextUint64() % end;
+}
 
 // Runs of pieces that pre-tokenizers tell apart, of very unlike lengths.
 std::string someText(isopro::Random& random, std::size_t bytes) {
@@ -144,8 +146,8 @@ std::string someText(isopro::Random& random, std::size_t bytes) {
                                                   "zZ"};
   std::string text;
   while (text.size() < bytes) {
-    const std::string& piece = pieces[below(random, pieces.size())];
-    const auto times = 1 + below(random, below(random, 12) == 0 ? 700 : 3);
+    const std::string& piece = pieces[drawBelow(random, pieces.size())];
+    const auto times = 1 + drawBelow(random, drawBelow(random, 12) == 0 ? 700 : 3);
     for (std::uint64_t i = 0; i < times; ++i) text += piece;
   }
   return text;
@@ -162,7 +164,7 @@ TEST(tokens_are_llama_cpp_s_own_for_every_pre_tokenizer) {
     const llama_vocab* vocab = llama_model_get_vocab(model.get());
     const Tokenizer tokenizer(vocab, preTokenizer);
     for (int i = 0; i < 12; ++i) {
-      const std::string text = someText(random, i < 6 ? 1 + below(random, 300) : 5000);
+      const std::string text = someText(random, i < 6 ? 1 + drawBelow(random, 300) : 5000);
       for (const bool parseControl : {false, true}) {
         check::report(
             tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl), __FILE__,
@@ -268,8 +270,9 @@ TEST(digits_of_superbpe_are_parted_where_llama_cpp_parts_them) {
   isopro::Random random(7);
   for (int i = 0; i < 60; ++i) {
     std::string text = i % 2 == 0 ? "x" : i % 3 == 0 ? "\u0663" : "";
-    const auto digits = 180 + below(random, 600);
-    for (std::uint64_t d = 0; d < digits; ++d) text += static_cast<char>('0' + below(random, 10));
+    const auto digits = 180 + drawBelow(random, 600);
+    for (std::uint64_t d = 0; d < digits; ++d)
+      text += static_cast<char>('0' + drawBelow(random, 10));
     if (i % 5 == 0) text += "\u0663 9";
     if (i % 5 == 1) text += ".5";
     check::report(tokenizer.tokens(text, i % 4 == 0) == plainly(vocab, text, i % 4 == 0), __FILE__,
@@ -294,9 +297,9 @@ TEST(many_special_tokens_are_found_as_llama_cpp_finds_them) {
   for (int i = 0; i < 20; ++i) {
     std::string text;
     while (text.size() < 5000) {
-      text += below(random, 3) == 0
+      text += drawBelow(random, 3) == 0
                   ? someText(random, 20)
-                  : llama_vocab_get_text(vocab, static_cast<Token>(295 + below(random, 50)));
+                  : llama_vocab_get_text(vocab, static_cast<Token>(295 + drawBelow(random, 50)));
     }
     for (const bool parseControl : {false, true})
       CHECK(tokenizer.tokens(text, parseControl) == plainly(vocab, text, parseControl));
