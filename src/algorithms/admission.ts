@@ -1,6 +1,6 @@
 /** What algorithms have in common in deciding what becomes of an iteration's rollouts. */
 import type { Admission } from '../run-folder/rollout-records.js';
-import type { Fate, Group, Sample } from './algorithm.js';
+import type { Fate, Group, Sample, SampledSettings } from './algorithm.js';
 
 /** (passed + 1) / (decided + 2): neither 0 nor 1 whatever the few samples say. */
 const smoothedSolveRate = (rollouts: readonly Sample[]): number => {
@@ -36,3 +36,23 @@ export function fates<S extends Sample>(
   }
   return found;
 }
+
+/** Sentences of the rows that hold. */
+export const problems = (rows: readonly (readonly [holds: boolean, problem: string])[]): string[] =>
+  rows.flatMap(([holds, problem]) => (holds ? [problem] : []));
+
+/** What an algorithm that compares probabilities of its own samples cannot train with. */
+export const onPolicyProblems = (
+  id: string,
+  { sampling: { topP }, buffer: { accept }, layers: { dropout } }: SampledSettings,
+): (readonly [boolean, string])[] => [
+  [
+    topP < 1,
+    `sampling.topP: ${id} needs samples from the whole distribution of the model: set it to 1`,
+  ],
+  [accept !== 'passing', `buffer.accept: ${id} trains on all verdicts`],
+  [
+    dropout > 0,
+    `layers.dropout: ${id} takes ratios to probabilities that were measured without dropout: set it to 0`,
+  ],
+];

@@ -10,12 +10,11 @@
 import { z } from 'zod';
 import type { Objective } from '../engine/trainer.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
 import { lossMask, ofSampled } from '../rollouts/episode.js';
-import { fates, rarity, unusable } from './admission.js';
+import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
 /** log p_teacher - log p_student, by sampled token. */
 export const margins = (student: Float32Array, teacher: Float32Array): Float32Array =>
@@ -124,25 +123,14 @@ export const distill = algorithm({
         'distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs',
       ),
   }),
-  contradictions: ({
-    sampling: { topP },
-    buffer: { accept },
-    algorithm: { teacher },
-    layers: { dropout },
-  }) => [
-    ...(teacher === undefined
-      ? ['algorithm.teacher: distill learns from a teacher: name a model']
-      : []),
-    ...(topP < 1
-      ? [
-          'sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one',
-        ]
-      : []),
-    ...(accept !== 'passing' ? ['buffer.accept: distill trains on all verdicts'] : []),
-    ...(dropout > 0
-      ? ['layers.dropout: distill takes ratios to probabilities that were measured without it']
-      : []),
-  ],
+  contradictions: (settings) =>
+    problems([
+      [
+        settings.algorithm.teacher === undefined,
+        'algorithm.teacher: distill learns from a teacher: name a model',
+      ],
+      ...onPolicyProblems('distill', settings),
+    ]),
   readsReasoning: () => false,
 
   admit: (groups) =>
@@ -167,59 +155,38 @@ export const distill = algorithm({
     );
     if (samples.length === 0) return [];
     const measured = { temperature, ...given({ signal }) };
-    const known = new Map<
-      string,
-      { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }
-    >();
     const [logprobs, differences]: [Float32Array[], Float32Array[]] = [[], []];
     for (const part of chunks(samples, batchSize)) {
-      const own = await temperedLogprobs(
-        trainer,
-        await boundaries.sequences(part, signal),
-        measured,
-      );
+      const sequences = await boundaries.sequences(part, signal);
+      const own = await temperedLogprobs(trainer, sequences, measured);
       const taught = await teacher.logprobs(part, measured);
       logprobs.push(...own);
       differences.push(
         ...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)),
       );
     }
-    for (const [i, advantages] of advantagesOf(differences, pressure).entries())
-      known.set(samples[i]!.key, {
-        oldLogprobs: logprobs[i]!,
-        margins: differences[i]!,
-        advantages,
-      });
-    const random = new Random(
-      deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'distillation',
-        iteration,
-        problemId: '',
-        sample: 0,
-      }),
+    const known = new Map(
+      advantagesOf(differences, pressure).map((advantages, i) => [
+        samples[i]!.key,
+        { oldLogprobs: logprobs[i]!, margins: differences[i]!, advantages },
+      ]),
     );
+    const random = seededRandom(BigInt(settings.seed), 'distillation', iteration);
     const objective: Objective = { kind: 'policy', temperature, clipLow: CLIP, clipHigh: CLIP };
-    return takeSteps(
-      context,
-      shuffledBatches(samples, settings.optimiser.stepsPerIteration, batchSize, random),
-      {
-        objective,
-        prepare: async (sequences, batch) => {
-          const rows = batch.map(({ key }) => known.get(key)!);
-          const advantaged = sequences.map((sequence, i) => ({
-            ...sequence,
-            oldLogprobs: rows[i]!.oldLogprobs,
-            advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
-          }));
-          const loss = pressureOf(
-            rows.map((row) => row.margins),
-            pressure,
-          );
-          return { sequences: advantaged, statistics: { loss } };
-        },
+    const { stepsPerIteration } = settings.optimiser;
+    return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
+      objective,
+      prepare: async (sequences, batch) => {
+        const rows = batch.map(({ key }) => known.get(key)!);
+        const advantaged = sequences.map((sequence, i) => ({
+          ...sequence,
+          oldLogprobs: rows[i]!.oldLogprobs,
+          advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
+        }));
+        const all = rows.map((row) => row.margins);
+        return { sequences: advantaged, statistics: { loss: pressureOf(all, pressure) } };
       },
-    );
+    });
   },
 });
 

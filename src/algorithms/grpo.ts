@@ -8,12 +8,11 @@
 import { z } from 'zod';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
 import { ofSampled } from '../rollouts/episode.js';
-import { fates, rarity, unusable } from './admission.js';
+import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;
@@ -177,38 +176,23 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({
-    sampling: { samples, topP },
-    buffer: { accept },
-    algorithm: { variant, klCoefficient },
-    layers: { dropout },
-  }) => [
-    ...(samples < 2
-      ? [
-          'sampling.samples: grpo compares the samples of a problem with each other and needs at least 2',
-        ]
-      : []),
-    ...(topP < 1
-      ? [
-          'sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it',
-        ]
-      : []),
-    ...(accept !== 'passing' ? ['buffer.accept: grpo trains on all verdicts'] : []),
-    ...(dropout > 0
-      ? ['layers.dropout: grpo takes ratios to probabilities that were measured without it']
-      : []),
-    ...(variant === 'gspo' && klCoefficient > 0
-      ? ['algorithm.klCoefficient: gspo has no divergence from the base model']
-      : []),
-  ],
+  contradictions: (settings) =>
+    problems([
+      [
+        settings.sampling.samples < 2,
+        'sampling.samples: grpo compares the samples of a problem with each other and needs at least 2',
+      ],
+      ...onPolicyProblems('grpo', settings),
+      [
+        settings.algorithm.variant === 'gspo' && settings.algorithm.klCoefficient > 0,
+        'algorithm.klCoefficient: gspo has no divergence from the base model',
+      ],
+    ]),
 
   admit: (groups, { settings }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(
-        group,
-        VARIANTS[settings.algorithm.variant],
-        settings.algorithm.reward,
-      );
+      const { variant, reward } = settings.algorithm;
+      const advantageOf = contrasts(group, VARIANTS[variant], reward);
       return {
         weight: rarity(group),
         fateOf: (rollout) => {
@@ -253,15 +237,7 @@ export const grpo = algorithm({
           ...(base === null ? {} : { referenceLogprobs: base[index]! }),
         });
     }
-    const random = new Random(
-      deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'policy gradient',
-        iteration,
-        problemId: '',
-        sample: 0,
-      }),
-    );
+    const random = seededRandom(BigInt(settings.seed), 'policy gradient', iteration);
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
     return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
       objective,

@@ -1,6 +1,5 @@
 /** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
 import { z } from 'zod';
-import { deriveSeed, Random } from '../random.js';
 import { jaccard, shingles } from '../shingles.js';
 import { fates, rarity, unusable } from './admission.js';
 import {
@@ -8,11 +7,9 @@ import {
   type AdmissionContext,
   type Fate,
   type Group,
-  type LearningContext,
   type Sample,
 } from './algorithm.js';
-import type { Trace } from './replay-buffer.js';
-import { chunks, takeSteps } from './steps.js';
+import { chunks, seededRandom, takeSteps } from './steps.js';
 
 /**
  * Two samples of one problem are near-duplicates when this part of their runs of five tokens is
@@ -37,9 +34,7 @@ function shuffledVerdicts<S extends Sample>(
         rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'),
       );
     const passed = complete.filter(({ verdict }) => verdict.kind === 'pass').length;
-    const random = new Random(
-      deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }),
-    );
+    const random = seededRandom(runSeed, 'shuffled verdicts', iteration, tier);
     for (const rollout of random.shuffle(complete).slice(0, passed)) chosen.add(rollout);
   }
   return (rollout) => chosen.has(rollout);
@@ -58,9 +53,7 @@ function randomVerdicts<S extends Sample>(
   const complete = all.filter((rollout) => unusable(rollout) === null);
   const passRate =
     complete.filter(({ verdict }) => verdict.kind === 'pass').length / complete.length;
-  const random = new Random(
-    deriveSeed({ runSeed, purpose: 'random verdicts', iteration, problemId: '', sample: 0 }),
-  );
+  const random = seededRandom(runSeed, 'random verdicts', iteration);
   const chosen = new Set(all.filter(() => random.nextDouble() < passRate));
   return (rollout) => chosen.has(rollout);
 }
@@ -82,20 +75,6 @@ function wantedBy<S extends Sample>(
     case 'passing':
       return ({ verdict }) => verdict.kind === 'pass';
   }
-}
-
-/** The sequences that this iteration trains on, in order. */
-function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext): Trace[] {
-  const runSeed = BigInt(settings.seed);
-  const { kind, newShare, accumulate } = settings.buffer;
-  if (kind === 'classic') return buffer.drawClassic(runSeed, iteration);
-  return buffer.drawBalanced({
-    runSeed,
-    iteration,
-    wanted: settings.optimiser.stepsPerIteration * batchSize,
-    newShare,
-    accumulate,
-  });
 }
 
 export const rft = algorithm({
@@ -145,5 +124,11 @@ export const rft = algorithm({
     });
   },
 
-  learn: (context) => takeSteps(context, chunks(drawTraces(context), context.batchSize)),
+  learn: (context) => {
+    const { buffer, settings, iteration, batchSize } = context;
+    const wanted = settings.optimiser.stepsPerIteration * batchSize;
+    const runSeed = BigInt(settings.seed);
+    const traces = buffer.draw(settings.buffer, { runSeed, iteration, wanted });
+    return takeSteps(context, chunks(traces, batchSize));
+  },
 });

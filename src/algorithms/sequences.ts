@@ -3,6 +3,7 @@
  * kept.
  */
 import type { Boundary, Trainer, TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { episodeIds, lossMask, type Episode } from '../rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 
@@ -81,9 +82,7 @@ export class BoundaryCache {
     const known = traces.map(({ key }) => this.#recall(key, layer));
     const missing = plain.filter((_, index) => known[index] === undefined);
     const captured =
-      missing.length === 0
-        ? []
-        : await this.#trainer.captureBoundary(missing, signal === undefined ? {} : { signal });
+      missing.length === 0 ? [] : await this.#trainer.captureBoundary(missing, given({ signal }));
     let next = 0;
     return plain.map((sequence, index) => {
       let boundary = known[index];

@@ -9,11 +9,7 @@ import { isTrainedOn } from '../run-folder/derived-figures.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { anyEffect } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
-import {
-  readRolloutsRecord,
-  type RolloutRecord,
-  type RolloutsRecord,
-} from '../run-folder/rollout-records.js';
+import { readRolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
 import { courseSettings, type CourseSettings } from './course-settings.js';
 import type { CheckedFigures } from './figures.js';
 import type { Findings } from './findings.js';
@@ -67,18 +63,16 @@ class Course {
   #states: string[] = [];
   #restored: string | null = null;
   #steps: z.output<typeof stepForm>[] = [];
-  readonly #startsAnew: boolean;
   /** The adapter before any step. */
   #untrained: string | null = null;
 
   constructor(
     readonly start: RunStart,
     readonly settings: CourseSettings,
-    startsAnew: boolean,
+    readonly startsAnew: boolean,
   ) {
     this.#rate = settings.optimiser.learningRate;
     this.#batch = settings.optimiser.batchSize;
-    this.#startsAnew = startsAnew;
   }
 
   take(record: LogRecord): void {
@@ -132,13 +126,9 @@ class Course {
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
       fail(`iteration ${iteration} names no state of an adapter`);
-    const before = {
-      iteration,
-      sampler: this.#adapter,
-      batchSize: this.#batch,
-      steps: this.#steps.length,
-    };
-    if (this.#startsAnew) this.#applied = 0;
+    const { length: steps } = this.#steps;
+    const before = { iteration, sampler: this.#adapter, batchSize: this.#batch, steps };
+    if (this.startsAnew) this.#applied = 0;
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
         fail(
@@ -215,29 +205,17 @@ class Course {
 
 /** Steps that an algorithm takes of an iteration's rollouts. */
 function stepsOf(
-  iteration: number,
-  batchSize: number,
+  { iteration, batchSize }: IterationCourse,
   trainedOn: number,
   buffer: ReplayBuffer,
   settings: CourseSettings,
 ): number {
   const { stepsPerIteration } = settings.optimiser;
-  const { kind, newShare, accumulate } = settings.buffer;
+  if (algorithmOf(settings as never).replays !== true)
+    return mostSteps(trainedOn, stepsPerIteration, batchSize);
+  const wanted = stepsPerIteration * batchSize;
   const runSeed = BigInt(settings.seed);
-  if (algorithmOf(settings as never).replays === true) {
-    const traces =
-      kind === 'classic'
-        ? buffer.drawClassic(runSeed, iteration)
-        : buffer.drawBalanced({
-            runSeed,
-            iteration,
-            wanted: stepsPerIteration * batchSize,
-            newShare,
-            accumulate,
-          });
-    return Math.ceil(traces.length / batchSize);
-  }
-  return mostSteps(trainedOn, stepsPerIteration, batchSize);
+  return Math.ceil(buffer.draw(settings.buffer, { runSeed, iteration, wanted }).length / batchSize);
 }
 
 type Given = Pick<
@@ -278,11 +256,8 @@ async function checkCourse({
 }: Given): Promise<readonly IterationCourse[]> {
   const checkPlan = task === null ? null : await planCheck(start, task, model);
   const settings = courseSettings(start);
-  const course = new Course(
-    start,
-    settings,
-    algorithmOf(figures.settings).startsAnew(figures.settings),
-  );
+  const startsAnew = algorithmOf(figures.settings).startsAnew(figures.settings);
+  const course = new Course(start, settings, startsAnew);
   for (const record of records) course.take(record);
   const last = course.end();
   // a weakened adapter is another file than the state that it was made of
@@ -295,7 +270,6 @@ async function checkCourse({
   const buffer = new ReplayBuffer(
     settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap,
   );
-  const samples = new SampleCheck(settings);
   let of: RolloutsRecord[] = [];
   const settle = async (): Promise<void> => {
     if (of.length === 0) return;
@@ -303,13 +277,13 @@ async function checkCourse({
     const expected =
       course.iterations[iteration - 1] ??
       fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
-    const problems = samples.problems(of, expected);
+    const problems = checkSamples(settings, of, expected);
     await checkPlan?.({ iteration, problems, buffer });
     for (const record of of) buffer.take(record);
     const trainedOn = of.filter(
       (record) => record.kind === 'rollout' && isTrainedOn(record.admission),
     ).length;
-    const steps = stepsOf(iteration, expected.batchSize, trainedOn, buffer, settings);
+    const steps = stepsOf(expected, trainedOn, buffer, settings);
     if (expected.steps !== steps)
       fail(
         `iteration ${iteration} has ${expected.steps} steps, but its rollouts and the settings give ${steps}`,
@@ -356,57 +330,37 @@ function checkDevEvaluations(
  * Seeds, samplers and number of the rollouts, which follow from the settings and the problems
  * alone.
  */
-class SampleCheck {
-  readonly #settings: CourseSettings;
-  readonly #runSeed: bigint;
-
-  constructor(settings: CourseSettings) {
-    this.#settings = settings;
-    this.#runSeed = BigInt(settings.seed);
-  }
-
-  problems(
-    records: readonly RolloutsRecord[],
-    { iteration, sampler }: IterationCourse,
-  ): { problemId: string; tier: string }[] {
-    const { rollouts, samples } = this.#settings.sampling;
-    const problems: { problemId: string; tier: string }[] = [];
-    for (const record of records) {
-      if (record.kind === 'problem')
-        problems.push({ problemId: record.problemId, tier: record.tier });
-      else if (record.kind === 'rollout') this.#checkSample(record, iteration, sampler);
-    }
-    const wanted = Math.max(1, Math.round(rollouts / samples));
-    const sampled = records.filter(({ kind }) => kind === 'rollout').length;
-    if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
-      fail(`iteration ${iteration} has a problem twice`);
-    if (problems.length > wanted || sampled !== problems.length * samples)
+function checkSamples(
+  { seed, sampling: { rollouts, samples } }: CourseSettings,
+  records: readonly RolloutsRecord[],
+  { iteration, sampler }: IterationCourse,
+): { problemId: string; tier: string }[] {
+  const runSeed = BigInt(seed);
+  const problems: { problemId: string; tier: string }[] = [];
+  let sampled = 0;
+  for (const record of records) {
+    const { problemId, tier } = record;
+    if (record.kind === 'problem') problems.push({ problemId, tier });
+    if (record.kind !== 'rollout') continue;
+    sampled++;
+    const { sample, adapterId } = record;
+    const own = deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId, sample });
+    if (record.seed !== own.toString())
       fail(
-        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
-          `${samples} samples of each`,
-      );
-    return problems;
-  }
-
-  #checkSample(
-    { problemId, sample, seed, adapterId }: RolloutRecord,
-    iteration: number,
-    sampler: string | null,
-  ): void {
-    const own = deriveSeed({
-      runSeed: this.#runSeed,
-      purpose: 'rollout',
-      iteration,
-      problemId,
-      sample,
-    });
-    if (seed !== own.toString())
-      fail(
-        `sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, but the run's seed gives ${own}`,
+        `sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${record.seed}, but the run's seed gives ${own}`,
       );
     if (adapterId !== sampler)
       fail(
         `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`,
       );
   }
+  const wanted = Math.max(1, Math.round(rollouts / samples));
+  if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
+    fail(`iteration ${iteration} has a problem twice`);
+  if (problems.length > wanted || sampled !== problems.length * samples)
+    fail(
+      `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
+        `${samples} samples of each`,
+    );
+  return problems;
 }

@@ -9,17 +9,11 @@ import { IsoproError } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
 import { given } from '../given.js';
 import { inTurns, type LogRecord } from '../log/read.js';
-import {
-  adapterTargets,
-  submission,
-  type AdapterTargets,
-  type Submission,
-} from '../run-folder/course-records.js';
+import { adapterTargets, submission, type AdapterTargets } from '../run-folder/course-records.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { readRecord } from '../run-folder/record.js';
-import { failing } from './hard-fail.js';
+import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 
@@ -69,7 +63,7 @@ export const deliverablesAsSubmitted: Step<
   faults: ['LOG_UNREADABLE'],
   run: async ({ options, reader, records, deliverables: { manifest, adapter } }) => {
     const fail = failing('deliverables_as_submitted');
-    const submitted = readSubmission(records);
+    const submitted = onlyMetric(records, submission, fail);
     if (submitted.adapter !== manifest.result?.adapter)
       return fail(
         `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
@@ -97,18 +91,6 @@ export const deliverablesAsSubmitted: Step<
     };
   },
 };
-
-/** The live submission record. @throws HardFail */
-function readSubmission(records: readonly LogRecord[]): Submission {
-  const fail = failing('deliverables_as_submitted');
-  const found = records.filter(
-    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission',
-  );
-  const [record] = found;
-  if (record === undefined || found.length > 1)
-    return fail(`the log holds ${found.length} submission records, not one`);
-  return readRecord(submission, record, fail);
-}
 
 export const adapterLoads: Step<
   'options' | 'closers' | 'records' | 'deliverables',

@@ -99,10 +99,7 @@ function checkFates(
   rollouts: readonly LoggedRollout[],
   settings: Settings,
 ): void {
-  const {
-    seed,
-    sampling: { samples },
-  } = settings;
+  const { samples } = settings.sampling;
   const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
   for (const each of rollouts) {
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
@@ -113,18 +110,15 @@ function checkFates(
       );
     group.rollouts.push(each);
   }
-  for (const [
-    problemId,
-    {
-      rollouts: { length },
-    },
-  ] of groups)
-    if (length !== samples)
-      fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
+  for (const [problemId, { rollouts: of }] of groups)
+    if (of.length !== samples)
+      fail(
+        `problem ${problemId} has ${of.length} samples in iteration ${iteration}, not ${samples}`,
+      );
   const options = {
     settings,
     iteration,
-    runSeed: BigInt(seed),
+    runSeed: BigInt(settings.seed),
     contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory',
   };
   for (const [{ gseq, admission, advantage, weight }, own] of algorithmOf(settings).admit(
@@ -273,16 +267,12 @@ export async function checkFigures(
 function checkReadings(
   iterations: readonly Measured[],
   rollbacks: ReadonlyMap<number, number>,
-  {
-    evaluations,
-    tiers,
-    tally,
-    settings,
-  }: Pick<CheckedFigures, 'evaluations' | 'settings'> & {
+  of: Pick<CheckedFigures, 'evaluations' | 'settings'> & {
     readonly tiers: ReturnType<typeof tiersOf>;
     readonly tally: RolloutTally;
   },
 ): void {
+  const { evaluations, tiers, tally, settings } = of;
   const comparisons = compareDev(evaluations, tiers, settings.evaluation);
   for (const { gseq, iteration, said } of iterations) {
     const times = evaluations.filter(
@@ -290,27 +280,19 @@ function checkReadings(
     ).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
-    same(
-      `"the gate rolled back" of iteration ${iteration}`,
-      rollbacks.get(iteration) ?? gseq,
-      rollbacks.has(iteration),
-      compared?.rolledBack ?? false,
-    );
-    same(
-      `the train objective of iteration ${iteration}`,
-      gseq,
-      said.objective,
-      tally.objective(iteration),
-    );
-    same(
-      `the informative part of the groups of iteration ${iteration}`,
-      gseq,
+    const read = (what: string, claimed: unknown, derived: unknown, at = gseq): void =>
+      same(`${what} of iteration ${iteration}`, at, claimed, derived);
+    const hasRolledBack = compared?.rolledBack ?? false;
+    const at = rollbacks.get(iteration);
+    read('"the gate rolled back"', rollbacks.has(iteration), hasRolledBack, at);
+    read('the train objective', said.objective, tally.objective(iteration));
+    read(
+      'the informative part of the groups',
       said.informativeGroupFraction,
       tally.informative(iteration) ?? 0,
     );
-    same(
-      `the dev accuracy of iteration ${iteration}`,
-      gseq,
+    read(
+      'the dev accuracy',
       said.heldOut,
       compared === undefined
         ? null

@@ -1,18 +1,18 @@
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
-import type { Model } from '../engine/model.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { given } from '../given.js';
-import { inTurns, type LogReader } from '../log/read.js';
+import { inTurns } from '../log/read.js';
 import { deriveSeed } from '../random.js';
-import type { RunStart } from '../run-folder/manifest.js';
 import { exactGreater, weightsOf, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import type { Findings } from './findings.js';
 import { invalidDoubts, type HeldOutRequest } from './held-out.js';
 import { CLAIM_P } from './refutation.js';
 import { nonceSeed } from './nonce-seed.js';
+import { lines } from './trace.js';
 
 /**
  * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when
@@ -42,12 +42,10 @@ export interface Fresh {
   readonly p: number;
 }
 
-export interface FreshRequest extends Pick<HeldOutRequest, 'signal' | 'onProgress'> {
-  readonly reader: LogReader;
-  readonly start: RunStart;
+export interface FreshRequest
+  extends Pick<HeldOutRequest, 'signal' | 'onProgress'>,
+    Pick<Findings, 'reader' | 'start' | 'model' | 'nonce'> {
   readonly task: OpenTask;
-  readonly model: Model;
-  readonly nonce: string;
   readonly perTier: number;
   readonly adapter: Adapter | null;
   /** What was measured on the test problems after training. */
@@ -58,25 +56,14 @@ export interface FreshRequest extends Pick<HeldOutRequest, 'signal' | 'onProgres
  * Problems of the tiers of the test set that are in no evaluation set and were not sampled in
  * training; few where the task has few.
  */
-async function drawFresh({
-  reader,
-  start,
-  task,
-  model,
-  nonce,
-  perTier,
-  tested,
-  signal,
-}: FreshRequest): Promise<Problem[]> {
+async function drawFresh(request: FreshRequest): Promise<Problem[]> {
+  const { reader, start, task, model, nonce, perTier, tested, signal } = request;
   const taken = new Set<string>();
   for await (const { payload } of inTurns(reader.records({ stream: 'rollouts' }), signal))
     if (payload.kind === 'problem' && typeof payload.problemId === 'string')
       taken.add(payload.problemId);
-  const heldOut = new HeldOutProblems(await wholeSets(task), {
-    model,
-    task,
-    style: start.evaluation.style,
-  });
+  const { style } = start.evaluation;
+  const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style });
   const runSeed = nonceSeed('isopro.fresh.v1', nonce);
   const problems: Problem[] = [];
   for (const { id: tier } of task.tiers) {
@@ -122,12 +109,12 @@ export function gapP(
 export function freshDoubts({ measured, gap, p }: Fresh): string[] {
   return [
     ...invalidDoubts('the accuracy on fresh problems', measured),
-    ...(p < CLAIM_P && gap !== null
-      ? [
-          `the submitted adapter solves ${(100 * gap).toFixed(1)} points more of the test problems than of fresh ones (p ` +
-            `${p.toPrecision(2)}): the test problems do not measure it`,
-        ]
-      : []),
+    ...lines(
+      p < CLAIM_P &&
+        gap !== null &&
+        `the submitted adapter solves ${(100 * gap).toFixed(1)} points more of the test problems than of fresh ones (p ` +
+          `${p.toPrecision(2)}): the test problems do not measure it`,
+    ),
   ];
 }
 
@@ -143,10 +130,7 @@ export async function measureFresh(request: FreshRequest): Promise<Fresh | null>
   if (tiers.some(({ id }) => !problems.some(({ tier }) => tier === id))) return null;
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { summary } = await evaluateGreedy(localBackend(model), task, problems, {
-    style,
-    maxTokens,
-    maxSequences,
-    adapter,
+    ...{ style, maxTokens, maxSequences, adapter },
     ...given(request, 'signal', 'onProgress'),
   });
   return {

@@ -1,4 +1,7 @@
+import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
+import type { LogRecord } from '../log/read.js';
+import { readRecord } from '../run-folder/record.js';
 
 /** The judge's steps by the numbers of env_rl.md §3.1; 12 to 15 are our own. */
 export const STEP_NUMBER = {
@@ -68,4 +71,23 @@ export async function onFiles<T>(
       throw new HardFail(step, error.message);
     throw error;
   }
+}
+
+/**
+ * The one live record of a kind in the metrics stream.
+ * @throws HardFail unless there is one
+ */
+export function onlyMetric<T extends { readonly kind: string }>(
+  records: readonly LogRecord[],
+  form: z.ZodType<T> & { readonly shape: { readonly kind: z.ZodLiteral<T['kind']> } },
+  fail: (detail: string) => never,
+): T {
+  const kind = form.shape.kind.value;
+  const found = records.filter(
+    ({ stream, payload }) => stream === 'metrics' && payload.kind === kind,
+  );
+  const [record] = found;
+  if (record === undefined || found.length > 1)
+    return fail(`the log holds ${found.length} ${kind} records, not one`);
+  return readRecord(form, record, fail);
 }

@@ -40,7 +40,7 @@ import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
 import { failing, onFiles } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 /**
  * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
@@ -87,12 +87,10 @@ function pairOf<C extends Claim>(
   adapter: string | null,
 ): { readonly before: C; readonly after: C } {
   const one = (when: HeldOut['when']): C => {
-    const found = claims.filter((claim) => claim.when === when);
-    return found.length === 1
-      ? found[0]!
-      : fail(
-          `the log holds ${found.length} evaluations of the test set ${when} the training, not one`,
-        );
+    const { length, 0: found } = claims.filter((claim) => claim.when === when);
+    return length === 1
+      ? found!
+      : fail(`the log holds ${length} evaluations of the test set ${when} the training, not one`);
   };
   const [before, after] = [one('before'), one('after')];
   if (claims.length !== 2) fail('the test set was read in between');
@@ -206,17 +204,13 @@ export interface Comparison {
   readonly readings?: readonly ReadingComparison[];
 }
 
-export interface ReadingComparison {
+/** `p` is that of an exact McNemar test, as of the verdicts. */
+export interface ReadingComparison extends Pick<Comparison, 'differing' | 'passes' | 'p'> {
   readonly reading: Reading;
-  readonly differing: number;
-  readonly passes: Differences;
-  /** Exact McNemar, as of the verdicts. */
-  readonly p: number;
 }
 
-export interface FigureComparison {
+export interface FigureComparison extends Pick<Comparison, 'differing'> {
   readonly figure: FigureName;
-  readonly differing: number;
   readonly better: Differences;
   /**
    * Exact sign test over claims that are better than what was measured against those that are
@@ -251,12 +245,8 @@ function figureComparisons(
       !isDeepStrictEqual(claimed[figure], measured[figure]);
     const count = (sign: number): number => signs.filter((each) => each === sign).length;
     const better = { more: count(1), less: count(-1) };
-    return {
-      figure,
-      differing: pairs.filter(differs).length,
-      better,
-      p: mcnemarExact(better.less, better.more),
-    };
+    const p = mcnemarExact(better.less, better.more);
+    return { figure, differing: pairs.filter(differs).length, better, p };
   });
 }
 
@@ -270,14 +260,8 @@ function readingComparisons(
     const count = (was: Outcome['kind'], is: Outcome['kind']): number =>
       claimed.filter(({ kind }, i) => kind === was && measured[i]!.kind === is).length;
     const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
-    return [
-      {
-        reading,
-        differing: passes.more + passes.less,
-        passes,
-        p: mcnemarExact(passes.less, passes.more),
-      },
-    ];
+    const p = mcnemarExact(passes.less, passes.more);
+    return [{ reading, differing: passes.more + passes.less, passes, p }];
   });
 }
 
@@ -304,14 +288,11 @@ async function compare(
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { outcomes, failures } = await evaluateGreedy(localBackend(model), task, set.problems, {
-    style,
-    maxTokens,
-    maxSequences,
-    adapter,
+    ...{ style, maxTokens, maxSequences, adapter },
     lenient: claim.lenient !== undefined,
-    ...(claim.kind === 'constrained'
-      ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') }
-      : {}),
+    ...(claim.kind === 'constrained' && {
+      grammar: task.answerGrammar ?? fail('the task has no grammar of answers'),
+    }),
     ...given(progress, 'signal', 'onProgress'),
   });
   const said = verdictsOf(claim);
@@ -323,6 +304,8 @@ async function compare(
     decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
   const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
   const readings = readingComparisons(said, outcomes);
+  const isOtherFailure = ({ kind, why }: (typeof outcomes)[number], i: number): boolean =>
+    kind === 'fail' && claim.outcomes[i]![2] === 'fail' && !isDeepStrictEqual(why, claim.why![i]);
   const comparison = {
     claimed: summarise(said, task.tiers, options),
     measured: summarise(outcomes, task.tiers, options),
@@ -332,23 +315,15 @@ async function compare(
     decided: decided.length,
     passes,
     p: claimP(passes, decided.length, true),
-    ...(options.figures.length === 0
-      ? {}
-      : { figures: figureComparisons(said, outcomes, options.figures) }),
+    ...(options.figures.length > 0 && {
+      figures: figureComparisons(said, outcomes, options.figures),
+    }),
     failures: {
       claimed: failuresLogged(claim),
       measured: failures,
-      differing:
-        claim.why === undefined
-          ? null
-          : outcomes.filter(
-              ({ kind, why }, i) =>
-                kind === 'fail' &&
-                claim.outcomes[i]![2] === 'fail' &&
-                !isDeepStrictEqual(why, claim.why![i]),
-            ).length,
+      differing: claim.why === undefined ? null : outcomes.filter(isOtherFailure).length,
     },
-    ...(readings.length === 0 ? {} : { readings }),
+    ...(readings.length > 0 && { readings }),
   };
   return { comparison, outcomes };
 }
@@ -374,19 +349,18 @@ export interface HeldOutRequest {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-export interface HeldOutResult {
+interface MeasuredPair {
   readonly before: Comparison | null;
   readonly after: Comparison;
   /**
    * What training changed, as it was measured here; null where what was before was not measured.
    */
   readonly change: Change | null;
+}
+
+export interface HeldOutResult extends MeasuredPair {
   /** Under the grammar of answers, where the run claims it. */
-  readonly constrained?: {
-    readonly before: Comparison | null;
-    readonly after: Comparison;
-    readonly change: Change | null;
-  };
+  readonly constrained?: MeasuredPair;
   readonly policies: Readonly<Record<string, Summary>>;
 }
 
@@ -408,31 +382,23 @@ export async function evaluateHeldOut(
   );
   if (set.sha256 !== start.sets.test.sha256)
     fail("the test set that the run committed to is not the task's");
-  const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
+  const measure = async (pair: Record<'before' | 'after', Claim>): Promise<MeasuredPair> => {
     const after = await compare(model, task, set, pair.after, adapter, start, request);
     const before =
       request.which === 'both'
         ? await compare(model, task, set, pair.before, null, start, request)
         : null;
-    for (const [when, of] of [
-      ['before', before],
-      ['after', after],
-    ] as const)
-      if (of !== null) refuseRefuted(when, of.comparison, sameMachine);
+    if (before !== null) refuseRefuted('before', before.comparison, sameMachine);
+    refuseRefuted('after', after.comparison, sameMachine);
     return {
       before: before?.comparison ?? null,
       after: after.comparison,
       change: before === null ? null : changeOf(set, task, before.outcomes, after.outcomes),
     };
   };
-  const { before, after, change } = await measure(claims);
-  const further =
-    claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
   return {
-    before,
-    after,
-    change,
-    ...further,
+    ...(await measure(claims)),
+    ...(claims.constrained !== null && { constrained: await measure(claims.constrained) }),
     policies: await evaluatePolicies(task, set.problems),
   };
 }
@@ -442,16 +408,8 @@ export async function evaluateHeldOut(
  *   are easily found
  */
 function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolean): void {
-  const {
-    claimed,
-    measured,
-    passes,
-    decided,
-    undecided,
-    differing,
-    readings = [],
-    figures = [],
-  } = comparison;
+  const { claimed, measured, passes, decided, undecided, differing } = comparison;
+  const { readings = [], figures = [] } = comparison;
   const where = sameMachine
     ? 'on a machine of its class'
     : "here, beyond what another machine's rounding explains";
@@ -498,32 +456,23 @@ export function heldOutDoubts(
   ];
   return all.flatMap(([when, comparison]) => {
     if (comparison === null) return [];
-    const {
-      decided,
-      undecided,
-      unverified,
-      passes,
-      measured,
-      figures = [],
-      readings = [],
-    } = comparison;
+    const { decided, undecided, unverified, passes, figures = [], readings = [] } = comparison;
     const others =
       passes.more +
       passes.less +
       [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
     return [
-      ...(unverified > 0
-        ? [`${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`]
-        : []),
-      ...(undecided > 0
-        ? [`${plural(undecided, 'test verdict')} ${when} that the run did not find`]
-        : []),
-      ...invalidDoubts(`the accuracy ${when}`, measured),
-      ...(sameMachine && others > 0
-        ? [
-            `${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`,
-          ]
-        : []),
+      ...lines(
+        unverified > 0 &&
+          `${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`,
+        undecided > 0 && `${plural(undecided, 'test verdict')} ${when} that the run did not find`,
+      ),
+      ...invalidDoubts(`the accuracy ${when}`, comparison.measured),
+      ...lines(
+        sameMachine &&
+          others > 0 &&
+          `${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`,
+      ),
     ];
   });
 }

@@ -1,9 +1,7 @@
 import { measureProbe, type ProbeMeasurement } from '../evaluation/probe.js';
 import { given } from '../given.js';
-import type { LogRecord } from '../log/read.js';
 import { probe, type ProbeRecord } from '../run-folder/course-records.js';
-import { readRecord } from '../run-folder/record.js';
-import { failing } from './hard-fail.js';
+import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
 
 /**
@@ -22,17 +20,6 @@ export const OTHER_MACHINE_TOLERANCE = 1e-2;
 const FLOOR = 1e-4;
 
 const fail = failing('live_diagnostic_sanity');
-
-/** The logged probe. @throws HardFail unless there is one */
-function readProbe(records: readonly LogRecord[]): ProbeRecord {
-  const found = records.filter(
-    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe',
-  );
-  const [record] = found;
-  if (record === undefined || found.length > 1)
-    return fail(`the log holds ${found.length} probe records, not one`);
-  return readRecord(probe, record, fail);
-}
 
 interface Deviation {
   /** What deviates most: a module, `loss of sequence 2`, `all gradients`. */
@@ -60,32 +47,22 @@ function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
   if (logged.sequenceLosses.length !== own.sequenceLosses.length)
     fail('the logged probe has another number of sequences');
   const floor = FLOOR * Math.max(0, ...Object.values(own.modules));
-  const pairs: [string, number, number, number][] = [
-    ...own.sequenceLosses.map((value, i): [string, number, number, number] => [
-      `loss of sequence ${i}`,
-      logged.sequenceLosses[i]!,
-      value,
-      0,
-    ]),
+  const pairs: (readonly [string, number, number, number])[] = [
+    ...own.sequenceLosses.map(
+      (value, i) => [`loss of sequence ${i}`, logged.sequenceLosses[i]!, value, 0] as const,
+    ),
     ['all gradients', logged.gradNorm, own.gradNorm, floor],
-    ...Object.entries(own.modules).map(([name, value]): [string, number, number, number] => [
-      name,
-      logged.modules[name]!,
-      value,
-      floor,
-    ]),
+    ...Object.entries(own.modules).map(
+      ([name, value]) => [name, logged.modules[name]!, value, floor] as const,
+    ),
   ];
   return pairs
     .map(([name, a, measured, least]): Deviation => {
       const difference = Math.abs(a - measured);
-      const relative =
+      const ratio =
         difference === 0 ? 0 : difference / Math.max(Math.abs(measured), least, Number.MIN_VALUE);
-      return {
-        name,
-        logged: a,
-        measured,
-        relative: Number.isFinite(relative) ? relative : Infinity,
-      };
+      const relative = Number.isFinite(ratio) ? ratio : Infinity;
+      return { name, logged: a, measured, relative };
     })
     .reduce((worst, each) => (each.relative > worst.relative ? each : worst));
 }
@@ -98,7 +75,7 @@ export const liveDiagnosticSanity: Step<
   faults: ['NUMERIC_FAILURE'],
   run: async ({ options, records, deliverables, nonce, threads, model, sameMachine }) => {
     const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
-    const logged = readProbe(records);
+    const logged = onlyMetric(records, probe, fail);
     const own = await measureProbe({
       modelPath: model.path,
       adapter: deliverables.adapter,

@@ -6,15 +6,14 @@ import { encodePayload, type LogPayload } from '../log/payload.js';
 import { inTurns, LogReader, type LogRecord } from '../log/read.js';
 import { parseSessionStart } from '../log/session.js';
 import type { Verification } from '../log/verify.js';
-import type { LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
 import { monitorDigests, type Watched } from '../monitor/rule-set.js';
 import { foreignThresholds, ruleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
 import {
-  decisionForm,
   effectForm,
   evaluationRecord,
+  readDecisions,
   readHistory,
 } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
@@ -116,10 +115,8 @@ function integrityFailure({ outcome, disagreement }: Verification): HardFail | n
   if (outcome === 'ok') return null;
   if (outcome === 'unterminated') return new NotEnded();
   const at = disagreement?.table === 'log' ? ` (record ${disagreement.at})` : '';
-  return new HardFail(
-    'chain_integrity',
-    `the log is ${outcome}: ${disagreement?.reason ?? ''}${at}`,
-  );
+  const detail = `the log is ${outcome}: ${disagreement?.reason ?? ''}${at}`;
+  return new HardFail('chain_integrity', detail);
 }
 
 /** @throws HardFail unless the log is complete and untouched */
@@ -190,20 +187,14 @@ export function recomputeRules<T extends TraineeTypes>(
   if (logged.length !== evaluations.length)
     fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
   for (const [i, evaluation] of evaluations.entries()) {
-    const own = encodePayload(evaluationRecord(evaluation).payload);
-    const theirs = encodePayload((logged[i] as LogRecord).payload);
-    if (own !== theirs)
+    const { gseq, payload } = logged[i]!;
+    if (encodePayload(evaluationRecord(evaluation).payload) !== encodePayload(payload))
       fail(
-        `the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`,
+        `the evaluation of iteration ${evaluation.iteration} (record ${gseq}) is not what its metrics give`,
       );
   }
-  const [loggedDecision, loggedEffect] = [decisionForm(watched), effectForm(trainee)];
-  const decisions = records
-    .filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision')
-    .map((record): LoggedDecision<T['operation']> => {
-      const { kind: _, iteration, ...decision } = readRecord(loggedDecision, record, fail);
-      return { iteration, decision };
-    });
+  const decisions = readDecisions(records, watched, fail);
+  const loggedEffect = effectForm(trainee);
   const effects = records
     .filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect')
     .map((record) => readRecord(loggedEffect, record, fail));
@@ -218,15 +209,13 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   let now = -1;
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
-    if (
+    const isPlaced =
       (stream === 'decisions' && payload.kind === 'decision') ||
-      (stream === 'effects' && payload.kind === 'effect')
-    ) {
-      if (payload.iteration !== now)
-        fail(
-          `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
-        );
-    }
+      (stream === 'effects' && payload.kind === 'effect');
+    if (isPlaced && payload.iteration !== now)
+      fail(
+        `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
+      );
   }
 }
 

@@ -40,14 +40,8 @@ export async function planCheck(
       records: buffer.records(iteration),
       floor: allocation === 'uniform' ? 1 : allocationFloor,
     });
-    const plan = await planRollouts({
-      task,
-      runSeed: BigInt(seed),
-      iteration,
-      counts,
-      samples: 1,
-      excluded,
-    });
+    const runSeed = BigInt(seed);
+    const plan = await planRollouts({ task, runSeed, iteration, counts, samples: 1, excluded });
     const at = plan.findIndex(
       ({ problem }, i) =>
         problem.id !== problems[i]?.problemId || problem.tier !== problems[i]?.tier,

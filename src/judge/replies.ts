@@ -3,13 +3,15 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { DevReply } from '../run-folder/evaluation-records.js';
 import type { ReferenceRecord } from '../run-folder/rollout-records.js';
-import { HardFail } from './hard-fail.js';
+import { failing } from './hard-fail.js';
 
 /**
  * A reply as it stands in the log: what its tokens say is its text, and how they end is its finish.
  */
 
 export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | 'turns'>;
+
+const fail = failing('rollout_verification');
 
 export const NOT_SAID = 'the text is not what the sampled tokens say';
 
@@ -18,23 +20,17 @@ export const NOT_SAID = 'the text is not what the sampled tokens say';
  * that its tokens contradict is a hard fail.
  */
 export class ReplyReader {
-  readonly #model: Pick<
-    Model,
-    'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'
-  >;
   readonly #ends: ReadonlySet<number>;
-  readonly #maxTokens: number;
-  readonly #stop: readonly string[];
 
   constructor(
-    model: Pick<Model, 'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'>,
-    maxTokens: number,
-    stop: readonly string[] = [],
+    readonly model: Pick<
+      Model,
+      'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'
+    >,
+    readonly maxTokens: number,
+    readonly stop: readonly string[] = [],
   ) {
-    this.#model = model;
     this.#ends = new Set(model.info.ends);
-    this.#maxTokens = maxTokens;
-    this.#stop = stop;
   }
 
   /** The texts of an episode's replies. @throws HardFail */
@@ -48,7 +44,7 @@ export class ReplyReader {
         tokenIds: tokenIds.slice(at, (at += tokens)),
         finish: 'stop',
       });
-      if (said !== text) throw new HardFail('rollout_verification', `record ${gseq}: ${NOT_SAID}`);
+      if (said !== text) fail(`record ${gseq}: ${NOT_SAID}`);
       return said;
     });
     // where there is no room for another turn, the last reply ended by itself as those before it
@@ -71,36 +67,31 @@ export class ReplyReader {
     gseq: number,
     { text, tokenIds }: Pick<ReferenceRecord, 'text' | 'tokenIds'>,
   ): void {
-    const { endOfAnswer, formerEndOfAnswer } = this.#model;
+    const { endOfAnswer, formerEndOfAnswer } = this.model;
     const isSaid = [endOfAnswer, formerEndOfAnswer].some(
-      (end) => replyTokens(this.#model, text, end).join() === tokenIds.join(),
+      (end) => replyTokens(this.model, text, end).join() === tokenIds.join(),
     );
-    if (tokenIds.length > this.#maxTokens || !isSaid)
-      throw new HardFail(
-        'rollout_verification',
-        `record ${gseq}: the tokens of the reference are not those of its text`,
-      );
+    if (tokenIds.length > this.maxTokens || !isSaid)
+      fail(`record ${gseq}: the tokens of the reference are not those of its text`);
   }
 
   #readOne(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
-    const fail = (what: string): never => {
-      throw new HardFail('rollout_verification', `record ${gseq}: ${what}`);
-    };
+    const refuse = (what: string): never => fail(`record ${gseq}: ${what}`);
     const end = tokenIds.findIndex((id) => this.#ends.has(id));
     const last = tokenIds.length - 1;
-    if (tokenIds.length === 0 || tokenIds.length > this.#maxTokens || finish === 'aborted')
-      fail(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
+    if (tokenIds.length === 0 || tokenIds.length > this.maxTokens || finish === 'aborted')
+      refuse(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
     if (finish === 'stop' && end !== -1 && end !== last)
-      fail('a reply that ended by itself goes on after its end token');
-    if (finish === 'length' && end !== -1) fail('a reply that was cut off holds an end token');
-    if (finish === 'length' && tokenIds.length !== this.#maxTokens)
-      fail(`a reply was cut off after ${tokenIds.length} tokens, not ${this.#maxTokens}`);
+      refuse('a reply that ended by itself goes on after its end token');
+    if (finish === 'length' && end !== -1) refuse('a reply that was cut off holds an end token');
+    if (finish === 'length' && tokenIds.length !== this.maxTokens)
+      refuse(`a reply was cut off after ${tokenIds.length} tokens, not ${this.maxTokens}`);
     const said = (ids: readonly number[]): string => {
       try {
-        return this.#model.detokenize(ids);
+        return this.model.detokenize(ids);
       } catch (error) {
         if (error instanceof IsoproError && error.code === 'INVALID_ARGUMENT')
-          return fail(error.message);
+          return refuse(error.message);
         throw error;
       }
     };
@@ -108,22 +99,22 @@ export class ReplyReader {
       const text = said(tokenIds);
       const [stop] = this.#stopsIn(text);
       if (stop === undefined)
-        return fail(
-          `a reply that ended by itself has no end token${this.#stop.length === 0 ? '' : ' and no stop string'}`,
+        return refuse(
+          `a reply that ended by itself has no end token${this.stop.length === 0 ? '' : ' and no stop string'}`,
         );
       if (this.#stopsIn(said(tokenIds.slice(0, last))).length > 0)
-        fail('a reply goes on after its stop string');
+        refuse('a reply goes on after its stop string');
       return text.slice(0, stop);
     }
     // the token that ended the turn is no text, whatever its kind
     const text = said(finish === 'stop' ? tokenIds.slice(0, last) : tokenIds);
-    if (this.#stopsIn(text).length > 0) fail('a reply goes on after its stop string');
+    if (this.#stopsIn(text).length > 0) refuse('a reply goes on after its stop string');
     return text;
   }
 
   /** Where stop strings begin, the first first. */
   #stopsIn(text: string): number[] {
-    return this.#stop
+    return this.stop
       .map((stop) => text.indexOf(stop))
       .filter((at) => at >= 0)
       .sort((a, b) => a - b);

@@ -8,7 +8,7 @@ import type { JudgeOptions } from './options.js';
 import { ReplyReader } from './replies.js';
 import { checkIds, verifyRollouts } from './rollouts.js';
 import type { Step } from './step.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 export const rolloutVerification: Step<
   'options' | 'closers' | 'reader' | 'figures' | 'model' | 'start' | 'sameMachine',
@@ -46,11 +46,12 @@ export const rolloutVerification: Step<
       ...given(options, 'signal'),
     });
     const late = (of: string): string[] =>
-      unverified === 0
-        ? []
-        : [`${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time here`];
+      lines(
+        unverified > 0 &&
+          `${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time here`,
+      );
     const notes = [
-      ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
+      ...lines(undecided > 0 && `${plural(undecided, 'verdict')} that the run did not find`),
       ...late(''),
     ];
     const doubts = late(' of rollouts, dev replies or policies');

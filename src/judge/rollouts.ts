@@ -124,13 +124,13 @@ class Verdicts {
    *   so twice
    * @throws HardFail where both sides decided, and not alike
    */
-  async compare<T>(
+  async compare<T extends { readonly kind: string } | Pick<Judgement, 'verdict'>>(
     what: string,
     logged: string,
     found: T,
     again: () => Promise<T>,
-    kindOf: (found: T) => string,
   ): Promise<T> {
+    const kindOf = (of: T): string => ('kind' in of ? of.kind : of.verdict.kind);
     this.#all++;
     const own = kindOf(found) === 'none' && logged !== 'none' ? await again() : found;
     const kind = kindOf(own);
@@ -210,18 +210,13 @@ function sameViolations(
   { form, verdict: logged }: Pick<LoggedRollout, 'form' | 'verdict'>,
   own: Judgement,
 ): void {
-  if (
-    logged.kind !== 'none' &&
-    own.verdict.kind !== 'none' &&
-    (form !== own.form ||
-      canonicalJson(logged.violations as Json) !==
-        canonicalJson(own.verdict.violations.map(({ category }) => category)))
-  ) {
+  if (logged.kind === 'none' || own.verdict.kind === 'none') return;
+  const found = own.verdict.violations.map(({ category }) => category);
+  if (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(found))
     fail(
       `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
-        `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+        `${found.join(', ') || 'none'}`,
     );
-  }
 }
 
 /** @throws HardFail, and what the judge's own copy of the task throws */
@@ -271,21 +266,12 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
     const { text, verdict: logged, admission } = rollout;
-    const own = await verdicts.compare(
-      `record ${gseq}`,
-      logged.kind,
-      found,
-      () => judge(each),
-      ({ verdict: { kind } }) => kind,
-    );
+    const what = `record ${gseq}`;
+    const own = await verdicts.compare(what, logged.kind, found, () => judge(each));
     sameViolations(gseq, rollout, own);
-    sameFigures(`record ${gseq}`, logged, own.verdict);
-    tally.take({
-      problemId: problem.id,
-      tier: problem.tier,
-      text,
-      ...reasonOf(own, rollout.finish),
-    });
+    sameFigures(what, logged, own.verdict);
+    const { id: problemId, tier } = problem;
+    tally.take({ problemId, tier, text, ...reasonOf(own, rollout.finish) });
     if (readsReasoning(settings, rollout)) {
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
@@ -442,26 +428,14 @@ async function checkDev({
       };
       const judgeEpisode = async (each: readonly [number, Problem]): Promise<Judgement> => {
         const [i, problem] = each;
-        const untold = await checkTurns(
-          { model, task, start },
-          read[i]!.at,
-          problem,
-          read[i]!,
-          outcomes[i]![2],
-        );
-        verdicts.unverified += untold;
+        const [one, kind] = [read[i]!, outcomes[i]![2]];
+        verdicts.unverified += await checkTurns({ model, task, start }, one.at, problem, one, kind);
         return judge(each);
       };
       for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judgeEpisode)) {
         const [what, i] = [`record ${gseq}, dev problem ${each[0]}`, each[0]];
         const kind = outcomes[i]![2];
-        const own = await verdicts.compare(
-          what,
-          kind,
-          found,
-          () => judge(each),
-          ({ verdict }) => verdict.kind,
-        );
+        const own = await verdicts.compare(what, kind, found, () => judge(each));
         sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
         const said = why?.[i];
         if (
@@ -503,13 +477,7 @@ async function checkPolicies(
     for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
       const [what, i] = [`the trivial policy ${policy} on test problem ${each[0]}`, each[0]];
       const logged = outcomes[policy]![i] ?? 'nothing';
-      const own = await verdicts.compare(
-        what,
-        logged,
-        found,
-        () => apply(each),
-        ({ kind }) => kind,
-      );
+      const own = await verdicts.compare(what, logged, found, () => apply(each));
       sameFigures(what, { kind: logged, ...(figures && ownValue(figures, policy)?.[i]) }, own);
     }
   }

@@ -68,12 +68,12 @@ export function emitScores(
   target: number,
   failedStep: number | null,
 ): Scores {
-  return failedStep === null
-    ? {
-        ...process,
-        accuracy_score: scoreAccuracy(accuracy, target),
-        hard_fail: false,
-        failed_step: null,
-      }
-    : { ...process, process_score: 0, accuracy_score: 0, hard_fail: true, failed_step: failedStep };
+  const failed = failedStep !== null;
+  return {
+    ...process,
+    ...(failed && { process_score: 0 }),
+    accuracy_score: failed ? 0 : scoreAccuracy(accuracy, target),
+    hard_fail: failed,
+    failed_step: failedStep,
+  };
 }

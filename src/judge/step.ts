@@ -34,11 +34,7 @@ export interface Judged {
 
 /** Steps in order, each of which needs no more than was found before it. */
 export class StepSequence<Start extends Name, Found extends Name = Start> {
-  readonly steps: readonly Step<Name>[];
-
-  constructor(steps: readonly Step<Name>[] = []) {
-    this.steps = steps;
-  }
+  constructor(readonly steps: readonly Step<Name>[] = []) {}
 
   and<Finds extends Name = never>(step: Step<Found, Finds>): StepSequence<Start, Found | Finds> {
     return new StepSequence([...this.steps, step]);
@@ -68,14 +64,10 @@ export class StepSequence<Start extends Name, Found extends Name = Start> {
         break;
       }
     }
-    const unreached = this.steps.slice(done.length).map(
-      (step): TraceStep => ({
-        ...headOf(step),
-        status: 'skipped',
-        durationMs: 0,
-        detail: 'not reached',
-      }),
-    );
+    const skipped = { status: 'skipped', durationMs: 0, detail: 'not reached' } as const;
+    const unreached = this.steps
+      .slice(done.length)
+      .map((step): TraceStep => ({ ...headOf(step), ...skipped }));
     return { found, failure, steps: [...done, ...unreached] };
   }
 }

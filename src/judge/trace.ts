@@ -18,3 +18,7 @@ export interface TraceStep {
 
 /** Of the details of steps. */
 export const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/** The lines that were given; false: what one would have said does not hold. */
+export const lines = (...all: readonly (string | false)[]): string[] =>
+  all.filter((line) => line !== false);

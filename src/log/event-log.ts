@@ -1,5 +1,6 @@
 import { durable, type DurableState } from '../durable.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher, type RunDigests } from './leaf.js';
 import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
@@ -7,7 +8,6 @@ import { encodePayload, type LogPayload, type LogValue } from './payload.js';
 import { asLogError, createLogFile, makePlain, openLogFile, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
-import type { HeadRequest } from './witness-store.js';
 import { checkStreams, type LogStreams } from './streams.js';
 import { scanLog, type LogState } from './verify.js';
 
@@ -31,12 +31,10 @@ export interface CreateOptions<Name extends string = string> {
   readonly digests: RunDigests;
 }
 
-export interface ResumeOptions<Name extends string = string> {
-  readonly path: string;
-  /** Those that it was created with. */
-  readonly streams: LogStreams<Name>;
+/** The streams are those that it was created with. */
+export interface ResumeOptions<Name extends string = string>
+  extends Pick<CreateOptions<Name>, 'path' | 'streams' | 'signer'> {
   readonly runId?: string;
-  readonly signer: LogSigner;
   /**
    * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing
    * was interrupted, no record is abandoned, and none is written to say so.
@@ -141,7 +139,7 @@ export class EventLog<Name extends string = string> {
     };
     const session = parseSessionStart(encodePayload(payload));
     const log = new EventLog(options, createLogFile(path, streams), session, null);
-    log.#write([{ stream: 'control', payload }]);
+    log.#control(payload);
     return log;
   }
 
@@ -168,39 +166,29 @@ export class EventLog<Name extends string = string> {
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
       const key = await signer.key(runId);
-      const { verification, state } = await scanLog(db, {
-        streams,
-        key,
-        heads,
-        ...(options.runId === undefined ? {} : { runId: options.runId }),
-      });
+      const scanned = { streams, key, heads, ...given(options, 'runId') };
+      const { verification, state } = await scanLog(db, scanned);
       const { outcome, disagreement } = verification;
-      if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null) {
+      if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null)
         throw new IsoproError(
           'LOG_TAMPERED',
           `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`,
         );
-      }
-      const isFinished =
-        outcome === 'ok' &&
-        db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !==
-          undefined;
-      if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
+      const head = db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size);
+      if (outcome === 'ok' && head !== undefined)
+        throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
       const log = new EventLog(options, db, state.session, state);
-      for (const head of heads) log.#storeHead(head);
+      for (const note of heads) log.#storeHead(note);
       const { fromIteration, abandonedFrom } = options;
       if (!state.ended && fromIteration !== null && abandonedFrom !== null) {
         if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
           throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
-        if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
+        if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size)
           throw new IsoproError(
             'INVALID_ARGUMENT',
             `abandonedFrom lies between 1 and the ${log.size} records of the log`,
           );
-        }
-        log.#write([
-          { stream: 'control', payload: { kind: 'resume', fromIteration, abandonedFrom } },
-        ]);
+        log.#control({ kind: 'resume', fromIteration, abandonedFrom });
       }
       return log;
     } catch (error) {
@@ -264,6 +252,10 @@ export class EventLog<Name extends string = string> {
     return { first, count: records.length };
   }
 
+  #control(payload: LogPayload): void {
+    this.#write([{ stream: 'control', payload }]);
+  }
+
   /**
    * Appends records in the given order in one transaction. They are durable when this returns.
    * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written,
@@ -294,7 +286,7 @@ export class EventLog<Name extends string = string> {
     return head;
   }
 
-  async #sign(final: boolean, stated: Pick<HeadRequest, 'state'> = {}): Promise<SignedCheckpoint> {
+  async #sign(final: boolean, state?: string): Promise<SignedCheckpoint> {
     const { size } = this;
     const old = this.#headFrontier;
     const leaves = this.#db
@@ -303,21 +295,15 @@ export class EventLog<Name extends string = string> {
     const rangeRoot = (low: number, high: number): string => {
       // what lies before the last head is a complete subtree of its tree (RFC 6962 §2.1.2), so only
       // newer leaves are read
-      const known = old.subtrees.find(
-        ({ start, width }) => start === low && start + width === high,
-      );
-      if (known !== undefined) return known.digest;
-      return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
+      const known = old.subtrees.find(({ start, width }) => start === low && width === high - low);
+      return known?.digest ?? rootOf(leaves.iterate(low, high) as IterableIterator<string>);
     };
     const frontier = this.#frontier.clone();
     const proof = consistencyProof(old.size, size, rangeRoot);
+    const { runId } = this.session;
     const note = await this.#signer.signHead({
-      runId: this.session.runId,
-      size,
-      root: frontier.root(),
-      proof,
-      final,
-      ...stated,
+      ...{ runId, size, root: frontier.root(), proof, final },
+      ...given({ state }),
     });
     this.#headFrontier = frontier;
     return this.#storeHead(note);
@@ -335,7 +321,7 @@ export class EventLog<Name extends string = string> {
         this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED',
         `the log ${this.path} is ${this.#state}`,
       );
-    return this.#sign(false, state === undefined ? {} : { state });
+    return this.#sign(false, state);
   }
 
   /**
@@ -346,7 +332,7 @@ export class EventLog<Name extends string = string> {
   async reveal(): Promise<string> {
     const head = await this.checkpoint();
     const nonce = await this.#signer.reveal(this.session.runId, head.size);
-    this.#write([{ stream: 'control', payload: { kind: 'nonce', nonce } }]);
+    this.#control({ kind: 'nonce', nonce });
     return nonce;
   }
 
@@ -366,7 +352,7 @@ export class EventLog<Name extends string = string> {
     if (this.#state === 'open') {
       // so that one taken out of the file is missed
       const heads = this.#db.prepare('SELECT count(*) FROM checkpoint').pluck().get() as number;
-      this.#write([{ stream: 'control', payload: { ...payload, heads, kind: 'session_end' } }]);
+      this.#control({ ...payload, heads, kind: 'session_end' });
       this.#state = 'ended';
     }
     if (this.#state === 'closed')

@@ -41,20 +41,18 @@ interface Claim {
 
 /** Run and signer as the file claims them; null where it cannot be read that far. */
 function claims(path: string, streams: LogStreams): Claim | null {
-  let reader: LogReader | null = null;
   try {
-    reader = new LogReader(path, streams);
+    using reader = new LogReader(path, streams);
     for (const { payload } of reader.records()) {
-      return typeof payload.runId === 'string' && typeof payload.signer === 'string'
-        ? { runId: payload.runId, signer: payload.signer, witnesses: witnessesOf(payload.ticket) }
+      const { runId, signer, ticket } = payload;
+      return typeof runId === 'string' && typeof signer === 'string'
+        ? { runId, signer, witnesses: witnessesOf(ticket) }
         : null;
     }
     return null;
   } catch (error) {
     if (error instanceof IsoproError && error.code === 'LOG_UNREADABLE') return null;
     throw error;
-  } finally {
-    reader?.close();
   }
 }
 
@@ -83,11 +81,8 @@ function keptHeads(home: string, runId: string): string[] {
  * tampered. Where this witness knows the run, it is its own, and another's signature a forgery.
  */
 function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
-  if (
-    witnesses.length === 0 ||
-    witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))
-  )
-    return;
+  const own = ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex');
+  if (witnesses.length === 0 || witnesses.includes(own)) return;
   if (keptHeads(home, runId).length > 0) return;
   throw new IsoproError(
     'WITNESS_KEY_MISSING',

@@ -122,6 +122,26 @@ const isOdd = (n: number): boolean => n % 2 === 1;
 const half = (n: number): number => Math.floor(n / 2);
 
 /**
+ * Takes the siblings of a proof from a node of a level, whose last one is `last`, up to the root;
+ * false where there are too few or too many, or one is no digest.
+ */
+function climb(
+  node: number,
+  last: number,
+  siblings: readonly string[],
+  take: (sibling: string, isLeft: boolean) => void,
+): boolean {
+  for (const sibling of siblings) {
+    if (last === 0 || sibling.length !== 64) return false;
+    const isLeft = isOdd(node) || node === last;
+    take(sibling, isLeft);
+    if (isLeft) while (!isOdd(node) && node !== 0) [node, last] = [half(node), half(last)];
+    [node, last] = [half(node), half(last)];
+  }
+  return last === 0;
+}
+
+/**
  * True where `proof` shows `leaf` to be record `index` of the tree of `size` records with `root`.
  */
 export function verifyInclusion(
@@ -132,24 +152,11 @@ export function verifyInclusion(
   proof: readonly string[],
 ): boolean {
   if (!(index >= 0 && index < size)) return false;
-  let node = index;
-  let last = size - 1;
   let digest = leaf;
-  for (const sibling of proof) {
-    if (last === 0 || sibling.length !== 64) return false;
-    if (isOdd(node) || node === last) {
-      digest = nodeDigest(sibling, digest);
-      while (!isOdd(node) && node !== 0) {
-        node = half(node);
-        last = half(last);
-      }
-    } else {
-      digest = nodeDigest(digest, sibling);
-    }
-    node = half(node);
-    last = half(last);
-  }
-  return last === 0 && digest === root;
+  const isWhole = climb(index, size - 1, proof, (sibling, isLeft) => {
+    digest = isLeft ? nodeDigest(sibling, digest) : nodeDigest(digest, sibling);
+  });
+  return isWhole && digest === root;
 }
 
 /**
@@ -179,20 +186,9 @@ export function verifyConsistency(
   if (first === undefined) return false;
   let oldDigest = first;
   let newDigest = first;
-  for (const sibling of path) {
-    if (last === 0) return false;
-    if (isOdd(node) || node === last) {
-      oldDigest = nodeDigest(sibling, oldDigest);
-      newDigest = nodeDigest(sibling, newDigest);
-      while (!isOdd(node) && node !== 0) {
-        node = half(node);
-        last = half(last);
-      }
-    } else {
-      newDigest = nodeDigest(newDigest, sibling);
-    }
-    node = half(node);
-    last = half(last);
-  }
-  return last === 0 && oldDigest === fromRoot && newDigest === toRoot;
+  const isWhole = climb(node, last, path, (sibling, isLeft) => {
+    if (isLeft) oldDigest = nodeDigest(sibling, oldDigest);
+    newDigest = isLeft ? nodeDigest(sibling, newDigest) : nodeDigest(newDigest, sibling);
+  });
+  return isWhole && oldDigest === fromRoot && newDigest === toRoot;
 }

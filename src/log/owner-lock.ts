@@ -12,6 +12,9 @@ const doesNotLoad = (cause: unknown): boolean =>
   (cause as { code?: unknown }).code === 'ERR_DLOPEN_FAILED' ||
   (cause as Error).message.startsWith('Could not locate the bindings file');
 
+const DOES_NOT_LOAD =
+  'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.';
+
 /**
  * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be
  * another process's by now; a transaction belongs to the living one, stopped or not, and leaves
@@ -38,15 +41,7 @@ export class OwnerLock {
       throw new IsoproError(
         'WRITE_FAILED',
         `the lock ${file} cannot be taken: ${(cause as Error).message}`,
-        {
-          cause,
-          ...(doesNotLoad(cause)
-            ? {
-                remedy:
-                  'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.',
-              }
-            : {}),
-        },
+        { cause, ...(doesNotLoad(cause) && { remedy: DOES_NOT_LOAD }) },
       );
     }
   }

@@ -21,6 +21,11 @@ export interface LogPayload {
 export const MAX_PAYLOAD_BYTES = 16 * 1024 * 1024;
 const MAX_DEPTH = 64;
 
+const isPayload = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as { kind?: unknown }).kind === 'string';
+
 /**
  * `#` marks what JSON has no form for: `#NaN`, `#Infinity`, `#-Infinity`, and `#<decimal>` for a
  * bigint. A string that itself begins with `#` gets one more, so that the mark is never ambiguous.
@@ -84,29 +89,22 @@ function untag(value: Json, depth = 0): LogValue {
  *   MAX_PAYLOAD_BYTES
  */
 export function encodePayload(payload: LogPayload): string {
-  if (typeof payload !== 'object' || payload === null || typeof payload.kind !== 'string') {
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'a log payload is an object with a string member `kind`',
-    );
-  }
+  const refuse = (problem: string, cause?: unknown): never => {
+    throw new IsoproError('INVALID_ARGUMENT', problem, { cause });
+  };
+  if (!isPayload(payload)) refuse('a log payload is an object with a string member `kind`');
   let text: string;
   try {
     text = canonicalJson(tag(payload, 0));
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
+    return refuse(
       `the log payload of kind ${JSON.stringify(payload.kind)} has no canonical form: ${(error as Error).message}`,
-      { cause: error },
+      error,
     );
   }
-  if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`,
-    );
-  }
+  if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES)
+    refuse(`a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`);
   return text;
 }
 
@@ -118,16 +116,11 @@ export function decodePayload(text: string): LogPayload {
   } catch (error) {
     throw new IsoproError('LOG_UNREADABLE', 'a record is not JSON', { cause: error });
   }
-  if (
-    typeof parsed !== 'object' ||
-    parsed === null ||
-    typeof (parsed as { kind?: unknown }).kind !== 'string'
-  ) {
+  if (!isPayload(parsed))
     throw new IsoproError(
       'LOG_UNREADABLE',
       'a record is not an object with a string member `kind`',
     );
-  }
   return untag(parsed as Json) as LogPayload;
 }
 
@@ -156,12 +149,7 @@ export function isCanonicalPayload(text: string): boolean {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
-    if (
-      typeof parsed !== 'object' ||
-      parsed === null ||
-      typeof (parsed as { kind?: unknown }).kind !== 'string'
-    )
-      return false;
+    if (!isPayload(parsed)) return false;
     // JSON.stringify already prints numbers and strings as RFC 8785 asks; only the order of keys,
     // and lone surrogates (which it escapes, so that their text holds \ud), are left to check.
     if (JSON.stringify(parsed) === text && keysAscend(parsed) && !text.includes('\\ud'))

@@ -82,12 +82,8 @@ export function isUnbegun(path: string, streams: LogStreams): boolean {
   } finally {
     db.close();
   }
-  const reader = new LogReader(path, streams);
-  try {
-    return reader.size === 0;
-  } finally {
-    reader.close();
-  }
+  using reader = new LogReader(path, streams);
+  return reader.size === 0;
 }
 
 /** Records [from, until). */
@@ -222,13 +218,8 @@ export class LogReader<Name extends string = string> {
   }
 
   checkpointNotes(): string[] {
-    return this.#guard(
-      () =>
-        this.#db
-          .prepare('SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size')
-          .pluck()
-          .all() as string[],
-    );
+    const notes = 'SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size';
+    return this.#guard(() => this.#db.prepare(notes).pluck().all() as string[]);
   }
 
   #rangeRoot(low: number, high: number): string {
@@ -241,11 +232,9 @@ export class LogReader<Name extends string = string> {
   /** @throws IsoproError INVALID_ARGUMENT where no stored head covers the record */
   proveRecord(gseq: number): RecordProof {
     return this.#guard(() => {
-      const notes = this.checkpointNotes();
-      const note = notes.find((each) => parseCheckpoint(each).size > gseq);
-      if (!Number.isSafeInteger(gseq) || gseq < 0 || note === undefined)
+      const head = this.checkpoints().find(({ size }) => size > gseq);
+      if (!Number.isSafeInteger(gseq) || gseq < 0 || head === undefined)
         throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
-      const head = parseCheckpoint(note);
       const row = this.#db
         .prepare(
           'SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?',
@@ -261,7 +250,7 @@ export class LogReader<Name extends string = string> {
         runId: head.runId,
         record: { gseq, stream, sseq, timeUs, prev, payload },
         path,
-        checkpoint: note,
+        checkpoint: head.text,
       };
     });
   }
@@ -272,23 +261,24 @@ export class LogReader<Name extends string = string> {
    */
   proveExtension(from: number, to: number): ExtensionProof {
     return this.#guard(() => {
-      const notes = new Map(
-        this.checkpointNotes().map((each) => [parseCheckpoint(each).size, each]),
-      );
-      const [fromNote, toNote] = [notes.get(from), notes.get(to)];
-      if (fromNote === undefined || toNote === undefined || from > to) {
+      const heads = new Map(this.checkpoints().map((head) => [head.size, head]));
+      const [first, last] = [heads.get(from), heads.get(to)];
+      if (first === undefined || last === undefined || from > to)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `there are signed heads of ${[...notes.keys()].join(', ') || 'no'} records only`,
+          `there are signed heads of ${[...heads.keys()].join(', ') || 'no'} records only`,
         );
-      }
       const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
-      return { runId: parseCheckpoint(toNote).runId, path, from: fromNote, to: toNote };
+      return { runId: last.runId, path, from: first.text, to: last.text };
     });
   }
 
   close(): void {
     this.#db.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 }
 

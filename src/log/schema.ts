@@ -87,26 +87,18 @@ export function sqliteCode(error: unknown): string | null {
   return typeof code === 'string' && code.startsWith('SQLITE_') ? code : null;
 }
 
+const ERROR_CODES = [
+  ['LOG_WRITE_FAILED', ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY']],
+  ['LOG_BUSY', ['SQLITE_BUSY', 'SQLITE_LOCKED', 'SQLITE_CONSTRAINT']],
+] as const;
+
 /** SQLite's own failures as this project's errors; anything else passes through. */
 export function asLogError(failure: unknown, path: string): unknown {
   const code = sqliteCode(failure);
   if (code === null) return failure;
-  const error = failure as Error;
-  if (
-    code.startsWith('SQLITE_FULL') ||
-    code.startsWith('SQLITE_IOERR') ||
-    code.startsWith('SQLITE_READONLY')
-  ) {
-    return new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
-  }
-  if (
-    code.startsWith('SQLITE_BUSY') ||
-    code.startsWith('SQLITE_LOCKED') ||
-    code.startsWith('SQLITE_CONSTRAINT')
-  ) {
-    return new IsoproError('LOG_BUSY', `${path}: ${error.message}`, { cause: error });
-  }
-  return new IsoproError('LOG_UNREADABLE', `${path}: ${error.message}`, { cause: error });
+  const kind = ERROR_CODES.find(([, prefixes]) => prefixes.some((each) => code.startsWith(each)));
+  const { message } = failure as Error;
+  return new IsoproError(kind?.[0] ?? 'LOG_UNREADABLE', `${path}: ${message}`, { cause: failure });
 }
 
 /**

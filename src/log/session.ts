@@ -24,26 +24,22 @@ export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
 
 /** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
 export function parseSessionStart(text: string): SessionStart {
+  const refuse = (reason: string, cause?: unknown): never => {
+    throw new IsoproError('LOG_UNREADABLE', reason, { cause });
+  };
   const parsed = sessionStart.safeParse(decodePayload(text));
-  if (!parsed.success)
-    throw new IsoproError('LOG_UNREADABLE', 'the first record is no session start');
+  if (!parsed.success) return refuse('the first record is no session start');
   let ticket: SessionStart['ticket'];
   try {
     ticket = parseTicket(parsed.data.ticket);
   } catch (error) {
-    throw new IsoproError('LOG_UNREADABLE', 'the session start carries no ticket', {
-      cause: error,
-    });
+    return refuse('the session start carries no ticket', error);
   }
   if (ticket.runId !== parsed.data.runId)
-    throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
+    refuse("the ticket in the session start is another run's");
   return {
     ...parsed.data,
     ticket,
-    genesis: genesis(
-      Buffer.from(parsed.data.runId, 'hex'),
-      ticket.nonceCommitment,
-      parsed.data.digests,
-    ),
+    genesis: genesis(Buffer.from(ticket.runId, 'hex'), ticket.nonceCommitment, parsed.data.digests),
   };
 }

@@ -27,35 +27,26 @@ export function commitToNonce(runId: string, nonce: Buffer): Buffer {
   );
 }
 
-export function ticketText(ticket: Ticket): string {
-  return `${[FIRST_LINE, ticket.runId, ticket.number, ticket.unfinishedBefore, ticket.nonceCommitment.toString('base64')].join('\n')}\n`;
+export function ticketText({ runId, number, unfinishedBefore, nonceCommitment }: Ticket): string {
+  return `${[FIRST_LINE, runId, number, unfinishedBefore, nonceCommitment.toString('base64')].join('\n')}\n`;
 }
 
 /** Reads a ticket; its signature is not checked here. @throws IsoproError CHECKPOINT_INVALID */
 export function parseTicket(text: string): Ticket & { readonly note: SignedNote } {
   const note = parseNote(text);
-  const [first, runId, number, unfinished, commitment] = note.text.slice(0, -1).split('\n');
-  const nonceCommitment = decodeBase64(commitment ?? '');
-  if (
-    first !== FIRST_LINE ||
-    runId === undefined ||
-    !isRunId(runId) ||
-    nonceCommitment?.length !== 32
-  ) {
-    throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
-  }
+  const [, runId = '', number, unfinished, commitment = ''] = note.text.slice(0, -1).split('\n');
   const ticket = {
     runId,
     number: Number(number),
     unfinishedBefore: Number(unfinished),
-    nonceCommitment,
+    nonceCommitment: decodeBase64(commitment) ?? Buffer.alloc(0),
   };
-  if (
-    !Number.isSafeInteger(ticket.number) ||
-    !Number.isSafeInteger(ticket.unfinishedBefore) ||
-    ticketText(ticket) !== note.text
-  ) {
+  const isWellFormed =
+    isRunId(runId) &&
+    ticket.nonceCommitment.length === 32 &&
+    Number.isSafeInteger(ticket.number) &&
+    Number.isSafeInteger(ticket.unfinishedBefore);
+  if (!isWellFormed || ticketText(ticket) !== note.text)
     throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
-  }
   return { ...ticket, note };
 }

@@ -6,7 +6,7 @@ import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.j
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
 import { LeafHasher } from './leaf.js';
 import { MerkleFrontier } from './merkle.js';
-import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
+import { isCanonicalPayload, MAX_PAYLOAD_BYTES, type LogPayload } from './payload.js';
 import {
   asLogError,
   checkPages,
@@ -40,9 +40,12 @@ export interface Disagreement {
   readonly reason: string;
 }
 
-export interface Verification {
+interface Verdict {
   readonly outcome: Outcome;
   readonly disagreement: Disagreement | null;
+}
+
+export interface Verification extends Verdict {
   readonly runId: string | null;
   readonly signer: SignerKind | null;
   /** Records in the file. */
@@ -100,6 +103,18 @@ const tampered = (
   reason: string,
   until?: number,
 ): Disagrees => new Disagrees('tampered', { table, at, reason, ...stated({ until }) });
+
+const equivocation = (at: number, reason: string): Disagrees =>
+  new Disagrees('equivocation', { table: 'checkpoint', at, reason });
+
+type Refuse = (reason: string) => never;
+
+/** Throws what is wrong with one place. */
+const refusing =
+  (table: Disagreement['table'], at: number): Refuse =>
+  (reason) => {
+    throw tampered(table, at, reason);
+  };
 
 /** As the schema has it; in damaged pages any column may hold anything. */
 type Row = [
@@ -162,47 +177,44 @@ class Scan {
       .pluck()
       .get();
     if (typeof text !== 'string') return;
+    const refuse: Refuse = refusing('log', 0);
     try {
       this.session = parseSessionStart(text);
     } catch (error) {
-      throw tampered('log', 0, (error as Error).message);
+      refuse((error as Error).message);
     }
-    if (this.options.runId !== undefined && this.session.runId !== this.options.runId)
-      throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
-    if (this.session.signer !== key.signer)
-      throw tampered(
-        'log',
-        0,
-        `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`,
+    const { runId, signer, ticket, genesis } = this.session;
+    if (this.options.runId !== undefined && runId !== this.options.runId)
+      refuse(`the log is of another run, ${runId}`);
+    if (signer !== key.signer)
+      refuse(
+        `the log says that its signer is the ${signer}, and the key given is a ${key.signer} key`,
       );
-    if (
-      key.signer === 'witness' &&
-      !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)
-    ) {
-      throw tampered('log', 0, 'the ticket is not signed by the trusted key');
-    }
-    this.lastLeaf = this.session.genesis;
-    this.#hasher = new LeafHasher(Buffer.from(this.session.runId, 'hex'));
+    if (key.signer === 'witness' && !isSignedBy(ticket.note, WITNESS_KEY_NAME, key.publicKey))
+      refuse('the ticket is not signed by the trusted key');
+    this.lastLeaf = genesis;
+    this.#hasher = new LeafHasher(Buffer.from(runId, 'hex'));
   }
 
   #admitHead(text: string, at: number): SignedCheckpoint {
+    const refuse = refusing('checkpoint', at);
     let head: SignedCheckpoint;
     try {
       head = parseCheckpoint(text);
     } catch (error) {
-      throw tampered('checkpoint', at, (error as Error).message);
+      return refuse((error as Error).message);
     }
     if (this.session !== null && head.runId !== this.session.runId)
-      throw tampered('checkpoint', at, `a checkpoint of another run, ${head.runId}`);
+      refuse(`a checkpoint of another run, ${head.runId}`);
     const { key } = this.options;
     const origin = originOf(head.runId);
     if (key.signer === 'witness') {
       if (!isSignedBy(head.note, origin, key.publicKey))
-        throw tampered('checkpoint', at, 'the checkpoint is not signed by the trusted key');
+        refuse('the checkpoint is not signed by the trusted key');
     } else {
       const id = forwardMacKeyId(origin, key.master);
       if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id)))
-        throw tampered('checkpoint', at, 'the checkpoint carries no MAC of the trusted key');
+        refuse('the checkpoint carries no MAC of the trusted key');
     }
     return head;
   }
@@ -215,15 +227,11 @@ class Scan {
       .raw()
       .iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
-      if (typeof text !== 'string')
-        throw tampered('checkpoint', size, 'a column of it does not have its type');
+      const refuse = refusing('checkpoint', size);
+      if (typeof text !== 'string') refuse('a column of it does not have its type');
       const head = this.#admitHead(text, size);
       if (head.size !== size)
-        throw tampered(
-          'checkpoint',
-          size,
-          `the checkpoint stored for ${size} records counts ${head.size}`,
-        );
+        refuse(`the checkpoint stored for ${size} records counts ${head.size}`);
       this.heads.push(head);
       this.#stored.push(size);
     }
@@ -233,34 +241,23 @@ class Scan {
     this.heads.sort((a, b) => a.size - b.size);
     // a MAC can be checked only where its key is reached, so heads without a public key meet each
     // other in #meetHeads
-    if (key.signer === 'witness') this.#refuseEquivocation(this.heads);
+    if (key.signer !== 'witness') return;
+    this.#refuseEquivocation(this.heads);
     const final = this.heads.find((head) => head.final);
     const last = this.heads.at(-1);
-    if (
-      key.signer === 'witness' &&
-      final !== undefined &&
-      last !== undefined &&
-      last.size > final.size
-    ) {
-      throw new Disagrees('equivocation', {
-        table: 'checkpoint',
-        at: final.size,
-        reason: `a head of ${last.size} records was signed beside the final one of ${final.size}`,
-      });
-    }
+    if (final !== undefined && last!.size > final.size)
+      throw equivocation(
+        final.size,
+        `a head of ${last!.size} records was signed beside the final one of ${final.size}`,
+      );
   }
 
   /** @param heads ascending, each signed by the trusted key */
   #refuseEquivocation(heads: readonly SignedCheckpoint[]): void {
     for (let i = 1; i < heads.length; i++) {
-      const [a, b] = [heads[i - 1] as SignedCheckpoint, heads[i] as SignedCheckpoint];
-      if (a.size === b.size && a.root !== b.root) {
-        throw new Disagrees('equivocation', {
-          table: 'checkpoint',
-          at: a.size,
-          reason: `two signed heads of ${a.size} records have different roots`,
-        });
-      }
+      const [a, b] = [heads[i - 1]!, heads[i]!];
+      if (a.size === b.size && a.root !== b.root)
+        throw equivocation(a.size, `two signed heads of ${a.size} records have different roots`);
     }
   }
 
@@ -297,59 +294,48 @@ class Scan {
     const expected = this.frontier.size;
     const [gseq, stream, sseq, timeUs, link, tag, payload] = row;
     const prev = this.lastLeaf;
+    const refuse: Refuse = refusing('log', expected);
     if (gseq !== expected)
-      throw tampered(
-        'log',
-        expected,
+      refuse(
         gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`,
       );
     if (this.session === null || this.#hasher === null)
       throw tampered('log', 0, 'the log does not begin with a session start');
-    if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
-    if (!this.#streamNames.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
-    if (sseq !== (this.streamSizes.get(stream) ?? 0))
-      throw tampered(
-        'log',
-        gseq,
-        `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`,
-      );
+    if (this.ended) refuse('a record follows the end of the session');
+    if (!this.#streamNames.has(stream)) refuse(`there is no stream ${stream}`);
+    const inStream = this.streamSizes.get(stream) ?? 0;
+    if (sseq !== inStream) refuse(`its number within the stream is not ${inStream}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs)
-      throw tampered('log', gseq, 'its time lies before the record before it');
+      refuse('its time lies before the record before it');
     if (
       (payload !== null && typeof payload !== 'string') ||
       typeof link !== 'string' ||
       (tag !== null && !Buffer.isBuffer(tag))
-    ) {
-      throw tampered('log', gseq, 'a column of it does not have its type');
-    }
-    if (payload === null)
-      throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
+    )
+      refuse('a column of it does not have its type');
+    if (payload === null) refuse(`its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const bytes = exact ? null : this.#payloadBytes.get(gseq);
     if (bytes !== null && !Buffer.isBuffer(bytes))
-      throw tampered('log', gseq, 'its payload is not found again by its number');
+      refuse('its payload is not found again by its number');
     const digest =
       bytes === null
         ? this.#hasher.ofText(position, prev, payload)
         : this.#hasher.ofBytes(position, prev, bytes);
-    if (link !== `${prev}.${digest}`) {
-      throw tampered(
-        'log',
-        gseq,
+    if (link !== `${prev}.${digest}`)
+      refuse(
         link.startsWith(`${prev}.`)
           ? 'its hash does not match its content'
           : 'its link to the record before it is wrong',
       );
-    }
     // what a control record says is acted on at once
     const isControl = stream === this.options.streams.codes.control;
     if (this.canonical !== null && !isControl) this.canonical.add(payload);
-    else if (!isCanonicalPayload(payload))
-      throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
+    else if (!isCanonicalPayload(payload)) refuse('its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest)))
-      throw tampered('log', gseq, 'its MAC is wrong');
-    if (isControl) this.#control(gseq, payload);
+      refuse('its MAC is wrong');
+    if (isControl) this.#control(gseq, payload, refuse);
     this.frontier.append(digest);
     this.streamSizes.set(stream, sseq + 1);
     this.lastLeaf = digest;
@@ -358,15 +344,9 @@ class Scan {
   }
 
   /** One start, any number of resumes, a nonce that fits its commitment, one end. */
-  #control(gseq: number, text: string): void {
-    const payload = JSON.parse(text) as {
-      kind: string;
-      nonce?: unknown;
-      abandonedFrom?: unknown;
-      heads?: unknown;
-    };
-    if (payload.kind === 'session_start' && gseq !== 0)
-      throw tampered('log', gseq, 'the session starts a second time');
+  #control(gseq: number, text: string, refuse: Refuse): void {
+    const payload = JSON.parse(text) as LogPayload;
+    if (payload.kind === 'session_start' && gseq !== 0) refuse('the session starts a second time');
     if (payload.kind === 'session_end') {
       this.ended = true;
       if (typeof payload.heads === 'number') this.#headsBeforeEnd = payload.heads;
@@ -375,7 +355,7 @@ class Scan {
       this.resumes++;
       const from = payload.abandonedFrom;
       if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq)
-        throw tampered('log', gseq, 'the resume record abandons records that are not there');
+        refuse('the resume record abandons records that are not there');
     }
     if (payload.kind === 'nonce') {
       const nonce =
@@ -384,22 +364,21 @@ class Scan {
           : null;
       const { runId, ticket } = this.session as SessionStart;
       if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment))
-        throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
+        refuse('the nonce is not the one that the ticket commits to');
     }
   }
 
-  outcome(): { outcome: Outcome; disagreement: Disagreement | null } {
+  outcome(): Verdict {
     const size = this.frontier.size;
     const beyond = this.heads[this.#nextHead];
     if (beyond !== undefined) {
       if (beyond.size < size) throw tampered('checkpoint', beyond.size, 'a head was not reached');
       if (this.#mac !== null) {
         if (beyond.size - size > 10_000_000)
-          throw tampered(
+          refusing(
             'checkpoint',
             beyond.size,
-            'the checkpoint counts more records than can be checked',
-          );
+          )('the checkpoint counts more records than can be checked');
         this.#mac.skip(beyond.size - size);
         this.#checkMac(beyond, this.#mac);
       }
@@ -420,13 +399,11 @@ class Scan {
       throw tampered('log', size - 1, 'the final head does not cover an end of the session');
     const stored = this.#stored.filter((each) => each < size).length;
     const counted = this.#headsBeforeEnd;
-    if (counted !== null && counted !== stored) {
-      throw tampered(
+    if (counted !== null && counted !== stored)
+      refusing(
         'checkpoint',
         size - 1,
-        `${stored} heads lie before the end of the session, which counts ${counted}`,
-      );
-    }
+      )(`${stored} heads lie before the end of the session, which counts ${counted}`);
     return { outcome: 'ok', disagreement: null };
   }
 }
@@ -490,7 +467,7 @@ async function runScan(
   canonical: CanonicalCheck | null,
 ): Promise<ScanResult> {
   const scan = new Scan(db, options, canonical);
-  let verdict: { outcome: Outcome; disagreement: Disagreement | null };
+  let verdict: Verdict;
   try {
     if (!hasExpectedSchema(db, options.streams))
       throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
@@ -514,15 +491,10 @@ async function runScan(
     }
     verdict = scan.outcome();
   } catch (error) {
-    const known = error instanceof Disagrees ? error : asLogError(error, 'log');
-    if (known instanceof Disagrees)
-      verdict = { outcome: known.outcome, disagreement: known.disagreement };
-    else if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      verdict = {
-        outcome: 'tampered',
-        disagreement: { table: 'file', at: scan.frontier.size, reason: known.message },
-      };
-    } else throw known;
+    verdict =
+      error instanceof Disagrees
+        ? { outcome: error.outcome, disagreement: error.disagreement }
+        : damaged(unreadableReason(error, 'log'), scan.frontier.size);
   }
   return {
     verification: {
@@ -539,7 +511,19 @@ async function runScan(
   };
 }
 
-const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = {
+const damaged = (reason: string, at = 0): Verdict => ({
+  outcome: 'tampered',
+  disagreement: { table: 'file', at, reason },
+});
+
+/** Why SQLite cannot read a file. @throws any other failure */
+function unreadableReason(failure: unknown, path: string): string {
+  const known = asLogError(failure, path);
+  if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') return known.message;
+  throw known;
+}
+
+const UNREADABLE: Omit<Verification, keyof Verdict> = {
   runId: null,
   signer: null,
   records: 0,
@@ -560,21 +544,9 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
     db = openLogFile(path, 'read');
     const { result, pages } = await scanWithPages(db, options, path);
     if (pages === null) return result.verification;
-    return {
-      ...UNREADABLE,
-      outcome: 'tampered',
-      disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${pages}` },
-    };
+    return { ...UNREADABLE, ...damaged(`SQLite finds the file damaged: ${pages}`) };
   } catch (error) {
-    const known = asLogError(error, path);
-    if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      return {
-        ...UNREADABLE,
-        outcome: 'tampered',
-        disagreement: { table: 'file', at: 0, reason: known.message },
-      };
-    }
-    throw known;
+    return { ...UNREADABLE, ...damaged(unreadableReason(error, path)) };
   } finally {
     db?.close();
   }

@@ -2,7 +2,6 @@ import { unlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
-import { given } from '../given.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { OwnerLock } from './owner-lock.js';
 import { formatNote, type Ed25519Signer } from './signed-note.js';
@@ -16,7 +15,7 @@ import {
   witnessRequest,
   type WitnessRequest,
 } from './witness-protocol.js';
-import { requireKept, WitnessStore, type HeadRequest } from './witness-store.js';
+import { requireKept, WitnessStore } from './witness-store.js';
 
 export interface WitnessOptions {
   readonly home?: string;
@@ -24,17 +23,6 @@ export interface WitnessOptions {
   readonly idleMs?: number;
   readonly signal?: AbortSignal;
   readonly onListening?: (address: string) => void;
-}
-
-function headRequest({
-  runId,
-  size,
-  root,
-  proof,
-  final,
-  state,
-}: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
-  return { runId, size, root, proof, final, ...given({ state }) };
 }
 
 function answer(
@@ -50,7 +38,7 @@ function answer(
     case 'ticket':
       return store.issueTicket(request.runId);
     case 'sign':
-      return store.signHead(headRequest(request));
+      return store.signHead(request);
     case 'reveal':
       return store.reveal(request.runId, request.size);
     case 'draw':

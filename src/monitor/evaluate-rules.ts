@@ -62,8 +62,8 @@ export function evaluateHistory(
   const learningRate = new LearningRate(config, signals);
   const rules: Record<RuleId, Rule> = {
     R1: learningRate,
-    R2: new BatchSize(config),
-    R3: new EarlyStop(config),
+    R2: new BatchSize(config, signals),
+    R3: new EarlyStop(config, signals),
     R4: new Capacity(config, signals),
     R5: new Dormancy(config, signals),
     R6: new Vanishing(config, signals),
@@ -109,13 +109,8 @@ export function evaluateHistory(
       concluded.R4.fired &&
       (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)
     ) {
-      concluded.R4 = {
-        ...concluded.R4,
-        fired: false,
-        side: 'none',
-        modules: [],
-        recurrence: false,
-      };
+      const silent = { fired: false, side: 'none', modules: [], recurrence: false } as const;
+      concluded.R4 = { ...concluded.R4, ...silent };
     }
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);

@@ -1,8 +1,9 @@
 /** What a rule concludes from an iteration, and how it reads the signals of modules. */
 import { ownValue } from '../dictionary.js';
+import { groupBy } from '../statistics/paired.js';
 import type { Iteration, ModuleSignals, Step } from './measurements.js';
 import type { RuleSet } from './rule-set.js';
-import type { BreachSide } from './rules.js';
+import type { BreachSide, RuleConfig } from './rules.js';
 import { mean } from './smoothing.js';
 
 /** Before eligibility, cool-down and recurrence are looked at. */
@@ -15,10 +16,15 @@ export interface Finding {
   readonly warm: boolean;
 }
 
-export interface Rule {
-  read(iteration: Iteration, informative: boolean): Finding;
+export abstract class Rule {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {}
+
+  abstract read(iteration: Iteration, informative: boolean): Finding;
   /** After an executed remedy: smoothers are seeded by the next reading. */
-  reseed(): void;
+  abstract reseed(): void;
 }
 
 export const NOTHING: Finding = {
@@ -28,6 +34,14 @@ export const NOTHING: Finding = {
   reading: false,
   warm: true,
 };
+/** A finding of a warm rule that had a reading. */
+export const found = (
+  side: BreachSide,
+  value: number | null,
+  threshold: number | null,
+  modules: readonly string[] = [],
+): Finding => ({ side, value, threshold, modules, reading: true, warm: true });
+
 export const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
 /** NaN where the module has no such number. */
@@ -38,16 +52,16 @@ export function readingOf(module: ModuleSignals, signal: string): number {
 
 /** Mean over the iteration's steps of a module's signal; only finite readings count. */
 export function moduleMeans(steps: readonly Step[], signal: string): Map<string, number> {
-  const values = new Map<string, number[]>();
-  for (const step of steps) {
-    for (const [name, module] of Object.entries(step.modules)) {
-      const value = readingOf(module, signal);
-      if (!Number.isFinite(value)) continue;
-      const list = values.get(name);
-      if (list === undefined) values.set(name, [value]);
-      else list.push(value);
-    }
-  }
+  const readings = steps.flatMap((step) =>
+    Object.entries(step.modules)
+      .map(([name, module]) => ({ name, value: readingOf(module, signal) }))
+      .filter(({ value }) => Number.isFinite(value)),
+  );
+  const values = groupBy(
+    readings,
+    ({ name }) => name,
+    ({ value }) => value,
+  );
   return new Map([...values].map(([name, list]) => [name, mean(list)]));
 }
 

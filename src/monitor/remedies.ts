@@ -38,19 +38,13 @@ export async function executeDecision<O extends Operation>(
   const effects: Effect<O>[] = [];
   const [rule] = decision.cites;
   for (const operation of decision.edit) {
+    const effect = { kind: 'effect', iteration, rule, operation } as const;
     try {
       const measured = await executor.execute(operation);
-      effects.push({ kind: 'effect', iteration, rule, operation, executed: true, measured });
+      effects.push({ ...effect, executed: true, measured });
     } catch (error) {
-      effects.push({
-        kind: 'effect',
-        iteration,
-        rule,
-        operation,
-        executed: false,
-        measured: {},
-        failure: error instanceof Error ? error.message : String(error),
-      });
+      const failure = error instanceof Error ? error.message : String(error);
+      effects.push({ ...effect, executed: false, measured: {}, failure });
       break;
     }
   }

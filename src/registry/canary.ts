@@ -11,14 +11,13 @@ import { readJson } from '../files.js';
 import type { GateEvidence, RollbackDecision } from '../gate/index.js';
 import {
   probation as probationForm,
-  type EventOf,
   type Probation,
   type ProbationInput,
   type RegistryEvent,
 } from './events.js';
 import { judgeRollback, keepTrials } from './gates.js';
-import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
-import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
+import { aliasText } from './names.js';
+import { checkedName, rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import {
   observedAgainst,
   policyOf,
@@ -65,17 +64,14 @@ export function armOf(state: RegistryState, named: AliasState, key?: string): Ar
 /** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
 function requireNamed(
   state: RegistryState,
-  { slot, alias = CHAMPION }: AliasName,
+  name: AliasName,
 ): AliasState & { readonly current: string } {
-  const place = {
-    slot: checked(slotForm, slot, 'slot'),
-    alias: checked(aliasForm, alias, 'alias'),
-  };
-  const found = state.alias(place.slot, place.alias);
+  const { slot, alias } = checkedName(name);
+  const found = state.alias(slot, alias);
   if (found === null || found.current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(place.slot, place.alias)} names no adapter that could be watched`,
+      `${aliasText(slot, alias)} names no adapter that could be watched`,
     );
   return { ...found, current: found.current };
 }
@@ -89,16 +85,18 @@ type Trials = GateEvidence['trials'];
 export function trialsOf({ paths }: Registry, evidence: readonly string[]): Trials {
   return evidence.flatMap((sha256) => {
     const file = paths.trials(sha256);
+    const refuse = (cause?: unknown): never => {
+      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, {
+        cause,
+      });
+    };
     let kept: { trials: Trials };
     try {
       kept = readJson(file) as { trials: Trials };
     } catch (cause) {
-      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, {
-        cause,
-      });
+      return refuse(cause);
     }
-    if (hash('sha256', trialsText(kept.trials)) === sha256) return kept.trials;
-    throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`);
+    return hash('sha256', trialsText(kept.trials)) === sha256 ? kept.trials : refuse();
   });
 }
 
@@ -141,27 +139,16 @@ export async function observe(
     if (decision.decision === 'invalid') return { decision, moved: null, probation };
     const isWorse = decision.decision === 'rollback';
     if (isWorse) await registry.requireBytesOf(state, against);
-    const observed: EventOf<'observed'> = {
-      kind: 'observed',
-      slot,
-      alias,
-      id: current,
-      against,
-      decision: decision.decision,
-      blocks: decision.blocks,
-      evidence: await keepTrials(registry, trialsText(trials)),
-    };
-    const events: RegistryEvent[] = [observed];
-    const hasPassed = !isWorse && probation !== null && decision.blocks >= probation.problems;
-    if (hasPassed)
-      events.push({
-        kind: 'probation',
-        slot,
-        alias,
-        id: current,
-        terms: null,
-        reason: `${decision.blocks} problems passed`,
-      });
+    const { blocks } = decision;
+    const evidence = await keepTrials(registry, trialsText(trials));
+    const place = { slot, alias, id: current };
+    const observed = { against, decision: decision.decision, blocks, evidence };
+    const events: RegistryEvent[] = [{ kind: 'observed', ...place, ...observed }];
+    const hasPassed = !isWorse && probation !== null && blocks >= probation.problems;
+    if (hasPassed) {
+      const reason = `${blocks} problems passed`;
+      events.push({ kind: 'probation', ...place, terms: null, reason });
+    }
     if (isWorse) {
       const whole = await keepTrials(
         registry,

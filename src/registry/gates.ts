@@ -28,7 +28,7 @@ import type { Ledger } from './ledger.js';
 import { requireWhole } from './looks.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { sha256 } from './record.js';
-import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
+import { checkedName, rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import { isOpen, requireLevel, type GateState } from './state.js';
 
 /** How trials name the incumbent where there is none: the base without an adapter. */
@@ -101,15 +101,11 @@ export async function openGate(registry: Registry, request: GateRequest): Promis
 export async function drawGate(registry: Registry, gate: number): Promise<string> {
   return registry.write(async (ledger) => {
     const { state, events, heads } = ledger.reading;
-    const found = state.gates[gate - 1];
-    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    const found = state.gate(gate);
     if (found.seed !== null) return found.seed;
     const opened = events.find(({ event }) => event.kind === 'gate_opened' && event.gate === gate)!;
-    return draw(
-      ledger,
-      gate,
-      heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([])),
-    );
+    const head = heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([]));
+    return draw(ledger, gate, head);
   });
 }
 
@@ -153,8 +149,7 @@ export async function decideGate(
   given: GateTrials,
 ): Promise<GateDecision> {
   return registry.write(async ({ reading: { state, events }, write }) => {
-    const found = state.gates[gate - 1];
-    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    const found = state.gate(gate);
     const decision = judgeGate(found, given);
     if (isOpen(found)) requireWhole(registry, gate, events, given);
     const evidence = await keepTrials(registry, trialsText(gate, given));
@@ -190,9 +185,9 @@ export const judgeRollback = (
  */
 export async function rollbackByEvidence(
   registry: Registry,
-  { slot: place, alias: name = CHAMPION, ...given }: RollbackRequest,
+  given: RollbackRequest,
 ): Promise<{ readonly decision: RollbackDecision; readonly moved: Moved | null }> {
-  const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
+  const { slot, alias } = checkedName(given);
   return registry.write(async ({ reading: { state }, write }) => {
     const named = state.alias(slot, alias);
     const from = named?.current ?? null;

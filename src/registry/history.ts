@@ -10,20 +10,15 @@ import { decodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, LogReader, type RecordProof } from '../log/read.js';
 import { isSignedBy } from '../log/signed-note.js';
 import type { TrustedKey } from '../log/trusted-key.js';
-import { readEvent, REGISTRY_STREAMS } from './events.js';
+import { readEvent, REGISTRY_STREAMS, type EventOf } from './events.js';
 import type { Placed, Reading } from './ledger.js';
 import { aliasText } from './names.js';
 import type { Registry } from './registry.js';
 import { RegistryState, rootOfAliases, type AliasMap } from './state.js';
 
-export interface Move {
+export interface Move
+  extends Readonly<Pick<EventOf<'moved'>, 'from' | 'to' | 'cause' | 'gate' | 'forced' | 'reason'>> {
   readonly alias: string;
-  readonly from: string | null;
-  readonly to: string | null;
-  readonly cause: string;
-  readonly gate: number | null;
-  readonly forced: boolean;
-  readonly reason: string;
   readonly timeUs: number;
 }
 
@@ -109,7 +104,7 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
   if (!heads.some(isAfter)) {
     // the head is signed after the date, not with it
     while (Date.now() * 1000 <= timeUs) await delay(1);
-    await registry.write(async ({ write }) => void (await write([{ kind: 'witnessed' }])));
+    await registry.write(({ write }) => write([{ kind: 'witnessed' }]));
     ({ heads } = await registry.read());
   }
   const after = heads.find(isAfter);
@@ -119,32 +114,28 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
       `the witness signed the last head at ${new Date(timeOf(heads.at(-1)!) / 1000).toISOString()}`,
     );
   const before = heads.findLast((head) => head.size < after.size) ?? null;
-  const reader = new LogReader(registry.paths.log, REGISTRY_STREAMS);
-  try {
-    if (reader.checkpoints().length === 0)
-      throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
-    const { events } = await registry.read();
-    const state = new RegistryState();
-    for (const { event, gseq, timeUs: at } of events)
-      if (gseq < (before?.size ?? 0)) state.apply(event, at);
-    const records = Array.from({ length: after.size - (before?.size ?? 0) }, (_, i) =>
-      reader.proveRecord((before?.size ?? 0) + i),
-    );
-    return {
-      format: 'isopro.history.v1',
-      runId: after.runId,
-      atUs: timeUs,
-      before:
-        before === null
-          ? null
-          : { head: before.text, aliases: state.map().map(([alias, id]) => [alias, id]) },
-      after: after.text,
-      extension: before === null ? null : [...reader.proveExtension(before.size, after.size).path],
-      records: records.map((proof) => ({ ...proof, path: [...proof.path] })),
-    };
-  } finally {
-    reader.close();
-  }
+  using reader = new LogReader(registry.paths.log, REGISTRY_STREAMS);
+  if (reader.checkpoints().length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
+  const { events } = await registry.read();
+  const start = before?.size ?? 0;
+  const state = new RegistryState();
+  for (const { event, gseq, timeUs: at } of events) if (gseq < start) state.apply(event, at);
+  return {
+    format: 'isopro.history.v1',
+    runId: after.runId,
+    atUs: timeUs,
+    before: before && {
+      head: before.text,
+      aliases: state.map().map(([alias, id]) => [alias, id]),
+    },
+    after: after.text,
+    extension: before && [...reader.proveExtension(before.size, after.size).path],
+    records: Array.from({ length: after.size - start }, (_, i) => {
+      const proof = reader.proveRecord(start + i);
+      return { ...proof, path: [...proof.path] };
+    }),
+  };
 }
 
 /**

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { SignedCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
 import { isoproHome } from '../log/home.js';
@@ -63,42 +64,34 @@ const CLOCK_SLACK_US = 10 * 60 * 1e6;
  * @throws IsoproError REGISTRY_INVALID where the log holds what cannot have happened
  */
 function fold(path: string, records = Infinity): Reading {
-  const reader = new LogReader(path, REGISTRY_STREAMS);
-  try {
-    const state = new RegistryState();
-    const events: Placed[] = [];
-    const heads = reader.checkpoints();
-    const stated = new Map(heads.map((head) => [head.size, head.stated?.state]));
-    let read = 0;
-    let lastTimeUs = 0;
-    for (const { gseq, stream, timeUs, payload } of reader.records()) {
-      if (gseq >= records) break;
-      if (stream === 'registry') {
-        const event = readEvent(payload, gseq);
-        try {
-          state.apply(event, timeUs);
-        } catch (cause) {
-          throw new IsoproError(
-            'REGISTRY_INVALID',
-            `record ${gseq} cannot have happened: ${(cause as Error).message}`,
-            { cause },
-          );
-        }
-        events.push({ event, gseq, timeUs });
+  using reader = new LogReader(path, REGISTRY_STREAMS);
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new IsoproError('REGISTRY_INVALID', what, { cause });
+  };
+  const state = new RegistryState();
+  const events: Placed[] = [];
+  const heads = reader.checkpoints();
+  const stated = new Map(heads.map((head) => [head.size, head.stated?.state]));
+  let read = 0;
+  let lastTimeUs = 0;
+  for (const { gseq, stream, timeUs, payload } of reader.records()) {
+    if (gseq >= records) break;
+    if (stream === 'registry') {
+      const event = readEvent(payload, gseq);
+      try {
+        state.apply(event, timeUs);
+      } catch (cause) {
+        refuse(`record ${gseq} cannot have happened: ${(cause as Error).message}`, cause);
       }
-      read = gseq + 1;
-      lastTimeUs = timeUs;
-      const claimed = stated.get(read);
-      if (claimed !== undefined && claimed !== state.root())
-        throw new IsoproError(
-          'REGISTRY_INVALID',
-          `the head of ${read} records was signed for other aliases than the records come to`,
-        );
+      events.push({ event, gseq, timeUs });
     }
-    return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
-  } finally {
-    reader.close();
+    read = gseq + 1;
+    lastTimeUs = timeUs;
+    const claimed = stated.get(read);
+    if (claimed !== undefined && claimed !== state.root())
+      refuse(`the head of ${read} records was signed for other aliases than the records come to`);
   }
+  return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
 }
 
 function requireSound({ outcome, disagreement }: Verification, path: string): void {
@@ -168,20 +161,15 @@ export async function verifyLedger(
   requireThere(paths);
   const options = { streams: REGISTRY_STREAMS };
   if (signer === undefined)
-    return verifyRun(paths.log, {
-      ...options,
-      home,
-      ...(keyFile === undefined ? {} : { keyFile }),
-    });
-  const reader = new LogReader(paths.log, REGISTRY_STREAMS);
-  let runId: string;
-  try {
-    runId = reader.runId ?? '';
-  } finally {
-    reader.close();
-  }
+    return verifyRun(paths.log, { ...options, home, ...given({ keyFile }) });
+  const runId = withReader(paths, (reader) => reader.runId ?? '');
   const [key, heads] = [await signer.key(runId), await signer.heads(runId)];
   return verifyLogFile(paths.log, { ...options, key, heads });
+}
+
+function withReader<T>(paths: RegistryPaths, read: (reader: LogReader<'registry'>) => T): T {
+  using reader = new LogReader(paths.log, REGISTRY_STREAMS);
+  return read(reader);
 }
 
 /**
@@ -210,36 +198,17 @@ export interface Ledger {
 }
 
 async function signerOf(
-  { signer, home = isoproHome(), witness = true }: LedgerOptions,
+  { home = isoproHome(), witness = true }: LedgerOptions,
   paths: RegistryPaths,
 ): Promise<LogSigner> {
-  if (signer !== undefined) return { ...borrowed(signer), close: async () => undefined };
-  let kind = witness ? 'witness' : 'single-process';
-  if (isThere(paths)) {
-    const reader = new LogReader(paths.log, REGISTRY_STREAMS);
-    try {
-      for (const { payload } of reader.records()) {
-        kind = String(payload.signer);
-        break;
-      }
-    } finally {
-      reader.close();
-    }
-  }
+  const kind = isThere(paths)
+    ? withReader(paths, (reader) => {
+        const [first] = reader.records();
+        return first?.payload.signer;
+      })
+    : witness && 'witness';
   return kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
 }
-
-const borrowed = (signer: LogSigner): LogSigner => ({
-  kind: signer.kind,
-  key: (runId) => signer.key(runId),
-  ticket: (runId) => signer.ticket(runId),
-  signHead: (request) => signer.signHead(request),
-  reveal: (runId, size) => signer.reveal(runId, size),
-  draw: (runId, size) => signer.draw(runId, size),
-  heads: (runId) => signer.heads(runId),
-  ...(signer.tags === undefined ? {} : { tags: signer.tags }),
-  close: async () => undefined,
-});
 
 async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLog<'registry'>> {
   const common = { path: paths.log, streams: REGISTRY_STREAMS, signer };
@@ -270,7 +239,7 @@ export async function writeLedger<T>(
   if (!create) await ofRegistry(async () => requireThere(paths));
   makeRegistryFolder(paths);
   const alone = async (): Promise<T> => {
-    const signer = await signerOf(options, paths);
+    const signer = options.signer ?? (await signerOf(options, paths));
     try {
       const log = await openLog(paths, signer);
       try {
@@ -279,7 +248,7 @@ export async function writeLedger<T>(
         log.close();
       }
     } finally {
-      await signer.close();
+      if (options.signer === undefined) await signer.close();
     }
   };
   return ofRegistry(() => withLock(paths.lock, alone));

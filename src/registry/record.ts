@@ -10,16 +10,7 @@ import { baseSlug } from './names.js';
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is no SHA-256 in hexadecimal');
 const text = z.string().min(1).max(1000);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([
-    z.null(),
-    z.boolean(),
-    z.number(),
-    z.string(),
-    z.array(json),
-    z.record(z.string(), json),
-  ]),
-);
+const json: z.ZodType<Json> = z.json();
 
 export const adapterRecord = z.strictObject({
   format: z.literal('isopro.adapter.v1'),

@@ -8,7 +8,7 @@ import { checked } from '../engine/argument-check.js';
 import { hashFile } from '../engine/adapter.js';
 import { statSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
-import { probation, type EventOf, type ProbationInput, type RegistryEvent } from './events.js';
+import { probation, type EventOf, type RegistryEvent } from './events.js';
 import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
 import {
   readLedger,
@@ -34,17 +34,18 @@ export interface RegistryOptions extends LedgerOptions {
   readonly folder?: string;
 }
 
-/** What the registry cannot read from the adapter itself. */
-export interface PublishRequest {
+const request = z.strictObject({
   /** A GGUF. */
-  readonly file: string;
-  readonly base: { readonly name: string; readonly sha256: string; readonly architecture?: string };
-  readonly rendererId?: string | null;
-  readonly settings?: AdapterRecord['settings'];
-  readonly dataset?: z.input<typeof adapterRecord>['dataset'];
-  readonly evidence?: AdapterRecord['evidence'];
-  readonly lineage?: AdapterRecord['lineage'];
-}
+  file: z.string().min(1),
+  base: z.strictObject({ name: z.string().min(1), sha256, architecture: z.string().optional() }),
+  rendererId: adapterRecord.shape.rendererId.default(null),
+  settings: adapterRecord.shape.settings.default({}),
+  dataset: adapterRecord.shape.dataset.default(null),
+  evidence: adapterRecord.shape.evidence.default([]),
+  lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
+});
+/** What the registry cannot read from the adapter itself. */
+export type PublishRequest = z.input<typeof request>;
 
 export interface Published {
   readonly id: string;
@@ -60,23 +61,26 @@ export interface AliasName {
   readonly alias?: string;
 }
 
-export interface MoveRequest extends AliasName {
+const move = z.strictObject({
+  slot: slotForm,
+  alias: aliasForm.default(CHAMPION),
   /** The whole id of a published adapter. */
-  readonly id: string;
+  id: sha256,
   /** The gate that accepted it; champion only. */
-  readonly gate?: number;
+  gate: z.number().int().min(1).optional(),
   /** Without a gate; champion only. It is on record. */
-  readonly force?: boolean;
-  readonly reason?: string;
+  force: z.boolean().default(false),
+  reason: z.string().max(2000).default(''),
   /** What the alias has to name now; default: what it named when the call began. */
-  readonly expected?: string | null;
+  expected: sha256.nullable().optional(),
   /** A second call with the same one changes nothing. */
-  readonly transaction?: string;
+  transaction: z.string().min(1).max(200).optional(),
   /** On these terms at first: part of the keys get it, until enough problems have passed. */
-  readonly probation?: ProbationInput;
+  probation: probation.optional(),
   /** How long running servers may take to load it, in milliseconds. Default: a minute. */
-  readonly patienceMs?: number;
-}
+  patienceMs: z.number().min(0).max(86_400_000).default(60_000),
+});
+export type MoveRequest = z.input<typeof move>;
 
 export interface Moved {
   readonly alias: string;
@@ -84,26 +88,10 @@ export interface Moved {
   readonly to: string | null;
 }
 
-const request = z.strictObject({
-  file: z.string().min(1),
-  base: z.strictObject({ name: z.string().min(1), sha256, architecture: z.string().optional() }),
-  rendererId: adapterRecord.shape.rendererId.default(null),
-  settings: adapterRecord.shape.settings.default({}),
-  dataset: adapterRecord.shape.dataset.default(null),
-  evidence: adapterRecord.shape.evidence.default([]),
-  lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
-});
-const move = z.strictObject({
-  slot: slotForm,
-  alias: aliasForm.default(CHAMPION),
-  id: sha256,
-  gate: z.number().int().min(1).optional(),
-  force: z.boolean().default(false),
-  reason: z.string().max(2000).default(''),
-  expected: sha256.nullable().optional(),
-  transaction: z.string().min(1).max(200).optional(),
-  probation: probation.optional(),
-  patienceMs: z.number().min(0).max(86_400_000).default(60_000),
+/** A name as it is kept. @throws IsoproError INVALID_ARGUMENT */
+export const checkedName = ({ slot, alias = CHAMPION }: AliasName) => ({
+  slot: checked(slotForm, slot, 'slot'),
+  alias: checked(aliasForm, alias, 'alias'),
 });
 
 export const rollbackOf = (
@@ -114,17 +102,8 @@ export const rollbackOf = (
   reason: string,
   evidence: string | null = null,
 ): EventOf<'moved'> => ({
-  kind: 'moved',
-  slot,
-  alias,
-  from,
-  to,
-  cause: 'rollback',
-  gate: null,
-  forced: false,
-  evidence,
-  reason,
-  transaction: null,
+  ...{ kind: 'moved', slot, alias, from, to, cause: 'rollback' },
+  ...{ gate: null, forced: false, evidence, reason, transaction: null },
 });
 
 export type KeptBytes = 'sound' | 'missing' | 'changed';
@@ -177,22 +156,17 @@ export class Registry {
         'ADAPTER_MISMATCH',
         `${file} was trained on the base ${found.base.sha256}, not on ${base.sha256} (${base.name})`,
       );
+    const targets = new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, '')));
     const record = adapterRecord.parse({
       format: 'isopro.adapter.v1',
       adapter: {
         sha256: found.sha256,
         bytes: statSync(file).size,
         rank: Math.max(0, ...found.modules.map(({ rank }) => rank)),
-        targets: [
-          ...new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, ''))),
-        ].sort(),
+        targets: [...targets].sort(),
         layers: [...found.layers].sort((a, b) => a - b),
       },
-      base: {
-        name: base.name,
-        sha256: base.sha256,
-        architecture: base.architecture ?? found.architecture,
-      },
+      base: { ...base, architecture: base.architecture ?? found.architecture },
       ...rest,
     });
     const id = recordId(record);
@@ -215,18 +189,8 @@ export class Registry {
    *   SERVER_NOT_READY where a running server does not load it, or not in time
    */
   async move(given: MoveRequest): Promise<Moved> {
-    const {
-      slot,
-      alias,
-      id,
-      gate,
-      force,
-      reason,
-      expected,
-      transaction,
-      probation: terms,
-      patienceMs,
-    } = checked(move, given, 'request');
+    const { slot, alias, id, reason, transaction, ...asked } = checked(move, given, 'request');
+    const { expected, probation: terms, patienceMs } = asked;
     const text = aliasText(slot, alias);
     const { state: seen } = await this.read();
     const done = (state: RegistryState): Moved | null => {
@@ -248,8 +212,8 @@ export class Registry {
       from: expected === undefined ? (seen.alias(slot, alias)?.current ?? null) : expected,
       to: id,
       cause: alias === CHAMPION ? 'promotion' : 'assignment',
-      gate: gate ?? null,
-      forced: force,
+      gate: asked.gate ?? null,
+      forced: asked.force,
       evidence: null,
       reason,
       transaction: transaction ?? null,
@@ -285,16 +249,13 @@ export class Registry {
    * @throws IsoproError REGISTRY_REFUSED, CONFLICT
    */
   async rollback({
-    slot: place,
-    alias: name = CHAMPION,
     reason = '',
     expected,
+    ...name
   }: AliasName & Pick<MoveRequest, 'reason' | 'expected'>): Promise<Moved> {
-    const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
-    const seen =
-      expected === undefined
-        ? ((await this.read()).state.alias(slot, alias)?.current ?? null)
-        : expected;
+    const { slot, alias } = checkedName(name);
+    const current = async () => (await this.read()).state.alias(slot, alias)?.current ?? null;
+    const seen = expected === undefined ? await current() : expected;
     return this.write(async ({ reading: { state }, write }) => {
       const to = state.rollbackTarget(slot, alias);
       await this.requireBytesOf(state, to);
@@ -308,9 +269,8 @@ export class Registry {
    * @throws IsoproError REGISTRY_REFUSED where an alias names it
    */
   async withdraw(id: string, reason: string): Promise<void> {
-    await this.write(
-      async ({ write }) =>
-        void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])),
+    await this.write(({ write }) =>
+      write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }]),
     );
   }
 
@@ -344,5 +304,3 @@ export class Registry {
     });
   }
 }
-
-export type { Slot };

@@ -3,7 +3,8 @@
  * else in its place unless asked for.
  */
 import { rendererChange } from '../engine/renderer-change.js';
-import { IsoproError } from '../errors.js';
+import { IsoproError, type ErrorCode } from '../errors.js';
+import { given } from '../given.js';
 import { describeBytes, type Registry } from './registry.js';
 import { aliasText, parseReference, type Reference } from './names.js';
 import { nameOf, type AdapterRecord } from './record.js';
@@ -78,7 +79,11 @@ export interface ResolveOptions extends Serving {
   readonly fallback?: string;
 }
 
-const not = (reason: Unresolved, message: string): NotResolved => ({ ok: false, reason, message });
+export const not = (reason: Unresolved, message: string): NotResolved => ({
+  ok: false,
+  reason,
+  message,
+});
 
 /** The one entry whose id, and base where that was given, begins so. */
 function entryOf(
@@ -164,22 +169,16 @@ export async function resolveEntry(
 export async function noteFallback(
   registry: Registry,
   text: string,
-  { reason, message }: NotResolved,
+  { reason: why, message }: NotResolved,
   to: string | null,
 ): Promise<void> {
   const reference = parseReference(text);
-  const place =
+  const { slot, alias } =
     reference?.kind === 'alias'
       ? reference
       : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
-  const event = {
-    kind: 'fell_back',
-    slot: place.slot,
-    alias: place.alias,
-    reason: `${text}: ${reason}: ${message}`.slice(0, 2000),
-    to,
-  } as const;
-  await registry.write(async ({ write }) => void (await write([event])));
+  const reason = `${text}: ${why}: ${message}`.slice(0, 2000);
+  await registry.write(({ write }) => write([{ kind: 'fell_back', slot, alias, reason, to }]));
 }
 
 /**
@@ -206,15 +205,17 @@ export async function resolveAdapter(
     : { ...instead, fallback: found.reason };
 }
 
+const ERROR_CODES: Readonly<Partial<Record<Unresolved, ErrorCode>>> = {
+  'bytes-missing': 'ADAPTER_CORRUPT',
+  'bytes-changed': 'ADAPTER_CORRUPT',
+  'foreign-base': 'ADAPTER_MISMATCH',
+  'renderer-mismatch': 'ADAPTER_MISMATCH',
+};
+
 /** A typed reason as what a command throws. */
 export function unresolvedError({ reason, message, remedy }: NotResolved): IsoproError {
-  const code =
-    reason === 'bytes-missing' || reason === 'bytes-changed'
-      ? 'ADAPTER_CORRUPT'
-      : reason === 'foreign-base' || reason === 'renderer-mismatch'
-        ? 'ADAPTER_MISMATCH'
-        : 'REGISTRY_UNRESOLVED';
-  return new IsoproError(code, message, remedy === undefined ? {} : { remedy });
+  const code = ERROR_CODES[reason] ?? 'REGISTRY_UNRESOLVED';
+  return new IsoproError(code, message, given({ remedy }));
 }
 
 /** Refuses a model that the adapter is not for. @throws IsoproError ADAPTER_MISMATCH */

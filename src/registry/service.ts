@@ -16,6 +16,7 @@ import { nameOf } from './record.js';
 import type { Registry } from './registry.js';
 import {
   lookUp,
+  not,
   noteFallback,
   resolveEntry,
   unresolvedError,
@@ -209,29 +210,17 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   #base(arm: Arm['arm'], shadow: string | null): ServedVersion<T> {
-    const release = (): void => {};
-    return {
-      id: null,
-      name: null,
-      adapter: null,
-      arm,
-      shadow,
-      fallback: null,
-      release,
-      [Symbol.dispose]: release,
-    };
+    return served<T>({ id: null, name: null, adapter: null, arm, shadow }, () => {});
   }
 
   async #find(name: string, key?: string): Promise<ServedVersion<T> | NotResolved> {
     const { state } = this.#reading;
     const reference = parseReference(name);
     const named = reference?.kind === 'alias' ? state.alias(reference.slot, reference.alias) : null;
-    const shadowOf = (other: string | null | undefined): string | null =>
-      other === undefined
-        ? null
-        : other === null
-          ? 'base'
-          : nameOf(state.entries.get(other)!.record, other);
+    const shadowOf = (other: string | null | undefined): string | null => {
+      if (other === undefined) return null;
+      return other === null ? 'base' : nameOf(state.entries.get(other)!.record, other);
+    };
     if (named === null || named.current === null) {
       const entry = lookUp(state, name);
       return 'ok' in entry ? entry : this.#hold(entry.id, 'current', null);
@@ -263,17 +252,8 @@ export class AdapterService<T extends LoadedVersion> {
     };
     try {
       const adapter = await held.loaded;
-      const { record } = this.#reading.state.entries.get(id)!;
-      return {
-        id,
-        name: nameOf(record, id),
-        adapter,
-        arm,
-        shadow,
-        fallback: null,
-        release,
-        [Symbol.dispose]: release,
-      };
+      const name = nameOf(this.#reading.state.entries.get(id)!.record, id);
+      return served({ id, name, adapter, arm, shadow }, release);
     } catch (error) {
       release();
       if (error instanceof Refused) return error.why;
@@ -283,27 +263,16 @@ export class AdapterService<T extends LoadedVersion> {
 
   /** Hashes the bytes, loads them, and holds what was loaded against the record. */
   async #load(id: string): Promise<T> {
-    const { load, unload, baseSha256, rendererId, formerRendererId } = this.#options;
-    const serving = {
-      ...given({ baseSha256, rendererId, formerRendererId }),
-    };
+    const { load, unload } = this.#options;
+    const serving = given(this.#options, 'baseSha256', 'rendererId', 'formerRendererId');
     const entry = this.#reading.state.entries.get(id);
-    if (entry === undefined)
-      throw new Refused({
-        ok: false,
-        reason: 'unknown-id',
-        message: `nothing is published as ${id}`,
-      });
+    if (entry === undefined) throw new Refused(not('unknown-id', `nothing is published as ${id}`));
     const found = await resolveEntry(this.#registry, entry, serving);
     if (!found.ok) throw new Refused(found);
     const loaded = await load(found);
     if (loaded.id === found.record.adapter.sha256) return loaded;
     await unload(loaded);
-    throw new Refused({
-      ok: false,
-      reason: 'bytes-changed',
-      message: `${found.file} changed while it was loaded`,
-    });
+    throw new Refused(not('bytes-changed', `${found.file} changed while it was loaded`));
   }
 
   /** Lets go of what nobody holds and nothing stands for. */
@@ -416,6 +385,11 @@ export class AdapterService<T extends LoadedVersion> {
   }
 }
 
+const served = <T>(
+  version: Omit<ServedVersion<T>, 'fallback' | 'release' | typeof Symbol.dispose>,
+  release: () => void,
+): ServedVersion<T> => ({ ...version, fallback: null, release, [Symbol.dispose]: release });
+
 /** Carries a typed reason through a promise that several wait for. */
 class Refused extends Error {
   constructor(readonly why: NotResolved) {
@@ -451,13 +425,8 @@ export async function serveAdapters<T extends LoadedVersion>(
   const registration = await withLock(paths.lock, () => Registration.take(paths, said));
   try {
     const seen = signature(registry);
-    const service = new AdapterService(
-      registry,
-      options,
-      registration,
-      await registry.read(),
-      seen,
-    );
+    const reading = await registry.read();
+    const service = new AdapterService(registry, options, registration, reading, seen);
     await service.look();
     return service;
   } catch (error) {

@@ -58,16 +58,7 @@ export interface AliasState {
   readonly observed: Observed | null;
 }
 
-export interface GateState {
-  readonly gate: number;
-  readonly slot: Slot;
-  readonly alias: string;
-  readonly challenger: string;
-  readonly incumbent: string | null;
-  readonly policy: GatePolicy;
-  readonly attempt: number;
-  readonly alpha: number;
-  readonly lineage: EventOf<'gate_opened'>['lineage'];
+export interface GateState extends Readonly<Omit<EventOf<'gate_opened'>, 'kind'>> {
   /** Null until the witness has told the nonce. */
   readonly seed: string | null;
   /** The last; null where there is none. */
@@ -211,12 +202,8 @@ export class RegistryState {
     const last = this.#gates.findLast(
       (gate) => gate.challenger === challenger && aliasText(gate.slot, gate.alias) === text,
     );
-    if (
-      last === undefined ||
-      last.seed === null ||
-      last.used ||
-      last.incumbent !== (this.alias(slot, alias)?.current ?? null)
-    )
+    const current = this.alias(slot, alias)?.current ?? null;
+    if (last === undefined || last.seed === null || last.used || last.incumbent !== current)
       return null;
     return last.decision === 'accepted' || isOpen(last) ? last : null;
   }
@@ -248,7 +235,8 @@ export class RegistryState {
     return entry;
   }
 
-  #gate(number: number): GateState {
+  /** @throws IsoproError REGISTRY_REFUSED where there is none */
+  gate(number: number): GateState {
     return this.#gates[number - 1] ?? refuse(`there is no gate ${number}`);
   }
 
@@ -273,13 +261,13 @@ export class RegistryState {
         this.#open(event);
         break;
       case 'gate_drawn': {
-        const gate = this.#gate(event.gate);
+        const gate = this.gate(event.gate);
         if (gate.seed !== null) refuse(`the seed of gate ${event.gate} is drawn already`);
         this.#replaceGate({ ...gate, seed: event.seed });
         break;
       }
       case 'gate_decided': {
-        const gate = this.#gate(event.gate);
+        const gate = this.gate(event.gate);
         if (gate.seed === null)
           refuse(`gate ${event.gate} has no seed yet, so nothing can have been measured for it`);
         if (!isOpen(gate)) refuse(`gate ${event.gate} was decided: ${gate.decision}`);
@@ -381,11 +369,10 @@ export class RegistryState {
       );
     if (event.evidence !== null && cause !== 'rollback')
       refuse(`trials of a ${cause} belong to its gate`);
-    let previous = [...(known?.previous ?? [])];
+    const before = known?.previous ?? [];
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
         refuse(`a rollback of ${text} goes to what it named before`);
-      previous = previous.slice(0, previous.lastIndexOf(to));
     } else {
       if (to === null) refuse(`${text} can be moved to a published adapter only`);
       this.#requireUsable(to);
@@ -394,10 +381,9 @@ export class RegistryState {
         refuse(`${text} is moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
       if (cause === 'promotion' && forced !== (number === null))
         refuse(`${text} takes a gate that accepted, or force`);
-      previous.push(current);
     }
     if (number !== null) {
-      const gate = this.#gate(number);
+      const gate = this.gate(number);
       if (
         cause !== 'promotion' ||
         aliasText(gate.slot, gate.alias) !== text ||
@@ -416,16 +402,11 @@ export class RegistryState {
         );
       this.#replaceGate({ ...gate, used: true });
     }
-    const moves = (known?.moves ?? 0) + 1;
     this.#aliases.set(text, {
-      slot,
-      alias,
-      current: to,
-      previous,
-      moves,
-      movedUs: timeUs,
-      probation: null,
-      observed: null,
+      ...{ slot, alias, current: to, movedUs: timeUs, probation: null, observed: null },
+      previous:
+        cause === 'rollback' ? before.slice(0, before.lastIndexOf(to)) : [...before, current],
+      moves: (known?.moves ?? 0) + 1,
     });
     if (transaction !== null) this.#transactions.set(transaction, event);
   }

@@ -23,7 +23,7 @@ import { Looks } from './looks.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import { describeBytes, type Registry } from './registry.js';
-import { observedAgainst, policyOf, RegistryState } from './state.js';
+import { observedAgainst, policyOf, RegistryState, type Entry } from './state.js';
 
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
@@ -111,12 +111,9 @@ async function gateDefects(
 ): Promise<Defect[]> {
   const key = await keyOf(runId, options);
   const defects: Defect[] = [];
-  const fail = (
-    gate: number,
-    message: string,
-    kind: Defect['kind'] = 'gate',
-    repairable = false,
-  ): void => void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
+  const fail = (gate: number, message: string, as: Partial<Defect> = {}): void => {
+    defects.push({ kind: 'gate', repairable: false, ...as, message: `gate ${gate}: ${message}` });
+  };
   const drawn = new Set<number>();
   const looks = new Map<number, Looks>();
   const opened = new Map<number, number>();
@@ -141,7 +138,9 @@ async function gateDefects(
       const gate = state.gates[event.gate - 1]!;
       const file = paths.trials(event.evidence);
       if ((await digestOf(file)) !== event.evidence) {
-        fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, 'evidence');
+        fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, {
+          kind: 'evidence',
+        });
         continue;
       }
       const given = readJson(file) as GateTrials;
@@ -175,7 +174,7 @@ async function gateDefects(
     });
   }
   for (const gate of opened.keys())
-    if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
+    if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', { repairable: true });
   return defects;
 }
 
@@ -191,17 +190,12 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
     state.apply(event, timeUs);
     if (event.kind !== 'observed') continue;
     const { id, against, evidence } = event;
-    const fail = (message: string): void =>
-      void defects.push({
-        kind: 'evidence',
-        message: `record ${gseq}: ${message}`,
-        repairable: false,
-      });
+    const fail = (what: string): void => {
+      defects.push({ kind: 'evidence', message: `record ${gseq}: ${what}`, repairable: false });
+    };
     try {
-      const trials = trialsOf(registry, [
-        ...(observedAgainst(named!, against)?.evidence ?? []),
-        evidence,
-      ]);
+      const earlier = observedAgainst(named!, against)?.evidence ?? [];
+      const trials = trialsOf(registry, [...earlier, evidence]);
       const { decision, blocks } = judgeRollback(id, against, { trials, policy: policyOf(named!) });
       if (decision !== event.decision || blocks !== event.blocks)
         fail(
@@ -253,26 +247,21 @@ export async function collectGarbage(
   const { paths } = registry;
   return registry.write(async ({ reading: { state, events }, write }) => {
     const inUse = state.inUse();
-    const ids = unused
-      ? [...state.entries.values()]
-          .filter(({ id, collected }) => !collected && !inUse.has(id))
-          .map(({ id }) => id)
-      : [];
+    const there = [...state.entries.values()].filter(({ collected }) => !collected);
+    const gone = there.filter(({ id }) => unused && !inUse.has(id));
+    const ids = gone.map(({ id }) => id);
     if (ids.length > 0 && !dryRun) await write([{ kind: 'collected', ids }]);
-    const gone = new Set(ids);
+    const fileOf = ({ record }: Entry): string =>
+      path.basename(paths.adapter(record.adapter.sha256));
     const kept = new Set([
-      ...[...state.entries.values()]
-        .filter(({ id, collected }) => !collected && !gone.has(id))
-        .map(({ record }) => path.basename(paths.adapter(record.adapter.sha256))),
+      ...there.filter((entry) => !gone.includes(entry)).map(fileOf),
       ...events.flatMap(({ event }) =>
         'evidence' in event && event.evidence !== null
           ? [path.basename(paths.trials(event.evidence))]
           : [],
       ),
     ]);
-    const collectable = new Set(
-      ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))),
-    );
+    const collectable = new Set(gone.map(fileOf));
     const files: string[] = [];
     let bytes = 0;
     for (const folder of [paths.adapters, paths.evidence]) {

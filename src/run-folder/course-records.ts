@@ -8,7 +8,6 @@ import { dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-schema.js';
 import { LORA_MODULE } from '../trainees/lora/structure.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
-import type { NewRunRecord } from './streams.js';
 
 /** What a trainee is made of, by module. */
 export const structureOf = <S extends z.ZodType>(module: S) =>
@@ -163,22 +162,14 @@ export const sessionEnd = z.object({
  */
 export type SessionEnd = z.infer<typeof sessionEnd>;
 
-export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord =>
-  recordOf('metrics', layers, value);
-export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord =>
-  recordOf('metrics', adapterState, value);
-export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord =>
-  recordOf('metrics', checkpoint, value);
-export const keptRepliesRecord = (value: Omit<KeptRepliesNamed, 'kind'>): NewRunRecord =>
-  recordOf('metrics', keptReplies, value);
-export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord =>
-  recordOf('metrics', refusedCheckpoint, value);
-export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord =>
-  recordOf('effects', gate, value);
-export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord =>
-  recordOf('metrics', submission, value);
-export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord =>
-  recordOf('metrics', probe, value);
+export const layersRecord = recordOf('metrics', layers);
+export const adapterStateRecord = recordOf('metrics', adapterState);
+export const checkpointRecord = recordOf('metrics', checkpoint);
+export const keptRepliesRecord = recordOf('metrics', keptReplies);
+export const refusedCheckpointRecord = recordOf('metrics', refusedCheckpoint);
+export const gateRecord = recordOf('effects', gate);
+export const submissionRecord = recordOf('metrics', submission);
+export const probeRecord = recordOf('metrics', probe);
 /** For `EventLog.finish`, which writes it. */
 export const sessionEndMembers = (value: Omit<SessionEnd, 'kind'>): Omit<SessionEnd, 'kind'> =>
   sessionEnd.omit({ kind: true }).parse(value);

@@ -53,6 +53,12 @@ interface CountedRollout {
   readonly admission: string;
 }
 
+/** Kinds of verdict of a problem's samples, and whether something of it is trained on. */
+interface Group {
+  readonly kinds: Set<string>;
+  isTrainedOn: boolean;
+}
+
 type Objective = NonNullable<Measurement['objective']>;
 
 function meanRate(tiers: readonly TierCounts[]): Objective {
@@ -67,16 +73,23 @@ function meanRate(tiers: readonly TierCounts[]): Objective {
   };
 }
 
+/** The value of a key, made where there is none yet. */
+function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const value = map.get(key) ?? make();
+  map.set(key, value);
+  return value;
+}
+
+const addOne = <K>(counts: Map<K, number>, key: K): unknown =>
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+
 /** Counts the rollouts stream. */
 export class RolloutTally {
   readonly #counts = new Map<number, Map<string, TierCounts>>();
   /** Those for the replay buffer. */
   readonly #buffered = new Map<number, Map<string, number>>();
-  /** By problem: kinds of verdict, and whether something of it is trained on. */
-  readonly #groups = new Map<
-    number,
-    Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>
-  >();
+  /** By iteration and problem. */
+  readonly #groups = new Map<number, Map<string, Group>>();
   /** By iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
   /** By iteration, of what was taken so far. */
@@ -89,18 +102,15 @@ export class RolloutTally {
     counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
     if (isTrainedOn(admission)) counts.admitted++;
     if (admission === 'admitted') this.#buffer(iteration, tier);
-    if (kind === 'pass' && !isTrainedOn(admission)) {
-      const refused = this.#refused.get(iteration) ?? new Map<string, number>();
-      this.#refused.set(iteration, refused.set(admission, (refused.get(admission) ?? 0) + 1));
-    }
-    const groups =
-      this.#groups.get(iteration) ??
-      new Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>();
-    this.#groups.set(iteration, groups);
-    const group = groups.get(problemId) ?? { kinds: new Set(), isTrainedOn: false };
+    if (kind === 'pass' && !isTrainedOn(admission))
+      addOne(
+        at(this.#refused, iteration, () => new Map<string, number>()),
+        admission,
+      );
+    const groups = at(this.#groups, iteration, () => new Map<string, Group>());
+    const group = at(groups, problemId, () => ({ kinds: new Set<string>(), isTrainedOn: false }));
     group.kinds.add(kind);
     group.isTrainedOn ||= isTrainedOn(admission);
-    groups.set(problemId, group);
   }
 
   /** What training takes although nobody sampled it: it has no verdict to count. */
@@ -110,22 +120,16 @@ export class RolloutTally {
   }
 
   #countsOf(iteration: number, tier: string): TierCounts {
-    const tiers = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
-    this.#counts.set(iteration, tiers);
-    const counts = tiers.get(tier) ?? {
-      sampled: 0,
-      passed: 0,
-      failed: 0,
-      undecided: 0,
-      admitted: 0,
-    };
-    tiers.set(tier, counts);
-    return counts;
+    const none = { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
+    const tiers = at(this.#counts, iteration, () => new Map<string, TierCounts>());
+    return at(tiers, tier, () => none);
   }
 
   #buffer(iteration: number, tier: string): void {
-    const buffered = this.#buffered.get(iteration) ?? new Map<string, number>();
-    this.#buffered.set(iteration, buffered.set(tier, (buffered.get(tier) ?? 0) + 1));
+    addOne(
+      at(this.#buffered, iteration, () => new Map<string, number>()),
+      tier,
+    );
   }
 
   /** By iteration and tier, in the order of the log. */

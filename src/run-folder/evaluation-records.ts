@@ -214,35 +214,22 @@ export const iterationReport = z.object({
  */
 export type IterationRecord = z.infer<typeof iterationReport>;
 
-export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', devReply, value);
-export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', heldOut, value);
-export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', constrained, value);
-export const teacherRecord = (value: Omit<TeacherRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', teacherRecordForm, value);
-export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', forgetting, value);
-export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', iterationReport, value);
+export const devReplyRecord = recordOf('evaluations', devReply);
+export const heldOutRecord = recordOf('evaluations', heldOut);
+export const constrainedRecord = recordOf('evaluations', constrained);
+export const teacherRecord = recordOf('evaluations', teacherRecordForm);
+export const forgettingRecord = recordOf('evaluations', forgetting);
+export const iterationReportRecord = recordOf('evaluations', iterationReport);
 export const policiesRecord = ({
   tiers,
   verdicts,
 }: Pick<Policies, 'tiers'> & {
   readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]>;
 }): NewRunRecord => {
-  const given = Object.entries(verdicts);
-  const outcomes = dictionary(
-    given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const),
-  );
-  const silent = figuresGiven(Object.values(verdicts).flat()).length === 0;
-  const all = silent
-    ? {}
-    : {
-        figures: dictionary(
-          given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const),
-        ),
-      };
-  return recordOf('evaluations', policies, { tiers, outcomes, ...all });
+  const byPolicy = <T>(read: (judged: Pick<Outcome, 'kind' | keyof Figures>) => T) =>
+    dictionary(Object.entries(verdicts).map(([policy, judged]) => [policy, judged.map(read)]));
+  const isSilent = figuresGiven(Object.values(verdicts).flat()).length === 0;
+  const outcomes = byPolicy(({ kind }) => kind);
+  const said = isSilent ? {} : { figures: byPolicy(figuresOf) };
+  return recordOf('evaluations', policies)({ tiers, outcomes, ...said });
 };

@@ -5,7 +5,17 @@
 import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
 import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
-import { RolloutTally } from './derived-figures.js';
+import { dictionary } from '../dictionary.js';
+import {
+  figuresLogged,
+  loggedEvaluation,
+  loggedForgetting,
+  policySummaries,
+  RolloutTally,
+  strayEvaluation,
+  tiersOf,
+  type LoggedEvaluation,
+} from './derived-figures.js';
 import {
   constrained,
   forgetting,
@@ -14,6 +24,7 @@ import {
   policies,
 } from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
+import type { Summary } from '../statistics/index.js';
 import { readRecord } from './record.js';
 import { Questions } from './question.js';
 import { problem, reference, rollout } from './rollout-records.js';
@@ -47,19 +58,12 @@ const FORMS = {
 export type LoggedKind = keyof typeof FORMS;
 export type Logged<K extends LoggedKind> = z.output<(typeof FORMS)[K]>;
 
-export const anyRollout = rollout.pick({
-  iteration: true,
-  problemId: true,
-  tier: true,
-  text: true,
-  turns: true,
-  finish: true,
-  form: true,
-  meanLogprob: true,
-  verdict: true,
-  admission: true,
-  advantage: true,
-  tokenIds: true,
+export const anyRollout = rollout.omit({
+  kind: true,
+  sample: true,
+  seed: true,
+  adapterId: true,
+  weight: true,
 });
 export type AnyRollout = z.output<typeof anyRollout>;
 
@@ -97,11 +101,8 @@ export class LoggedRecords {
   /** What the rollouts that follow answer. */
   #asked: z.output<typeof asked> | null = null;
   readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
-  readonly #onRollout: ((gseq: number, rollout: AnyRollout) => void) | undefined;
 
-  constructor(onRollout?: (gseq: number, rollout: AnyRollout) => void) {
-    this.#onRollout = onRollout;
-  }
+  constructor(readonly onRollout?: (gseq: number, rollout: AnyRollout) => void) {}
 
   /**
    * @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out
@@ -117,7 +118,7 @@ export class LoggedRecords {
       this.rollouts.take(counted);
       const { prompt, right } = this.#asked?.problemId === counted.problemId ? this.#asked : {};
       this.#failing.take({ ...rolloutReason(counted), asked: prompt, right });
-      this.#onRollout?.(record.gseq, counted);
+      this.onRollout?.(record.gseq, counted);
     } else if (kind === 'reference') {
       this.rollouts.takeReference(readRecord(reference, record));
     } else if (Object.hasOwn(FORMS, kind)) {
@@ -131,15 +132,34 @@ export class LoggedRecords {
     const { rows, ...counted } = this.#failing.failures;
     const told = ({ example, ...row }: Failure): Failure => {
       if (example?.asked === undefined) return { ...row, example };
-      return {
-        ...row,
-        example: {
-          ...example,
-          asked: shortenedReply(this.#questions.of(example.tier, example.asked)),
-        },
-      };
+      const asked = shortenedReply(this.#questions.of(example.tier, example.asked));
+      return { ...row, example: { ...example, asked } };
     };
     return { ...counted, rows: rows.map(told) };
+  }
+
+  /**
+   * Figures of the evaluations. `policies` is null where they were not judged on the test problems.
+   * @param further tiers that records name beside those of the evaluations
+   */
+  evaluations(further: readonly string[] = []) {
+    const heldOuts = this.of('held_out');
+    const named = this.last('policies');
+    const forgot = this.last('forgetting');
+    const ids = heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier));
+    const tiers = tiersOf(named?.tiers, [...ids, ...further]);
+    const figures = figuresLogged(heldOuts, named);
+    const derived = (each: Parameters<typeof loggedEvaluation>[0]): LoggedEvaluation =>
+      loggedEvaluation(each, tiers, figures);
+    const test = heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [];
+    return {
+      stray: strayEvaluation(heldOuts),
+      tiers,
+      evaluations: heldOuts.map(derived),
+      constrained: this.of('constrained').map(derived),
+      policies: named === null ? dictionary<Summary>() : policySummaries(named, test, figures),
+      forgetting: forgot && loggedForgetting(forgot),
+    };
   }
 
   /** In the order of the log. */

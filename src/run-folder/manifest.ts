@@ -13,6 +13,7 @@ import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { isRunFolder, runPaths } from './paths.js';
+import { sha256 } from './record.js';
 import { byPart } from './written-settings.js';
 
 /**
@@ -26,19 +27,9 @@ export const MANIFEST_FORMAT = 'isopro.run.v2';
 
 const MAX_MANIFEST_CHARACTERS = 4_000_000;
 
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([
-    z.null(),
-    z.boolean(),
-    z.number(),
-    z.string(),
-    z.array(json),
-    z.record(z.string(), json),
-  ]),
-);
+const json: z.ZodType<Json> = z.json();
 
 const evaluationSet = z.strictObject({
   /**

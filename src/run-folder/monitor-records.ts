@@ -17,7 +17,7 @@ import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
 import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
 import { iteration as iterationNumber, number, readRecord } from './record.js';
-import type { NewRunRecord } from './streams.js';
+import type { NewRunRecord, RunStream } from './streams.js';
 
 /**
  * How the monitor's findings stand in the log, and how a judge reads them back. What was measured
@@ -34,62 +34,32 @@ export function iterationRecords(
   notes: { readonly [key: string]: LogValue } = {},
 ): NewRunRecord[] {
   const { steps, executed: _, ...rest } = iteration;
+  const own = { iteration: iteration.iteration };
   return [
-    ...steps.map(
-      (step): NewRunRecord => ({
-        stream: 'metrics',
-        payload: {
-          ...(step as unknown as { readonly [key: string]: LogValue }),
-          kind: 'step',
-          iteration: iteration.iteration,
-        },
-      }),
-    ),
-    {
-      stream: 'metrics',
-      payload: {
-        ...(rest as unknown as { readonly [key: string]: LogValue }),
-        notes,
-        kind: 'iteration',
-        iteration: iteration.iteration,
-        stepCount: steps.length,
-      },
-    },
+    ...steps.map((step) => record('metrics', { ...step, kind: 'step', ...own })),
+    record('metrics', { ...rest, notes, kind: 'iteration', ...own, stepCount: steps.length }),
   ];
 }
 
-export function evaluationRecord(evaluation: Evaluation): NewRunRecord {
-  return {
-    stream: 'rule_evals',
-    payload: {
-      ...(evaluation as unknown as { readonly [key: string]: LogValue }),
-      kind: 'rule_eval',
-    },
-  };
-}
+const record = (stream: RunStream, payload: object): NewRunRecord => ({
+  stream,
+  payload: payload as LogPayload,
+});
+
+export const evaluationRecord = (evaluation: Evaluation): NewRunRecord =>
+  record('rule_evals', { ...evaluation, kind: 'rule_eval' });
 
 /** A checked decision, stamped with the monitor's own iteration. */
-export function decisionRecord(decision: Decision, iteration: number): NewRunRecord {
-  return {
-    stream: 'decisions',
-    payload: {
-      ...(decision as unknown as { readonly [key: string]: LogValue }),
-      kind: 'decision',
-      iteration,
-    },
-  };
-}
+export const decisionRecord = (decision: Decision, iteration: number): NewRunRecord =>
+  record('decisions', { ...decision, kind: 'decision', iteration });
 
 /**
  * Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing.
  */
-export function refusedRecord(refusal: Refusal, iteration: number): NewRunRecord {
-  return { stream: 'decisions', payload: { ...refusal, kind: 'refused', iteration } };
-}
+export const refusedRecord = (refusal: Refusal, iteration: number): NewRunRecord =>
+  record('decisions', { ...refusal, kind: 'refused', iteration });
 
-export function effectRecord(effect: Effect): NewRunRecord {
-  return { stream: 'effects', payload: effect as unknown as LogPayload };
-}
+export const effectRecord = (effect: Effect): NewRunRecord => record('effects', effect);
 
 function signalForm({ form, absent }: SignalForm): z.ZodType {
   if (form === 'indices') return z.array(z.number().int());
@@ -259,16 +229,21 @@ export function readHistory<T extends TraineeTypes>(
   }));
 }
 
-/** The decisions of live records, in log order. @throws IsoproError LOG_UNREADABLE */
+/**
+ * The decisions of live records, in log order.
+ * @param refuse throws what is said of a record without its form
+ * @throws IsoproError LOG_UNREADABLE by default
+ */
 export function readDecisions<T extends TraineeTypes>(
   records: Iterable<LogRecord>,
   watched: Watched<T>,
+  refuse?: (what: string) => never,
 ): LoggedDecision<T['operation']>[] {
   const form = decisionForm(watched);
   const decisions: LoggedDecision<T['operation']>[] = [];
   for (const record of records) {
     if (record.stream !== 'decisions' || record.payload.kind !== 'decision') continue;
-    const { kind: _, iteration, ...decision } = readRecord(form, record);
+    const { kind: _, iteration, ...decision } = readRecord(form, record, refuse);
     decisions.push({ iteration, decision });
   }
   return decisions;

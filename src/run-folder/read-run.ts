@@ -13,17 +13,7 @@ import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from './manifest.js';
 import { runPaths } from './paths.js';
-import {
-  figuresLogged,
-  loggedEvaluation,
-  loggedForgetting,
-  meanLoss,
-  policySummaries,
-  strayEvaluation,
-  tiersOf,
-  type LoggedEvaluation,
-  type TierCounts,
-} from './derived-figures.js';
+import { meanLoss, type LoggedEvaluation, type TierCounts } from './derived-figures.js';
 import type { Policies } from './evaluation-records.js';
 import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logged-records.js';
 import { readRecord } from './record.js';
@@ -132,17 +122,14 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
   const taken = new Taken();
   const shown: ShownRollout[] = [];
   const attempt = (read: (reader: LogReader) => void): void => {
-    let reader: LogReader | null = null;
     try {
-      reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
+      using reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
       read(reader);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       taken.defects.add(
         `the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
       );
-    } finally {
-      reader?.close();
     }
   };
   attempt((reader) => {
@@ -224,30 +211,15 @@ class Taken {
       this.defects.add('manifest.json is not the configuration with which the log begins');
     for (const [kind, n] of this.#malformed)
       this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
-    const named = logged.last('policies');
-    const heldOuts = logged.of('held_out');
-    const stray = strayEvaluation(heldOuts);
+    const { stray, tiers, evaluations, constrained, policies, forgetting } = logged.evaluations(
+      this.places.map((place) => place.tier),
+    );
     if (stray !== null) this.defects.add(stray);
-    const tiers = tiersOf(named?.tiers, [
-      ...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)),
-      ...this.places.map((place) => place.tier),
-    ]);
-    const figures = figuresLogged(heldOuts, named);
-    const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers, figures));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
-    const summaries =
-      named === null
-        ? {}
-        : policySummaries(
-            named,
-            heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [],
-            figures,
-          );
-    if (summaries === null)
+    if (policies === null)
       this.defects.add('the trivial policies were not judged on the test problems');
     const { kind, tierCap = Infinity } = readWrittenSettings(manifest.start.settings).buffer;
     const steps = logged.of('step');
-    const forgot = logged.last('forgetting');
     return {
       folder,
       manifest,
@@ -255,23 +227,20 @@ class Taken {
       // a title that is the name says nothing beside it
       tiers: tiers.map((tier) => (tier.title === tier.id ? { ...tier, title: '' } : tier)),
       evaluations,
-      constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
+      constrained,
       shown,
-      policies: summaries ?? {},
-      forgetting: forgot === null ? null : loggedForgetting(forgot),
+      policies: policies ?? {},
+      forgetting,
       // the loop's own row is the log's, whatever the file beside it says
       methods:
         comparison === null
           ? null
           : {
               ...comparison,
-              methods: comparison.methods.flatMap((row) =>
-                row.method !== 'isopro'
-                  ? [row]
-                  : after === undefined
-                    ? []
-                    : [{ ...row, test: after.summary }],
-              ),
+              methods: comparison.methods.flatMap((row) => {
+                if (row.method !== 'isopro') return [row];
+                return after === undefined ? [] : [{ ...row, test: after.summary }];
+              }),
             },
       iterations: logged.of('iteration_report').map(({ kind: _, ...report }) => ({
         ...report,

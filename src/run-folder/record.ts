@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { LogValue } from '../log/payload.js';
+import type { LogPayload } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import type { NewRunRecord, RunStream } from './streams.js';
 
@@ -16,20 +16,15 @@ export const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.litera
 type RecordForm = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
 /**
- * A record of a stream, as its form has it: members of the value that are none of the form's are
+ * Writer of a kind of record in its stream: members of the value that are none of the form's are
  * left out.
  */
-export function recordOf<F extends RecordForm>(
-  stream: RunStream,
-  form: F,
-  value: Omit<z.input<F>, 'kind'>,
-): NewRunRecord {
-  const payload = form.parse({ ...value, kind: form.shape.kind.value });
-  return {
-    stream,
-    payload: payload as unknown as { readonly kind: string; readonly [key: string]: LogValue },
+export const recordOf =
+  <F extends RecordForm>(stream: RunStream, form: F) =>
+  (value: Omit<z.input<F>, 'kind'>): NewRunRecord => {
+    const payload = form.parse({ ...value, kind: form.shape.kind.value });
+    return { stream, payload: payload as unknown as LogPayload };
   };
-}
 
 const unreadable = (what: string): never => {
   throw new IsoproError('LOG_UNREADABLE', what);

@@ -118,10 +118,10 @@ export type RolloutsRecord = ProblemRecord | RolloutRecord | ReferenceRecord;
 
 /** A record of the stream, written. */
 export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
-  if (record.kind === 'problem') return recordOf('rollouts', problem, record);
+  if (record.kind === 'problem') return recordOf('rollouts', problem)(record);
   return record.kind === 'rollout'
-    ? recordOf('rollouts', rollout, record)
-    : recordOf('rollouts', reference, record);
+    ? recordOf('rollouts', rollout)(record)
+    : recordOf('rollouts', reference)(record);
 }
 
 /** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */

@@ -5,61 +5,31 @@
  */
 import { z } from 'zod';
 
-/** What version 1 called the members of each part; those of no part have the same names. */
-const VERSION_1: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  model: {
-    name: 'model',
-    threads: 'threads',
-    contextTokens: 'contextTokens',
-    maxSequences: 'maxSequences',
-  },
-  sampling: {
-    rollouts: 'rollouts',
-    samples: 'samples',
-    temperature: 'temperature',
-    topP: 'topP',
-    maxTokens: 'maxTokens',
-    turns: 'turns',
-    style: 'style',
-    allocation: 'allocation',
-    allocationFloor: 'allocationFloor',
-  },
-  buffer: {
-    kind: 'buffer',
-    tierCap: 'tierCap',
-    newShare: 'newShare',
-    accumulate: 'accumulate',
-    accept: 'accept',
-  },
-  algorithm: {
-    id: 'algorithm',
-    variant: 'variant',
-    klCoefficient: 'klCoefficient',
-    clipLow: 'clipLow',
-    clipHigh: 'clipHigh',
-  },
-  optimiser: {
-    stepsPerIteration: 'stepsPerIteration',
-    batchSize: 'batchSize',
-    learningRate: 'learningRate',
-    warmupSteps: 'warmupSteps',
-    weightDecay: 'weightDecay',
-    maxNorm: 'maxNorm',
-  },
-  layers: {
-    choice: 'layers',
-    topLayers: 'topLayers',
-    targets: 'targets',
-    rank: 'rank',
-    scale: 'scale',
-    dropout: 'dropout',
-    trainerMemory: 'trainerMemory',
-    boundaryMemory: 'boundaryMemory',
-  },
-  evaluation: { devSize: 'devSize', testSize: 'testSize', gate: 'gate', gateLevel: 'gateLevel' },
-  monitor: { patience: 'patience', policy: 'policy' },
+/** Members of each part that version 1 has under the same names; those of no part have them too. */
+const SAME_NAMES: Readonly<Record<string, string>> = {
+  model: 'threads contextTokens maxSequences',
+  sampling: 'rollouts samples temperature topP maxTokens turns style allocation allocationFloor',
+  buffer: 'tierCap newShare accumulate accept',
+  algorithm: 'variant klCoefficient clipLow clipHigh',
+  optimiser: 'stepsPerIteration batchSize learningRate warmupSteps weightDecay maxNorm',
+  layers: 'topLayers targets rank scale dropout trainerMemory boundaryMemory',
+  evaluation: 'devSize testSize gate gateLevel',
+  monitor: 'patience policy',
 };
-const MOVED = new Set(Object.values(VERSION_1).flatMap((names) => Object.values(names)));
+/** The member of a part that version 1 called as the part is called now. */
+const OWN_NAME: Readonly<Record<string, string>> = {
+  model: 'name',
+  buffer: 'kind',
+  algorithm: 'id',
+  layers: 'choice',
+};
+/** By part: the names that its members have now and had in version 1. */
+const VERSION_1 = Object.entries(SAME_NAMES).map(([part, names]) => {
+  const own = OWN_NAME[part];
+  const same = names.split(' ').map((name) => [name, name] as const);
+  return [part, own === undefined ? same : [[own, part] as const, ...same]] as const;
+});
+const MOVED = new Set(VERSION_1.flatMap(([, names]) => names.map(([, old]) => old)));
 
 type Members = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Members =>
@@ -67,17 +37,15 @@ const isObject = (value: unknown): value is Members =>
 
 /** Settings by part, from either version's; anything else as it is. Nothing is checked. */
 export function byPart(written: unknown): unknown {
-  if (!isObject(written) || Object.keys(VERSION_1).some((part) => isObject(written[part])))
+  if (!isObject(written) || Object.keys(SAME_NAMES).some((part) => isObject(written[part])))
     return written;
-  const named = (names: Readonly<Record<string, string>>): Members =>
+  const named = (names: readonly (readonly [string, string])[]): Members =>
     Object.fromEntries(
-      Object.entries(names).flatMap(([name, old]) =>
-        Object.hasOwn(written, old) ? [[name, written[old]]] : [],
-      ),
+      names.flatMap(([name, old]) => (Object.hasOwn(written, old) ? [[name, written[old]]] : [])),
     );
   return {
     ...Object.fromEntries(Object.entries(written).filter(([name]) => !MOVED.has(name))),
-    ...Object.fromEntries(Object.entries(VERSION_1).map(([part, names]) => [part, named(names)])),
+    ...Object.fromEntries(VERSION_1.map(([part, names]) => [part, named(names)])),
   };
 }
 
