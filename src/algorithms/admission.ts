@@ -51,8 +51,5 @@ export const onPolicyProblems = (
     `sampling.topP: ${id} needs samples from the whole distribution of the model: set it to 1`,
   ],
   [accept !== 'passing', `buffer.accept: ${id} trains on all verdicts`],
-  [
-    dropout > 0,
-    `layers.dropout: ${id} takes ratios to probabilities that were measured without dropout: set it to 0`,
-  ],
+  [dropout > 0, `layers.dropout: ${id} needs probabilities without dropout: set it to 0`],
 ];

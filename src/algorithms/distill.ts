@@ -90,44 +90,40 @@ const CLIP = 0.2;
 
 export const distill = algorithm({
   id: 'distill',
-  title: 'distillation from a teacher on what the model says itself',
+  title: "on-policy distillation: learn from a teacher on the model's own samples",
   settings: z.object({
     teacher: z
       .string()
       .min(1)
       .optional()
-      .describe(
-        'distill: the model to learn from, named as --model is; its vocabulary has to be the same',
-      )
+      .describe('distill: teacher model, named like --model; it must have the same vocabulary')
       .meta({ names: 'model' }),
     teacherExamples: z
       .int()
       .min(1)
       .max(64)
       .optional()
-      .describe(
-        'distill: solved examples that the teacher reads before each problem, and the student does not',
-      ),
+      .describe("distill: solved examples in the teacher's prompt (the student sees none)"),
     headroom: z
       .number()
       .min(0)
       .max(1)
       .default(0.05)
       .describe(
-        'distill: by how much the teacher has to be better on the dev problems for the run to begin',
+        'distill: least lead of the teacher on the dev problems; the run does not start below it',
       ),
     pressure: z
       .enum(PRESSURES)
       .default('reverse-kl')
       .describe(
-        'distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs',
+        'distill: loss on sampled tokens: reverse KL, or the positive or absolute log-ratio to the teacher',
       ),
   }),
   contradictions: (settings) =>
     problems([
       [
         settings.algorithm.teacher === undefined,
-        'algorithm.teacher: distill learns from a teacher: name a model',
+        'algorithm.teacher: distill needs a teacher: name a model',
       ],
       ...onPolicyProblems('distill', settings),
     ]),

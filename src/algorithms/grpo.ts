@@ -142,31 +142,36 @@ export function replyRatios(
 
 export const grpo = algorithm({
   id: 'grpo',
-  title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
+  title: 'policy gradient with GRPO advantages and a mean over tokens',
   settings: z.object({
     variant: z
       .enum(VARIANT_IDS)
       .default('grpo')
-      .describe('grpo: how advantages, mean and clip are made; docs/training.md'),
+      .describe('grpo: variant of advantages, mean and clip; see docs/training.md'),
     reward: z
       .enum(REWARDS)
       .default('verdict')
       .describe(
-        "grpo: what is compared within a group: passed or not, or the task's score in [0, 1] where it has one",
+        "grpo: reward that is compared within a group: pass or fail, or the task's score in [0, 1] if it has one",
       ),
     klCoefficient: z
       .number()
       .min(0)
       .max(100)
       .default(0)
-      .describe('grpo: weight of the divergence from the base model'),
+      .describe('grpo: weight of the KL divergence from the base model'),
     clipLow: z
       .number()
       .gt(0)
       .lt(1)
       .default(0.2)
-      .describe('grpo: the ratio is clipped below 1 - this'),
-    clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
+      .describe('grpo: lower clip: the ratio is clipped below 1 - this'),
+    clipHigh: z
+      .number()
+      .gt(0)
+      .max(10)
+      .default(0.2)
+      .describe('grpo: upper clip: the ratio is clipped above 1 + this'),
   }),
   readsReasoning: () => false,
 
@@ -180,12 +185,12 @@ export const grpo = algorithm({
     problems([
       [
         settings.sampling.samples < 2,
-        'sampling.samples: grpo compares the samples of a problem with each other and needs at least 2',
+        'sampling.samples: grpo compares the samples of a problem: set it to at least 2',
       ],
       ...onPolicyProblems('grpo', settings),
       [
         settings.algorithm.variant === 'gspo' && settings.algorithm.klCoefficient > 0,
-        'algorithm.klCoefficient: gspo has no divergence from the base model',
+        'algorithm.klCoefficient: gspo has no KL term: set it to 0',
       ],
     ]),
 

@@ -30,6 +30,7 @@ export function algorithmOf({
   readonly algorithm: { readonly id: string };
 }): Algorithm {
   const found = ALGORITHMS.find(({ id }) => id === named);
-  if (found === undefined) throw new RangeError(`${named} is none of ${ALGORITHM_IDS.join(', ')}`);
+  if (found === undefined)
+    throw new RangeError(`unknown algorithm ${named}; use one of ${ALGORITHM_IDS.join(', ')}`);
   return found;
 }

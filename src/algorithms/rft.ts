@@ -89,12 +89,14 @@ export const rft = algorithm({
     fromBase: z
       .boolean()
       .default(false)
-      .describe('rft: train each iteration anew, from the base model, on what was accepted so far'),
+      .describe(
+        'rft: train each iteration from the base model again, on everything accepted so far',
+      ),
   }),
   contradictions: ({ algorithm: { fromBase }, monitor: { policy } }) =>
     fromBase && policy !== 'observe'
       ? [
-          'algorithm.fromBase: what a remedy changes is gone in the next iteration: --policy observe',
+          'algorithm.fromBase: each iteration restarts from the base model, which undoes remedies: use --policy observe',
         ]
       : [],
   startsAnew: ({ algorithm: { fromBase } }) => fromBase,

@@ -117,27 +117,25 @@ class Course {
     const { iterations } = this.settings;
     if (iteration !== this.iterations.length + 1 || iteration > iterations)
       fail(
-        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is the next one`,
+        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is next`,
       );
     if (this.#stopped !== null)
-      fail(
-        `iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`,
-      );
+      fail(`iteration ${iteration} follows iteration ${this.#stopped}, which ended the run`);
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
-      fail(`iteration ${iteration} names no state of an adapter`);
+      fail(`iteration ${iteration} has no adapter state`);
     const { length: steps } = this.#steps;
     const before = { iteration, sampler: this.#adapter, batchSize: this.#batch, steps };
     if (this.startsAnew) this.#applied = 0;
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
         fail(
-          `a step of iteration ${iteration} has the number ${step}, but ${this.#applied + 1} is the next one`,
+          `a step of iteration ${iteration} has number ${step}, but ${this.#applied + 1} is next`,
         );
       const rate = this.#rate * scheduleFactor(this.start.schedule, step);
       if (!near(learningRate, rate))
         fail(
-          `step ${step} of iteration ${iteration} ran at the rate ${learningRate}, but the settings give ${rate}`,
+          `step ${step} of iteration ${iteration} ran at learning rate ${learningRate}, but the settings give ${rate}`,
         );
       if (applied) this.#applied++;
     }
@@ -152,7 +150,7 @@ class Course {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
     if (applied === undefined)
-      fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+      fail(`the run restores ${this.#restored}, but the log has no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;
@@ -169,7 +167,7 @@ class Course {
       const { measured } = record.payload as { measured?: { sequencesPerStep?: unknown } };
       this.#batch = this.#number(record, measured?.sequencesPerStep);
       if (!Number.isInteger(this.#batch) || this.#batch < 1 || this.#batch > Math.max(most, 65_536))
-        fail(`record ${record.gseq}: no batch has ${this.#batch} sequences`);
+        fail(`record ${record.gseq}: ${this.#batch} sequences is not a valid batch size`);
     }
     if (op === 'stop') this.#stopped = iteration;
     const to = op === 'stop' ? operation.restore : op === 'rollback' ? operation.to : null;
@@ -182,13 +180,13 @@ class Course {
   #number({ gseq }: LogRecord, value: unknown): number {
     return typeof value === 'number' && Number.isFinite(value)
       ? value
-      : fail(`record ${gseq}: the remedy names no number`);
+      : fail(`record ${gseq}: the remedy has no number`);
   }
 
   /** @returns the adapter that the log leads to */
   end(): string | null {
     if (this.#steps.length > 0)
-      fail(`${this.#steps.length} steps at the end belong to no iteration`);
+      fail(`${this.#steps.length} steps at the end do not belong to an iteration`);
     for (const digest of this.#states.splice(0)) this.#goTo(digest);
     this.#restore();
     const { iterations, maxMinutes } = this.settings;
@@ -197,7 +195,7 @@ class Course {
     const outOfTime = maxMinutes !== undefined && done > 0 && seconds >= 60 * maxMinutes;
     if (done < iterations && this.#stopped === null && !outOfTime)
       fail(
-        `the log holds ${done} of the ${iterations} iterations that the settings ask for, but nothing that ended the run early`,
+        `the log holds ${done} of the ${iterations} iterations in the settings, but nothing ended the run early`,
       );
     return this.#adapter;
   }
@@ -231,14 +229,14 @@ export const courseVerification: Step<keyof Given> = {
     if (found.submitted.adapter === null)
       return {
         found: {},
-        detail: 'the bare base is submitted: there is no course',
+        detail: 'the base model was submitted without an adapter: there is no training course',
         status: 'skipped',
       };
     const iterations = await checkCourse(found);
     const steps = iterations.reduce((sum, each) => sum + each.steps, 0);
     return {
       found: {},
-      detail: `${plural(iterations.length, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
+      detail: `${plural(iterations.length, 'iteration')} and ${plural(steps, 'step')}, as the settings and verdicts require`,
     };
   },
 };
@@ -276,7 +274,7 @@ async function checkCourse({
     const { iteration } = of[0]!;
     const expected =
       course.iterations[iteration - 1] ??
-      fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
+      fail(`rollouts of iteration ${iteration} do not belong to a measured iteration`);
     const problems = checkSamples(settings, of, expected);
     await checkPlan?.({ iteration, problems, buffer });
     for (const record of of) buffer.take(record);
@@ -356,7 +354,7 @@ function checkSamples(
   }
   const wanted = Math.max(1, Math.round(rollouts / samples));
   if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
-    fail(`iteration ${iteration} has a problem twice`);
+    fail(`iteration ${iteration} contains the same problem twice`);
   if (problems.length > wanted || sampled !== problems.length * samples)
     fail(
       `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +

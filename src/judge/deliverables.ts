@@ -32,17 +32,17 @@ export const deliverablesExist: Step<'options', 'deliverables'> = {
   run: ({ options: { folder } }) => {
     const paths = runPaths(folder);
     const fail = failing('deliverables_exist');
-    if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
+    if (!isFile(paths.manifest)) return fail('manifest.json is missing or is not a regular file');
     const manifest = readManifest(folder);
-    if (manifest.result === null) return fail('the manifest names no result');
+    if (manifest.result === null) return fail('the manifest has no result');
     const { adapter: sha256 } = manifest.result;
     if (sha256 === null)
       return {
         found: { deliverables: { manifest, adapter: null } },
-        detail: 'the manifest; the bare base is submitted',
+        detail: 'the manifest; the base model is submitted without an adapter',
       };
     const path = paths.adapter(sha256);
-    if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or no plain file`);
+    if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or is not a regular file`);
     return {
       found: { deliverables: { manifest, adapter: { path, sha256 } } },
       detail: `the manifest and adapter ${sha256.slice(0, 12)}`,
@@ -71,12 +71,12 @@ export const deliverablesAsSubmitted: Step<
     if (adapter !== null) {
       const actual = await hashFile(adapter.path);
       if (actual !== adapter.sha256)
-        return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
+        return fail(`the adapter file has SHA-256 ${actual}, not the submitted one`);
     }
     const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
     if (revealed === null)
       return fail(
-        'the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known',
+        'the nonce was never requested, so nothing shows that the adapter was fixed before the probe was known',
       );
     // also what a resume abandoned: who has seen the nonce may not submit anew
     let before: LogRecord | undefined;
@@ -84,10 +84,10 @@ export const deliverablesAsSubmitted: Step<
     for await (const record of inTurns(metrics, options.signal))
       if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
     if (before === undefined || before.payload.adapter !== submitted.adapter)
-      return fail('the adapter was submitted after the nonce had been told');
+      return fail('the adapter was submitted after the nonce was revealed');
     return {
       found: { submitted, nonce: revealed.nonce },
-      detail: 'submitted before the nonce was told, and unchanged',
+      detail: 'submitted before the nonce was revealed, and unchanged since',
     };
   },
 };
@@ -136,11 +136,11 @@ async function requireBase(
   throw new IsoproError(
     'INVALID_ARGUMENT',
     named === undefined
-      ? `the run's base model is ${start.model.name}, by its manifest, and none was named`
+      ? `the run's base model is ${start.model.name}, by its manifest, and you did not name a model`
       : `${named} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
           `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
     {
-      remedy: `Name the model that the run was on with --model; its manifest calls it ${start.model.name}.`,
+      remedy: `Name the run's base model with --model; the manifest calls it ${start.model.name}.`,
     },
   );
 }
@@ -177,7 +177,7 @@ async function loadFinite(
   await model.setAdapter(loaded);
   const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
   if (logprobs?.every(Number.isFinite) !== true)
-    return failing('adapter_loads')('the adapter gives logits that are not finite');
+    return failing('adapter_loads')('the adapter produces non-finite logits');
   await model.setAdapter(null);
   return { targets: adapterTargets(trainer.info.targets), loaded };
 }
@@ -195,11 +195,11 @@ export const runConfigConsistency: Step<
     const { start } = manifest;
     const { runId, runConfig, digests } = records[0]!.payload;
     if (runId !== manifest.runId)
-      fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
+      fail(`the log belongs to run ${String(runId)} and the manifest to run ${manifest.runId}`);
     if (!isSame(runConfig, start))
-      fail('the configuration in the manifest is not the one with which the session started');
+      fail('the configuration in the manifest differs from the one that the session started with');
     if (!isSame(digests, startDigests(start)))
-      fail('the digests of the session start are not those of its configuration');
+      fail('the digests in the session start do not match its configuration');
     const sameMachine =
       threads === start.evaluation.threads &&
       start.code.addon === code.addon &&
@@ -208,7 +208,7 @@ export const runConfigConsistency: Step<
       .filter((part) => start.code[part] !== code[part])
       .map((part) => `${part} ${start.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
     const differences =
-      other.length === 0 ? '' : `; the run's code is not this judge's: ${other.join(', ')}`;
+      other.length === 0 ? '' : `; the run's code differs from this judge's: ${other.join(', ')}`;
     return {
       found: { start, sameMachine },
       detail: `manifest and session start agree${differences}`,

@@ -63,7 +63,7 @@ const show = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
 const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
   if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
     fail(
-      `record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`,
+      `record ${gseq} states that ${what} is ${show(claimed)}; the verdicts in the log give ${show(derived)}`,
     );
 };
 
@@ -106,7 +106,7 @@ function checkFates(
     groups.set(each.problemId, group);
     if (each.sample !== group.rollouts.length)
       fail(
-        `record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`,
+        `record ${each.gseq} is sample ${each.sample} of its problem, but sample ${group.rollouts.length} must come next`,
       );
     group.rollouts.push(each);
   }
@@ -128,7 +128,7 @@ function checkFates(
     const said = { admission, ...given({ advantage }), weight };
     if (canonicalJson(said) !== canonicalJson({ ...own }))
       fail(
-        `record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,
+        `record ${gseq} states that training uses its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,
       );
   }
 }
@@ -146,7 +146,7 @@ function checkReference(
   { buffer: { accept } }: Settings,
 ): void {
   if (accept !== 'references')
-    fail(`record ${gseq} is a reference to train on, and the run accepts ${accept}`);
+    fail(`record ${gseq} is a reference to train on, but the run accepts ${accept}`);
   const last = sampled.at(-1);
   if (
     last?.iteration !== iteration ||
@@ -170,9 +170,7 @@ export async function checkFigures(
   const parsedSettings = settings.safeParse(byPart(written));
   const configured = parsedSettings.success
     ? parsedSettings.data
-    : fail(
-        `the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`,
-      );
+    : fail(`the run started with invalid settings: ${z.prettifyError(parsedSettings.error)}`);
   /** Of the iteration that is being read. */
   let sampled: LoggedRollout[] = [];
   /** The reference that was read last. */
@@ -217,7 +215,7 @@ export async function checkFigures(
     else if (payload.kind === 'held_out')
       heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
     else if (payload.kind === 'policies') {
-      if (named !== null) fail(`record ${gseq} judges the trivial policies once more`);
+      if (named !== null) fail(`record ${gseq} judges the trivial policies a second time`);
       named = { gseq, value: parse(policies, record), claimed: payload.summaries };
     } else if (payload.kind === 'iteration_report') {
       parse(iterationReport, record);
@@ -226,7 +224,7 @@ export async function checkFigures(
       );
       if (sums.length > 0)
         fail(
-          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`,
+          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived and never logged`,
         );
     }
   }
@@ -249,7 +247,7 @@ export async function checkFigures(
     const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
     const summaries =
       policySummaries(named.value, before?.outcomes ?? [], figures) ??
-      fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
+      fail(`record ${named.gseq} does not have one verdict of each policy on each test problem`);
     if (named.claimed !== undefined)
       same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }

@@ -63,7 +63,7 @@ export async function readForgettingClaim(
   const limit = prompts === 0 || adapter === null ? undefined : maxForgetting;
   if (restraint?.limit !== limit)
     fail(
-      `the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`,
+      `the limit on forgetting is ${limit ?? 'none'}, but the submission states ${restraint?.limit ?? 'none'}`,
     );
   const claims: ForgettingRecord[] = [];
   for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal))
@@ -72,15 +72,15 @@ export async function readForgettingClaim(
   const [claim] = claims;
   if (claim === undefined || claims.length !== 1 || prompts === 0)
     return fail(
-      `the log holds ${claims.length} measurements of what was forgotten, and its settings say ${prompts === 0 ? 'none' : 'one'}`,
+      `the log holds ${claims.length} measurements of forgetting, but its settings ask for ${prompts === 0 ? 'none' : 'one'}`,
     );
   if (claim.adapter !== adapter)
-    fail('what was forgotten was measured with another adapter than the submission');
+    fail('forgetting was measured with a different adapter than the submitted one');
   if (
     claim.texts.english !== FORGETTING_TEXTS.english ||
     claim.texts.prompts !== FORGETTING_TEXTS.prompts
   )
-    fail('what was forgotten was measured on other texts');
+    fail('forgetting was measured on different texts');
   if (restraint !== undefined) checkRestraint(restraint, loggedForgetting(claim));
   return { record: claim, prompts };
 }
@@ -92,11 +92,11 @@ export async function readForgettingClaim(
  */
 function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
   const fault = restraintFault(restraint);
-  if (fault !== null) fail(`of the limit to what may be forgotten: ${fault}`);
+  if (fault !== null) fail(`the limit on forgetting: ${fault}`);
   const tried = restraint.tried.find(({ strength }) => strength === restraint.strength)!;
   if (!(Math.abs(tried.lost - lost.mean) <= OWN_TOLERANCE))
     fail(
-      `the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`,
+      `the submitted adapter loses ${lost.mean} nats a token, but ${tried.lost} were measured at that strength`,
     );
 }
 
@@ -118,10 +118,10 @@ export async function checkForgetting(
     claim.english.map(({ tokens }) => tokens).join() !==
     texts.paragraphs.map(({ length }) => length).join()
   )
-    fail('what was forgotten was not measured on the paragraphs that the settings say');
+    fail('forgetting was not measured on the paragraphs that the settings require');
   if (replies.length !== texts.prompts.length)
     fail(
-      `what was forgotten was measured on ${replies.length} replies to general prompts, and the settings say ${texts.prompts.length}`,
+      `forgetting was measured on ${replies.length} replies to general prompts, but the settings ask for ${texts.prompts.length}`,
     );
   const { english, replies: scored } = await measureForgetting(model, adapter, {
     ...options,
@@ -139,8 +139,8 @@ export async function checkForgetting(
   const tolerance = sameMachine ? TOLERANCE : OTHER_MACHINE_TOLERANCE;
   if (!(difference <= tolerance))
     fail(
-      `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on ` +
-        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, of which ${tolerance} may be rounding`,
+      `forgetting: the run's figures differ by up to ${difference.toPrecision(2)} nats a token from those measured on ` +
+        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, and rounding explains at most ${tolerance}`,
     );
   return { claimed, measured, difference };
 }

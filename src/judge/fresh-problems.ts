@@ -112,8 +112,8 @@ export function freshDoubts({ measured, gap, p }: Fresh): string[] {
     ...lines(
       p < CLAIM_P &&
         gap !== null &&
-        `the submitted adapter solves ${(100 * gap).toFixed(1)} points more of the test problems than of fresh ones (p ` +
-          `${p.toPrecision(2)}): the test problems do not measure it`,
+        `the submitted adapter solves ${(100 * gap).toFixed(1)} percentage points more of the test problems than of fresh ones (p ` +
+          `${p.toPrecision(2)}): the test problems overstate its accuracy`,
     ),
   ];
 }

@@ -90,14 +90,16 @@ function pairOf<C extends Claim>(
     const { length, 0: found } = claims.filter((claim) => claim.when === when);
     return length === 1
       ? found!
-      : fail(`the log holds ${length} evaluations of the test set ${when} the training, not one`);
+      : fail(`the log holds ${length} evaluations of the test set ${when} training, not one`);
   };
   const [before, after] = [one('before'), one('after')];
-  if (claims.length !== 2) fail('the test set was read in between');
+  if (claims.length !== 2) fail('the test set was also evaluated during training');
   if (before.adapter !== null || after.adapter !== adapter)
-    fail('the claims are for other adapters than the bare base before and the submission after');
+    fail(
+      'the evaluations are not of the base model before training and of the submitted adapter after it',
+    );
   if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256))
-    fail('the claims are for another test set than the run committed to');
+    fail('the evaluations are of a different test set than the run committed to');
   return { before, after };
 }
 
@@ -120,18 +122,18 @@ export async function openRunTask(
 ): Promise<OpenedTask> {
   const none = (reason: string): OpenedTask => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
-    return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
+    return none(`the task ${start.task.id} is a user's file: name your copy of it with --task`);
   // an id is the run's own word, and whoever opens a task takes a path for one, too
   if (start.task.file === null && !isBuiltIn(start.task.id))
-    return none(`there is no built-in task ${start.task.id} here`);
+    return none(`this version has no built-in task ${start.task.id}`);
   if (!sameKernels && isModelCheck(start))
     return none(
-      `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
+      `a model gave the verdicts of ${start.task.id}; it gives the same ones only with the run's addon on a machine of the same class`,
     );
   const asked = optionsOf(start, file, options);
   if (asked === null)
     return none(
-      `the check of the task ${start.task.id} is of files of its author: name your copy with --check`,
+      `the task ${start.task.id} is checked with a user's files: name your copy with --check`,
     );
   const task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
@@ -140,7 +142,7 @@ export async function openRunTask(
       ? `the file given with --task${task.rows === undefined ? '' : ', with its split and its check,'} has SHA-256 ` +
         `${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
       : !isSameTask(start.task, { id: task.id, version: task.version, file: sha256 })
-        ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
+        ? `the run's task is ${start.task.id} ${start.task.version}, but this one is ${task.id} ${task.version}`
         : null;
   if (reason === null) return { task };
   await task.dispose();
@@ -284,14 +286,14 @@ async function compare(
       ({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier,
     )
   ) {
-    fail('a claim is not over the problems of the test set, in their order');
+    fail('an evaluation does not list the problems of the test set in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { outcomes, failures } = await evaluateGreedy(localBackend(model), task, set.problems, {
     ...{ style, maxTokens, maxSequences, adapter },
     lenient: claim.lenient !== undefined,
     ...(claim.kind === 'constrained' && {
-      grammar: task.answerGrammar ?? fail('the task has no grammar of answers'),
+      grammar: task.answerGrammar ?? fail('the task has no answer grammar'),
     }),
     ...given(progress, 'signal', 'onProgress'),
   });
@@ -411,8 +413,8 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
   const { claimed, measured, passes, decided, undecided, differing } = comparison;
   const { readings = [], figures = [] } = comparison;
   const where = sameMachine
-    ? 'on a machine of its class'
-    : "here, beyond what another machine's rounding explains";
+    ? 'on a machine of the same class'
+    : "here, more than another machine's rounding explains";
   const said = (differences: Differences): string =>
     `p ${claimP(differences, decided, sameMachine).toPrecision(2)}`;
   if (isRefuted(passes, decided, sameMachine))
@@ -422,7 +424,7 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
     );
   if (undecided > mostUndecided(decided + undecided))
     fail(
-      `accuracy ${when}: ${undecided} of ${decided + undecided} verdicts are ones that the run did not find, and the verifier finds them`,
+      `accuracy ${when}: ${undecided} of ${decided + undecided} verdicts are missing in the run, but the verifier gives them`,
     );
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
@@ -438,7 +440,7 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
 
 /** An accuracy that too many problems have no verdict for. */
 export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
-  valid ? [] : [`${of} is no result: ${plural(none, 'verdict')} could not be found`];
+  valid ? [] : [`${of} is not valid: ${plural(none, 'verdict')} could not be determined`];
 
 /**
  * What keeps measured claims from being found again, in words: verdicts of which only one side
@@ -464,8 +466,8 @@ export function heldOutDoubts(
     return [
       ...lines(
         unverified > 0 &&
-          `${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`,
-        undecided > 0 && `${plural(undecided, 'test verdict')} ${when} that the run did not find`,
+          `${plural(unverified, 'test verdict')} ${when} not verified: the verifier ran out of time`,
+        undecided > 0 && `${plural(undecided, 'test verdict')} ${when} missing in the run`,
       ),
       ...invalidDoubts(`the accuracy ${when}`, comparison.measured),
       ...lines(

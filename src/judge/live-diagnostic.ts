@@ -37,15 +37,15 @@ interface Deviation {
  */
 function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
   if (logged.adapter !== own.adapter)
-    fail('the probe was logged for another adapter than was submitted');
-  if (logged.batch !== own.batch) fail('the probe batch is not the one that the nonce determines');
+    fail('the probe was measured with a different adapter than the submitted one');
+  if (logged.batch !== own.batch) fail('the probe batch does not follow from the nonce');
   const names = (modules: object): string => Object.keys(modules).sort().join(', ');
   if (names(logged.modules) !== names(own.modules))
     fail(
-      `the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`,
+      `the logged probe has the modules ${names(logged.modules) || 'none'} but the adapter has ${names(own.modules) || 'none'}`,
     );
   if (logged.sequenceLosses.length !== own.sequenceLosses.length)
-    fail('the logged probe has another number of sequences');
+    fail('the logged probe has a different number of sequences');
   const floor = FLOOR * Math.max(0, ...Object.values(own.modules));
   const pairs: (readonly [string, number, number, number])[] = [
     ...own.sequenceLosses.map(
@@ -86,7 +86,7 @@ export const liveDiagnosticSanity: Step<
     const deviation = worst.relative.toPrecision(2);
     if (!(worst.relative <= tolerance))
       fail(
-        `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +
+        `${worst.name}: the run logged ${worst.logged} but the submitted adapter gives ${worst.measured} (deviation ` +
           `${deviation}, tolerance ${tolerance})`,
       );
     return {

@@ -59,13 +59,13 @@ export const ticketAndKey: Step<'options' | 'verification' | 'reader', 'records'
     const { ticket, signer } = parseSessionStart(encodePayload(records[0]!.payload));
     const { number, unfinishedBefore } = ticket;
     const owner = verification.key.ownedByThisUser
-      ? 'the witness is of the user who judges'
-      : "the witness is not this user's";
+      ? 'the witness belongs to this user'
+      : 'the witness does not belong to this user';
     return {
       found: { records, ticket: { number, unfinishedBefore } },
       detail:
         `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ` +
-        `${signer === 'witness' ? owner : 'single process: no witness kept its heads'}`,
+        `${signer === 'witness' ? owner : 'single process: no witness kept the signed heads'}`,
     };
   },
 };
@@ -81,7 +81,7 @@ export const ruleRecomputation: Step<'records', 'process' | 'policy' | 'ruleSett
     const own =
       ruleSettings.length === 0
         ? ''
-        : `; thresholds that are not the profile's: ${ruleSettings.join(', ')}`;
+        : `; thresholds that differ from the profile: ${ruleSettings.join(', ')}`;
     return {
       found: { process, policy: typeof policy === 'string' ? policy : null, ruleSettings },
       detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
@@ -99,7 +99,7 @@ export const figureRecomputation: Step<'options' | 'reader' | 'records', 'figure
     const { rollouts, evaluations } = figures;
     return {
       found: { figures },
-      detail: `${plural(rollouts, 'rollout')} and ${plural(evaluations.length, 'evaluation')} give what the rules read`,
+      detail: `${plural(rollouts, 'rollout')} and ${plural(evaluations.length, 'evaluation')} match what the rules read`,
     };
   },
 };
@@ -167,13 +167,13 @@ export function recomputeRules<T extends TraineeTypes>(
 ): ProcessRecord<T> {
   const { trainee, ruleSet } = watched;
   const parsed = ruleConfig.safeParse(config);
-  if (!parsed.success) return fail('the run configuration holds no rule thresholds');
+  if (!parsed.success) return fail('the run configuration has no rule thresholds');
   const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
     | { rules?: string; playbook?: string }
     | undefined;
   const digests = monitorDigests(ruleSet, parsed.data);
   if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
-    fail('thresholds or playbook are not those that the run committed to at its start');
+    fail('the thresholds or the playbook differ from those that the run committed to at its start');
   let history: ReturnType<typeof readHistory<T>>;
   let evaluations: ReturnType<typeof evaluateHistory>;
   try {
@@ -185,12 +185,12 @@ export function recomputeRules<T extends TraineeTypes>(
   }
   const logged = records.filter(({ stream }) => stream === 'rule_evals');
   if (logged.length !== evaluations.length)
-    fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
+    fail(`${evaluations.length} iterations were measured, but ${logged.length} were evaluated`);
   for (const [i, evaluation] of evaluations.entries()) {
     const { gseq, payload } = logged[i]!;
     if (encodePayload(evaluationRecord(evaluation).payload) !== encodePayload(payload))
       fail(
-        `the evaluation of iteration ${evaluation.iteration} (record ${gseq}) is not what its metrics give`,
+        `the evaluation of iteration ${evaluation.iteration} (record ${gseq}) does not follow from its metrics`,
       );
   }
   const decisions = readDecisions(records, watched, fail);
@@ -214,7 +214,7 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
       (stream === 'effects' && payload.kind === 'effect');
     if (isPlaced && payload.iteration !== now)
       fail(
-        `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
+        `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} but belongs to iteration ${now}`,
       );
   }
 }

@@ -103,7 +103,7 @@ function notExecuted<T extends TraineeTypes>(
     (effect) => effect.iteration === iteration && effect.rule === rule,
   );
   if (effects.length !== decision.edit.length)
-    return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
+    return `${decision.edit.length} operations were decided, but ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
     const { op } = operation;
@@ -115,14 +115,14 @@ function notExecuted<T extends TraineeTypes>(
     const claims = { ...given({ learningRate }), ...measured, ...given({ restored: restores }) };
     for (const [name, claimed] of Object.entries(claims))
       if (!agree(effect.measured[name], claimed))
-        return `${op} claims ${name} ${claimed} and measured ${effect.measured[name] ?? 'none'}`;
+        return `${op} claims ${name} ${claimed}, but the measurement is ${effect.measured[name] ?? 'none'}`;
     const step = next?.steps[0];
     if (learningRate !== undefined && step !== undefined) {
       const factor = record.scheduleFactor?.(step.step) ?? 1;
       if (!agree(step.learningRate, learningRate * factor))
         return `the next step ran at ${step.learningRate}, not at ${learningRate}`;
     }
-    if (ends === true && next !== undefined) return 'the run went on after it was stopped';
+    if (ends === true && next !== undefined) return 'the run continued after it was stopped';
   }
   return null;
 }
@@ -193,13 +193,13 @@ export function auditProcess<T extends TraineeTypes>(
         noteOf(
           'missing',
           opened,
-          `${rule} fired at ${opened} and no decision up to ${last} cites it`,
+          `${rule} fired in iteration ${opened}, and no decision up to iteration ${last} cites it`,
         );
       else
         noteOf(
           'late',
           late.iteration,
-          `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`,
+          `${rule} fired in iteration ${opened}, and the first decision on it came in iteration ${late.iteration}`,
         );
       continue;
     }
@@ -210,7 +210,7 @@ export function auditProcess<T extends TraineeTypes>(
     const extra =
       action === undefined ? more : window.filter((each) => acts(each) && each !== action);
     for (const each of extra)
-      noteOf('duplicate', each.iteration, `a second answer to ${rule} of ${opened}`);
+      noteOf('duplicate', each.iteration, `a second answer to ${rule} of iteration ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(evaluations, rule, opened, iteration)?.rules[rule].side ?? 'none';
     if (!answers[rule].events.includes(decision.event_type))
@@ -225,7 +225,7 @@ export function auditProcess<T extends TraineeTypes>(
         noteOf(
           'wrong_direction',
           iteration,
-          `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`,
+          `${rule} on its ${side} side requires ${expected}, not ${decision.remedy_direction}`,
         );
       else if (failure !== null) noteOf('not_executed', iteration, failure);
     } else {
@@ -234,7 +234,7 @@ export function auditProcess<T extends TraineeTypes>(
         noteOf(
           'unresolved_deferral',
           iteration,
-          `${rule} was deferred at ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`,
+          `${rule} was deferred in iteration ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`,
         );
       if (holds === null) {
         undetermined++;

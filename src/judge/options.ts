@@ -57,7 +57,7 @@ export function refuseKeyInside(folder: string, keyFile: string | undefined): vo
   if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'the key lies in the run folder: take it from where its owner publishes it',
+      'the key is in the run folder, which proves nothing: get the key from where its owner publishes it',
     );
 }
 
@@ -71,9 +71,12 @@ export function checkOptions({
   if (!Number.isInteger(fresh) || fresh < 0 || fresh > MOST_FRESH)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${fresh}`,
+      `fresh problems of each tier must be 0 to ${MOST_FRESH}, not ${fresh}`,
     );
   if (!(target > 0 && target <= 1))
-    throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the target accuracy must be greater than 0 and at most 1, not ${target}`,
+    );
   refuseKeyInside(folder, keyFile);
 }

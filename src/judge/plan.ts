@@ -50,7 +50,7 @@ export async function planCheck(
       throw new HardFail(
         'course_verification',
         `iteration ${iteration} has ${problems.length} problems, but the run's seed, its settings and the earlier verdicts give ` +
-          `${at < 0 ? plan.length : `${plan.length}, of which number ${at + 1} differs`}`,
+          `${at < 0 ? plan.length : `${plan.length}, and number ${at + 1} differs`}`,
       );
   };
 }

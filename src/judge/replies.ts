@@ -13,7 +13,7 @@ export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | '
 
 const fail = failing('rollout_verification');
 
-export const NOT_SAID = 'the text is not what the sampled tokens say';
+export const NOT_SAID = 'the text does not match the sampled tokens';
 
 /**
  * Reads replies of at most so many tokens, which end before a stop string where they hold one; one
@@ -72,7 +72,7 @@ export class ReplyReader {
       (end) => replyTokens(this.model, text, end).join() === tokenIds.join(),
     );
     if (tokenIds.length > this.maxTokens || !isSaid)
-      fail(`record ${gseq}: the tokens of the reference are not those of its text`);
+      fail(`record ${gseq}: the tokens of the reference do not match its text`);
   }
 
   #readOne(gseq: number, { tokenIds, finish }: Pick<LoggedReply, 'tokenIds' | 'finish'>): string {
@@ -80,10 +80,10 @@ export class ReplyReader {
     const end = tokenIds.findIndex((id) => this.#ends.has(id));
     const last = tokenIds.length - 1;
     if (tokenIds.length === 0 || tokenIds.length > this.maxTokens || finish === 'aborted')
-      refuse(`no run logs a reply of ${tokenIds.length} tokens that is ${finish}`);
+      refuse(`a reply of ${tokenIds.length} tokens cannot have the finish ${finish}`);
     if (finish === 'stop' && end !== -1 && end !== last)
-      refuse('a reply that ended by itself goes on after its end token');
-    if (finish === 'length' && end !== -1) refuse('a reply that was cut off holds an end token');
+      refuse('a reply that ended by itself continues after its end token');
+    if (finish === 'length' && end !== -1) refuse('a reply that was cut off contains an end token');
     if (finish === 'length' && tokenIds.length !== this.maxTokens)
       refuse(`a reply was cut off after ${tokenIds.length} tokens, not ${this.maxTokens}`);
     const said = (ids: readonly number[]): string => {
@@ -103,12 +103,12 @@ export class ReplyReader {
           `a reply that ended by itself has no end token${this.stop.length === 0 ? '' : ' and no stop string'}`,
         );
       if (this.#stopsIn(said(tokenIds.slice(0, last))).length > 0)
-        refuse('a reply goes on after its stop string');
+        refuse('a reply continues after its stop string');
       return text.slice(0, stop);
     }
     // the token that ended the turn is no text, whatever its kind
     const text = said(finish === 'stop' ? tokenIds.slice(0, last) : tokenIds);
-    if (this.#stopsIn(text).length > 0) refuse('a reply goes on after its stop string');
+    if (this.#stopsIn(text).length > 0) refuse('a reply continues after its stop string');
     return text;
   }
 

@@ -75,11 +75,11 @@ export const rolloutResampling: Step<keyof Given> = {
     const { submitted, opened } = found;
     if (opened.task === null) return { found: {}, detail: opened.reason, status: 'skipped' };
     if (submitted.adapter === null)
-      return { found: {}, detail: 'nothing was trained on', status: 'skipped' };
+      return { found: {}, detail: 'nothing was trained', status: 'skipped' };
     const { asked, same } = await resample(found, opened.task);
     return {
       found: {},
-      detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, are as logged, token by token`,
+      detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, match the log token by token`,
       status: same === asked ? 'pass' : 'findings',
     };
   },
@@ -128,7 +128,7 @@ async function resample(
     throw new HardFail(
       'rollout_resampling',
       `of ${chosen.length} rollouts of the first iteration, chosen by the nonce and sampled again from the base model, ${same} ` +
-        `${same === 1 ? 'is' : 'are'} as logged${exact ? '' : `, and none begins as logged`}`,
+        `${same === 1 ? 'matches' : 'match'} the log${exact ? '' : `, and not one begins as logged`}`,
     );
   return { asked: chosen.length, same };
 }

@@ -29,13 +29,13 @@ export const rolloutVerification: Step<
       const { reason } = opened;
       const unverified = isModelCheck(start) ? figures.rollouts : 0;
       const ofModel = isModelCheck(start)
-        ? `; ${plural(unverified, 'verdict')} of a model not verified`
+        ? `; ${plural(unverified, 'model verdict')} not verified`
         : '';
       const doubts = [`rollouts and test problems were not judged again: ${reason}`];
       return {
         found: { opened, rollouts: { failures: null, unverified, doubts } },
         detail:
-          `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ` +
+          `by their ids, no evaluation problem was sampled, and texts match their tokens; nothing else was checked: ` +
           `${reason}${ofModel}`,
         status: 'skipped',
       };
@@ -48,17 +48,17 @@ export const rolloutVerification: Step<
     const late = (of: string): string[] =>
       lines(
         unverified > 0 &&
-          `${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time here`,
+          `${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time`,
       );
     const notes = [
-      ...lines(undecided > 0 && `${plural(undecided, 'verdict')} that the run did not find`),
+      ...lines(undecided > 0 && `${plural(undecided, 'verdict')} missing in the run`),
       ...late(''),
     ];
     const doubts = late(' of rollouts, dev replies or policies');
     return {
       found: { opened, rollouts: { failures, unverified, doubts } },
       detail: [
-        `${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`,
+        `${plural(rollouts, 'rollout')} judged again; no evaluation problem is among them`,
         ...notes,
       ].join('; '),
       status: notes.length === 0 ? 'pass' : 'findings',
@@ -81,6 +81,6 @@ async function openTask(
       })
     : {
         task: null,
-        reason: `${rerendered}; the version of isopro-native that made the run can judge it`,
+        reason: `${rerendered}; judge the run with the version of isopro-native that made it`,
       };
 }

@@ -77,7 +77,7 @@ export async function checkIds(
   for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
     const { gseq, payload } = record;
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
-      fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
+      fail(`record ${gseq}: an evaluation problem was sampled for training`);
     if (payload.kind === 'rollout') readRollout(replies, record);
     if (payload.kind === 'reference')
       replies.checkReference(gseq, readRecord(referenceRecord, record, fail));
@@ -137,7 +137,7 @@ class Verdicts {
     if (logged !== kind) {
       if (kind === 'none') this.unverified++;
       else if (logged === 'none') this.undecided++;
-      else fail(`${what}: the run logged ${logged}, and the verifier says ${kind}`);
+      else fail(`${what}: the run logged ${logged}, but the verifier says ${kind}`);
     }
     return own;
   }
@@ -161,7 +161,7 @@ function sameFigures(
   if (logged.kind === 'none' || own.kind === 'none') return;
   const [said, found] = [logged, own].map((verdict) => canonicalJson(asJson(figuresOf(verdict))));
   if (said !== found)
-    fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
+    fail(`${what}: the run logged the figures ${said}, but the verifier finds ${found}`);
 }
 
 /** Reads problems as the task reads them. @throws HardFail where one may not be trained on */
@@ -185,21 +185,21 @@ async function problemReader({
       problem.tier !== record.tier ||
       problemId(problem) !== problem.id
     )
-      fail(`record ${gseq}: the problem is not the one that its id names`);
+      fail(`record ${gseq}: the problem does not match its id`);
     if (trained.get(problem.tier) !== true)
-      fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
+      fail(`record ${gseq}: ${problem.tier} is not a training tier`);
     const found = await heldOut.find(problem);
     if (found !== null)
       fail(
-        `record ${gseq}: a problem of an evaluation set was sampled for ` +
-          `training${found === 'prompt' ? '; its id is another, its prompt the same' : ''}`,
+        `record ${gseq}: an evaluation problem was sampled for ` +
+          `training${found === 'prompt' ? '; its id differs, but its prompt is the same' : ''}`,
       );
     const { tokenIds } = model.renderChat(await task.prompt(problem, style));
     if (
       tokenIds.length !== record.promptIds.length ||
       record.promptIds.some((id, i) => id !== tokenIds[i])
     )
-      fail(`record ${gseq}: the prompt is not the one of its problem`);
+      fail(`record ${gseq}: the prompt does not match its problem`);
     return problem;
   };
 }
@@ -214,7 +214,7 @@ function sameViolations(
   const found = own.verdict.violations.map(({ category }) => category);
   if (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(found))
     fail(
-      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
+      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, but the verifier finds ` +
         `${found.join(', ') || 'none'}`,
     );
 }
@@ -257,7 +257,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
           return fail(`record ${gseq}: the reference does not follow its problem`);
         const { verdict } = await task.judge(problem, reference.text, 'stop', cancelling);
         if (verdict.kind === 'fail')
-          return fail(`record ${gseq}: the reference is trained on, and the verifier says fail`);
+          return fail(`record ${gseq}: the reference was trained on, but the verifier says fail`);
       }
     }
   }
@@ -276,11 +276,11 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
         fail(
-          `record ${gseq}: left out because its reasoning contradicts the problem, and it does not`,
+          `record ${gseq}: left out because its reasoning contradicts the problem, but it does not`,
         );
       if (admission !== 'contradictory' && finding !== undefined)
         fail(
-          `record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`,
+          `record ${gseq}: trained on, but its reasoning contradicts the problem ("${finding.excerpt}")`,
         );
     }
     rollouts++;
@@ -342,13 +342,9 @@ async function checkTurns(
     const own = await task.step(problem, texts.slice(0, i + 1));
     if (own === null && (await isUndecided(texts[i]!))) untold++;
     else if (own !== turn.said)
-      fail(
-        `record ${gseq}: after reply ${i + 1} the model was told something else than the task says`,
-      );
+      fail(`record ${gseq}: the message after reply ${i + 1} is not what the task says`);
     if (model.renderTurn(messages, told).join() !== turn.saidIds.join())
-      fail(
-        `record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`,
-      );
+      fail(`record ${gseq}: the tokens after reply ${i + 1} do not match the message`);
     messages.push({ role: 'assistant', content: texts[i]! }, told);
     tokens += turn.tokens + turn.saidIds.length;
     if (!hasRoom(tokens, maxTokens, context))
@@ -358,20 +354,18 @@ async function checkTurns(
   const content = await task.step(problem, texts);
   if (finish === 'stop') {
     if (content !== null && kind !== 'none')
-      fail(`record ${gseq}: the task would have gone on after the last reply`);
+      fail(`record ${gseq}: the task continues after the last reply`);
     return untold;
   }
   if (content === null) {
     if (texts.length < task.turns && (await isUndecided(texts.at(-1)!))) return untold + 1;
-    return fail(
-      `record ${gseq}: the episode ended for want of room, and the task has it end there`,
-    );
+    return fail(`record ${gseq}: the episode ended for lack of room, but the task ends there`);
   }
   const last = tokenIds.length - turns.reduce((sum, turn) => sum + turn.tokens, 0);
   tokens += last + model.renderTurn(messages, { role: 'user', content }).length;
   if (hasRoom(tokens, maxTokens, context))
     fail(
-      `record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`,
+      `record ${gseq}: the episode ended for lack of room, but the context of ${context} tokens has room for another reply`,
     );
   return untold;
 }
@@ -414,9 +408,9 @@ async function checkDev({
         !same(outcomes.map(([id]) => id)) ||
         set.problems.some(({ tier }, i) => tier !== outcomes[i]![1])
       )
-        fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
+        fail(`record ${gseq} does not list the dev problems in their order`);
       if (!same(given.map(({ problemId: id }) => id)))
-        fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
+        fail(`record ${gseq} does not follow one reply to each dev problem in their order`);
       const read = given.map(({ gseq: at, ...logged }) => ({
         at,
         ...logged,
@@ -445,11 +439,11 @@ async function checkDev({
           said.join() !== whyOf(own.verdict).join()
         )
           fail(
-            `${what}: the run says that its reply breaks ${said.join(', ')}, and the verifier finds ${whyOf(own.verdict).join(', ')}`,
+            `${what}: the run logged that its reply breaks ${said.join(', ')}, but the verifier finds ${whyOf(own.verdict).join(', ')}`,
           );
         if (formed !== undefined && own.verdict.kind !== 'none' && formed[i] !== isWellFormed(own))
           fail(
-            `${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`,
+            `${what}: the run logged that its reply was ${formed[i] === true ? '' : 'not '}well-formed, but the task disagrees`,
           );
       }
       given = [];
@@ -467,7 +461,7 @@ async function checkPolicies(
   cancelling: Pick<JudgeOptions, 'signal'>,
 ): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
-    fail("the tiers that the log names are not the task's");
+    fail("the tiers in the log are not the task's");
   if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join())
     fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();

@@ -42,20 +42,17 @@ export const testSetEvaluation: Step<
     const { heldOut: which = 'both', fresh: perTier = FRESH_PER_TIER, signal } = options;
     const claims = await readClaims(reader, start, submitted.adapter, signal);
     if (figures.policies === null && submitted.adapter !== null)
-      throw new HardFail(
-        'test_set_evaluation',
-        'the log holds no verdicts of the trivial policies',
-      );
+      throw new HardFail('test_set_evaluation', 'the log has no verdicts of the trivial policies');
     const forgot = await readForgettingClaim(reader, start, submitted, signal);
     const { task } = opened;
     const leftOut = lines(
-      task !== null && which === 'none' && 'test problems were not answered again',
+      task !== null && which === 'none' && 'test problems were not evaluated again',
       task !== null && which === 'after' && 'the accuracy before training was not measured again',
     );
     if (which === 'none')
       return {
         found: { testSet: { ...NOTHING, doubts: leftOut } },
-        detail: 'not asked for',
+        detail: 'not requested',
         status: 'skipped',
       };
     if (task === null)
@@ -91,7 +88,7 @@ export const testSetEvaluation: Step<
     const doubts = [
       ...leftOut,
       ...heldOutDoubts(heldOut, sameMachine),
-      ...(perTier === 0 ? ['no fresh problems were asked for'] : ofFresh),
+      ...(perTier === 0 ? ['no fresh problems were requested'] : ofFresh),
     ];
     return {
       found: { testSet: { heldOut, fresh, forgetting, unverified, doubts } },
@@ -121,7 +118,7 @@ function besideClaims({ before, after, constrained }: HeldOutResult): {
   const others = (n: number, one: string, several = `${one}s`): string =>
     n === 1 ? `${n} ${one} differs from the claim` : `${n} ${several} differ from the claim`;
   const agreed =
-    unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed';
+    unverified === 0 ? 'every verdict matches the claim' : 'no verdict differs from the claim';
   return {
     text: [
       verdicts === 0 ? agreed : others(verdicts, 'verdict'),
@@ -130,7 +127,7 @@ function besideClaims({ before, after, constrained }: HeldOutResult): {
         readings > 0 &&
           others(readings, 'further reading of a reply', 'further readings of replies'),
         unverified > 0 &&
-          `${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`,
+          `${plural(unverified, 'verdict')} not verified: the verifier ran out of time`,
       ),
     ].join('; '),
     isAsClaimed: verdicts + figures + readings + unverified === 0,

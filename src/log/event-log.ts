@@ -118,14 +118,14 @@ export class EventLog<Name extends string = string> {
     if (!isRunId(runId))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `a run id has 32 hex digits, not ${JSON.stringify(runId)}`,
+        `a run id must have 32 hex digits, not ${JSON.stringify(runId)}`,
       );
     checkStreams(streams); // before a ticket is taken
     const signed = (await signer.heads(runId)).length;
     if (signed > 0)
       throw new IsoproError(
         'LOG_TAMPERED',
-        `the run ${runId} has ${signed} signed heads, but ${path} is empty or gone`,
+        `the run ${runId} has ${signed} signed heads, but ${path} is empty or missing`,
       );
     const ticket = await signer.ticket(runId);
     const payload: LogPayload = {
@@ -161,7 +161,7 @@ export class EventLog<Name extends string = string> {
       if (typeof first !== 'string')
         throw new IsoproError(
           'LOG_UNREADABLE',
-          `${path} holds no session start; nothing was acknowledged, so begin the run again`,
+          `${path} has no session start and nothing was acknowledged; start the run again`,
         );
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
@@ -182,11 +182,11 @@ export class EventLog<Name extends string = string> {
       const { fromIteration, abandonedFrom } = options;
       if (!state.ended && fromIteration !== null && abandonedFrom !== null) {
         if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
-          throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
+          throw new IsoproError('INVALID_ARGUMENT', 'fromIteration must be a whole number');
         if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `abandonedFrom lies between 1 and the ${log.size} records of the log`,
+            `abandonedFrom must be between 1 and ${log.size}, the number of records in the log`,
           );
         log.#control({ kind: 'resume', fromIteration, abandonedFrom });
       }

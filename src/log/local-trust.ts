@@ -86,10 +86,10 @@ function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home
   if (keptHeads(home, runId).length > 0) return;
   throw new IsoproError(
     'WITNESS_KEY_MISSING',
-    `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not the one of this machine ($ISOPRO_HOME)`,
+    `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not this machine's ($ISOPRO_HOME)`,
     {
       remedy:
-        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME as it was for the run.',
+        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME to the folder that the run used.',
     },
   );
 }
@@ -107,7 +107,7 @@ async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
     } catch (error) {
       throw new IsoproError(
         'WITNESS_KEY_MISSING',
-        `this machine has no key of run ${claim.runId}`,
+        `this machine has no key for run ${claim.runId}`,
         { cause: error },
       );
     } finally {

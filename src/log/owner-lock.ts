@@ -13,7 +13,7 @@ const doesNotLoad = (cause: unknown): boolean =>
   (cause as Error).message.startsWith('Could not locate the bindings file');
 
 const DOES_NOT_LOAD =
-  'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.';
+  'SQLite does not load in this release of Node. Run `isopro-native doctor` to see what to do.';
 
 /**
  * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be
@@ -40,7 +40,7 @@ export class OwnerLock {
       if (sqliteCode(cause)?.startsWith('SQLITE_BUSY') === true) return null;
       throw new IsoproError(
         'WRITE_FAILED',
-        `the lock ${file} cannot be taken: ${(cause as Error).message}`,
+        `cannot take the lock ${file}: ${(cause as Error).message}`,
         { cause, ...(doesNotLoad(cause) && { remedy: DOES_NOT_LOAD }) },
       );
     }

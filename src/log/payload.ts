@@ -73,7 +73,7 @@ function untag(value: Json, depth = 0): LogValue {
     if (/^(0|-?[1-9][0-9]*)$/.test(rest)) return BigInt(rest);
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `the string ${JSON.stringify(value.slice(0, 40))} carries an unknown mark`,
+      `the string ${JSON.stringify(value.slice(0, 40))} has an unknown mark`,
     );
   }
   if (value === null || typeof value !== 'object') return value;
@@ -92,7 +92,7 @@ export function encodePayload(payload: LogPayload): string {
   const refuse = (problem: string, cause?: unknown): never => {
     throw new IsoproError('INVALID_ARGUMENT', problem, { cause });
   };
-  if (!isPayload(payload)) refuse('a log payload is an object with a string member `kind`');
+  if (!isPayload(payload)) refuse('a log payload must be an object with a string member `kind`');
   let text: string;
   try {
     text = canonicalJson(tag(payload, 0));

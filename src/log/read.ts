@@ -173,9 +173,9 @@ export class LogReader<Name extends string = string> {
         if (code !== control && next < abandoned.length && abandoned[next]!.from <= gseq) continue;
         const stream = this.#names.get(code);
         if (stream === undefined)
-          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} belongs to an unknown stream`);
         if (!Number.isSafeInteger(timeUs))
-          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has an invalid time`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
       }
     } catch (error) {
@@ -266,7 +266,7 @@ export class LogReader<Name extends string = string> {
       if (first === undefined || last === undefined || from > to)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `there are signed heads of ${[...heads.keys()].join(', ') || 'no'} records only`,
+          `the only signed heads are of ${[...heads.keys()].join(', ') || 'no'} records`,
         );
       const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
       return { runId: last.runId, path, from: first.text, to: last.text };

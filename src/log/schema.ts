@@ -121,7 +121,7 @@ function configure(db: Db): void {
 export function createLogFile(path: string, streams: LogStreams): Db {
   const schema = schemaOf(streams);
   if (path !== ':memory:' && lstatSync(path, { throwIfNoEntry: false }) !== undefined)
-    throw new IsoproError('LOG_EXISTS', `${path} exists already`);
+    throw new IsoproError('LOG_EXISTS', `${path} already exists`);
   try {
     const db = new Database(path);
     configure(db);

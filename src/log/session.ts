@@ -28,15 +28,15 @@ export function parseSessionStart(text: string): SessionStart {
     throw new IsoproError('LOG_UNREADABLE', reason, { cause });
   };
   const parsed = sessionStart.safeParse(decodePayload(text));
-  if (!parsed.success) return refuse('the first record is no session start');
+  if (!parsed.success) return refuse('the first record is not a session start');
   let ticket: SessionStart['ticket'];
   try {
     ticket = parseTicket(parsed.data.ticket);
   } catch (error) {
-    return refuse('the session start carries no ticket', error);
+    return refuse('the session start has no ticket', error);
   }
   if (ticket.runId !== parsed.data.runId)
-    refuse("the ticket in the session start is another run's");
+    refuse('the ticket in the session start belongs to another run');
   return {
     ...parsed.data,
     ticket,

@@ -48,8 +48,9 @@ export function parseNote(note: string): SignedNote {
   };
   if (Buffer.byteLength(note) > MAX_NOTE_BYTES) refuse(`longer than ${MAX_NOTE_BYTES} bytes`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden by the specification
-  if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note)) refuse('it holds a control character');
-  if (!note.endsWith('\n')) refuse('its last line does not end');
+  if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note))
+    refuse('it contains a control character');
+  if (!note.endsWith('\n')) refuse('its last line has no line end');
   const split = note.lastIndexOf('\n\n');
   if (split < 0) refuse('it has no empty line before the signatures');
   const lines = note.slice(split + 2, -1).split('\n');
@@ -156,6 +157,6 @@ export function parseVerifierKey(text: string): { name: string; material: Buffer
   }
   const name = match[1] as string;
   if (keyId(name, material).toString('hex') !== match[2])
-    throw new IsoproError('WITNESS_KEY_INVALID', `the id of the key ${name} does not belong to it`);
+    throw new IsoproError('WITNESS_KEY_INVALID', `the key ${name} does not match its id`);
   return { name, material };
 }

@@ -53,7 +53,7 @@ export class SingleProcessSigner implements LogSigner {
     } catch (cause) {
       throw new IsoproError(
         'WITNESS_UNAVAILABLE',
-        `the witness folder ${witnessFolder(home)} cannot be used: ${(cause as Error).message}`,
+        `cannot use the witness folder ${witnessFolder(home)}: ${(cause as Error).message}`,
         { cause },
       );
     }
@@ -99,10 +99,7 @@ export class SingleProcessSigner implements LogSigner {
 
   async signHead(request: HeadRequest): Promise<string> {
     if (this.#run?.mac.records !== request.size)
-      throw new IsoproError(
-        'WITNESS_REFUSED',
-        `the MAC stands at another record than ${request.size}`,
-      );
+      throw new IsoproError('WITNESS_REFUSED', `the MAC is not at record ${request.size}`);
     return this.#store.signHead(request);
   }
 

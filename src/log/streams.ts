@@ -28,17 +28,18 @@ export function checkStreams(streams: LogStreams): void {
   const refuse = (reason: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', `streams of a log: ${reason}`);
   };
-  if (!Object.hasOwn(codes, 'control')) refuse('there is no control');
+  if (!Object.hasOwn(codes, 'control')) refuse('the stream control is missing');
   if (numbers.some((code) => !Number.isSafeInteger(code) || code < 1 || code > 255))
-    refuse('a number lies between 1 and 255');
-  if (new Set(numbers).size < numbers.length) refuse('two of them have one number');
+    refuse('each number must be between 1 and 255');
+  if (new Set(numbers).size < numbers.length) refuse('two streams have the same number');
   const wrong = [...Object.keys(codes), ...Object.keys(views)].find((name) => !NAME.test(name));
-  if (wrong !== undefined) refuse(`${JSON.stringify(wrong)} is no name: small letters and _`);
+  if (wrong !== undefined)
+    refuse(`${JSON.stringify(wrong)} is not a valid name: use small letters and _`);
   for (const [view, stream] of Object.entries(views)) {
     if (TAKEN.some((name) => view === name || view.startsWith(`${name}_`)))
-      refuse(`${view} is a name of the file's own`);
+      refuse(`${view} is reserved for the log file itself`);
     if (stream === 'control' || ownValue(codes, stream) === undefined)
-      refuse(`the view ${view} shows no stream of theirs`);
+      refuse(`the view ${view} does not show one of these streams`);
   }
   checked.add(streams);
 }

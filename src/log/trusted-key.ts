@@ -46,6 +46,6 @@ export function parseTrustedKey(text: string): TrustedKey {
   }
   throw new IsoproError(
     'WITNESS_KEY_INVALID',
-    'the key is neither ed25519 nor a single-process key of this program',
+    'the key is neither an ed25519 key nor a single-process key of isopro-native',
   );
 }

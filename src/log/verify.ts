@@ -185,11 +185,9 @@ class Scan {
     }
     const { runId, signer, ticket, genesis } = this.session;
     if (this.options.runId !== undefined && runId !== this.options.runId)
-      refuse(`the log is of another run, ${runId}`);
+      refuse(`the log belongs to another run, ${runId}`);
     if (signer !== key.signer)
-      refuse(
-        `the log says that its signer is the ${signer}, and the key given is a ${key.signer} key`,
-      );
+      refuse(`the log names the signer ${signer}, but the given key is a ${key.signer} key`);
     if (key.signer === 'witness' && !isSignedBy(ticket.note, WITNESS_KEY_NAME, key.publicKey))
       refuse('the ticket is not signed by the trusted key');
     this.lastLeaf = genesis;
@@ -205,7 +203,7 @@ class Scan {
       return refuse((error as Error).message);
     }
     if (this.session !== null && head.runId !== this.session.runId)
-      refuse(`a checkpoint of another run, ${head.runId}`);
+      refuse(`the checkpoint belongs to another run, ${head.runId}`);
     const { key } = this.options;
     const origin = originOf(head.runId);
     if (key.signer === 'witness') {
@@ -214,7 +212,7 @@ class Scan {
     } else {
       const id = forwardMacKeyId(origin, key.master);
       if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id)))
-        refuse('the checkpoint carries no MAC of the trusted key');
+        refuse('the checkpoint has no MAC of the trusted key');
     }
     return head;
   }
@@ -228,10 +226,10 @@ class Scan {
       .iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
       const refuse = refusing('checkpoint', size);
-      if (typeof text !== 'string') refuse('a column of it does not have its type');
+      if (typeof text !== 'string') refuse('one of its columns has the wrong type');
       const head = this.#admitHead(text, size);
       if (head.size !== size)
-        refuse(`the checkpoint stored for ${size} records counts ${head.size}`);
+        refuse(`the checkpoint stored for ${size} records is of ${head.size}`);
       this.heads.push(head);
       this.#stored.push(size);
     }
@@ -248,7 +246,7 @@ class Scan {
     if (final !== undefined && last!.size > final.size)
       throw equivocation(
         final.size,
-        `a head of ${last!.size} records was signed beside the final one of ${final.size}`,
+        `a head of ${last!.size} records was signed in addition to the final one of ${final.size}`,
       );
   }
 
@@ -276,7 +274,7 @@ class Scan {
       throw tampered(
         'log',
         this.signedRecords,
-        `records up to ${size} are not those that the head of ${size} records was signed for`,
+        `the records up to ${size} do not match the signed head of ${size} records`,
         size,
       );
     }
@@ -304,21 +302,21 @@ class Scan {
     if (this.ended) refuse('a record follows the end of the session');
     if (!this.#streamNames.has(stream)) refuse(`there is no stream ${stream}`);
     const inStream = this.streamSizes.get(stream) ?? 0;
-    if (sseq !== inStream) refuse(`its number within the stream is not ${inStream}`);
+    if (sseq !== inStream) refuse(`its number in the stream is not ${inStream}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs)
-      refuse('its time lies before the record before it');
+      refuse('its time is earlier than that of the record before it');
     if (
       (payload !== null && typeof payload !== 'string') ||
       typeof link !== 'string' ||
       (tag !== null && !Buffer.isBuffer(tag))
     )
-      refuse('a column of it does not have its type');
+      refuse('one of its columns has the wrong type');
     if (payload === null) refuse(`its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const bytes = exact ? null : this.#payloadBytes.get(gseq);
     if (bytes !== null && !Buffer.isBuffer(bytes))
-      refuse('its payload is not found again by its number');
+      refuse('its payload cannot be read by its number');
     const digest =
       bytes === null
         ? this.#hasher.ofText(position, prev, payload)
@@ -355,7 +353,7 @@ class Scan {
       this.resumes++;
       const from = payload.abandonedFrom;
       if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq)
-        refuse('the resume record abandons records that are not there');
+        refuse('the resume record abandons records that do not exist');
     }
     if (payload.kind === 'nonce') {
       const nonce =
@@ -364,7 +362,7 @@ class Scan {
           : null;
       const { runId, ticket } = this.session as SessionStart;
       if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment))
-        refuse('the nonce is not the one that the ticket commits to');
+        refuse('the nonce does not match the commitment in the ticket');
     }
   }
 
@@ -378,7 +376,7 @@ class Scan {
           refusing(
             'checkpoint',
             beyond.size,
-          )('the checkpoint counts more records than can be checked');
+          )('the checkpoint covers more records than can be checked');
         this.#mac.skip(beyond.size - size);
         this.#checkMac(beyond, this.#mac);
       }
@@ -387,7 +385,7 @@ class Scan {
         disagreement: {
           table: 'log',
           at: size,
-          reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`,
+          reason: `the file ends at ${size} records, but a signed head covers ${beyond.size}`,
           until: beyond.size,
         },
       };
@@ -403,7 +401,7 @@ class Scan {
       refusing(
         'checkpoint',
         size - 1,
-      )(`${stored} heads lie before the end of the session, which counts ${counted}`);
+      )(`there are ${stored} heads before the end of the session, which counts ${counted}`);
     return { outcome: 'ok', disagreement: null };
   }
 }
@@ -470,12 +468,12 @@ async function runScan(
   let verdict: Verdict;
   try {
     if (!hasExpectedSchema(db, options.streams))
-      throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
+      throw tampered('file', 0, 'it does not have the tables, triggers and views of a log');
     // nothing reads these two, so a change of them would be one that nobody made for a reason
     const isMarked = ['user_version', 'application_id'].some(
       (field) => db.pragma(field, { simple: true }) !== 0,
     );
-    if (isMarked) throw tampered('file', 0, 'its header carries a mark that no log has');
+    if (isMarked) throw tampered('file', 0, 'its header has a mark that logs never have');
     scan.begin();
     scan.readHeads();
     const total = options.onProgress === undefined ? 0 : countRecords(db);
@@ -544,7 +542,7 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
     db = openLogFile(path, 'read');
     const { result, pages } = await scanWithPages(db, options, path);
     if (pages === null) return result.verification;
-    return { ...UNREADABLE, ...damaged(`SQLite finds the file damaged: ${pages}`) };
+    return { ...UNREADABLE, ...damaged(`SQLite reports that the file is damaged: ${pages}`) };
   } catch (error) {
     return { ...UNREADABLE, ...damaged(unreadableReason(error, path)) };
   } finally {

@@ -35,7 +35,7 @@ const ATTEMPTS = 3;
  */
 const STRANGER_MS = 500;
 const STOPPED =
-  'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
+  'If it is stopped, continue it (`kill -CONT`) or end it (`kill -KILL`). Then run the same command again to resume.';
 /** What is under way when the run is cancelled may still be answered. */
 const CANCELLED_MS = 1000;
 
@@ -105,11 +105,11 @@ function unavailable(address: string, stranger: boolean): IsoproError {
   if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
   return new IsoproError(
     'WITNESS_UNAVAILABLE',
-    `another process listens at ${address}: it does not hold the key of this home`,
+    `another process listens at ${address} and does not have the key of this ISOPRO_HOME`,
     {
       remedy:
-        'Find out which process listens there and end it: only your own witness may listen there. ' +
-        'Then run the same command again: it resumes.',
+        'Find the process that listens there and end it: only your own witness may use that address. ' +
+        'Then run the same command again to resume.',
     },
   );
 }
@@ -338,7 +338,7 @@ export class WitnessClient implements LogSigner {
       } catch (error) {
         if (attempt === ATTEMPTS || !(error instanceof Unanswered)) throw error;
         this.#options.onNotice?.(
-          `${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`,
+          `${error.message}; asking again (attempt ${attempt + 1} of ${ATTEMPTS})`,
         );
       }
     }
@@ -365,10 +365,7 @@ export class WitnessClient implements LogSigner {
   async #askText(request: Unnumbered<WitnessRequest>): Promise<string> {
     const result = await this.#ask(request);
     if (typeof result !== 'string')
-      throw new IsoproError(
-        'WITNESS_UNAVAILABLE',
-        'the witness gave an answer to another question',
-      );
+      throw new IsoproError('WITNESS_UNAVAILABLE', 'the witness answered a different question');
     return result;
   }
 

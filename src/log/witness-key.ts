@@ -57,7 +57,7 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     createOnce(secretFile(home), `${randomBytes(32).toString('hex')}\n`, 0o600);
     const text = readFileSync(secretFile(home), 'utf8').trim();
     if (!/^[0-9a-f]{64}$/.test(text))
-      throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} holds no key`);
+      throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} does not contain a key`);
     const signer = new Ed25519Signer(Buffer.from(text, 'hex'));
     createOnce(
       publicKeyFile(home),
@@ -69,7 +69,7 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     if (error instanceof IsoproError) throw error;
     throw new IsoproError(
       'WITNESS_UNAVAILABLE',
-      `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`,
+      `cannot use the witness folder ${witnessFolder(home)}: ${(error as Error).message}`,
       {
         cause: error,
       },

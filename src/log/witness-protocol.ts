@@ -68,7 +68,7 @@ function userFolder(): string {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST')
       throw new IsoproError(
         'WITNESS_UNAVAILABLE',
-        `the folder ${folder} cannot be made: ${(cause as Error).message}`,
+        `cannot create the folder ${folder}: ${(cause as Error).message}`,
         { cause },
       );
   }

@@ -137,7 +137,7 @@ export async function runWitness(
         reject(
           new IsoproError(
             'WITNESS_UNAVAILABLE',
-            `no witness can listen at ${address}: ${error.message}`,
+            `the witness cannot listen at ${address}: ${error.message}`,
             { cause: error },
           ),
         ),

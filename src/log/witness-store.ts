@@ -87,11 +87,11 @@ export function requireKept(home: string): void {
   if (!existsSync(witnessProcessFile(home)) || isBegun(file)) return;
   throw new IsoproError(
     'WITNESS_UNAVAILABLE',
-    `${file} is empty or gone, but ${witnessProcessFile(home)} next to it shows that a witness kept its tickets and heads there`,
+    `${file} is empty or missing, but ${witnessProcessFile(home)} next to it shows that a witness kept tickets and heads in it`,
     {
       remedy:
-        'Put the file back from a copy. Without one, move the whole folder away: a new witness with a new key then starts there, and ' +
-        'earlier runs are verified with the old key.pub (--key FILE).',
+        'Restore the file from a copy. If you have none, move the whole folder away: a new witness with a new key then starts there, and ' +
+        'you verify earlier runs with the old key.pub (--key FILE).',
     },
   );
 }
@@ -203,7 +203,7 @@ export class WitnessStore {
           const isSame = last.size === size && last.root === root;
           if (isSame && last.final === final) {
             if (state !== undefined && state !== last.stated?.state)
-              refuse(`the head of ${last.size} records is signed with another state`);
+              refuse(`the head of ${last.size} records was signed with a different state`);
             return lastNote!;
           }
           if (last.final)
@@ -245,7 +245,7 @@ export class WitnessStore {
         if (last !== size)
           throw new IsoproError(
             'WITNESS_REFUSED',
-            `the nonce is told for the last signed head only, and that is not one of ${size} records`,
+            `the nonce is revealed for the last signed head only, which is not of ${size} records`,
           );
         this.#run('UPDATE ticket SET revealed_size = ? WHERE run_id = ?', size, runId);
         return ticket.nonce;
@@ -269,7 +269,7 @@ export class WitnessStore {
     if (head === undefined)
       throw new IsoproError(
         'WITNESS_REFUSED',
-        `no head of ${size} records is signed for run ${runId}, so nothing is drawn for it`,
+        `no head of ${size} records is signed for run ${runId}, so there is no draw for it`,
       );
     const { root, note } = parseCheckpoint(head);
     const nonce = createHmac('sha256', secret)

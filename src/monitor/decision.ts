@@ -37,7 +37,7 @@ const text = (longest: number): z.ZodString =>
     .trim()
     .min(1)
     .max(longest)
-    .refine((given) => given.isWellFormed(), 'holds half of a surrogate pair');
+    .refine((given) => given.isWellFormed(), 'contains half of a surrogate pair');
 
 /** An operation of a trainee, with its parameters. */
 export function operationForm<T extends TraineeTypes>({
@@ -97,7 +97,7 @@ export function checkDecision<T extends TraineeTypes>(
   try {
     data = structuredClone(value);
   } catch (cause) {
-    throw new IsoproError('DECISION_INVALID', 'not a decision: it is not data that can be copied', {
+    throw new IsoproError('DECISION_INVALID', 'not a decision: it cannot be cloned', {
       cause,
     });
   }
@@ -105,7 +105,7 @@ export function checkDecision<T extends TraineeTypes>(
   if (!parsed.success) return refuse(`not a decision: ${z.prettifyError(parsed.error)}`);
   const decision = parsed.data as Decision<T['operation']>;
   const [rule] = decision.cites;
-  const now = recent.at(-1)?.iteration ?? refuse('nothing was evaluated yet');
+  const now = recent.at(-1)?.iteration ?? refuse('no rule was evaluated yet');
   const cited = recent
     .filter(({ iteration, rules }) => iteration >= now - DECISION_WINDOW && rules[rule].fired)
     .at(-1);
@@ -115,24 +115,25 @@ export function checkDecision<T extends TraineeTypes>(
     refuse(`a ${decision.event_type} does not answer ${rule}`);
   if (!acts(decision)) {
     if (decision.edit.length > 0 || decision.remedy_direction !== 'none')
-      refuse('a decision without action has no direction and no operation');
+      refuse('a decision without action must not have a direction or an operation');
     if (decision.deferral === null)
-      return refuse('a decision without action says until when its rule is deferred');
+      return refuse('a decision without action must state until when its rule is deferred');
     if (decision.deferral.until <= now || decision.deferral.until > now + MAX_DEFERRAL)
-      refuse(`a deferral ends 1 to ${MAX_DEFERRAL} iterations later`);
+      refuse(`a deferral must end 1 to ${MAX_DEFERRAL} iterations later`);
     return decision;
   }
-  if (decision.deferral !== null) refuse('a decision that acts defers nothing');
+  if (decision.deferral !== null) refuse('a decision that acts must not defer');
   const expected = expectedDirection(ruleSet, rule, cited.rules[rule].side);
   if (decision.remedy_direction !== expected)
     refuse(
-      `${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`,
+      `${rule} on its ${cited.rules[rule].side} side requires ${expected}, not ${decision.remedy_direction}`,
     );
-  if (decision.edit.length === 0) refuse('a decision that acts names its operations');
+  if (decision.edit.length === 0) refuse('a decision that acts must name its operations');
   const forms: Readonly<Record<string, OperationForm>> = trainee.operations;
   for (const operation of decision.edit) {
     const form = forms[operation.op] as OperationForm;
-    if (form.event !== decision.event_type) refuse(`${operation.op} is no ${decision.event_type}`);
+    if (form.event !== decision.event_type)
+      refuse(`${operation.op} does not belong to ${decision.event_type}`);
     if (!form.directions.includes(decision.remedy_direction))
       refuse(`${operation.op} does not ${decision.remedy_direction}`);
     const objection = form.objection?.(operation, decision.remedy_direction) ?? null;

@@ -56,7 +56,7 @@ function compared(
   } catch (cause) {
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the held-out evaluations up to iteration ${iteration} are not of the same problems`,
+      `the held-out evaluations up to iteration ${iteration} cover different problems`,
       {
         cause,
       },

@@ -49,7 +49,7 @@ export function evaluateRules(
   const evaluations = evaluateHistory(history, config, ruleSet);
   const newest = evaluations.at(-1);
   if (newest === undefined)
-    throw new IsoproError('INVALID_ARGUMENT', 'rules are evaluated over at least one iteration');
+    throw new IsoproError('INVALID_ARGUMENT', 'cannot evaluate rules without an iteration');
   return newest;
 }
 

@@ -138,7 +138,7 @@ async function answerOf<T extends TraineeTypes>(
   const late = (): IsoproError =>
     new IsoproError(
       'POLICY_TIMEOUT',
-      `the policy ${policy.name} gave no answer within ${timeout} ms`,
+      `the policy ${policy.name} did not answer within ${timeout} ms`,
     );
   const over = new AbortController();
   const asked = performance.now();

@@ -12,7 +12,7 @@ export class Ema {
     if (!(alpha > 0 && alpha <= 1))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `a smoothing factor lies in (0, 1], not at ${alpha}`,
+        `a smoothing factor must be greater than 0 and at most 1, not ${alpha}`,
       );
   }
 
@@ -45,7 +45,10 @@ export class Persistence {
   /** @throws IsoproError INVALID_ARGUMENT unless n is a whole number from 1 */
   constructor(readonly n: number) {
     if (!Number.isSafeInteger(n) || n < 1)
-      throw new IsoproError('INVALID_ARGUMENT', `persistence is a whole number from 1, not ${n}`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `persistence must be a whole number of at least 1, not ${n}`,
+      );
   }
 
   update(condition: boolean): boolean {

@@ -71,7 +71,7 @@ function requireNamed(
   if (found === null || found.current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(slot, alias)} names no adapter that could be watched`,
+      `${aliasText(slot, alias)} does not name an adapter that can be watched`,
     );
   return { ...found, current: found.current };
 }
@@ -86,7 +86,7 @@ export function trialsOf({ paths }: Registry, evidence: readonly string[]): Tria
   return evidence.flatMap((sha256) => {
     const file = paths.trials(sha256);
     const refuse = (cause?: unknown): never => {
-      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, {
+      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are missing or changed`, {
         cause,
       });
     };

@@ -132,6 +132,6 @@ export function readEvent(payload: LogPayload, gseq: number): RegistryEvent {
   if (parsed.success) return parsed.data;
   throw new IsoproError(
     'REGISTRY_INVALID',
-    `record ${gseq} is no event of a registry: ${z.prettifyError(parsed.error).slice(0, 300)}`,
+    `record ${gseq} is not a registry event: ${z.prettifyError(parsed.error).slice(0, 300)}`,
   );
 }

@@ -81,7 +81,7 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
       throw new IsoproError(
         'CONFLICT',
         `another process has been writing to ${file} for ${PATIENCE_MS / 1000} s`,
-        { remedy: 'Let it finish or end it, then run the same command again.' },
+        { remedy: 'Let it finish or end it. Then run the same command again.' },
       );
     await delay(20);
     lock = OwnerLock.take(file);

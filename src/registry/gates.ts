@@ -120,7 +120,7 @@ export function judgeGate(
   if (seed === null || of !== seed)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `the trials are of the seed ${String(of).slice(0, 64)}, and gate ${gate} drew ${seed ?? 'none yet'}`,
+      `the trials use the seed ${String(of).slice(0, 64)}, but gate ${gate} drew ${seed ?? 'none yet'}`,
     );
   const evidence = { attempt, trials, ...stated({ guards }) };
   return decide({ id: challenger }, { id: incumbent ?? BASE_VERSION }, evidence, policy);

@@ -98,7 +98,10 @@ const timeOf = ({ stated }: SignedCheckpoint): number => stated?.timeUs ?? -1;
  */
 export async function proveAt(registry: Registry, timeUs: number): Promise<HistoryProof> {
   if (!(timeUs >= 0 && timeUs <= Date.now() * 1000))
-    throw new IsoproError('INVALID_ARGUMENT', 'nothing can be proved of a time to come');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the time is in the future, so nothing can be proved about it',
+    );
   const isAfter = (head: SignedCheckpoint): boolean => timeOf(head) > timeUs;
   let { heads } = await registry.read();
   if (!heads.some(isAfter)) {
@@ -146,7 +149,7 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
 export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   const refuse = (reason: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', `the proof does not hold: ${reason}`, {
-      remedy: 'Ask for the proof again where it came from.',
+      remedy: 'Request the proof again from its source.',
     });
   };
   const parsed = historyProof.safeParse(given);
@@ -158,13 +161,13 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     const head = parseCheckpoint(text);
     if (head.runId !== runId || !isSignedBy(head.note, originOf(runId), key.publicKey))
       refuse(`the head ${which} is not signed by this key`);
-    if (head.stated === undefined) refuse(`the head ${which} carries no time`);
+    if (head.stated === undefined) refuse(`the head ${which} has no time`);
     return head;
   };
   const first = before === null ? null : headOf(before.head, 'before');
   const last = headOf(afterText, 'after');
   if ((first !== null && timeOf(first) > atUs) || timeOf(last) <= atUs)
-    refuse('the two heads do not lie around the date');
+    refuse('the two heads are not before and after the date');
   const start = first?.size ?? 0;
   if (first !== null) {
     if (
@@ -173,10 +176,12 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     )
       refuse('the later head does not continue the earlier one');
     if (rootOfAliases(before!.aliases) !== first.stated?.state)
-      refuse('the aliases are not those that the earlier head was signed for');
+      refuse('the aliases do not match the earlier head');
   }
   if (records.length !== last.size - start)
-    refuse(`${last.size - start} records lie between the heads, and ${records.length} are shown`);
+    refuse(
+      `${last.size - start} records are between the heads, but the proof shows ${records.length}`,
+    );
   const aliases = new Map(before?.aliases ?? []);
   const moves: Move[] = [];
   records.forEach((proof, i) => {
@@ -188,14 +193,14 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     const event = readEvent(decodePayload(record.payload), record.gseq);
     for (const move of moveOf({ event, timeUs: record.timeUs })) {
       if ((aliases.get(move.alias) ?? null) !== move.from)
-        refuse(`record ${record.gseq} moves ${move.alias} from what it did not name`);
+        refuse(`record ${record.gseq} moves ${move.alias} from a version that it did not name`);
       aliases.set(move.alias, move.to);
       moves.push(move);
     }
   });
   const result = [...aliases].sort(([a], [b]) => (a < b ? -1 : 1));
   if (rootOfAliases(result) !== last.stated?.state)
-    refuse('the moves do not lead to what the later head was signed for');
+    refuse('the moves do not lead to the aliases of the later head');
   return {
     notBeforeUs: first === null ? null : timeOf(first),
     notAfterUs: timeOf(last),

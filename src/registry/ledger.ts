@@ -89,7 +89,7 @@ function fold(path: string, records = Infinity): Reading {
     lastTimeUs = timeUs;
     const claimed = stated.get(read);
     if (claimed !== undefined && claimed !== state.root())
-      refuse(`the head of ${read} records was signed for other aliases than the records come to`);
+      refuse(`the head of ${read} records does not match the aliases that the records lead to`);
   }
   return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
 }
@@ -112,7 +112,7 @@ async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
     throw new IsoproError(error.code, error.message, {
       cause: error,
       remedy:
-        'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
+        'Do not use this registry. Restore an unchanged copy of its folder. `isopro-native adapters validate` shows what is wrong.',
     });
   }
 }
@@ -127,7 +127,7 @@ export function isThere(paths: RegistryPaths): boolean {
   if (traces === null) return false;
   throw new IsoproError(
     'LOG_TAMPERED',
-    `${paths.log} is empty or gone, but ${traces} next to it belongs to what it recorded`,
+    `${paths.log} is empty or missing, but ${traces} next to it belongs to it`,
   );
 }
 

@@ -20,7 +20,7 @@ export const looksAt = (gate: number, events: Reading['events']): readonly strin
     event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : [],
   );
 
-/** Null where they are gone or changed. */
+/** Null where they are missing or changed. */
 export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Look | null {
   let text: string;
   try {
@@ -90,7 +90,7 @@ function isUnchanged(before: TrialInput, now: TrialInput): boolean {
 
 /**
  * What was seen of a gate before.
- * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are gone or changed
+ * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are missing or changed
  */
 export function earlierLooks(
   registry: Pick<Registry, 'paths'>,
@@ -103,7 +103,7 @@ export function earlierLooks(
     if (look === null)
       throw new IsoproError(
         'REGISTRY_INVALID',
-        `gate ${gate}: the trials ${registry.paths.trials(sha256)} are gone or changed`,
+        `gate ${gate}: the trials ${registry.paths.trials(sha256)} are missing or changed`,
       );
     looks.take(look);
   }
@@ -124,7 +124,7 @@ export function requireWhole(
   if (broken.length === 0) return;
   throw new IsoproError(
     'GATE_EVIDENCE_INVALID',
-    `gate ${gate} was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+    `gate ${gate} was decided before, and the evidence does not contain all trials of the earlier looks unchanged: ${broken.join('; ')}`,
     {
       remedy:
         'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',

@@ -20,7 +20,7 @@ const part = z
   .string()
   .regex(
     /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_])?$/,
-    'has letters, digits, _, . and - only',
+    'must have only letters, digits, _, . and -',
   );
 export const slot = z.strictObject({
   scenario: part,
@@ -30,7 +30,7 @@ export const slot = z.strictObject({
 export type SlotInput = z.input<typeof slot>;
 export const alias = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,49}$/, 'has small letters, digits and - only');
+  .regex(/^[a-z][a-z0-9-]{0,49}$/, 'must have only small letters, digits and -');
 
 /**
  * `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the

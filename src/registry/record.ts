@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { baseSlug } from './names.js';
 
-export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is no SHA-256 in hexadecimal');
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is not a SHA-256 in hexadecimal');
 const text = z.string().min(1).max(1000);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const json: z.ZodType<Json> = z.json();

@@ -109,7 +109,7 @@ export const rollbackOf = (
 export type KeptBytes = 'sound' | 'missing' | 'changed';
 
 export const describeBytes = (file: string, bytes: Exclude<KeptBytes, 'sound'>): string =>
-  bytes === 'missing' ? `${file} is gone` : `${file} has other bytes than were published`;
+  bytes === 'missing' ? `${file} is missing` : `${file} does not have the published bytes`;
 
 export class Registry {
   readonly paths: RegistryPaths;
@@ -147,9 +147,9 @@ export class Registry {
     const { file, base, ...rest } = checked(request, given, 'request');
     const found = await inspectAdapter(file);
     if (found.format !== 'gguf')
-      throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT's format`, {
+      throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT format`, {
         remedy:
-          'Make a GGUF of it first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
+          'Convert it to GGUF first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
       });
     if (found.base.sha256 !== null && found.base.sha256 !== base.sha256)
       throw new IsoproError(
@@ -300,7 +300,7 @@ export class Registry {
     const { file, bytes } = await this.bytesOf(record);
     if (bytes === 'sound') return file;
     throw new IsoproError('ADAPTER_CORRUPT', describeBytes(file, bytes), {
-      remedy: 'Publish the same adapter again: that puts its bytes back.',
+      remedy: 'Publish the same adapter again to restore its bytes.',
     });
   }
 }

@@ -98,7 +98,7 @@ function entryOf(
   if (found.length > 1)
     return not(
       'ambiguous-id',
-      `${text} is the beginning of ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`,
+      `${text} matches ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`,
     );
   return found[0] ?? not('unknown-id', `nothing is published as ${text}`);
 }
@@ -107,7 +107,7 @@ function entryOf(
 export function lookUp(state: RegistryState, text: string): Entry | NotResolved {
   const reference = parseReference(text);
   if (reference === null)
-    return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is no name of an adapter`);
+    return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is not the name of an adapter`);
   if (reference.kind === 'id') return entryOf(state, reference, text);
   const found = state.alias(reference.slot, reference.alias);
   const full = aliasText(reference.slot, reference.alias);
@@ -125,7 +125,7 @@ export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): N
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
     return not(
       'foreign-base',
-      `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`,
+      `the adapter was trained on ${base.name} (${base.sha256}), but the model is ${serving.baseSha256}`,
     );
   if (serving.rendererId === undefined || rendererId === null) return null;
   const { formerRendererId = null } = serving;
@@ -198,7 +198,7 @@ export async function resolveAdapter(
   if (found.ok || fallback === undefined) return found;
   const instead = fallback === 'base' ? null : await resolveOne(registry, state, fallback, serving);
   if (instead?.ok === false)
-    return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
+    return not(instead.reason, `${found.message}; the fallback failed too: ${instead.message}`);
   await noteFallback(registry, text, found, instead?.id ?? null);
   return instead === null
     ? { ok: true, id: null, fallback: found.reason }

@@ -84,7 +84,7 @@ export class Registration {
     const name = nonce();
     const lock = OwnerLock.take(join(servers, `${name}.lock`));
     if (lock === null)
-      throw new IsoproError('WRITE_FAILED', `the lock ${name} in ${servers} is another's`);
+      throw new IsoproError('WRITE_FAILED', `another process holds the lock ${name} in ${servers}`);
     const registration = new Registration(servers, name, lock);
     try {
       await write(join(servers, `${name}.json`), said);
@@ -199,7 +199,7 @@ export class Questions {
       if (given !== null)
         throw new IsoproError(
           'SERVER_NOT_READY',
-          `a running server does not load ${id} for ${alias}: ${given.reason}: ${given.message}`,
+          `a running server cannot load ${id} for ${alias}: ${given.reason}: ${given.message}`,
         );
       const lock = existsSync(join(this.#folder, `${server}.json`))
         ? OwnerLock.take(join(this.#folder, `${server}.lock`), 0)

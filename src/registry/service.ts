@@ -160,7 +160,7 @@ export class AdapterService<T extends LoadedVersion> {
     if ('reason' in instead)
       throw unresolvedError({
         ...instead,
-        message: `${found.message}; and the fallback: ${instead.message}`,
+        message: `${found.message}; the fallback failed too: ${instead.message}`,
       });
     const note = `${name} ${found.reason} ${instead.id}`;
     if (!this.#fellBack.has(note)) {

@@ -94,7 +94,7 @@ const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, ma
 export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
   const seen = named.observed?.policy;
   if (seen !== undefined && fixed(terms) !== fixed(seen))
-    refuse(`trials were already held against ${fixed(seen)}, which stays`);
+    refuse(`trials were already compared under ${fixed(seen)}, which cannot change`);
 }
 
 /**
@@ -219,7 +219,7 @@ export class RegistryState {
   rollbackTarget(slot: Slot, alias: string): string | null {
     const found = this.before(slot, alias);
     return found === undefined
-      ? refuse(`${aliasText(slot, alias)} has nothing before it that could be put back`)
+      ? refuse(`${aliasText(slot, alias)} has no earlier version to restore`)
       : found;
   }
 
@@ -262,7 +262,7 @@ export class RegistryState {
         break;
       case 'gate_drawn': {
         const gate = this.gate(event.gate);
-        if (gate.seed !== null) refuse(`the seed of gate ${event.gate} is drawn already`);
+        if (gate.seed !== null) refuse(`the seed of gate ${event.gate} was already drawn`);
         this.#replaceGate({ ...gate, seed: event.seed });
         break;
       }
@@ -290,10 +290,10 @@ export class RegistryState {
         const known = this.#named(event);
         const { slot, alias, against, blocks, evidence } = event;
         if (against !== this.rollbackTarget(slot, alias))
-          refuse('the trials are of another version before');
+          refuse('the trials compare with a different earlier version');
         const earlier = observedAgainst(known, against);
         if (blocks < (earlier?.blocks ?? 0))
-          refuse(`${earlier?.blocks} problems were seen already`);
+          refuse(`${earlier?.blocks} problems were already seen`);
         const observed = {
           policy: policyOf(known),
           against,
@@ -329,9 +329,9 @@ export class RegistryState {
   }
 
   #publish({ id, record }: EventOf<'published'>, timeUs: number): void {
-    if (recordId(record) !== id) refuse(`the record of ${id} is another one's`);
+    if (recordId(record) !== id) refuse(`the record does not match the id ${id}`);
     const known = this.#entries.get(id);
-    if (known !== undefined && !known.collected) refuse(`${id} is published already`);
+    if (known !== undefined && !known.collected) refuse(`${id} is already published`);
     const { parent } = record.lineage;
     // so that no lineage comes back to itself
     if (parent !== null && !this.#entries.has(parent))
@@ -351,7 +351,7 @@ export class RegistryState {
     if (known?.current === id) return known;
     throw new IsoproError(
       'CONFLICT',
-      `${text} names ${known?.current ?? 'nothing'} by now, not ${id}`,
+      `${text} names ${known?.current ?? 'nothing'} now, not ${id}`,
     );
   }
 
@@ -361,26 +361,26 @@ export class RegistryState {
     const known = this.#aliases.get(text);
     const current = known?.current ?? null;
     if (transaction !== null && this.#transactions.has(transaction))
-      refuse(`the transaction ${transaction} is done already`);
+      refuse(`the transaction ${transaction} was already done`);
     if (from !== current)
       throw new IsoproError(
         'CONFLICT',
-        `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`,
+        `${text} names ${current ?? 'nothing'} now, not ${from ?? 'nothing'}`,
       );
     if (event.evidence !== null && cause !== 'rollback')
       refuse(`trials of a ${cause} belong to its gate`);
     const before = known?.previous ?? [];
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
-        refuse(`a rollback of ${text} goes to what it named before`);
+        refuse(`a rollback of ${text} must restore what it named before`);
     } else {
-      if (to === null) refuse(`${text} can be moved to a published adapter only`);
+      if (to === null) refuse(`${text} can only be moved to a published adapter`);
       this.#requireUsable(to);
-      if (to === current) refuse(`${text} names ${to} already`);
+      if (to === current) refuse(`${text} already names ${to}`);
       if ((cause === 'promotion') !== (alias === CHAMPION))
-        refuse(`${text} is moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
+        refuse(`${text} must be moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
       if (cause === 'promotion' && forced !== (number === null))
-        refuse(`${text} takes a gate that accepted, or force`);
+        refuse(`${text} needs a gate that accepted, or force`);
     }
     if (number !== null) {
       const gate = this.gate(number);
@@ -390,7 +390,7 @@ export class RegistryState {
         gate.challenger !== to
       )
         refuse(`gate ${number} is about another move`);
-      if (gate.used) refuse(`gate ${number} has moved ${text} before`);
+      if (gate.used) refuse(`gate ${number} was already used to move ${text}`);
       if (gate.decision !== 'accepted')
         refuse(
           `gate ${number} has not accepted ${gate.challenger}: ${gate.decision ?? 'undecided'}`,
@@ -398,7 +398,7 @@ export class RegistryState {
       if (gate.incumbent !== current)
         throw new IsoproError(
           'CONFLICT',
-          `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`,
+          `gate ${number} compared ${to} with ${gate.incumbent ?? 'the base'}, but ${text} has moved since`,
         );
       this.#replaceGate({ ...gate, used: true });
     }
@@ -426,12 +426,12 @@ export class RegistryState {
     const { gate, slot, alias, challenger, incumbent, policy, attempt, alpha } = event;
     const text = aliasText(slot, alias);
     const current = this.#aliases.get(text)?.current ?? null;
-    if (alias !== CHAMPION) refuse(`${text} takes no gate: only ${CHAMPION} is moved by one`);
+    if (alias !== CHAMPION) refuse(`${text} cannot have a gate: only ${CHAMPION} is moved by one`);
     if (gate !== this.#gates.length + 1) refuse(`the next gate is ${this.#gates.length + 1}`);
     this.#requireUsable(challenger);
     if (incumbent !== current)
-      throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
-    if (challenger === current) refuse(`${challenger} is what ${text} names already`);
+      throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} now`);
+    if (challenger === current) refuse(`${text} already names ${challenger}`);
     const line = new Set(
       event.lineage === 'any' ? [] : [...this.#line(challenger), ...this.#line(incumbent)],
     );
@@ -440,7 +440,7 @@ export class RegistryState {
       [];
     if (own.length > 0)
       refuse(
-        `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not take`,
+        `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not accept`,
       );
     if (attempt !== this.attempts(slot, alias) + 1)
       refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
@@ -452,7 +452,7 @@ export class RegistryState {
       canonicalJson(spendingOf(first.policy)) !== canonicalJson(spendingOf(policy))
     )
       refuse(
-        `the first gate on ${text} settled how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`,
+        `the first gate on ${text} fixed how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`,
       );
     this.#gates.push({ ...event, seed: null, decision: null, evidence: null, used: false });
   }

@@ -75,7 +75,7 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   const { state, records } = reading;
   const defects: Defect[] = [];
   if (verification.records > records) {
-    const message = `${verification.records - records} records at the end are not signed yet`;
+    const message = `${verification.records - records} records at the end are not yet signed`;
     defects.push({ kind: 'unsigned', message, repairable: true });
   }
   for (const { id, record, collected } of state.entries.values()) {
@@ -89,7 +89,7 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   if (!pointerAgrees(paths.pointer, state.map()))
     defects.push({
       kind: 'pointer',
-      message: `${path.basename(paths.pointer)} does not say what the log says`,
+      message: `${path.basename(paths.pointer)} does not match the log`,
       repairable: true,
     });
   return {
@@ -131,14 +131,14 @@ async function gateDefects(
       )
         fail(
           event.gate,
-          'its seed is not the one that the witness drew for the first head over its opening',
+          'its seed is not the one that the witness drew for the first signed head after it was opened',
         );
     }
     if (event.kind === 'gate_decided') {
       const gate = state.gates[event.gate - 1]!;
       const file = paths.trials(event.evidence);
       if ((await digestOf(file)) !== event.evidence) {
-        fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, {
+        fail(event.gate, `its trials (${path.basename(file)}) are missing or changed`, {
           kind: 'evidence',
         });
         continue;
@@ -150,11 +150,11 @@ async function gateDefects(
       if (broken.length > 0)
         fail(
           event.gate,
-          `the look in record ${gseq} does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+          `the look in record ${gseq} does not contain all trials of the earlier looks unchanged: ${broken.join('; ')}`,
         );
       const again = judgeGate(gate, given).decision;
       if (again !== event.decision)
-        fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
+        fail(event.gate, `its trials give ${again}, but the log says ${event.decision}`);
     }
   }
   for (const { event, gseq } of events) {
@@ -166,7 +166,7 @@ async function gateDefects(
       judgeRollback(event.from, event.to, readJson(file) as RollbackRequest).decision === 'rollback'
     )
       continue;
-    const what = isKept ? 'do not show what it says' : 'are gone or changed';
+    const what = isKept ? 'do not support it' : 'are missing or changed';
     defects.push({
       kind: 'evidence',
       message: `the trials of the rollback in record ${gseq} (${path.basename(file)}) ${what}`,
@@ -199,7 +199,7 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
       const { decision, blocks } = judgeRollback(id, against, { trials, policy: policyOf(named!) });
       if (decision !== event.decision || blocks !== event.blocks)
         fail(
-          `its trials say ${decision} after ${blocks} problems, and the log says ${event.decision} after ${event.blocks}`,
+          `its trials give ${decision} after ${blocks} problems, but the log says ${event.decision} after ${event.blocks}`,
         );
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;

@@ -103,7 +103,7 @@ function compareOutcomes(
   ) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
-      `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
+      `the evaluations cover different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
         `${after.outcomes.length} in set ${after.setSha256.slice(0, 12)}`,
     );
   }

@@ -13,7 +13,7 @@ import { iteration, number, recordOf, sha256 } from './record.js';
 export const structureOf = <S extends z.ZodType>(module: S) =>
   dictionaryOf(module).refine(
     (of) => Object.keys(of).every((name) => name.length >= 1 && name.length <= 200),
-    "a module's name has 1 to 200 characters",
+    'a module name must have 1 to 200 characters',
   );
 const targets = structureOf(LORA_MODULE.form);
 /** Rank and scale by module name (blk.3.attn_k). */

@@ -374,7 +374,7 @@ export function strayEvaluation(
     const first = evaluations.find((other) => other.set === set)!;
     if (!ofSameProblems(first, evaluation))
       return (
-        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} is not of the problems of ` +
+        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} does not cover the same problems as ` +
         `the first one`
       );
   }

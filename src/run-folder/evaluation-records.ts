@@ -41,7 +41,7 @@ const readingsFit = ({
       verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'),
   );
 const READINGS_FIT =
-  'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
+  'there must be as many readings as verdicts, and a reply that passes must be well-formed and pass leniently';
 
 const reasonsFit = ({
   outcomes,
@@ -50,7 +50,8 @@ const reasonsFit = ({
 }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
   (why === undefined || why.length === outcomes.length) &&
   examples.every(({ at }) => at < outcomes.length);
-const REASONS_FIT = 'there are as many reasons as verdicts, and each example is of one of them';
+const REASONS_FIT =
+  'there must be as many reasons as verdicts, and each example must belong to one of them';
 
 const heldOutMembers = z.object({
   kind: z.literal('held_out'),

@@ -9,7 +9,7 @@ export const figureMembers = {
 };
 export const figures = z.object(figureMembers);
 export const FIGURES_FIT =
-  'there are as many figures as verdicts, and a verdict of kind none has none';
+  'there must be as many figures as verdicts, and a verdict of kind none must have no figures';
 export const figuresFit = (
   given: readonly Figures[] | undefined,
   kinds: readonly string[],

@@ -131,7 +131,7 @@ export type MachineClass = RunStart['machine'];
 const manifest = z.strictObject({
   /** Version 1 has its settings side by side, version 2 by part. */
   format: z.enum(['isopro.run.v1', MANIFEST_FORMAT]),
-  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  runId: z.string().refine(isRunId, 'must have 32 hex digits'),
   start,
   /**
    * null until the run has ended. `adapter` is null where nothing was trained: the bare base is
@@ -233,7 +233,7 @@ export const changesText = (changes: readonly Change[]): string =>
     .join(', ');
 
 export const CONTINUE_ELSEWHERE =
-  'Start again in another folder with --out, or continue with the version of isopro-native that began the run.';
+  'Start again in another folder with --out, or continue with the version of isopro-native that started the run.';
 
 /**
  * RUN_DIFFERS, for what began with other values. An earlier version computed the hash of the code
@@ -265,7 +265,7 @@ export function readManifest(folder: string): RunManifest {
   try {
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} has no manifest.json`, { cause });
   }
   if (text.length > MAX_MANIFEST_CHARACTERS)
     throw new IsoproError(
@@ -281,7 +281,7 @@ export function readManifest(folder: string): RunManifest {
   } catch (cause) {
     throw new IsoproError(
       'RUN_MANIFEST_INVALID',
-      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      `${file} is not readable JSON: ${(cause as Error).message}`,
       { cause },
     );
   }

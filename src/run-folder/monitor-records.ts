@@ -201,7 +201,7 @@ export function readHistory<T extends TraineeTypes>(
       ) {
         throw new IsoproError(
           'LOG_UNREADABLE',
-          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`,
+          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, but ${steps.length} precede it`,
         );
       }
       history.push({
@@ -219,7 +219,7 @@ export function readHistory<T extends TraineeTypes>(
   if (steps.length > 0)
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `${steps.length} steps at the end belong to no iteration`,
+      `${steps.length} steps at the end do not belong to an iteration`,
     );
   return history.map((iteration) => ({
     ...iteration,

@@ -57,7 +57,7 @@ export function makeRunFolder(folder: string): RunPaths {
   } catch (cause) {
     throw new IsoproError(
       'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      `cannot create the run folder ${folder}: ${(cause as Error).message}`,
       { cause },
     );
   }

@@ -128,7 +128,7 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       taken.defects.add(
-        `the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
+        `the log could not be read completely: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
       );
     }
   };
@@ -208,7 +208,7 @@ class Taken {
       (begun.runId !== manifest.runId ||
         canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
     )
-      this.defects.add('manifest.json is not the configuration with which the log begins');
+      this.defects.add('manifest.json does not match the configuration at the start of the log');
     for (const [kind, n] of this.#malformed)
       this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
     const { stray, tiers, evaluations, constrained, policies, forgetting } = logged.evaluations(

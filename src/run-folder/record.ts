@@ -43,5 +43,7 @@ export function readRecord<T>(
   const parsed = form.safeParse(payload);
   return parsed.success
     ? parsed.data
-    : refuse(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+    : refuse(
+        `record ${gseq} is not a valid ${payload.kind} record: ${z.prettifyError(parsed.error)}`,
+      );
 }
