@@ -1,11 +1,11 @@
 /**
  * On-policy distillation (Agarwal et al. 2024, arXiv 2306.13649; Gu et al. 2024, arXiv 2306.08543):
- * the student is pulled towards a teacher on what it says itself. Minimised is the reverse
+ * pulls the student towards a teacher on the student's own samples. The loss is the reverse
  * divergence KL(student || teacher) of each next token. Its gradient is a policy gradient in which
- * every sampled token has an advantage of its own, log p_teacher - log p_student: in the mean over
- * samples the score function times 1 vanishes, and what is left is the gradient of the divergence;
- * so does that of any baseline. (The trainer's k3 term would not do: as a loss it has the gradient
- * of the forward divergence.)
+ * every sampled token has its own advantage, log p_teacher - log p_student. In the mean over
+ * samples, the score function times 1 vanishes, and so does that of any baseline; what remains is
+ * the gradient of the divergence. (The trainer's k3 term does not work here: as a loss it has the
+ * gradient of the forward divergence.)
  */
 import { z } from 'zod';
 import type { Objective } from '../engine/trainer.js';
@@ -47,9 +47,9 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
 }
 
 /**
- * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the
- * mean of m over those that the teacher finds likelier; the mean of |m| over those where the two
- * differ. The last two pull every such token alike: imitation token by token.
+ * Loss over the sampled tokens with margins m: the reverse divergence; the mean of m over tokens
+ * that the teacher finds more likely; the mean of |m| over tokens where the two differ. The last
+ * two pull every such token equally: imitation token by token.
  */
 export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
 export type Pressure = (typeof PRESSURES)[number];
@@ -76,7 +76,7 @@ export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure):
   return pulled.map((row) => row.map((pull) => scale * pull));
 }
 
-/** What is minimised, as samples show it; 0 where nothing counts. */
+/** Returns the loss as samples estimate it; 0 if no token counts. */
 export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): number {
   if (pressure === 'reverse-kl') return sampledDivergence(rows);
   const counted = rows.flatMap((row) => [...row].filter((margin) => PULL[pressure](margin) !== 0));

@@ -17,11 +17,11 @@ import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } fr
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;
 
-/** What sets one variant apart from the others. */
+/** Differences between the variants. */
 interface Variant {
-  /** Whether the centred rewards of a group are divided by their standard deviation. */
+  /** True if the centred rewards of a group are divided by their standard deviation. */
   readonly standardised: boolean;
-  /** By what the sum over the tokens of a step is divided. */
+  /** Divisor of the sum over the tokens of a step. */
   readonly divisor: 'tokens' | 'longest replies' | 'replies';
   readonly clipLow: number;
   readonly clipHigh: number;
@@ -106,15 +106,15 @@ function contrasts<S extends Sample>(
 
 interface RatioOf {
   readonly advantage: number;
-  /** Of its tokens. */
+  /** Log-probabilities of its tokens. */
   readonly old: Float32Array;
   readonly now: Float32Array;
 }
 
 /**
- * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A /
- * length in each of its tokens, 0 where the minimum is the clipped one; a mean over replies. The
- * trainer divides by the tokens of the step, which the weights undo.
+ * Computes a GSPO step. With s the ratio of a reply, the loss is -min(s A, clip(s) A) and the slope
+ * in each of its tokens is -s A / length, 0 where the minimum is the clipped value; a mean over
+ * replies. The trainer divides by the tokens of the step, which the weights undo.
  */
 export function replyRatios(
   replies: readonly RatioOf[],

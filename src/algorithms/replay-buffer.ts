@@ -1,6 +1,6 @@
 /**
- * The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes
- * on and when it resumes.
+ * The replay buffer: a view of the log's rollouts stream, built by the same calls during a run and
+ * when it resumes.
  */
 import { IsoproError } from '../errors.js';
 import type { Random } from '../random.js';
@@ -133,7 +133,7 @@ export class ReplayBuffer {
     return seededRandom(runSeed, 'replay', iteration).shuffle(this.#traces);
   }
 
-  /** The sequences of an iteration, as the settings have them drawn. */
+  /** Draws the sequences of an iteration as the settings say. */
   draw({ kind, ...balance }: Omit<LearningSettings['buffer'], 'accept'>, by: DrawOptions): Trace[] {
     return kind === 'classic'
       ? this.drawClassic(by.runSeed, by.iteration)

@@ -58,7 +58,7 @@ function randomVerdicts<S extends Sample>(
   return (rollout) => chosen.has(rollout);
 }
 
-/** Which rollouts training wants, by what it accepts. */
+/** Returns which rollouts to train on, by the setting `accept`. */
 function wantedBy<S extends Sample>(
   groups: readonly Group<S>[],
   context: AdmissionContext<S, unknown>,

@@ -10,7 +10,7 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
     items.slice(i * size, (i + 1) * size),
   );
 
-/** The generator of one purpose in an iteration. */
+/** Returns the random generator of a purpose in an iteration. */
 export const seededRandom = (
   runSeed: bigint,
   purpose: string,
@@ -21,14 +21,14 @@ export const seededRandom = (
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
 
-/** Of so many samples; `steps` where they are enough for as many. */
+/** Returns the number of steps that `samples` allow, at most `steps`. */
 export const mostSteps = (samples: number, steps: number, batchSize: number): number =>
   Math.min(steps, Math.ceil((PASSES * samples) / batchSize));
 
 /**
- * As many steps of samples as are asked for, in so many passes over them as that takes, at most
- * four. Problems are shuffled in each, and the samples of one stay together, so that a step
- * evaluates their prompt once.
+ * Returns `steps` batches in as many passes over the samples as they need, at most four. Each pass
+ * shuffles the problems and keeps the samples of one together, so that a step evaluates their
+ * prompt once.
  */
 export function shuffledBatches(
   samples: readonly KeyedRollout[],
@@ -46,14 +46,14 @@ export function shuffledBatches(
 
 interface Prepared {
   readonly sequences: readonly TrainSequence[];
-  /** What the trainer cannot know of the objective, in place of its own. */
+  /** Statistics that replace the trainer's own. */
   readonly statistics?: Partial<StepStatistics>;
 }
 
 interface StepOptions<T> {
   /** Default: the likelihood. */
   readonly objective?: Objective;
-  /** What the objective needs of a sequence beside its tokens. */
+  /** Adds to the sequences what the objective needs besides tokens. */
   readonly prepare?: (
     sequences: readonly TrainSequence[],
     batch: readonly T[],

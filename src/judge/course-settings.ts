@@ -41,8 +41,8 @@ const settingsForm = z.looseObject({
 export type CourseSettings = z.output<typeof settingsForm>;
 
 /**
- * @throws HardFail where the settings are not those of a run, or the rest of the start says
- *   otherwise
+ * Reads the settings that the judge follows the course with.
+ * @throws HardFail if they are not the settings of a run or contradict the rest of its start
  */
 export function courseSettings({ settings, sets, evaluation, schedule }: RunStart): CourseSettings {
   const parsed = settingsForm.safeParse(byPart(settings));

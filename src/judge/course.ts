@@ -28,7 +28,7 @@ import { plural } from './trace.js';
 
 const fail: (detail: string) => never = failing('course_verification');
 
-/** What the process records show of an iteration. */
+/** An iteration as the process records show it. */
 interface IterationCourse {
   readonly iteration: number;
   /** Adapter that its rollouts were sampled with; null: the bare base. */
@@ -50,7 +50,7 @@ const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.a
 /** Follows the live records; `settings` and executed remedies say what each has to be. */
 class Course {
   readonly iterations: IterationCourse[] = [];
-  /** In force. */
+  /** Adapter in force. */
   #adapter: string | null = null;
   #rate: number;
   #batch: number;
@@ -59,7 +59,7 @@ class Course {
   readonly #appliedAt = new Map<string, number>();
   #stopped: number | null = null;
   #stoppedSaying: { readonly text: string; readonly seconds: number } | null = null;
-  /** Of the iteration that is being read: before its measurements. */
+  /** States of the current iteration, before its measurements. */
   #states: string[] = [];
   #restored: string | null = null;
   #steps: z.output<typeof stepForm>[] = [];

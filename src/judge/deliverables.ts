@@ -18,8 +18,8 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * What was submitted is there, is what was submitted, loads, and belongs to the run in the log.
- * Everything of the run is data.
+ * Checks that the deliverables exist, match the submission, load, and belong to the run in the log.
+ * Everything that comes from the run is treated as data.
  */
 
 const isFile = (path: string): boolean =>
@@ -51,8 +51,8 @@ export const deliverablesExist: Step<'options', 'deliverables'> = {
 };
 
 /**
- * The file has the digest that the manifest and the log name, and the log named it before the
- * witness told the nonce.
+ * Checks that the file has the digest in manifest and log, and that the log named it before the
+ * witness revealed the nonce.
  */
 export const deliverablesAsSubmitted: Step<
   'options' | 'reader' | 'records' | 'deliverables',

@@ -70,7 +70,7 @@ const same = (what: string, gseq: number, claimed: unknown, derived: unknown): v
 interface Read<T> {
   readonly gseq: number;
   readonly value: T;
-  /** A sum that the record carries beside its verdicts; readers derive their own. */
+  /** Sum that the record states in addition to its verdicts; readers derive their own. */
   readonly claimed: unknown;
 }
 
@@ -86,13 +86,14 @@ export interface CheckedFigures {
   readonly rollouts: number;
   readonly evaluations: readonly LoggedEvaluation[];
   readonly policies: Policies | null;
-  /** That the run started with. */
+  /** Settings that the run started with. */
   readonly settings: Settings;
 }
 
 /**
- * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether
- * reasoning contradicts its problem only the task can say.
+ * Compares what became of each rollout with the verdicts of its iteration. Only the task can tell
+ * whether reasoning contradicts its problem.
+ * @throws HardFail if a record differs
  */
 function checkFates(
   iteration: number,
@@ -171,7 +172,7 @@ export async function checkFigures(
   const configured = parsedSettings.success
     ? parsedSettings.data
     : fail(`the run started with invalid settings: ${z.prettifyError(parsedSettings.error)}`);
-  /** Of the iteration that is being read. */
+  /** Rollouts of the current iteration. */
   let sampled: LoggedRollout[] = [];
   /** The reference that was read last. */
   let referred = -1;
@@ -261,7 +262,7 @@ export async function checkFigures(
   };
 }
 
-/** What the rules read of each iteration. @throws HardFail */
+/** Compares what the rules read in each iteration with the log. @throws HardFail */
 function checkReadings(
   iterations: readonly Measured[],
   rollbacks: ReadonlyMap<number, number>,

@@ -22,8 +22,8 @@ import { failing } from './hard-fail.js';
 /** Nats a token by which the same arithmetic on a machine of the same class may differ. */
 const TOLERANCE = 1e-3;
 /**
- * On another one: quantised products are rounded otherwise there. The limit of small models is
- * 0.05.
+ * Tolerance on another class of machine, where quantised products are rounded differently. The
+ * limit of small models is 0.05.
  */
 const OTHER_MACHINE_TOLERANCE = 2e-2;
 
@@ -101,9 +101,10 @@ function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
 }
 
 /**
- * On a machine of the run's class the base says the same to the general prompts; on another one
- * what it said there is scored.
- * @throws HardFail where the claim leaves texts out, or the figures measured refute it
+ * Measures forgetting again and compares it with the run's claim. On a machine of the run's class
+ * the base model gives the same replies to the general prompts; on another class the logged replies
+ * are scored.
+ * @throws HardFail if the claim leaves texts out or the measured figures refute it
  */
 export async function checkForgetting(
   model: Model,

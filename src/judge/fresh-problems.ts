@@ -15,9 +15,9 @@ import { nonceSeed } from './nonce-seed.js';
 import { lines } from './trace.js';
 
 /**
- * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when
- * the adapter was under a signed head. Every test problem is in the package or follows from the
- * task, and whoever trains on them reaches what he likes there.
+ * Step 10 on problems that no one could know in advance: the nonce draws them, and the witness
+ * revealed it only after the adapter was under a signed head. Test problems are in the package or
+ * follow from the task, so training on them can reach any accuracy there.
  */
 
 /** Fresh problems of each tier, where nothing else is asked for. */
@@ -25,13 +25,13 @@ export const FRESH_PER_TIER = 25;
 /** Most that may be asked for. */
 export const MOST_FRESH = 100;
 /**
- * A task with few problems may repeat itself; after so many draws for each one wanted its tier
- * stays smaller.
+ * Draws per wanted problem. A task with few problems may repeat itself; its tier then stays
+ * smaller.
  */
 const DRAWS = 8;
 
 export interface Fresh {
-  /** With the submitted adapter. */
+  /** Accuracy of the submitted adapter. */
   readonly measured: Summary;
   /**
    * Test accuracy less fresh accuracy, both after and measured here; null where a tier of one has
@@ -48,7 +48,7 @@ export interface FreshRequest
   readonly task: OpenTask;
   readonly perTier: number;
   readonly adapter: Adapter | null;
-  /** What was measured on the test problems after training. */
+  /** Measurement on the test problems after training. */
   readonly tested: Summary;
 }
 
@@ -103,8 +103,8 @@ export function gapP(
 }
 
 /**
- * Why the fresh problems keep the verdict from being a pass, in words: chance does not explain the
- * gap, or too few have a verdict.
+ * Reasons why the fresh problems rule out a pass: chance does not explain the gap, or too few have
+ * a verdict.
  */
 export function freshDoubts({ measured, gap, p }: Fresh): string[] {
   return [
@@ -119,7 +119,8 @@ export function freshDoubts({ measured, gap, p }: Fresh): string[] {
 }
 
 /**
- * Null where the task has not a fresh problem of each tier.
+ * Measures the submitted adapter on fresh problems.
+ * @returns null if the task does not have a fresh problem of each tier
  * @throws as evaluateGreedy and the task
  */
 export async function measureFresh(request: FreshRequest): Promise<Fresh | null> {

@@ -39,7 +39,7 @@ export class HardFail extends Error {
   }
 }
 
-/** What a step throws a hard fail of its own with. */
+/** Returns a function that fails a step hard. */
 export const failing =
   (step: StepName) =>
   (detail: string): never => {
@@ -74,8 +74,8 @@ export async function onFiles<T>(
 }
 
 /**
- * The one live record of a kind in the metrics stream.
- * @throws HardFail unless there is one
+ * Returns the only live record of a kind in the metrics stream.
+ * @throws HardFail unless there is exactly one
  */
 export function onlyMetric<T extends { readonly kind: string }>(
   records: readonly LogRecord[],

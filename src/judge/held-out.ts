@@ -43,7 +43,8 @@ import { claimP, isRefuted, mostUndecided, type Differences } from './refutation
 import { lines, plural } from './trace.js';
 
 /**
- * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
+ * Step 10: measures held-out accuracy again with the shared evaluator and compares it with the
+ * run's claims.
  */
 
 const fail = failing('test_set_evaluation');
@@ -51,7 +52,7 @@ const fail = failing('test_set_evaluation');
 export interface Claims {
   readonly before: HeldOut;
   readonly after: HeldOut;
-  /** Under the grammar of answers; null where the run made none. */
+  /** Evaluations under the answer grammar; null if the run made none. */
   readonly constrained: { readonly before: Constrained; readonly after: Constrained } | null;
 }
 
@@ -149,13 +150,13 @@ export async function openRunTask(
   return none(reason);
 }
 
-/** Whether the verdicts of a run are those of a model that scores replies. */
+/** True if a model that scores replies gave the verdicts of a run. */
 export const isModelCheck = ({ settings }: RunStart): boolean =>
   readWrittenSettings(settings).check?.startsWith('model:') === true;
 
 /**
- * What the run opened its task with; null where its check has to be the judge's own, since it is a
- * file or runs one.
+ * Options that the run opened its task with; null if the judge must supply the check because it is
+ * a file or runs one.
  */
 function optionsOf(
   { settings, task }: RunStart,
@@ -185,7 +186,7 @@ export interface Comparison {
   readonly unverified: number;
   /** Problems on which the claim has no verdict and the judge found one. */
   readonly undecided: number;
-  /** Of those with a verdict on both sides. */
+  /** Problems with a verdict on both sides. */
   readonly decided: number;
   readonly passes: Differences;
   /**
@@ -193,16 +194,16 @@ export interface Comparison {
    * refutes nothing.
    */
   readonly p: number;
-  /** By figure of the verdicts, over those that both sides decided. */
+  /** Comparison by figure of the verdicts, over problems that both sides decided. */
   readonly figures?: readonly FigureComparison[];
-  /** Why replies do not pass: by the log, null where it does not tell, and as it was measured. */
+  /** Reasons why replies do not pass: from the log (null if it does not say) and as measured. */
   readonly failures: {
     readonly claimed: Failures | null;
     readonly measured: Failures;
     /** Replies that fail on both sides, and of something else; null where the log does not tell. */
     readonly differing: number | null;
   };
-  /** By further reading of the replies that the claim has, over those that both sides decided. */
+  /** Comparison by further reading of the claimed replies, over those that both sides decided. */
   readonly readings?: readonly ReadingComparison[];
 }
 
@@ -222,8 +223,8 @@ export interface FigureComparison extends Pick<Comparison, 'differing'> {
 }
 
 /**
- * How good a verdict is by one of its figures. The quadratic loss orders forecasts of one problem
- * as any proper score does.
+ * Quality of a verdict by one of its figures. The quadratic loss orders forecasts of one problem as
+ * any proper score does.
  */
 const QUALITY: Readonly<Record<FigureName, (outcome: Outcome) => number>> = {
   score: ({ kind, score }) => score ?? (kind === 'pass' ? 1 : 0),
@@ -330,7 +331,7 @@ async function compare(
   return { comparison, outcomes };
 }
 
-/** Before and after training, problem by problem, as both were measured here. */
+/** Compares before and after training problem by problem, as measured here. */
 function changeOf(
   { problems, sha256 }: EvaluationSet,
   task: OpenTask,
@@ -354,14 +355,12 @@ export interface HeldOutRequest {
 interface MeasuredPair {
   readonly before: Comparison | null;
   readonly after: Comparison;
-  /**
-   * What training changed, as it was measured here; null where what was before was not measured.
-   */
+  /** Change by training as measured here; null if the accuracy before was not measured. */
   readonly change: Change | null;
 }
 
 export interface HeldOutResult extends MeasuredPair {
-  /** Under the grammar of answers, where the run claims it. */
+  /** Measurements under the answer grammar, if the run claims them. */
   readonly constrained?: MeasuredPair;
   readonly policies: Readonly<Record<string, Summary>>;
 }
@@ -443,8 +442,8 @@ export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
   valid ? [] : [`${of} is not valid: ${plural(none, 'verdict')} could not be determined`];
 
 /**
- * What keeps measured claims from being found again, in words: verdicts of which only one side
- * found any, and on a machine of the run's class, where each repeats, those that are others.
+ * Reasons why measured claims are not confirmed: verdicts that only one side found and, on a
+ * machine of the run's class where each verdict repeats, verdicts that differ.
  */
 export function heldOutDoubts(
   { before, after, constrained: further }: HeldOutResult,

@@ -12,17 +12,20 @@ import type { Step } from './step.js';
 /** Largest relative deviation on a machine of the run's class. */
 export const SAME_MACHINE_TOLERANCE = 1e-3;
 /**
- * On another one: other instruction sets sum in another order. Weights that were not submitted
- * deviate by far more.
+ * Tolerance on another class of machine, whose instruction sets sum in a different order. Weights
+ * that were not submitted deviate by far more.
  */
 export const OTHER_MACHINE_TOLERANCE = 1e-2;
-/** Of the largest module gradient: below that a norm is rounding, and is compared absolutely. */
+/**
+ * Fraction of the largest module gradient below which a norm is rounding and is compared
+ * absolutely.
+ */
 const FLOOR = 1e-4;
 
 const fail = failing('live_diagnostic_sanity');
 
 interface Deviation {
-  /** What deviates most: a module, `loss of sequence 2`, `all gradients`. */
+  /** Name of what deviates most: a module, `loss of sequence 2`, `all gradients`. */
   readonly name: string;
   readonly logged: number;
   readonly measured: number;

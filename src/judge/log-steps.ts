@@ -106,11 +106,11 @@ export const figureRecomputation: Step<'options' | 'reader' | 'records', 'figure
 
 type RunConfig = Readonly<Partial<Record<'policy' | 'settings' | 'rules', unknown>>>;
 
-/** As the session start has it: nothing of it is checked. */
+/** Run configuration in the session start, unchecked. */
 const runConfigOf = (records: readonly LogRecord[]): RunConfig =>
   (records[0]?.payload.runConfig ?? {}) as RunConfig;
 
-/** Null where the log is complete and untouched. */
+/** Returns the failure of a log that is not intact; null if it is complete and unchanged. */
 function integrityFailure({ outcome, disagreement }: Verification): HardFail | null {
   if (outcome === 'ok') return null;
   if (outcome === 'unterminated') return new NotEnded();
@@ -141,8 +141,8 @@ const MOST: Readonly<Record<string, number>> = {
 };
 
 /**
- * What compares records with each other takes their number squared.
- * @throws HardFail where there are more than any run has
+ * Bounds the time of the checks, which grows with the square of the number of records.
+ * @throws HardFail if there are more than any run has
  */
 export function refuseEndless(records: readonly LogRecord[]): void {
   const counts = new Map<string, number>();

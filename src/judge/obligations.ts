@@ -45,7 +45,7 @@ export interface Violation {
   readonly detail: string;
 }
 
-/** What a decision process left in the log; evaluations are the judge's own. */
+/** Decision process as the log has it; evaluations are the judge's own. */
 export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly evaluations: readonly Evaluation[];
   readonly decisions: readonly LoggedDecision<T['operation']>[];
@@ -53,8 +53,8 @@ export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly history: readonly Iteration<T['step']>[];
   readonly config: RuleConfig;
   /**
-   * What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant
-   * one.
+   * Factor of the schedule on the base learning rate at an optimiser step; 1 for a constant
+   * schedule.
    */
   readonly scheduleFactor?: (step: number) => number;
 }
@@ -91,7 +91,7 @@ const agree = (measured: unknown, claimed: number | string): boolean =>
     ? measured === claimed
     : typeof measured === 'number' && Math.abs(measured - claimed) <= 1e-6 * Math.abs(claimed);
 
-/** Why a decision's operations do not count as done, or null. */
+/** Returns why a decision's operations do not count as executed, or null. */
 function notExecuted<T extends TraineeTypes>(
   { iteration, decision }: LoggedDecision<T['operation']>,
   record: ProcessRecord<T>,
@@ -128,7 +128,7 @@ function notExecuted<T extends TraineeTypes>(
 }
 
 /**
- * Whether a deferral held: the rule gave a clear reading by the bound. Null where the run ended
+ * Returns true if the rule gave a clear reading by the end of the deferral, null if the run ended
  * before it could.
  */
 function deferralHolds(
@@ -147,7 +147,7 @@ function deferralHolds(
 
 type Note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string) => void;
 
-/** The last evaluation from one iteration to another in which a rule fired. */
+/** Returns the last evaluation between two iterations in which a rule fired. */
 const firedIn = (
   evaluations: readonly Evaluation[],
   rule: RuleId,

@@ -24,7 +24,7 @@ export interface JudgeOptions {
   readonly check?: string;
   /** Accuracy that scores 1, in (0, 1]. */
   readonly target?: number;
-  /** Which held-out evaluations are measured again. Default both. */
+  /** Held-out evaluations to measure again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
   /**
    * Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25.

@@ -1,6 +1,7 @@
 /**
- * Each item with what `call` gives of it, in the order of the items, while at most so many calls go
- * on. What fails does so where its item stands, the source after everything that it gave before.
+ * Yields each item with the result of `call`, in the order of the items, with at most `atOnce`
+ * calls in progress. An error is thrown in the place of its item, an error of the source after
+ * everything before it.
  */
 export async function* callAhead<T, R>(
   items: Iterable<T> | AsyncIterable<T>,

@@ -12,15 +12,15 @@ import { HardFail } from './hard-fail.js';
 /** The rollouts of an iteration, as the log has them. */
 export interface IterationRollouts {
   readonly iteration: number;
-  /** In the order of the log. */
+  /** Problems in the order of the log. */
   readonly problems: readonly { readonly problemId: string; readonly tier: string }[];
   /** Verdicts of the iterations before it. */
   readonly buffer: ReplayBuffer;
 }
 
 /**
- * Which problems an iteration had to draw: those of the seed, the settings, the task and the
- * verdicts before it, by the same functions as `run` itself.
+ * Returns a check of the problems that an iteration had to draw: they follow from the seed, the
+ * settings, the task and the earlier verdicts, by the functions that `run` uses.
  * @throws what the task throws
  */
 export async function planCheck(

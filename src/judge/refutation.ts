@@ -1,13 +1,12 @@
 import { MAX_NONE_FRACTION, mcnemarExact } from '../statistics/index.js';
 
 /**
- * When the judge's own measurement refutes a claim. On a machine of the run's class every verdict
- * repeats. On another one rounding changes some replies, and so some verdicts: the model does not
- * know which of the two machines is whose, so that of those that differ as many change to its
- * credit as to its loss, which is what McNemar's exact test asks. What is left beside chance is
- * that one kind of kernel may be a little better than another: so many problems in a hundred are
- * forgiven, and no more. Which class the run was on is its own word, which therefore buys it that
- * much and nothing else.
+ * Decides when the judge's own measurement refutes a claim. On a machine of the run's class every
+ * verdict repeats. On another class rounding changes some replies and thus some verdicts. The model
+ * does not know which machine belongs to whom, so as many of these change to its credit as to its
+ * loss; McNemar's exact test asks that. Apart from chance, one kind of kernel may be slightly
+ * better than another: ROUNDING_SHIFT forgives that much. The class of the run's machine is its own
+ * claim, which therefore gains it only this.
  */
 
 /** A claim that is refuted at this level was not measured. */

@@ -24,8 +24,8 @@ import { plural } from './trace.js';
 const fail = failing('architecture_replay');
 
 /**
- * The first difference between two structures, or null.
- * @param exported found in an exported file
+ * Returns the first difference between two structures, or null.
+ * @param exported true if `found` comes from an exported file
  */
 export function structureDifference<T extends TraineeTypes>(
   { structure: { difference } }: Trainee<T>,
@@ -65,7 +65,7 @@ export function replayStructure<T extends TraineeTypes>(
   let latest: { readonly iteration: number; readonly targets: Structure<T['module']> } | null =
     null;
   const names = (targets: object): string => Object.keys(targets).sort().join();
-  /** What an executed operation makes of the structure. */
+  /** Returns the structure after an executed operation. */
   const apply = (
     { operation, measured }: Effect<T['operation']>,
     structure: Structure<T['module']>,

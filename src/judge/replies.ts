@@ -6,7 +6,8 @@ import type { ReferenceRecord } from '../run-folder/rollout-records.js';
 import { failing } from './hard-fail.js';
 
 /**
- * A reply as it stands in the log: what its tokens say is its text, and how they end is its finish.
+ * Checks that the text of a logged reply is what its tokens decode to, and that its finish follows
+ * from its last tokens.
  */
 
 export type LoggedReply = Pick<DevReply, 'problemId' | 'finish' | 'tokenIds' | 'turns'>;
@@ -16,8 +17,8 @@ const fail = failing('rollout_verification');
 export const NOT_SAID = 'the text does not match the sampled tokens';
 
 /**
- * Reads replies of at most so many tokens, which end before a stop string where they hold one; one
- * that its tokens contradict is a hard fail.
+ * Reads replies of at most `maxTokens` tokens that end before a stop string; a reply that its
+ * tokens contradict is a hard fail.
  */
 export class ReplyReader {
   readonly #ends: ReadonlySet<number>;
@@ -112,7 +113,7 @@ export class ReplyReader {
     return text;
   }
 
-  /** Where stop strings begin, the first first. */
+  /** Returns the positions of stop strings, ascending. */
   #stopsIn(text: string): number[] {
     return this.stop
       .map((stop) => text.indexOf(stop))

@@ -17,17 +17,17 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * A few rollouts are sampled again. The base model sampled those of the first iteration, and the
- * judge has it; the adapters in between are not kept. The nonce chooses which, so that a run that
- * made its replies up is not told which of them are asked for.
+ * Samples a few rollouts again. The base model sampled those of the first iteration, and the judge
+ * has it; later adapters are not kept. The nonce chooses the rollouts, so a run that invents
+ * replies cannot know which ones are checked.
  */
 
 /** Rollouts that are sampled again. */
 export const RESAMPLED = 8;
 
 /**
- * On another class of machine a reply may come otherwise from some token on, where rounding moved a
- * draw: so many first tokens tell a reply that was sampled with this seed from one that was not.
+ * First tokens that identify a reply sampled with its seed. On another class of machine a reply may
+ * differ from some token on, where rounding moved a draw.
  */
 const FIRST = 16;
 
@@ -37,7 +37,7 @@ interface Chosen {
 }
 
 /**
- * Some of the rollouts that the bare base sampled, each with the same chance (Vitter 1985,
+ * Chooses among the rollouts of the base model, each with the same probability (Vitter 1985,
  * algorithm R).
  */
 async function choose(

@@ -64,8 +64,8 @@ function readRollout(
 }
 
 /**
- * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a
- * problem of an evaluation was sampled for training
+ * Compares ids, and texts with their tokens, when the task is not available.
+ * @throws HardFail if an evaluation problem was sampled for training
  */
 export async function checkIds(
   reader: LogReader,
@@ -102,16 +102,16 @@ export interface VerifiedRollouts {
    * judge could.
    */
   readonly undecided: number;
-  /** Those that the run logged and the judge could not find: its verifier ran out of time. */
+  /** Verdicts of the run that the judge could not find because its verifier ran out of time. */
   readonly unverified: number;
-  /** Why rollouts do not pass, by the judge's own verdicts. */
+  /** Failures of rollouts by the judge's own verdicts. */
   readonly failures: Failures;
 }
 
 /**
- * Counts verdicts that only one side could find. A run's verifier may have run out of time once,
- * and on no more than a hundredth of the replies: more hides failures. That the judge's own does
- * says nothing of the run, and leaves so many of its verdicts unverified.
+ * Counts verdicts that only one side found. A run's verifier may run out of time once, and on at
+ * most a hundredth of the replies: more would hide failures. A timeout of the judge's verifier says
+ * nothing about the run and leaves the verdict unverified.
  */
 class Verdicts {
   #all = 0;
@@ -152,7 +152,10 @@ class Verdicts {
   }
 }
 
-/** @throws HardFail where both sides decided, and say something else beside the kind */
+/**
+ * Compares the figures of two verdicts.
+ * @throws HardFail if both sides decided and their figures differ
+ */
 function sameFigures(
   what: string,
   logged: { readonly kind: string } & Figures,
@@ -309,13 +312,13 @@ const earlierOf = (texts: readonly string[]): JudgeOptions =>
   texts.length === 1 ? {} : { earlier: texts.slice(0, -1) };
 
 /**
- * What the model was told between its replies is what the task says there, in the tokens of the
- * model's template; each prompt had room for a reply, and the episode ended where the task ends it
- * or where the next prompt has none. An attempt without a verdict is followed by nothing, so that
- * the run ends there where its verifier found none.
+ * Checks the turns of an episode. The user messages must be what the task says, in the tokens of
+ * the model's template. Each prompt must have had room for a reply, and the episode must end where
+ * the task ends it or where the next prompt has no room. An attempt without a verdict ends the
+ * episode.
  * @param kind of the logged verdict
- * @returns how often that could not be told, since the judge's own verifier found none @throws
- *   HardFail
+ * @returns how many turns could not be checked because the judge's verifier found no verdict
+ * @throws HardFail
  */
 async function checkTurns(
   { model, task, start }: Pick<VerifyRequest, 'model' | 'task' | 'start'>,
@@ -371,8 +374,8 @@ async function checkTurns(
 }
 
 /**
- * Of the adapters in between only their replies are left: each dev problem has one, and the verdict
- * that it deserves.
+ * Checks the dev evaluations by their replies, since the adapters in between are not kept: each dev
+ * problem has one reply and the right verdict.
  * @throws HardFail
  */
 async function checkDev({

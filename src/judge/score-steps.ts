@@ -17,7 +17,7 @@ const COVERAGE: readonly ViolationKind[] = [
   'duplicate',
 ];
 
-/** How often a process did what it must not do, by kind. */
+/** Counts violations by kind. */
 function violationsOf(
   { violations }: ProcessAudit,
   ofCoverage: boolean,

@@ -55,8 +55,8 @@ const UNEXERCISED: ProcessScore = {
 };
 
 /**
- * Of a run that failed at a step before its process was audited, or that has not ended
- * (`failedStep` null): that one has no scores.
+ * Scores of a run that failed before its process was audited or that has not ended (`failedStep`
+ * null), which has no scores.
  */
 export const emitWithoutProcess = (failedStep: number | null): Scores =>
   emitScores(UNEXERCISED, null, 1, failedStep);

@@ -12,7 +12,7 @@ export type StepResult<Finds extends Name> =
       /** Default pass. */
       readonly status?: Exclude<StepStatus, 'hard_fail'>;
     }
-  /** A hard fail that found something all the same; any other is thrown. */
+  /** A hard fail that still found something; any other is thrown. */
   | { readonly found: Partial<Pick<Findings, Finds>>; readonly failure: HardFail };
 
 /** A step of the judge: what it needs of the steps before it, and what it finds. */
@@ -24,11 +24,11 @@ export interface Step<Needs extends Name, Finds extends Name = never> {
   readonly run: (given: Pick<Findings, Needs>) => StepResult<Finds> | Promise<StepResult<Finds>>;
 }
 
-/** What was found by all steps, or by those before the one that failed. */
+/** Findings of all steps, or of those before the one that failed. */
 export interface Judged {
   readonly found: Partial<Findings>;
   readonly failure: HardFail | null;
-  /** All, in order; those that were not reached are skipped. */
+  /** All steps in order; those that were not reached are skipped. */
   readonly steps: readonly TraceStep[];
 }
 

@@ -8,8 +8,8 @@ import type { Step } from './step.js';
 import { lines, plural } from './trace.js';
 
 /**
- * The test problems beside the claims, what was forgotten, the fresh problems, and what of it is no
- * pass.
+ * Evaluates the test problems, forgetting and the fresh problems, and collects the reasons against
+ * a pass.
  */
 
 const NOTHING: JudgedTestSet = {
@@ -98,7 +98,7 @@ export const testSetEvaluation: Step<
   },
 };
 
-/** What differs between claims and measurements, in words. */
+/** Describes the differences between claims and measurements. */
 function besideClaims({ before, after, constrained }: HeldOutResult): {
   readonly text: string;
   readonly isAsClaimed: boolean;

@@ -66,8 +66,8 @@ class Clock {
 }
 
 /**
- * The one writer of a run's log. What `append` has returned is on disk. After a failed write the
- * object is unusable and the file is as it was before that write; resume it.
+ * The only writer of a run's log. When `append` returns, its records are on disk. After a failed
+ * write the object is unusable and the file is as it was before that write; resume it.
  */
 export class EventLog<Name extends string = string> {
   readonly path: string;
@@ -325,9 +325,9 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Learns the ticket's nonce in hex. What must not depend on it (the submitted adapter above all)
-   * has to be appended before: this signs the present head first, and the witness notes its size
-   * beside the nonce.
+   * Returns the ticket's nonce in hex. Append everything that must not depend on it first, above
+   * all the submitted adapter: this call signs the current head, and the witness records its size
+   * with the nonce.
    */
   async reveal(): Promise<string> {
     const head = await this.checkpoint();
@@ -337,7 +337,7 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * The nonce that belongs to a signed head of so many records, as the witness's note.
+   * Returns the witness's note with the nonce of the signed head of `size` records.
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(size: number): Promise<string> {

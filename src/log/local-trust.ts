@@ -68,8 +68,8 @@ function witnessesOf(ticket: unknown): string[] {
 }
 
 /**
- * What this machine's witness has signed of a run.
- * @throws IsoproError WITNESS_UNAVAILABLE where its file is empty or gone
+ * Returns the heads that this machine's witness signed for a run.
+ * @throws IsoproError WITNESS_UNAVAILABLE if its file is empty or missing
  */
 function keptHeads(home: string, runId: string): string[] {
   requireKept(home);
@@ -77,8 +77,8 @@ function keptHeads(home: string, runId: string): string[] {
 }
 
 /**
- * A run of another witness is not held against this one's key: that would call an honest one
- * tampered. Where this witness knows the run, it is its own, and another's signature a forgery.
+ * Refuses to compare a run of another witness with this key, which would report an honest run as
+ * tampered. If this witness knows the run, the run is its own and another signature is a forgery.
  */
 function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
   const own = ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex');

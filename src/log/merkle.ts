@@ -122,8 +122,9 @@ const isOdd = (n: number): boolean => n % 2 === 1;
 const half = (n: number): number => Math.floor(n / 2);
 
 /**
- * Takes the siblings of a proof from a node of a level, whose last one is `last`, up to the root;
- * false where there are too few or too many, or one is no digest.
+ * Takes the siblings of a proof from a node up to the root.
+ * @param last index of the last node on the level of `node`
+ * @returns false if there are too few or too many siblings or one is not a digest
  */
 function climb(
   node: number,
@@ -142,7 +143,8 @@ function climb(
 }
 
 /**
- * True where `proof` shows `leaf` to be record `index` of the tree of `size` records with `root`.
+ * Returns true if `proof` shows that `leaf` is record `index` of the tree of `size` records with
+ * `root`.
  */
 export function verifyInclusion(
   leaf: string,
@@ -160,8 +162,8 @@ export function verifyInclusion(
 }
 
 /**
- * True where `proof` shows the tree (to, toRoot) to begin with all records of the tree (from,
- * fromRoot).
+ * Returns true if `proof` shows that the tree (to, toRoot) begins with all records of the tree
+ * (from, fromRoot).
  */
 export function verifyConsistency(
   from: number,

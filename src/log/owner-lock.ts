@@ -1,10 +1,10 @@
-/** Who may write: a lock that the kernel takes back from a process that ends, however it does. */
+/** Write lock that the kernel releases when its process ends for any reason. */
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
 import { refuseLink } from '../files.js';
 import { sqliteCode } from './schema.js';
 
-/** How long two that ask at the same moment may take to find out which of them has it. */
+/** Milliseconds in which two simultaneous requests settle who gets the lock. */
 const SETTLE_MS = 500;
 
 /** SQLite's binding is of one Node release line, and may not be there for this one. */
@@ -27,7 +27,7 @@ export class OwnerLock {
     this.#db = db;
   }
 
-  /** Null where a living process has it. @throws IsoproError WRITE_FAILED */
+  /** Takes the lock; null if a living process holds it. @throws IsoproError WRITE_FAILED */
   static take(file: string, settleMs = SETTLE_MS): OwnerLock | null {
     refuseLink(file);
     let db: Database.Database | undefined;

@@ -1,7 +1,7 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 
-/** What a record may carry: JSON, and also numbers that are not finite and integers above 2^53. */
+/** Value in a record: JSON, non-finite numbers and integers above 2^53. */
 export type LogValue =
   | null
   | boolean
@@ -125,8 +125,8 @@ export function decodePayload(text: string): LogPayload {
 }
 
 /**
- * True where every object's keys ascend in UTF-16 code units. Integer-like keys are left to the
- * slow path.
+ * Returns true if the keys of every object ascend in UTF-16 code units. Integer-like keys are left
+ * to the slow path.
  */
 function keysAscend(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
@@ -144,7 +144,7 @@ function keysAscend(value: unknown): boolean {
   return true;
 }
 
-/** True where `text` is the RFC 8785 form of the object it parses to. */
+/** Returns true if `text` is the RFC 8785 form of the object that it parses to. */
 export function isCanonicalPayload(text: string): boolean {
   let parsed: unknown;
   try {

@@ -70,7 +70,8 @@ export function logFileOf(path: string): string {
 }
 
 /**
- * Whether the writer of this log was killed before its first record: no tables, or empty ones.
+ * Returns true if the writer was killed before its first record: the file has no tables, or empty
+ * ones.
  * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function isUnbegun(path: string, streams: LogStreams): boolean {
@@ -96,8 +97,9 @@ interface Range {
 const TURN = 20;
 
 /**
- * The same records, with a turn of the event loop every few milliseconds: a log of a stranger's may
- * be long, and whoever reads it hears Ctrl-C. @throws IsoproError ABORTED
+ * Yields the records with a turn of the event loop every few milliseconds: a foreign log may be
+ * long, and its reader must still react to Ctrl-C.
+ * @throws IsoproError ABORTED
  */
 export async function* inTurns<T>(records: Iterable<T>, signal?: AbortSignal): AsyncGenerator<T> {
   let since = performance.now();
@@ -145,7 +147,7 @@ export class LogReader<Name extends string = string> {
     return this.#guard(() => this.#db.prepare('SELECT count(*) FROM log').pluck().get() as number);
   }
 
-  /** Null where the file holds no session start. @throws IsoproError LOG_UNREADABLE */
+  /** Run id; null if the file has no session start. @throws IsoproError LOG_UNREADABLE */
   get runId(): string | null {
     const text = this.#guard(() =>
       this.#db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get(),
@@ -184,10 +186,10 @@ export class LogReader<Name extends string = string> {
   }
 
   /**
-   * What interrupted iterations left behind, ascending and apart: each resume record abandons what
-   * lies between the record that it names and itself, control records excepted. The view `live`
-   * says the same for whoever reads the file with SQL; its time grows with the number of resumes
-   * times that of the records, and both are a stranger's to choose.
+   * Returns the ranges that interrupted iterations left behind, ascending and disjoint: each resume
+   * record abandons the records between the one that it names and itself, except control records.
+   * The view `live` gives the same to SQL readers; its time grows with the number of resumes times
+   * the number of records, and a foreign log can make both large.
    */
   #abandoned(): Range[] {
     const rows = this.#db
@@ -256,8 +258,8 @@ export class LogReader<Name extends string = string> {
   }
 
   /**
-   * Between two stored heads.
-   * @throws IsoproError INVALID_ARGUMENT where there is no head of such a size
+   * Proves that one stored head extends another.
+   * @throws IsoproError INVALID_ARGUMENT if there is no head of such a size
    */
   proveExtension(from: number, to: number): ExtensionProof {
     return this.#guard(() => {
@@ -294,7 +296,7 @@ function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpo
 }
 
 /**
- * True where the proof shows the record to be in the log of which the key's owner signed a head. A
+ * Returns true if the proof shows that the record is in a log whose head the key's owner signed. A
  * run without a witness cannot prove single records.
  */
 export function checkRecordProof(
@@ -321,7 +323,7 @@ export function checkRecordProof(
   return verifyInclusion(leaf, gseq, head.size, head.root, proof.path);
 }
 
-/** True where the key's owner signed both heads and the later one extends the earlier. */
+/** Returns true if the key's owner signed both heads and the later one extends the earlier one. */
 export function checkExtensionProof(proof: ExtensionProof, key: TrustedKey): boolean {
   if (!isRunId(proof.runId) || !proof.path.every(isDigest)) return false;
   const from = signedHead(proof.from, proof.runId, key);

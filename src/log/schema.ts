@@ -66,8 +66,8 @@ function describeSchema(db: Db): string {
 const expectations = new WeakMap<LogStreams, string>();
 
 /**
- * True where the file holds exactly the tables, triggers and views above.
- * @throws IsoproError INVALID_ARGUMENT for what are no streams
+ * Returns true if the file has exactly the tables, triggers and views above.
+ * @throws IsoproError INVALID_ARGUMENT if the streams are not valid
  */
 export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
   let expected = expectations.get(streams);
@@ -147,9 +147,7 @@ export function makePlain(db: Db, path: string): void {
   }
 }
 
-/**
- * What a crash left out after the final head: `makePlain` on a log that nobody writes to any more.
- */
+/** Finishes what a crash skipped after the final head: `makePlain` on a log without a writer. */
 export function settleLogFile(path: string): void {
   if (!existsSync(`${path}-wal`)) return;
   const db = openLogFile(path, 'append');
@@ -160,7 +158,7 @@ export function settleLogFile(path: string): void {
   }
 }
 
-/** Ends of the names of the files that SQLite keeps beside a database. */
+/** File name endings of what SQLite keeps next to a database. */
 const BESIDE = ['-wal', '-shm', '-journal'] as const;
 
 /**
@@ -188,8 +186,8 @@ export function openLogFile(path: string, mode: 'read' | 'append'): Db {
 }
 
 /**
- * What SQLite finds wrong with the pages of a file, index and rows agreeing included; null where
- * nothing is.
+ * Damage that SQLite reports in the pages of a file, including indexes that disagree with rows;
+ * null if there is none.
  */
 export type PageCheck = string | null;
 

@@ -17,7 +17,7 @@ export interface NoteSignature {
 }
 
 export interface SignedNote {
-  /** What was signed, with its last newline. */
+  /** Signed text with its last newline. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];
 }
@@ -131,7 +131,7 @@ export function ed25519KeyId(name: string, publicKey: Ed25519PublicKey): Buffer 
   return keyId(name, Buffer.concat([Buffer.of(ED25519), publicKey.bytes]));
 }
 
-/** True where the note carries a valid signature of this key under this name. */
+/** Returns true if the note has a valid signature of this key under this name. */
 export function isSignedBy(note: SignedNote, name: string, publicKey: Ed25519PublicKey): boolean {
   const id = ed25519KeyId(name, publicKey);
   return note.signatures.some(

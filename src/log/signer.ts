@@ -8,9 +8,7 @@ import { keyId, type NoteSignature } from './signed-note.js';
 import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
 import { WitnessStore, type HeadRequest } from './witness-store.js';
 
-/**
- * Who vouches for a run's heads. The witness process is one; SingleProcessSigner is the fallback.
- */
+/** Signs the heads of a run. The witness process is one; SingleProcessSigner is the fallback. */
 export interface LogSigner {
   readonly kind: SignerKind;
   /** The key that verifies what this signer signs for a run. */
@@ -22,13 +20,13 @@ export interface LogSigner {
   /** The nonce in hex, for the last signed head. @throws IsoproError WITNESS_REFUSED */
   reveal(runId: string, size: number): Promise<string>;
   /**
-   * The note of the nonce that belongs to a signed head of so many records (draw.ts).
+   * Returns the note of the nonce of a signed head (draw.ts).
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): Promise<string>;
   /** Every head signed for the run, oldest first. */
   heads(runId: string): Promise<string[]>;
-  /** Only where there is no other process: the record's forward-secure MAC. */
+  /** Forward-secure MAC of records, only without a second process. */
   readonly tags?: { begin(runId: string, records: number): void; tag(leaf: string): Buffer };
   close(): Promise<void>;
 }
@@ -38,9 +36,9 @@ export const singleProcessFile = (home = isoproHome()): string =>
   join(witnessFolder(home), 'single-process.sqlite');
 
 /**
- * No second process: heads carry a forward-secure MAC whose k_0 lies in the user's own folder. It
- * guards earlier records against a process that is taken over later, not against the user. Reports
- * say `single-process`.
+ * Signer without a second process: heads have a forward-secure MAC whose k_0 is in the user's own
+ * folder. It protects earlier records from a process that is taken over later, not from the user.
+ * Reports say `single-process`.
  */
 export class SingleProcessSigner implements LogSigner {
   readonly kind = 'single-process';

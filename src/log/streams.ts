@@ -1,13 +1,13 @@
 /**
- * Which streams a kind of log has. The log itself knows one of them, `control`: its own start,
- * resumptions, nonce and end.
+ * Streams of a kind of log. The log itself knows only `control`: its own start, resumptions, nonce
+ * and end.
  */
 import { ownValue } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 
 /**
- * Given by whoever makes or reads a log; part of the file's form, so that it never changes for logs
- * that are there.
+ * Streams that the writer or reader of a log passes in. They are part of the file format and never
+ * change for existing logs.
  */
 export interface LogStreams<Name extends string = string> {
   /** Each stream's number inside the leaf hash, 1 to 255. */
@@ -44,7 +44,7 @@ export function checkStreams(streams: LogStreams): void {
   checked.add(streams);
 }
 
-/** By number. */
+/** Returns the names of the streams by number. */
 export const streamNames = <Name extends string>({
   codes,
 }: LogStreams<Name>): ReadonlyMap<number, Name | 'control'> =>

@@ -4,9 +4,9 @@ import { isRunId } from './checkpoint.js';
 import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
 
 /**
- * What a run must hold before it starts. Tickets are numbered and the witness keeps them all, so a
- * run that was started and dropped leaves a gap that the judge counts. The nonce behind the
- * commitment is not told to the run before its adapter is under a signed head.
+ * Ticket that a run needs before it starts. Tickets are numbered and the witness keeps all of them,
+ * so a dropped run leaves a gap that the judge counts. The run does not learn the nonce behind the
+ * commitment before its adapter is under a signed head.
  */
 export interface Ticket {
   readonly runId: string;

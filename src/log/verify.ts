@@ -30,8 +30,8 @@ import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-ke
 export type Outcome = 'ok' | 'tampered' | 'truncated' | 'unterminated' | 'equivocation';
 
 /**
- * Where the file first disagrees with itself or with a head. `until` is given where only a range is
- * known: [at, until).
+ * First disagreement of the file with itself or with a head. With `until` only a range is known:
+ * [at, until).
  */
 export interface Disagreement {
   readonly table: 'file' | 'log' | 'checkpoint';
@@ -51,8 +51,8 @@ export interface Verification extends Verdict {
   /** Records in the file. */
   readonly records: number;
   /**
-   * Records that the largest head in agreement covers; later ones are chained but nobody has
-   * vouched for them.
+   * Records under the largest head in agreement; later ones are chained but no one has vouched for
+   * them.
    */
   readonly signedRecords: number;
   readonly heads: number;
@@ -62,7 +62,7 @@ export interface Verification extends Verdict {
 }
 
 export interface VerifyOptions {
-  /** Those of a log of its kind. */
+  /** Streams of this kind of log. */
   readonly streams: LogStreams;
   readonly key: TrustedKey;
   /**
@@ -76,7 +76,7 @@ export interface VerifyOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-/** What the end of a scan knows; a writer goes on from here. */
+/** State at the end of a scan, from which a writer continues. */
 export interface LogState {
   readonly session: SessionStart | null;
   readonly frontier: MerkleFrontier;
@@ -109,14 +109,14 @@ const equivocation = (at: number, reason: string): Disagrees =>
 
 type Refuse = (reason: string) => never;
 
-/** Throws what is wrong with one place. */
+/** Returns a function that throws a disagreement at one place. */
 const refusing =
   (table: Disagreement['table'], at: number): Refuse =>
   (reason) => {
     throw tampered(table, at, reason);
   };
 
-/** As the schema has it; in damaged pages any column may hold anything. */
+/** Row by the schema; in damaged pages any column may hold anything. */
 type Row = [
   gseq: number,
   stream: number,
@@ -217,7 +217,7 @@ class Scan {
     return head;
   }
 
-  /** All heads, ascending. Two roots for one size end the matter. */
+  /** Reads all heads, ascending. Two roots for one size are an equivocation. */
   readHeads(): void {
     const { key } = this.options;
     const rows = this.db
@@ -514,7 +514,7 @@ const damaged = (reason: string, at = 0): Verdict => ({
   disagreement: { table: 'file', at, reason },
 });
 
-/** Why SQLite cannot read a file. @throws any other failure */
+/** Returns why SQLite cannot read a file. @throws any other failure */
 function unreadableReason(failure: unknown, path: string): string {
   const known = asLogError(failure, path);
   if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') return known.message;
@@ -532,8 +532,8 @@ const UNREADABLE: Omit<Verification, keyof Verdict> = {
 };
 
 /**
- * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`,
- * not an error.
+ * Verifies the log in a file and leaves the file unchanged. A file that SQLite cannot read is
+ * `tampered`, not an error.
  * @throws IsoproError LOG_NOT_FOUND, ABORTED
  */
 export async function verifyLogFile(path: string, options: VerifyOptions): Promise<Verification> {

@@ -30,13 +30,13 @@ const START_MS = 15_000;
 const ANSWER_MS = 10_000;
 const ATTEMPTS = 3;
 /**
- * Between two looks at another's process: a witness of an earlier home ends once nobody has
- * connected for 250 ms.
+ * Milliseconds between two checks of a foreign process: a witness of an earlier home ends 250 ms
+ * after its last connection.
  */
 const STRANGER_MS = 500;
 const STOPPED =
   'If it is stopped, continue it (`kill -CONT`) or end it (`kill -KILL`). Then run the same command again to resume.';
-/** What is under way when the run is cancelled may still be answered. */
+/** Milliseconds that a pending answer may still take after the run is cancelled. */
 const CANCELLED_MS = 1000;
 
 export interface WitnessClientOptions {
@@ -44,9 +44,9 @@ export interface WitnessClientOptions {
   readonly signal?: AbortSignal;
   /** Told when the witness has not answered and is asked again. */
   readonly onNotice?: (text: string) => void;
-  /** How long to wait for one answer. */
+  /** Milliseconds to wait for one answer. */
   readonly answerMs?: number;
-  /** How long to wait for a witness to start. */
+  /** Milliseconds to wait for a witness to start. */
   readonly startMs?: number;
 }
 
@@ -71,7 +71,7 @@ function keyOf(home: string): TrustedKey | null {
   }
 }
 
-/** Whether an answer to a challenge shows that whoever gave it holds the key. */
+/** Returns true if an answer to a challenge proves that its sender has the key. */
 function identifies(answer: Result, challenge: string, key: TrustedKey): boolean {
   if (typeof answer !== 'string' || key.signer !== 'witness') return false;
   try {
@@ -156,8 +156,8 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * Connects to this home's witness and starts one if there is none. Nothing is told to a process
-   * that does not hold the key of the home.
+   * Connects to this home's witness and starts one if there is none. A process without the key of
+   * this home learns nothing.
    * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, LOG_UNREADABLE, ABORTED
    */
   static async open(
@@ -356,7 +356,7 @@ export class WitnessClient implements LogSigner {
     for (const child of this.#started.splice(0)) child.kill('SIGKILL');
   }
 
-  /** For a person who wants to see what it does. */
+  /** Process id of the witness for messages. */
   #processOf(): string {
     const pid = witnessProcess(this.#home);
     return pid === null ? '' : ` (process ${pid})`;

@@ -46,8 +46,8 @@ export const witnessReply = z.union([
 ]);
 
 /**
- * What the witness signs, under its key name, to show a run that it holds the key of the home: the
- * run draws the challenge. Its first line is that of no ticket, draw or head.
+ * Text that the witness signs under its key name to prove to a run that it has the key of this
+ * home: the run draws the challenge. Its first line differs from those of tickets, draws and heads.
  */
 export const identityText = (challenge: string): string =>
   `isopro-native/witness-identity/v1\n${challenge}\n`;
@@ -56,8 +56,8 @@ export const identityText = (challenge: string): string =>
 const LONGEST_SOCKET = 100;
 
 /**
- * The folder of this user in the temporary folder, where nobody else may put a socket.
- * @throws IsoproError WITNESS_UNAVAILABLE where something else has its name
+ * Returns this user's folder in the temporary folder, where no one else may put a socket.
+ * @throws IsoproError WITNESS_UNAVAILABLE if something else has its name
  */
 function userFolder(): string {
   const uid = process.getuid?.() ?? 0;
@@ -98,8 +98,8 @@ export function witnessAddress(home: string): string {
 }
 
 /**
- * Where the witness that has the home's lock says which process it is. For people, never acted on:
- * the number may be another's by now.
+ * Returns the file with the process id of the witness that holds the home's lock. It is for people
+ * only: the number may already belong to another process.
  */
 export const witnessProcessFile = (home: string): string => join(witnessFolder(home), 'process');
 

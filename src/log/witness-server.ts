@@ -19,7 +19,7 @@ import { requireKept, WitnessStore } from './witness-store.js';
 
 export interface WitnessOptions {
   readonly home?: string;
-  /** How long to wait for a first run, and for another one after the last has gone. */
+  /** Milliseconds to wait for a first run, and for another one after the last has gone. */
   readonly idleMs?: number;
   readonly signal?: AbortSignal;
   readonly onListening?: (address: string) => void;

@@ -13,7 +13,7 @@ import { WITNESS_KEY_NAME } from './trusted-key.js';
 import { witnessFile } from './witness-key.js';
 import { witnessProcessFile } from './witness-protocol.js';
 
-/** What a run asks to have signed. Digests in hex. */
+/** Head that a run asks the witness to sign. Digests in hex. */
 export interface HeadRequest {
   readonly runId: string;
   readonly size: number;
@@ -53,7 +53,7 @@ CREATE INDEX IF NOT EXISTS head_run ON head (run_id, id);
 
 const HEADS = 'SELECT note FROM head WHERE run_id = ? ORDER BY id';
 
-/** Reads a witness's file, which stays as it is. */
+/** Reads a witness's file without changing it. */
 function readStore<T>(path: string, read: (db: Db) => T): T {
   let db: Db | null = null;
   try {
@@ -66,7 +66,7 @@ function readStore<T>(path: string, read: (db: Db) => T): T {
   }
 }
 
-/** Whether a file holds a witness's tables. */
+/** Returns true if a file has a witness's tables. */
 const isBegun = (path: string): boolean =>
   (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0 &&
   readStore(
@@ -76,11 +76,10 @@ const isBegun = (path: string): boolean =>
   );
 
 /**
- * A witness that begins anew numbers its tickets from 1 and signs a second history of a run: what
- * it signed before has to be there. Its process file is written after its tables, so that where
- * that file is, they were.
- * @throws IsoproError WITNESS_UNAVAILABLE where the file of a home's witness is empty or gone,
- *   LOG_UNREADABLE where it is none of SQLite's
+ * Refuses a home whose witness lost its file: a new one would number its tickets from 1 and sign a
+ * second history of a run. The process file is written after the tables, so if it exists, they did.
+ * @throws IsoproError WITNESS_UNAVAILABLE if the file of a home's witness is empty or missing,
+ *   LOG_UNREADABLE if it is not a SQLite file
  */
 export function requireKept(home: string): void {
   const file = witnessFile(home);
@@ -96,7 +95,9 @@ export function requireKept(home: string): void {
   );
 }
 
-/** The heads of a run in a witness's file, which stays as it is; none where there is no file. */
+/**
+ * Returns the heads of a run in a witness's file, which stays unchanged; empty if there is no file.
+ */
 export function readWitnessHeads(path: string, runId: string): string[] {
   try {
     return readStore(path, (db) => db.prepare(HEADS).pluck().all(runId) as string[]);
@@ -108,9 +109,9 @@ export function readWitnessHeads(path: string, runId: string): string[] {
 }
 
 /**
- * The rules of the witness, apart from how it is reached: numbered tickets, one growing line of
- * heads for each run, a nonce that is told only for the head signed last, nothing after the final
- * head. Every answer is on disk before it is given.
+ * Rules of the witness, independent of the transport: numbered tickets, one growing line of heads
+ * per run, a nonce that is revealed only for the last signed head, nothing after the final head.
+ * Every answer is on disk before it is sent.
  */
 export class WitnessStore {
   readonly #db: Db;
@@ -129,7 +130,7 @@ export class WitnessStore {
     }
   }
 
-  /** The first column of a query's first row. */
+  /** Returns the first column of a query's first row. */
   #value<T>(sql: string, ...parameters: unknown[]): T | undefined {
     return this.#db
       .prepare(sql)

@@ -25,7 +25,7 @@ export interface Decision<O extends Operation = Operation> {
   readonly justification: string;
   /** One of the rule set's, or `none`. */
   readonly remedy_direction: string;
-  /** What is done to the trainee, in this order. */
+  /** Operations on the trainee, in this order. */
   readonly edit: readonly O[];
   readonly deferral: { readonly until: number; readonly reason: string } | null;
 }
@@ -151,7 +151,7 @@ export interface LoggedDecision<O extends Operation = Operation> {
 export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean =>
   event_type !== 'rule_triggered_no_action';
 
-/** While a rule keeps firing it is owed a new answer every so many iterations. */
+/** Iterations after which a rule that keeps firing needs a new answer. */
 export const REOPEN_AFTER = DECISION_WINDOW + 1;
 
 /**

@@ -5,9 +5,9 @@ import { found, NOTHING, Rule, type Finding } from './finding.js';
 import type { HeldOutMeasurement, Iteration } from './measurements.js';
 
 /**
- * The last evaluations speak against an improvement. Each is compared with the best one before all
- * of them on the same problems, so that what counts is how many problems changed sides and not how
- * far a rate may stray; a few problems that show nothing either way end no run.
+ * Fires when the last evaluations are evidence against an improvement. Each is compared with the
+ * best one before all of them on the same problems, so that the number of problems that changed
+ * sides counts and not how far a rate may drift. A few problems that show nothing do not end a run.
  */
 export class EarlyStop extends Rule {
   #evaluations: HeldOutMeasurement[] = [];

@@ -53,7 +53,7 @@ export function evaluateRules(
   return newest;
 }
 
-/** The same for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
+/** Evaluates the rules for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
 export function evaluateHistory(
   history: readonly Iteration[],
   config: RuleConfig,

@@ -1,4 +1,4 @@
-/** What a rule concludes from an iteration, and how it reads the signals of modules. */
+/** Conclusions of a rule from an iteration, and how rules read the signals of modules. */
 import { ownValue } from '../dictionary.js';
 import { groupBy } from '../statistics/paired.js';
 import type { Iteration, ModuleSignals, Step } from './measurements.js';
@@ -6,7 +6,7 @@ import type { RuleSet } from './rule-set.js';
 import type { BreachSide, RuleConfig } from './rules.js';
 import { mean } from './smoothing.js';
 
-/** Before eligibility, cool-down and recurrence are looked at. */
+/** Finding before eligibility, cool-down and recurrence are applied. */
 export interface Finding {
   readonly side: BreachSide;
   readonly value: number | null;
@@ -23,7 +23,7 @@ export abstract class Rule {
   ) {}
 
   abstract read(iteration: Iteration, informative: boolean): Finding;
-  /** After an executed remedy: smoothers are seeded by the next reading. */
+  /** Resets the smoothers after an executed remedy; the next reading seeds them. */
   abstract reseed(): void;
 }
 
@@ -34,7 +34,7 @@ export const NOTHING: Finding = {
   reading: false,
   warm: true,
 };
-/** A finding of a warm rule that had a reading. */
+/** Returns the finding of a warm rule that had a reading. */
 export const found = (
   side: BreachSide,
   value: number | null,

@@ -1,7 +1,7 @@
 /**
- * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as
- * persist. How long that takes together is found by trying: histories that are healthy up to some
- * iteration and as sick as can be from it on, given to the evaluator itself.
+ * Finds the first iteration in which a rule can fire. Rules wait for readings: windows, warm-ups,
+ * persistence. The combined wait is found by experiment: the evaluator reads histories that are
+ * healthy up to some iteration and as sick as possible from then on.
  */
 import { evaluateHistory } from './evaluate-rules.js';
 import type { HeldOutMeasurement, Iteration, Step } from './measurements.js';
@@ -55,8 +55,8 @@ function step(
 }
 
 /**
- * What a module's signals say, by what the rules read them as. One signal may be read as several:
- * the last one counts.
+ * Readings of a module's signals by their role in the rules. One signal may have several roles; the
+ * last one counts.
  */
 type ModuleReadings = Readonly<Record<keyof RuleSet['signals'], number>>;
 

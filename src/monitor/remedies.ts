@@ -3,8 +3,8 @@ import type { RuleId } from './rules.js';
 import type { Measured, Operation } from './trainee.js';
 
 /**
- * What an operation did, as measured on the trainee; the judge compares it with the next
- * iteration's records.
+ * Measured effect of an operation on the trainee; the judge compares it with the next iteration's
+ * records.
  */
 export interface Effect<O extends Operation = Operation> {
   readonly kind: 'effect';
@@ -14,7 +14,7 @@ export interface Effect<O extends Operation = Operation> {
   readonly executed: boolean;
   /** Measured consequence by name: the learning rate now in force, what a step is made of, … */
   readonly measured: Measured;
-  /** Why it was not executed. */
+  /** Reason why it was not executed. */
   readonly failure?: string;
 }
 

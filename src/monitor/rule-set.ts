@@ -27,7 +27,7 @@ export interface RuleSet {
      */
     readonly begun: string | null;
   };
-  /** Which classes of event answer a rule, and which direction cures a breach on a side. */
+  /** Classes of event that answer a rule, and the direction that cures a breach on a side. */
   readonly answers: Readonly<
     Record<
       RuleId,
@@ -61,7 +61,7 @@ export const expectedDirection = (
 
 const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
 
-/** What a run commits to in its genesis. */
+/** Returns the digests that a run commits to in its genesis. */
 export function monitorDigests(
   ruleSet: RuleSet,
   config: RuleConfig,

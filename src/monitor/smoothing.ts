@@ -16,7 +16,7 @@ export class Ema {
       );
   }
 
-  /** Null before the first value. */
+  /** Current average; null before the first value. */
   get value(): number | null {
     return this.#value;
   }
@@ -38,7 +38,7 @@ export function smooth(values: readonly number[], alpha: number): number[] {
   return values.map((x) => ema.update(x));
 }
 
-/** True once a condition has held n times in a row, until it fails. */
+/** Reports a condition that held n times in a row, until it fails. */
 export class Persistence {
   #held = 0;
 

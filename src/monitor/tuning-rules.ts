@@ -5,8 +5,8 @@ import type { RuleConfig } from './rules.js';
 import { Ema, LogBand, mean, median, Persistence } from './smoothing.js';
 
 /**
- * Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective
- * that stands still asks for neither less of it nor for capacity.
+ * Returns the logarithmic middle of R1's band. Below it a rate is small rather than large, so a
+ * stalled objective calls for neither a lower rate nor more capacity.
  */
 export const bandMiddle = ({ r1 }: RuleConfig): number =>
   Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);

@@ -26,27 +26,27 @@ import {
   type RegistryState,
 } from './state.js';
 
-/** Where a key lies in [0, 1), for one version under one name: SHA-256, its first 52 bits. */
+/**
+ * Returns the place of a key in [0, 1) for one version under one name: the first 52 bits of a
+ * SHA-256.
+ */
 function placeOf({ slot, alias, current }: AliasState, key: string): number {
   const digest = hash('sha256', JSON.stringify([aliasText(slot, alias), current, key]));
   return Number.parseInt(digest.slice(0, 13), 16) / 2 ** 52;
 }
 
 export interface Arm {
-  /** Null: the base without an adapter. */
+  /** Id of the version; null for the base model without an adapter. */
   readonly id: string | null;
   readonly arm: 'current' | 'previous';
-  /**
-   * What answers the same in the shadow, where somebody wants to compare; undefined where there is
-   * no other version.
-   */
+  /** Other version to compare with in the shadow; undefined if there is none. */
   readonly other: string | null | undefined;
 }
 
 /**
- * Which version a key gets: what the name stands for, or, where that is on probation and the key is
- * not of its share, the version before. The same key gets the same one until the name is moved; a
- * larger share takes nobody out. Without a key: what the name stands for.
+ * Returns the version that a key gets: the current one, or the one before if the name is on
+ * probation and the key is not in its share. A key gets the same version until the name is moved; a
+ * larger share removes no key. Without a key: the current version.
  */
 export function armOf(state: RegistryState, named: AliasState, key?: string): Arm {
   const { slot, alias, current, probation } = named;
@@ -61,7 +61,7 @@ export function armOf(state: RegistryState, named: AliasState, key?: string): Ar
   return { id: previous, arm: 'previous', other: current };
 }
 
-/** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
+/** Returns the state of a name that refers to an adapter. @throws IsoproError REGISTRY_REFUSED */
 function requireNamed(
   state: RegistryState,
   name: AliasName,
@@ -79,8 +79,8 @@ function requireNamed(
 type Trials = GateEvidence['trials'];
 
 /**
- * Of the version that a name stands for, since it was moved there.
- * @throws IsoproError REGISTRY_INVALID where kept trials are gone
+ * Returns the trials of the current version since the name was moved to it.
+ * @throws IsoproError REGISTRY_INVALID if kept trials are missing
  */
 export function trialsOf({ paths }: Registry, evidence: readonly string[]): Trials {
   return evidence.flatMap((sha256) => {
@@ -104,9 +104,9 @@ const trialsText = (trials: Trials): string => `${canonicalJson(asJson({ trials 
 
 export interface Observation {
   readonly decision: RollbackDecision;
-  /** Null where the name stays. */
+  /** The move; null if the name stays. */
   readonly moved: Moved | null;
-  /** Of the name from now on. */
+  /** Probation of the name from now on. */
   readonly probation: Probation | null;
 }
 
@@ -163,14 +163,14 @@ export async function observe(
 }
 
 export interface ProbationRequest extends AliasName {
-  /** Null ends it: everybody gets the version that the name stands for. */
+  /** Terms; null ends the probation, and every key gets the current version. */
   readonly terms: ProbationInput | null;
   readonly reason?: string;
 }
 
 /**
- * Alpha and margin of the first look at a version hold for as long as it is in use, whatever became
- * of its probation.
+ * Starts, changes or ends a probation. Alpha and margin of the first look at a version stay for as
+ * long as it is in use, even after its probation.
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT
  */
 export async function setProbation(

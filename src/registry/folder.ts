@@ -1,4 +1,4 @@
-/** What lies in a registry's folder, and who may write there. */
+/** Contents of a registry's folder, and the lock of its writers. */
 import { createReadStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,11 +18,11 @@ export interface RegistryPaths {
   readonly lock: string;
   readonly adapters: string;
   readonly evidence: string;
-  /** Who serves from this registry now, and what they are asked. */
+  /** Running servers of this registry and the questions to them. */
   readonly servers: string;
-  /** What the aliases name, for other programs; nothing here reads it to decide anything. */
+  /** Versions by alias, for other programs; no code here decides by it. */
   readonly pointer: string;
-  /** By the SHA-256 of the bytes. */
+  /** File of an adapter by the SHA-256 of its bytes. */
   adapter(sha256: string): string;
   trials(sha256: string): string;
 }
@@ -49,8 +49,8 @@ export function registryPaths(folder: string): RegistryPaths {
 const filesIn = (folder: string): string[] => (isFolder(folder) ? readdirSync(folder) : []);
 
 /**
- * What only a registry with a log can have left: a kept adapter, evidence, the pointer; null:
- * nothing.
+ * Returns a file that only a registry with a log can have left (a kept adapter, evidence or the
+ * pointer); null if there is none.
  */
 export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths): string | null {
   for (const each of [adapters, evidence]) {
@@ -126,7 +126,7 @@ const pointerText = (records: number, map: AliasMap): string =>
 export const writePointer = (file: string, records: number, map: AliasMap): Promise<void> =>
   writeFileAtomically(file, [Buffer.from(pointerText(records, map))]);
 
-/** Whether the file says what the log says. */
+/** Returns true if the file matches the log. */
 export function pointerAgrees(file: string, map: AliasMap): boolean {
   try {
     const parsed = pointer.parse(JSON.parse(readFileSync(file, 'utf8')));

@@ -1,5 +1,5 @@
 /**
- * A gate on record: what is asked, and that it is asked, stands under a signed head before anybody
+ * Gates on record: the question and the fact that it is asked are under a signed head before anyone
  * can know the problems.
  */
 import { hash } from 'node:crypto';
@@ -31,7 +31,7 @@ import { sha256 } from './record.js';
 import { checkedName, rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import { isOpen, requireLevel, type GateState } from './state.js';
 
-/** How trials name the incumbent where there is none: the base without an adapter. */
+/** Name of the incumbent in trials if it is the base model without an adapter. */
 export const BASE_VERSION = 'base';
 
 export interface GateRequest extends AliasName {
@@ -46,7 +46,7 @@ export interface GateRequest extends AliasName {
   readonly lineage?: 'any' | 'foreign';
 }
 
-/** What a gate is decided by: `decide` says what trials and guards hold. */
+/** Evidence that decides a gate; see `decide` for trials and guards. */
 export interface GateTrials extends Pick<GateEvidence, 'trials' | 'guards'> {
   /** The gate's own: the problems were drawn with it. */
   readonly seed: string;
@@ -60,7 +60,7 @@ const gateRequest = z.strictObject({
   lineage: z.enum(['any', 'foreign']).default('any'),
 });
 
-/** The first signed head that covers a record, and the seed that the witness tells for it. */
+/** Draws the seed that the witness reveals for the first signed head over a record. */
 async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint): Promise<string> {
   const note = await log.draw(head.size);
   const seed = drawnSeed(head, parseDraw(note));
@@ -110,7 +110,7 @@ export async function drawGate(registry: Registry, gate: number): Promise<string
 }
 
 /**
- * What `decide` says of a gate's trials; nothing is written.
+ * Returns the decision of `decide` on a gate's trials without writing anything.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
 export function judgeGate(
@@ -160,14 +160,14 @@ export async function decideGate(
 }
 
 export interface RollbackRequest extends AliasName {
-  /** Of the version in use and of the one before, in the order of time. */
+  /** Trials of the version in use and of the one before, in the order of time. */
   readonly trials: GateEvidence['trials'];
   readonly policy?: RollbackPolicyInput;
 }
 
 /**
- * What `decideRollback` says of the version that a name stands for and the one that a rollback
- * would put back.
+ * Returns the decision of `decideRollback` on the current version and the one that a rollback would
+ * restore.
  */
 export const judgeRollback = (
   from: string | null,
@@ -177,10 +177,9 @@ export const judgeRollback = (
   decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
 
 /**
- * Puts back what a name stood for before, where the trials show that what it stands for has become
- * worse; they are kept. Where the version was watched, alpha and margin are those of its first
- * look.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another
+ * Restores the version before if the trials show that the current one has become worse; the trials
+ * are kept. If the version was watched, alpha and margin are those of its first look.
+ * @throws IsoproError REGISTRY_REFUSED if there is no version before or the policy has another
  *   level; GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
  */
 export async function rollbackByEvidence(

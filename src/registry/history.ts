@@ -1,6 +1,5 @@
 /**
- * What was in use on a day, and the proof of it for somebody who has nothing but the witness's
- * public key.
+ * Versions in use at a time, and the proof of it for someone who has only the witness's public key.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -31,7 +30,7 @@ const moveOf = ({ event, timeUs }: Pick<Placed, 'event' | 'timeUs'>): Move[] => 
 /** Every move of every alias, oldest first. */
 export const movesOf = ({ events }: Pick<Reading, 'events'>): Move[] => events.flatMap(moveOf);
 
-/** What the aliases named at a moment, by the times of the log itself. */
+/** Returns the versions of the aliases at a moment, by the times in the log. */
 export function aliasesAt({ events }: Pick<Reading, 'events'>, timeUs: number): AliasMap {
   const state = new RegistryState();
   for (const { event, timeUs: at } of events) if (at <= timeUs) state.apply(event, at);
@@ -58,15 +57,15 @@ const historyProof = z.strictObject({
   /** Microseconds since 1970. */
   atUs: z.int().min(0),
   /**
-   * The last signed head not after the date, what the aliases named then; null where the date lies
-   * before the first.
+   * Last signed head not after the date, with the aliases at that head; null if the date is before
+   * the first head.
    */
   before: z
     .strictObject({ head: z.string(), aliases: z.array(z.tuple([z.string(), digest.nullable()])) })
     .nullable(),
-  /** The first signed head after the date. */
+  /** First signed head after the date. */
   after: z.string(),
-  /** That it continues the one before; null where there is none. */
+  /** Proof that it continues the head before; null if there is none. */
   extension: z.array(z.string()).nullable(),
   /** Every record between the two heads. */
   records: z.array(recordProof),
@@ -75,16 +74,16 @@ export type HistoryProof = z.output<typeof historyProof>;
 
 export interface ProvenHistory {
   /**
-   * The witness's own times of the two heads; `notBeforeUs` is null where the date lies before the
-   * first.
+   * Witness's own times of the two heads; `notBeforeUs` is null if the date is before the first
+   * head.
    */
   readonly notBeforeUs: number | null;
   readonly notAfterUs: number;
-  /** At the first of the two. */
+  /** Aliases at the first of the two heads. */
   readonly aliases: AliasMap;
   /**
-   * Between the two, by the registry's own clock; where there is none, the aliases named this all
-   * the time between the two.
+   * Moves between the two heads by the registry's own clock; without any, the aliases held for the
+   * whole time.
    */
   readonly moves: readonly Move[];
 }
@@ -142,9 +141,9 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
 }
 
 /**
- * What a proof shows, by the key alone: two signed heads around the date, each with the root of the
- * map of aliases; every record between them; and that these lead from the one map to the other.
- * @throws IsoproError INVALID_ARGUMENT saying what does not hold
+ * Checks a proof with the key alone: two signed heads around the date, each with the root of the
+ * alias map; every record between them; and that these records turn the first map into the second.
+ * @throws IsoproError INVALID_ARGUMENT that says what does not hold
  */
 export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   const refuse = (reason: string): never => {

@@ -27,15 +27,15 @@ import {
 import { RegistryState } from './state.js';
 
 export interface LedgerOptions {
-  /** Where keys are; default `$ISOPRO_HOME`. */
+  /** Folder of keys; default `$ISOPRO_HOME`. */
   readonly home?: string;
-  /** Who vouches; default: this home's witness, a process of its own. */
+  /** Signer of the heads; default: this home's witness, a separate process. */
   readonly signer?: LogSigner;
   /** Public key of the witness that has to have signed; default: this home's own. */
   readonly keyFile?: string;
-  /** For a new registry: without a witness process. Its history proves nothing to others. */
+  /** False: a new registry has no witness process, and its history proves nothing to others. */
   readonly witness?: boolean;
-  /** Write although the clock lies behind the last event. */
+  /** Write even if the clock is behind the last event. */
   readonly acceptClock?: boolean;
 }
 
@@ -56,12 +56,12 @@ export interface Reading {
   readonly lastTimeUs: number;
 }
 
-/** What the system's clock may be corrected by. */
+/** Largest correction of the system's clock, in microseconds. */
 const CLOCK_SLACK_US = 10 * 60 * 1e6;
 
 /**
- * Folds the log as far as it is given, and holds every head's state against the fold.
- * @throws IsoproError REGISTRY_INVALID where the log holds what cannot have happened
+ * Folds the log up to `records` and compares every head's state with the fold.
+ * @throws IsoproError REGISTRY_INVALID if the log has an impossible event
  */
 function fold(path: string, records = Infinity): Reading {
   using reader = new LogReader(path, REGISTRY_STREAMS);
@@ -102,7 +102,7 @@ function requireSound({ outcome, disagreement }: Verification, path: string): vo
   );
 }
 
-/** What to do about a log is another thing for a registry than for a run. */
+/** Runs work and gives log errors a remedy for registries. */
 async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -118,8 +118,8 @@ async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Whether a log was begun in the folder.
- * @throws IsoproError LOG_TAMPERED where one was, and is empty or gone
+ * Returns true if the folder has a log.
+ * @throws IsoproError LOG_TAMPERED if there was one and it is empty or missing
  */
 export function isThere(paths: RegistryPaths): boolean {
   if (existsSync(paths.log) && !isUnbegun(paths.log, REGISTRY_STREAMS)) return true;
@@ -138,7 +138,7 @@ export function requireThere(paths: RegistryPaths): void {
 }
 
 /**
- * The key that a registry is held against.
+ * Returns the key that a registry is verified with.
  * @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID
  */
 export async function keyOf(
@@ -173,8 +173,8 @@ function withReader<T>(paths: RegistryPaths, read: (reader: LogReader<'registry'
 }
 
 /**
- * What a signed head vouches for; what a crash has left behind it counts once somebody writes
- * again.
+ * Reads the records under a signed head; records that a crash left after it count once someone
+ * writes again.
  * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE,
  *   WITNESS_KEY_MISSING
  */
@@ -186,7 +186,7 @@ export async function readLedger(paths: RegistryPaths, options: LedgerOptions): 
   });
 }
 
-/** Open for writing; nobody else is. */
+/** Ledger that is open for writing by this process only. */
 export interface Ledger {
   readonly reading: Reading;
   readonly log: EventLog<'registry'>;

@@ -20,7 +20,7 @@ export const looksAt = (gate: number, events: Reading['events']): readonly strin
     event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : [],
   );
 
-/** Null where they are missing or changed. */
+/** Returns the kept trials of a look; null if they are missing or changed. */
 export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Look | null {
   let text: string;
   try {
@@ -31,7 +31,7 @@ export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Lo
   return hash('sha256', text) === sha256 ? (JSON.parse(text) as Look) : null;
 }
 
-/** What makes a trial this one: no look has two of it. */
+/** Returns the identity of a trial; no look has two trials with the same one. */
 const placeOf = (
   guard: string | null,
   { task, problem, sample = 0, version }: TrialInput,
@@ -42,13 +42,13 @@ interface Seen {
   readonly guard: string | null;
 }
 
-/** All that was seen of a gate so far. */
+/** Trials of a gate that were seen so far. */
 export class Looks {
   readonly #seen = new Map<string, Seen>();
 
   /**
-   * As they were last seen, in the order in which they were first.
-   * @param guard null: of the target
+   * Returns the trials as last seen, in the order in which they first appeared.
+   * @param guard null for the target
    */
   trials(guard: string | null): TrialInput[] {
     return [...this.#seen.values()].flatMap((seen) => (seen.guard === guard ? [seen.trial] : []));
@@ -89,8 +89,8 @@ function isUnchanged(before: TrialInput, now: TrialInput): boolean {
 }
 
 /**
- * What was seen of a gate before.
- * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are missing or changed
+ * Returns the trials of earlier looks at a gate.
+ * @throws IsoproError REGISTRY_INVALID if trials of an earlier look are missing or changed
  */
 export function earlierLooks(
   registry: Pick<Registry, 'paths'>,

@@ -1,10 +1,8 @@
-/**
- * How adapters are named: `base#hash`, which never means another one, and aliases, which are moved.
- */
+/** Names of adapters: `base#hash`, which always means the same adapter, and aliases, which move. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 
-/** What somebody wants an adapter for. */
+/** Purpose of an adapter. */
 export interface Slot {
   /** A task or a scenario. */
   readonly scenario: string;
@@ -50,7 +48,7 @@ export type Reference =
 /** Fewer digits of an id could be a word. */
 const FEWEST_DIGITS = 6;
 
-/** Null where the text is no name of a registry. */
+/** Parses a name; null if the text is not a name of a registry. */
 export function parseReference(text: string): Reference | null {
   const [place, name, ...more] = text.split('@');
   if (place !== undefined && name !== undefined && more.length === 0) {
@@ -65,7 +63,10 @@ export function parseReference(text: string): Reference | null {
 
 type Alias = Extract<Reference, { kind: 'alias' }>;
 
-/** Of a scenario alone the champion; null where the text is not an alias. */
+/**
+ * Parses an alias; a scenario alone means its champion.
+ * @returns null if the text is not an alias
+ */
 function parseAlias(text: string): Alias | null {
   const parsed = parseReference(text.includes('@') ? text : `${text}@${CHAMPION}`);
   return parsed?.kind === 'alias' ? parsed : null;

@@ -1,6 +1,6 @@
 /**
- * Adapters that are published, moved under names and put back. Each call stands alone: nothing is
- * held between two of them.
+ * Publishes adapters, moves names between them and rolls names back. Calls are independent: nothing
+ * is held between two of them.
  */
 import { z } from 'zod';
 import { inspectAdapter } from '../engine/adapter-files.js';
@@ -44,14 +44,14 @@ const request = z.strictObject({
   evidence: adapterRecord.shape.evidence.default([]),
   lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
 });
-/** What the registry cannot read from the adapter itself. */
+/** Facts about an adapter that the registry cannot read from its file. */
 export type PublishRequest = z.input<typeof request>;
 
 export interface Published {
   readonly id: string;
   readonly name: string;
   readonly record: AdapterRecord;
-  /** False where it had been published before. */
+  /** False if it was already published. */
   readonly isNew: boolean;
 }
 
@@ -71,13 +71,13 @@ const move = z.strictObject({
   /** Without a gate; champion only. It is on record. */
   force: z.boolean().default(false),
   reason: z.string().max(2000).default(''),
-  /** What the alias has to name now; default: what it named when the call began. */
+  /** Version that the alias must name now; default: the one that it named when the call began. */
   expected: sha256.nullable().optional(),
   /** A second call with the same one changes nothing. */
   transaction: z.string().min(1).max(200).optional(),
-  /** On these terms at first: part of the keys get it, until enough problems have passed. */
+  /** Terms of a probation: part of the keys get it, until enough problems have passed. */
   probation: probation.optional(),
-  /** How long running servers may take to load it, in milliseconds. Default: a minute. */
+  /** Milliseconds that running servers may take to load it. Default: a minute. */
   patienceMs: z.number().min(0).max(86_400_000).default(60_000),
 });
 export type MoveRequest = z.input<typeof move>;
@@ -88,7 +88,7 @@ export interface Moved {
   readonly to: string | null;
 }
 
-/** A name as it is kept. @throws IsoproError INVALID_ARGUMENT */
+/** Checks a name and fills in its defaults. @throws IsoproError INVALID_ARGUMENT */
 export const checkedName = ({ slot, alias = CHAMPION }: AliasName) => ({
   slot: checked(slotForm, slot, 'slot'),
   alias: checked(aliasForm, alias, 'alias'),
@@ -181,12 +181,11 @@ export class Registry {
   }
 
   /**
-   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other
-   * without. Servers that run (`serveAdapters`) have loaded it by then; where none does, there is
-   * nothing to wait for.
-   * @throws IsoproError CONFLICT where somebody else has moved it since the call began;
-   *   REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes are not those that were published;
-   *   SERVER_NOT_READY where a running server does not load it, or not in time
+   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other alias
+   * without. Running servers (`serveAdapters`) have loaded it when the call returns.
+   * @throws IsoproError CONFLICT if someone else has moved it since the call began;
+   *   REGISTRY_REFUSED; ADAPTER_CORRUPT if its bytes are not the published ones; SERVER_NOT_READY
+   *   if a running server cannot load it, or not in time
    */
   async move(given: MoveRequest): Promise<Moved> {
     const { slot, alias, id, reason, transaction, ...asked } = checked(move, given, 'request');
@@ -264,10 +263,7 @@ export class Registry {
     });
   }
 
-  /**
-   * Says of an adapter that nobody may use it any more.
-   * @throws IsoproError REGISTRY_REFUSED where an alias names it
-   */
+  /** Withdraws an adapter from use. @throws IsoproError REGISTRY_REFUSED if an alias names it */
   async withdraw(id: string, reason: string): Promise<void> {
     await this.write(({ write }) =>
       write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }]),
@@ -275,7 +271,8 @@ export class Registry {
   }
 
   /**
-   * Of what is about to be put in use; the base without an adapter has none.
+   * Checks the bytes of a version that is about to be used; the base model without an adapter has
+   * none.
    * @throws IsoproError ADAPTER_CORRUPT
    */
   async requireBytesOf(state: RegistryState, id: string | null): Promise<void> {
@@ -283,7 +280,7 @@ export class Registry {
     if (entry !== undefined) await this.requireBytes(entry.record);
   }
 
-  /** Where an adapter's bytes are, and whether they are those that were published. */
+  /** Returns the file of an adapter's bytes and whether they are the published ones. */
   async bytesOf({
     adapter: { sha256: expected },
   }: AdapterRecord): Promise<{ readonly file: string; readonly bytes: KeptBytes }> {

@@ -1,6 +1,6 @@
 /**
- * From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing
- * else in its place unless asked for.
+ * Resolves a name to a file with checked bytes. If nothing fits, the result has a typed reason, and
+ * a fallback is used only on request.
  */
 import { rendererChange } from '../engine/renderer-change.js';
 import { IsoproError, type ErrorCode } from '../errors.js';
@@ -28,9 +28,9 @@ export interface Resolved {
   readonly id: string;
   readonly name: string;
   readonly record: AdapterRecord;
-  /** Its bytes have just been hashed. */
+  /** File whose bytes were just hashed. */
   readonly file: string;
-  /** Why it is not what was asked for; null where it is. */
+  /** Reason for a fallback; null if it is the requested version. */
   readonly fallback: Unresolved | null;
 }
 /** The base without an adapter, which was asked for as a fallback. */
@@ -43,11 +43,11 @@ export interface NotResolved {
   readonly ok: false;
   readonly reason: Unresolved;
   readonly message: string;
-  /** Where the one of the error's code does not fit. */
+  /** Remedy, if that of the error's code does not fit. */
   readonly remedy?: string;
 }
 
-/** What it will be used with; what is not given is not compared. */
+/** Model that the adapter will be used with; members that are not given are not compared. */
 export interface Serving {
   readonly baseSha256?: string;
   readonly rendererId?: string;
@@ -58,7 +58,7 @@ export interface Serving {
   readonly formerRendererId?: string | null;
 }
 
-/** What a model is to adapters. */
+/** Returns what adapters are compared with in a model. */
 export async function servingOf(model: {
   hash(): Promise<string>;
   readonly rendererId: string;
@@ -85,7 +85,7 @@ export const not = (reason: Unresolved, message: string): NotResolved => ({
   message,
 });
 
-/** The one entry whose id, and base where that was given, begins so. */
+/** Returns the only entry whose id begins with the prefix and whose base matches, if given. */
 function entryOf(
   state: RegistryState,
   { base, prefix }: Extract<Reference, { kind: 'id' }>,
@@ -103,7 +103,7 @@ function entryOf(
   return found[0] ?? not('unknown-id', `nothing is published as ${text}`);
 }
 
-/** What a name means, without a look at any file. */
+/** Looks up a name without reading files. */
 export function lookUp(state: RegistryState, text: string): Entry | NotResolved {
   const reference = parseReference(text);
   if (reference === null)
@@ -120,7 +120,7 @@ export function lookUp(state: RegistryState, text: string): Entry | NotResolved 
 const TRAIN_AGAIN =
   'Train the adapter again with this version, or use it with the version of isopro-native that trained it.';
 
-/** Why an adapter may not answer here; null where it may. */
+/** Returns why an adapter does not fit a model; null if it does. */
 export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
     return not(
@@ -182,10 +182,10 @@ export async function noteFallback(
 }
 
 /**
- * Finds what a name stands for now and hashes its bytes.
+ * Resolves a name to its current version and hashes its bytes.
  * @param text `sql@champion`, `sql/solver/staging@shadow`, `qwen2.5-3b#3f2a9c`, or the beginning of
  *   an id
- * @throws IsoproError as Registry.read; what does not fit is no error here
+ * @throws IsoproError as Registry.read; a version that does not fit is not an error here
  */
 export async function resolveAdapter(
   registry: Registry,

@@ -1,7 +1,7 @@
 /**
- * What a process that serves needs of a registry: names resolved from memory, adapters whose bytes
- * were hashed before they were loaded, and a promotion that waits until they are. What is in use
- * follows the log; whoever asks reads no file.
+ * Service for a process that serves from a registry: it resolves names from memory, hashes adapters
+ * before loading them, and lets a promotion wait until they are loaded. It follows the log;
+ * requests read no file.
  */
 import { statSync } from 'node:fs';
 import { checked } from '../engine/argument-check.js';
@@ -28,7 +28,7 @@ import {
 import { Registration, type Answer, type Question } from './servers.js';
 import type { AliasState } from './state.js';
 
-/** An adapter as whoever serves holds it; `id` is the SHA-256 of the bytes that were loaded. */
+/** Loaded adapter of a server; `id` is the SHA-256 of the bytes that were loaded. */
 export interface LoadedVersion {
   readonly id: string;
 }
@@ -36,12 +36,9 @@ export interface LoadedVersion {
 export interface ServiceOptions<T extends LoadedVersion> extends Serving {
   /** Loads a file that was just hashed: `({ file }) => model.loadAdapter(file)`. */
   readonly load: (version: Resolved) => Promise<T>;
-  /** Called when nobody holds it and no name stands for it any more. */
+  /** Called when no one holds the adapter and no name refers to it any more. */
   readonly unload: (loaded: T) => Promise<void> | void;
-  /**
-   * Aliases that are loaded at once and kept ready; default: whatever stands for an adapter of
-   * `baseSha256`.
-   */
+  /** Aliases to load at once and keep ready; default: every alias of an adapter of `baseSha256`. */
   readonly names?: readonly string[];
   /**
    * `base`, or a name to use instead of one that cannot be served; each is written to the
@@ -49,13 +46,13 @@ export interface ServiceOptions<T extends LoadedVersion> extends Serving {
    */
   readonly fallback?: string;
   /**
-   * What went wrong while nobody asked: a name that cannot be loaded, a log that was changed. What
-   * is loaded goes on being served.
+   * Called with background errors: a name that cannot be loaded, a changed log. Loaded versions are
+   * still served.
    */
   readonly onError?: (error: IsoproError) => void;
-  /** A name stands for something else by now, and that is loaded. */
+  /** Called when a name refers to a different version and that version is loaded. */
   readonly onMoved?: (alias: string, id: string | null) => void;
-  /** Between two looks at the registry, in milliseconds. Default 200. */
+  /** Milliseconds between two looks at the registry. Default 200. */
   readonly lookMs?: number;
 }
 
@@ -63,14 +60,14 @@ export interface ServiceOptions<T extends LoadedVersion> extends Serving {
 export interface ServedVersion<T> extends Omit<Arm, 'other'> {
   /** `base#hash`; null: the base without an adapter. */
   readonly name: string | null;
-  /** Null: the base without an adapter. */
+  /** Loaded adapter; null for the base model without an adapter. */
   readonly adapter: T | null;
   /**
-   * What answers the same in the shadow for a comparison: a name to `resolve`, `base` for none,
-   * null where there is no other version.
+   * Version to compare with in the shadow: a name for `resolve`, `base` for the base model, null if
+   * there is no other version.
    */
   readonly shadow: string | null;
-  /** Why it is not what was asked for; null where it is. */
+  /** Reason for a fallback; null if it is the requested version. */
   readonly fallback: Unresolved | null;
   release(): void;
   [Symbol.dispose](): void;
@@ -81,7 +78,7 @@ interface Held<T> {
   holders: number;
 }
 
-/** Before a log that could not be read is read again: checking it may take long. */
+/** Milliseconds before an unreadable log is read again, since checking it may take long. */
 const REST_MS = 5000;
 
 const lookForm = z.number().min(1).max(3_600_000).default(200);
@@ -92,15 +89,15 @@ export class AdapterService<T extends LoadedVersion> {
   readonly #registration: Registration;
   #reading: Reading;
   #seen: string;
-  /** By the id of the record. */
+  /** Held versions by record id. */
   readonly #held = new Map<string, Held<T>>();
-  /** Versions that somebody asked to be ready, by the question, with the moment until when. */
+  /** Requested versions by question, each with the time until which it is kept. */
   readonly #asked = new Map<string, { readonly id: string; readonly until: number }>();
-  /** What each name stood for when it was last looked at. */
+  /** Version of each name at the last look. */
   readonly #stood = new Map<string, string | null>();
   readonly #fellBack = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
-  /** Whether what this reading names was loaded, or tried. */
+  /** True if the versions of this reading were loaded, or tried. */
   #isReady = false;
   #restsUntil = 0;
   #looking: Promise<void> = Promise.resolve();
@@ -132,7 +129,7 @@ export class AdapterService<T extends LoadedVersion> {
     look();
   }
 
-  /** What the registry said when it was last looked at. */
+  /** The registry at the last look. */
   get reading(): Reading {
     return this.#reading;
   }
@@ -143,11 +140,10 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   /**
-   * The version that a name stands for: for a key that is always the same one, such as a user's or
-   * a conversation's, always the same one while the name is not moved, also where only a share of
-   * the keys get what is new.
-   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH where it cannot be
-   *   served and no fallback was configured
+   * Returns the version of a name. The same key (such as a user or a conversation) gets the same
+   * version until the name is moved, even if only a share of the keys get the new one.
+   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH if it cannot be
+   *   served and no fallback is configured
    */
   async resolve(name: string, key?: string): Promise<ServedVersion<T>> {
     if (this.#closed) throw new IsoproError('OBJECT_DISPOSED', 'the service has been closed');
@@ -275,7 +271,7 @@ export class AdapterService<T extends LoadedVersion> {
     throw new Refused(not('bytes-changed', `${found.file} changed while it was loaded`));
   }
 
-  /** Lets go of what nobody holds and nothing stands for. */
+  /** Unloads versions that no one holds and no name refers to. */
   #let(): void {
     const wanted = new Set<string | null | undefined>(
       [...this.#asked.values()].map(({ id }) => id),
@@ -321,8 +317,7 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   /**
-   * What names stand for now, and what a rollback would put back: that has to be at hand before the
-   * log says so.
+   * Loads the current versions and those that a rollback would restore, before the log needs them.
    */
   async #makeReady(): Promise<void> {
     for (const { slot, alias, current } of this.#served()) {

@@ -1,6 +1,6 @@
 /**
- * What a registry holds: a fold over its events and nothing else. The one state machine: what it
- * refuses is never written, and a log that holds it all the same is not read.
+ * State of a registry: a fold over its events and nothing else. It is the only state machine: what
+ * it refuses is never written, and a log with such an event is not read.
  */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
@@ -20,19 +20,16 @@ import { recordId, type AdapterRecord } from './record.js';
 export interface Entry {
   readonly id: string;
   readonly record: AdapterRecord;
-  /** Of its record in the log, microseconds since 1970. */
+  /** Time of its record in the log, microseconds since 1970. */
   readonly publishedUs: number;
-  /** Why it may no longer be used; null where it may. */
+  /** Reason why it may no longer be used; null if it may. */
   readonly withdrawn: string | null;
   /** Its bytes were deleted. */
   readonly collected: boolean;
 }
 
 export interface Observed {
-  /**
-   * Of the first look at the version, whatever it was held against: it stays for as long as the
-   * version is in use.
-   */
+  /** Level of the first look at the version; it stays for as long as the version is in use. */
   readonly policy: RollbackPolicy;
   /** The version before; null: the base without an adapter. */
   readonly against: string | null;
@@ -45,23 +42,26 @@ export interface Observed {
 export interface AliasState {
   readonly slot: Slot;
   readonly alias: string;
-  /** Null after a rollback to before the first: the base without an adapter. */
+  /**
+   * Current version; null after a rollback to before the first one: the base model without an
+   * adapter.
+   */
   readonly current: string | null;
-  /** What it named before, the last one at the end; what was rolled back is not among it. */
+  /** Earlier versions, the latest last; rolled-back versions are not included. */
   readonly previous: readonly (string | null)[];
-  /** How often it was moved. */
+  /** Number of moves. */
   readonly moves: number;
   readonly movedUs: number;
-  /** On what terms it stands for what it stands for; null where everybody gets that. */
+  /** Terms of the current probation; null if every key gets the current version. */
   readonly probation: Probation | null;
-  /** What was posted since it was moved; null where nothing was. */
+  /** Trials posted since the last move; null if there are none. */
   readonly observed: Observed | null;
 }
 
 export interface GateState extends Readonly<Omit<EventOf<'gate_opened'>, 'kind'>> {
-  /** Null until the witness has told the nonce. */
+  /** Seed; null until the witness has revealed the nonce. */
   readonly seed: string | null;
-  /** The last; null where there is none. */
+  /** Last decision; null if there is none. */
   readonly decision: Decision | null;
   readonly evidence: string | null;
   readonly used: boolean;
@@ -71,16 +71,16 @@ function refuse(message: string): never {
   throw new IsoproError('REGISTRY_REFUSED', message);
 }
 
-/** What trials are held against where a name is not on probation at the first look. */
+/** Level for a version that is not on probation at the first look. */
 const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
 
-/** Of the probation that a name is on, if any. */
+/** Returns the level of a name's probation, or the default. */
 const policyNow = ({ probation }: Pick<AliasState, 'probation'>): RollbackPolicy =>
   probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
 
 /**
- * What trials of the version in use are held against: an e-process whose level is chosen after a
- * look promises nothing.
+ * Returns the level for trials of the version in use. An e-process whose level is chosen after a
+ * look guarantees nothing.
  */
 export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): RollbackPolicy =>
   named.observed?.policy ?? policyNow(named);
@@ -88,8 +88,8 @@ export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): Rol
 const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
 
 /**
- * @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level
- *   than these were held against
+ * Requires that terms keep the level under which trials were compared.
+ * @throws IsoproError REGISTRY_REFUSED
  */
 export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
   const seen = named.observed?.policy;
@@ -98,15 +98,15 @@ export function requireLevel(named: Pick<AliasState, 'observed'>, terms: Rollbac
 }
 
 /**
- * Where the version before was withdrawn, another one is before it, and what was seen against the
- * first says nothing of that.
+ * Returns the observations against a version. After a withdrawal a different version comes before,
+ * and earlier trials say nothing about it.
  */
 export const observedAgainst = (
   { observed }: AliasState,
   against: string | null,
 ): Observed | null => (observed?.against === against ? observed : null);
 
-/** What no later gate of an alias may change: how alpha is spent. */
+/** Returns how alpha is spent, which no later gate of an alias may change. */
 function spendingOf(policy: GatePolicy): Json {
   const { kind, alpha } = policy;
   switch (policy.kind) {
@@ -141,7 +141,7 @@ export class RegistryState {
   readonly #transactions = new Map<string, EventOf<'moved'>>();
   #events = 0;
 
-  /** That were applied. */
+  /** Number of applied events. */
   get events(): number {
     return this.#events;
   }
@@ -173,7 +173,7 @@ export class RegistryState {
       .sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** What every signed head carries. */
+  /** Returns the root that every signed head carries. */
   root(): string {
     return rootOfAliases(this.map());
   }
@@ -187,15 +187,15 @@ export class RegistryState {
     );
   }
 
-  /** How many gates on a name were begun. */
+  /** Returns the number of gates that were opened on a name. */
   attempts(slot: Slot, alias: string): number {
     const text = aliasText(slot, alias);
     return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
   }
 
   /**
-   * The last gate of an adapter for a name, where it may move it yet: open, or accepted and not
-   * used, against what the name stands for.
+   * Returns the last gate of an adapter for a name if it can still move it: open, or accepted and
+   * unused, against the current version.
    */
   pendingGate(slot: Slot, alias: string, challenger: string): GateState | null {
     const text = aliasText(slot, alias);
@@ -208,14 +208,17 @@ export class RegistryState {
     return last.decision === 'accepted' || isOpen(last) ? last : null;
   }
 
-  /** What a rollback would put back; undefined where there is nothing. */
+  /** Returns the version that a rollback would restore; undefined if there is none. */
   before(slot: Slot, alias: string): string | null | undefined {
     return this.#aliases
       .get(aliasText(slot, alias))
       ?.previous.findLast((id) => id === null || this.#usable(id));
   }
 
-  /** What a rollback would put back. @throws IsoproError REGISTRY_REFUSED where there is nothing */
+  /**
+   * Returns the version that a rollback would restore.
+   * @throws IsoproError REGISTRY_REFUSED if there is none
+   */
   rollbackTarget(slot: Slot, alias: string): string | null {
     const found = this.before(slot, alias);
     return found === undefined
@@ -344,7 +347,7 @@ export class RegistryState {
     );
   }
 
-  /** The alias that an event is about, if it stands for what the event says. */
+  /** Returns the alias of an event if it names the event's version. */
   #named({ slot, alias, id }: EventOf<'probation' | 'observed'>): AliasState {
     const text = aliasText(slot, alias);
     const known = this.#aliases.get(text);
@@ -411,7 +414,10 @@ export class RegistryState {
     if (transaction !== null) this.#transactions.set(transaction, event);
   }
 
-  /** What names a version, those that it was trained on from, and what made them. */
+  /**
+   * Returns the names of a version, of the versions that it was trained from, and of what produced
+   * them.
+   */
   #line(id: string | null): string[] {
     const names: string[] = [];
     for (let entry = id === null ? undefined : this.#entries.get(id); entry !== undefined; ) {

@@ -1,6 +1,6 @@
 /**
- * Whether everything in a registry is as its log says, what can be put right, and what may be
- * thrown away.
+ * Checks that a registry matches its log, repairs what can be repaired and deletes what is not
+ * needed.
  */
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -28,7 +28,7 @@ import { observedAgainst, policyOf, RegistryState, type Entry } from './state.js
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
   readonly message: string;
-  /** Whether `repair` puts it right. */
+  /** True if `repair` fixes it. */
   readonly repairable: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Validation {
   readonly defects: readonly Defect[];
 }
 
-/** What a log that was changed or damaged is refused with. */
+/** Error codes of a changed or damaged log. */
 const DAMAGE: readonly string[] = [
   'LOG_TAMPERED',
   'LOG_UNREADABLE',
@@ -178,10 +178,7 @@ async function gateDefects(
   return defects;
 }
 
-/**
- * What was posted of versions in use, once more: what it said of them, with all that had been
- * posted before.
- */
+/** Checks the observations of versions in use again, each with everything posted before it. */
 function observationDefects(registry: Registry, { events }: Reading): Defect[] {
   const state = new RegistryState();
   const defects: Defect[] = [];
@@ -210,8 +207,9 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
 }
 
 /**
- * Signs what a crash left unsigned, draws the seeds that it left undrawn and writes the pointer
- * again. What was changed by hand stays as it is. @returns what was put right
+ * Signs records that a crash left unsigned, draws missing seeds and rewrites the pointer. Manual
+ * changes stay.
+ * @returns the defects that were fixed
  */
 export async function repairRegistry(registry: Registry): Promise<readonly Defect[]> {
   const { defects } = await validateRegistry(registry);

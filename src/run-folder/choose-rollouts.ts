@@ -1,6 +1,6 @@
 /**
- * Which of thousands of rollouts a reader gets to see: the same number of every tier, iteration and
- * verdict, as far as there are any.
+ * Chooses the rollouts to show out of thousands: equally many of every tier, iteration and verdict,
+ * as far as there are any.
  */
 
 import { groupBy } from '../statistics/paired.js';
@@ -13,8 +13,8 @@ export interface RolloutPlace {
 }
 
 /**
- * Numbers of the chosen records, ascending. Within a stratum they lie evenly apart in the order of
- * the log.
+ * Returns the numbers of the chosen records, ascending. Within a stratum they are evenly spaced in
+ * the order of the log.
  */
 export function chooseRollouts(places: readonly RolloutPlace[], limit: number): number[] {
   const strata = groupBy(

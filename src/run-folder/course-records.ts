@@ -9,7 +9,7 @@ import { dictionaryOf } from '../dictionary-schema.js';
 import { LORA_MODULE } from '../trainees/lora/structure.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
 
-/** What a trainee is made of, by module. */
+/** Returns the schema of a trainee's structure by module. */
 export const structureOf = <S extends z.ZodType>(module: S) =>
   dictionaryOf(module).refine(
     (of) => Object.keys(of).every((name) => name.length >= 1 && name.length <= 200),
@@ -24,7 +24,7 @@ export const adapterTargets = (
   list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
 ): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
 
-/** The same with a part of its strength. */
+/** Returns the targets scaled to a part of their strength. */
 export const weakened = (of: AdapterTargets, strength: number): AdapterTargets =>
   dictionary(
     Object.entries(of).map(([module, { rank, scale }]) => [
@@ -39,7 +39,7 @@ export const layers = z.object({
   method: z.string(),
   /** Ascending. */
   layers: z.array(z.int().min(0)).max(10_000),
-  /** What the method measured, by layer. */
+  /** Measurements of the method by layer. */
   scores: z.array(number).max(10_000).nullable(),
 });
 /** Metrics: the layers that are trained, chosen before the first step. */
@@ -77,26 +77,26 @@ export const checkpoint = z.object({
   digest: sha256,
 });
 /**
- * Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live
- * records under a signed head name.
+ * Metrics: a checkpoint by the digest over all of it. The run continues only from checkpoints that
+ * live records under a signed head name.
  */
 export type CheckpointNamed = z.infer<typeof checkpoint>;
 
 export const keptReplies = z.object({
   kind: z.literal('kept_replies'),
   /**
-   * Records of the log up to the checkpoint that the run goes on from; 1 before there is one. It
+   * Records of the log up to the checkpoint that the run continues from; 1 before there is one. It
    * names the file.
    */
   after: z.int().min(1),
   replies: z.int().min(0),
-  /** Of the file's beginning, with their SHA-256. */
+  /** Bytes at the beginning of the file, with their SHA-256. */
   bytes: z.int().min(0),
   sha256,
 });
 /**
- * Metrics: finished replies that lie in a file beside the log, so that they need not be sampled
- * again after an interruption. They count as far as such a record under a signed head names them.
+ * Metrics: finished replies in a file next to the log, so that they need not be sampled again after
+ * an interruption. They count as far as such a record under a signed head names them.
  */
 export type KeptRepliesNamed = z.infer<typeof keptReplies>;
 
@@ -146,20 +146,17 @@ const count = z.number().int().min(0);
 
 export const sessionEnd = z.object({
   kind: z.literal('session_end'),
-  /** Why the run ended. */
+  /** Reason why the run ended. */
   stopped: z.string(),
   seconds: z.number(),
   peakRssBytes: z.number(),
   tokens: z.object({ prompt: count, sampled: count, trained: count }),
-  /** Those that were trained. */
+  /** Trained layers. */
   layers: z.array(z.int()),
-  /** Of the submitted adapter. */
+  /** Iteration of the submitted adapter. */
   adapterIteration: iteration,
 });
-/**
- * Control: what a run says of itself in the record that ends its session; the log's own members
- * stand beside these.
- */
+/** Control: members of a run in the record that ends its session, in addition to the log's own. */
 export type SessionEnd = z.infer<typeof sessionEnd>;
 
 export const layersRecord = recordOf('metrics', layers);
@@ -170,6 +167,6 @@ export const refusedCheckpointRecord = recordOf('metrics', refusedCheckpoint);
 export const gateRecord = recordOf('effects', gate);
 export const submissionRecord = recordOf('metrics', submission);
 export const probeRecord = recordOf('metrics', probe);
-/** For `EventLog.finish`, which writes it. */
+/** Checks the members for `EventLog.finish`, which writes them. */
 export const sessionEndMembers = (value: Omit<SessionEnd, 'kind'>): Omit<SessionEnd, 'kind'> =>
   sessionEnd.omit({ kind: true }).parse(value);

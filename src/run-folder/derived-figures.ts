@@ -1,6 +1,6 @@
 /**
- * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows
- * or judges a run derives them here, so that nothing that it says of itself is believed.
+ * Derives the figures of a run from the single verdicts in its log. A log has no sums: every reader
+ * and the judge derive them here, so that no claim of the run is believed.
  */
 import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement, Measurement } from '../monitor/measurements.js';
@@ -34,12 +34,14 @@ export interface TierCounts {
   passed: number;
   failed: number;
   undecided: number;
-  /** Those that training takes, whatever their verdict; references too, which nobody sampled. */
+  /**
+   * Rollouts that training uses, whatever their verdict, and references, which were not sampled.
+   */
   admitted: number;
 }
 
 /**
- * Whether training takes a rollout: into the replay buffer, in contrast with the other samples of
+ * Returns true if training uses a rollout: in the replay buffer, in contrast with other samples of
  * its problem, or with a teacher.
  */
 export const isTrainedOn = (admission: string): boolean =>
@@ -73,7 +75,7 @@ function meanRate(tiers: readonly TierCounts[]): Objective {
   };
 }
 
-/** The value of a key, made where there is none yet. */
+/** Returns the value of a key and creates it if it is missing. */
 function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   const value = map.get(key) ?? make();
   map.set(key, value);
@@ -86,13 +88,13 @@ const addOne = <K>(counts: Map<K, number>, key: K): unknown =>
 /** Counts the rollouts stream. */
 export class RolloutTally {
   readonly #counts = new Map<number, Map<string, TierCounts>>();
-  /** Those for the replay buffer. */
+  /** Rollouts for the replay buffer. */
   readonly #buffered = new Map<number, Map<string, number>>();
-  /** By iteration and problem. */
+  /** Groups by iteration and problem. */
   readonly #groups = new Map<number, Map<string, Group>>();
-  /** By iteration. */
+  /** Refused passes by iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
-  /** By iteration, of what was taken so far. */
+  /** Objectives by iteration, of the records so far. */
   #objectives: Map<number, Objective> | null = null;
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
@@ -113,7 +115,7 @@ export class RolloutTally {
     group.isTrainedOn ||= isTrainedOn(admission);
   }
 
-  /** What training takes although nobody sampled it: it has no verdict to count. */
+  /** Counts a reference, which training uses although it was not sampled and has no verdict. */
   takeReference({ iteration, tier }: Pick<CountedRollout, 'iteration' | 'tier'>): void {
     this.#countsOf(iteration, tier).admitted++;
     this.#buffer(iteration, tier);
@@ -132,7 +134,7 @@ export class RolloutTally {
     );
   }
 
-  /** By iteration and tier, in the order of the log. */
+  /** Counts by iteration and tier, in the order of the log. */
   get counts(): ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>> {
     return this.#counts;
   }
@@ -145,7 +147,7 @@ export class RolloutTally {
     return dictionary(sums);
   }
 
-  /** The same of one iteration. */
+  /** Returns the passes of one iteration that training did not use. */
   refusedIn(iteration: number): Dictionary<number> {
     return dictionary(this.#refused.get(iteration) ?? []);
   }
@@ -195,7 +197,10 @@ export class RolloutTally {
         ).length / groups.length;
   }
 
-  /** Rollouts that a buffer with room for so many of each tier keeps after an iteration. */
+  /**
+   * Returns how many rollouts of each tier a buffer with room for `tierCap` of each keeps after an
+   * iteration.
+   */
   buffer(iteration: number, tierCap: number): Record<string, number> {
     const kept = new Map<string, number>();
     for (const [at, tiers] of [...this.#buffered].sort(([a], [b]) => a - b)) {
@@ -230,7 +235,7 @@ export function meanLoss(
   return Number.isFinite(loss) ? loss : null;
 }
 
-/** What an evaluation of the dev problems tells the rules. */
+/** Returns what the rules read from an evaluation of the dev problems. */
 export const heldOutReading = (
   { mean, n }: Pick<Summary, 'mean' | 'n'>,
   verdicts: readonly TierVerdicts[],
@@ -253,7 +258,7 @@ export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<stri
 
 type JudgedSet = Pick<HeldOut, 'outcomes' | 'figures' | 'formed' | 'lenient'>;
 
-/** The verdicts of an evaluation with what they say beside their kinds. */
+/** Returns the verdicts of an evaluation with their figures and readings. */
 export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): Outcome[] =>
   outcomes.map(([, tier, kind], i) => ({
     tier,
@@ -288,9 +293,9 @@ export function figuresLogged(
 export interface LoggedEvaluation
   extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes' | 'why' | 'examples'> {
   readonly mean: number | null;
-  /** Why its replies do not pass; null where the log does not tell. */
+  /** Failures of its replies; null if the log does not say. */
   readonly failures: Failures | null;
-  /** With intervals, which take a bootstrap. */
+  /** Summary with intervals, which need a bootstrap. */
   readonly summary: Summary;
 }
 
@@ -354,7 +359,7 @@ export const loggedForgetting = ({
     replies.map(({ tokenIds, before, after }) => ({ tokens: tokenIds.length, before, after })),
   );
 
-/** Whether verdicts can be paired: the same problems and tiers, in the same order. */
+/** Returns true if verdicts can be paired: the same problems and tiers in the same order. */
 export const ofSameProblems = (
   a: Pick<HeldOut, 'outcomes'>,
   b: Pick<HeldOut, 'outcomes'>,
@@ -363,8 +368,8 @@ export const ofSameProblems = (
   a.outcomes.every(([id, tier], i) => id === b.outcomes[i]![0] && tier === b.outcomes[i]![1]);
 
 /**
- * What keeps the evaluations of a log from being compared, in words; null where each set's are of
- * the same problems.
+ * Returns why the evaluations of a log cannot be compared; null if those of each set cover the same
+ * problems.
  */
 export function strayEvaluation(
   evaluations: readonly Pick<HeldOut, 'set' | 'when' | 'iteration' | 'outcomes'>[],
@@ -390,7 +395,7 @@ export interface DevComparison {
   readonly rolledBack: boolean;
 }
 
-/** By iteration. @param evaluations none of them stray */
+/** Compares each dev evaluation with the best one before it, by iteration. @param evaluations none of them stray */
 export function compareDev(
   evaluations: readonly LoggedEvaluation[],
   tiers: readonly TierOf[],

@@ -21,7 +21,7 @@ export const devReply = z.object({
   iteration,
   problemId: z.string(),
   finish,
-  /** Of all its replies. */
+  /** Tokens of all its replies. */
   tokenIds: z.array(z.int()),
   turns: turns.optional(),
 });
@@ -29,7 +29,9 @@ export type DevReply = z.infer<typeof devReply>;
 
 const kind = z.enum(['pass', 'fail', 'none']);
 
-/** What is said of each reply beside its verdict says it of each, and what passes was read. */
+/**
+ * Returns true if the readings fit the verdicts: one per reply, and a reply that passes was read.
+ */
 const readingsFit = ({
   outcomes,
   formed,
@@ -63,13 +65,13 @@ const heldOutMembers = z.object({
    * adapter_state is as good.
    */
   adapter: sha256.nullable(),
-  /** Of the problem ids, as in the manifest. */
+  /** SHA-256 of the problem ids, as in the manifest. */
   setSha256: sha256,
   /** [problem id, tier, verdict], in the set's order. */
   outcomes: z.array(z.tuple([sha256, z.string(), kind])),
-  /** What each verdict says beside its kind; absent where none says anything. */
+  /** Figures of each verdict; absent if no verdict has any. */
   figures: z.array(figures).optional(),
-  /** Whether the strict reading of each reply succeeded. */
+  /** True for each reply whose strict reading succeeded. */
   formed: z.array(z.boolean()).optional(),
   /**
    * Verdicts on the same replies under the task's most lenient reading; of a task that has one, on
@@ -77,8 +79,8 @@ const heldOutMembers = z.object({
    */
   lenient: z.array(kind).optional(),
   /**
-   * Why each reply does not pass: the violations of one that fails, sorted, and what the verifier
-   * said where it did not decide.
+   * Reasons why each reply does not pass: the sorted violations of a failure, or what the verifier
+   * said if it did not decide.
    */
   why: z.array(z.array(z.string())).optional(),
   /**
@@ -136,11 +138,11 @@ export const forgetting = z.object({
   /** SHA-256 of the two texts. */
   texts: z.object({ english: sha256, prompts: sha256 }),
   /**
-   * By paragraph: tokens, and the sums of their log-probabilities under the base and under the
+   * Tokens of each paragraph, and the sums of their log-probabilities under the base and under the
    * adapter, nats.
    */
   english: z.array(z.object({ tokens: z.int().min(1), ...scoredText })).min(1),
-  /** By prompt: what the base said, and the same sums. */
+  /** Reply of the base model to each prompt, and the same sums. */
   replies: z.array(z.object({ tokenIds: z.array(z.int()).min(1), ...scoredText })),
 });
 /**
@@ -153,8 +155,8 @@ export const teacherRecordForm = z.object({
   /** SHA-256 of its file. */
   model: sha256,
   /**
-   * Of the dev problems, in the set's order, answered greedily as the run asks them, with the
-   * teacher's own solved examples.
+   * Verdicts on the dev problems in the set's order, answered greedily as the run asks them, with
+   * the teacher's own solved examples.
    */
   outcomes: z.array(z.tuple([sha256, z.string(), kind])),
 });
@@ -177,9 +179,9 @@ const policiesMembers = z.object({
   kind: z.literal('policies'),
   /** The task's, in its order. */
   tiers: z.array(tier),
-  /** By policy: a verdict for each test problem, in the set's order. */
+  /** Verdicts of each policy on each test problem, in the set's order. */
   outcomes: dictionaryOf(z.array(kind)),
-  /** By policy: what each verdict says beside its kind; absent where none says anything. */
+  /** Figures of each verdict of each policy; absent if no verdict has any. */
   figures: dictionaryOf(z.array(figures)).optional(),
 });
 export const policies = policiesMembers.refine(
@@ -201,9 +203,9 @@ export const iterationReport = z.object({
   iteration,
   /** SHA-256 of the token ids and labels of every step's sequences, in order. */
   data: z.string(),
-  /** Of the adapter that the iteration ended with. */
+  /** Digest of the adapter at the end of the iteration. */
   adapterId: z.string(),
-  /** Between trainer and sampler, nats; null where it was not measured. */
+  /** Gap between trainer and sampler, nats; null if not measured. */
   samplerGap: number.nullable(),
   learningRate: z.number(),
   seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),

@@ -1,4 +1,4 @@
-/** What a verdict in the log says beside its kind. */
+/** Figures of a verdict in the log. */
 import { z } from 'zod';
 import { figuresGiven, type Figures } from '../statistics/index.js';
 

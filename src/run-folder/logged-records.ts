@@ -1,6 +1,6 @@
 /**
- * The one reader of a run's records: each kind in its form, by what reads them whatever was
- * trained.
+ * The reader of a run's records: each kind in its form, as far as it can be read without knowing
+ * what was trained.
  */
 import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
@@ -37,7 +37,7 @@ import {
   type JudgedReplyText,
 } from '../tasks/failures.js';
 
-/** By kind; members that no reader shows are left out. */
+/** Forms by kind; members that no reader shows are left out. */
 const FORMS = {
   session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
   held_out: heldOut,
@@ -69,7 +69,7 @@ export type AnyRollout = z.output<typeof anyRollout>;
 
 type Explained = Pick<AnyRollout, 'problemId' | 'tier' | 'text' | 'finish' | 'form' | 'verdict'>;
 
-/** What a logged rollout says of why it does not pass. */
+/** Returns why a logged rollout does not pass. */
 export const rolloutReason = ({
   problemId,
   tier,
@@ -98,7 +98,7 @@ export class LoggedRecords {
   readonly rollouts = new RolloutTally();
   readonly #failing = new FailureTally();
   readonly #questions = new Questions();
-  /** What the rollouts that follow answer. */
+  /** Problem of the rollouts that follow. */
   #asked: z.output<typeof asked> | null = null;
   readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
 
@@ -127,7 +127,7 @@ export class LoggedRecords {
     }
   }
 
-  /** Why sampled rollouts do not pass, each example with its question. */
+  /** Failures of sampled rollouts, each example with its question. */
   get failures(): Failures {
     const { rows, ...counted } = this.#failing.failures;
     const told = ({ example, ...row }: Failure): Failure => {
@@ -139,8 +139,9 @@ export class LoggedRecords {
   }
 
   /**
-   * Figures of the evaluations. `policies` is null where they were not judged on the test problems.
-   * @param further tiers that records name beside those of the evaluations
+   * Returns the figures of the evaluations. `policies` is null if the trivial policies were not
+   * judged on the test problems.
+   * @param further tiers that other records name
    */
   evaluations(further: readonly string[] = []) {
     const heldOuts = this.of('held_out');
@@ -162,7 +163,7 @@ export class LoggedRecords {
     };
   }
 
-  /** In the order of the log. */
+  /** Returns the records of a kind in the order of the log. */
   of<K extends LoggedKind>(kind: K): Logged<K>[] {
     return (this.#lists[kind] ?? []) as Logged<K>[];
   }

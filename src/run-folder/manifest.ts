@@ -48,7 +48,7 @@ const evaluationSet = z.strictObject({
 
 const start = z.strictObject({
   code: z.strictObject({
-    /** Of the package. */
+    /** Version of the package. */
     version: z.string().min(1).max(100),
     /** SHA-256 over the package's own modules that decide a run (code-hash.ts). */
     javascript: sha256,
@@ -58,7 +58,7 @@ const start = z.strictObject({
   machine: z.strictObject({
     platform: z.string().max(50),
     arch: z.string().max(50),
-    /** Of llama.cpp. */
+    /** Release of llama.cpp. */
     llamaRelease: z.string().max(100),
     /** Instruction sets that the loaded CPU back end uses, ascending. */
     features: z.array(z.string().max(100)).max(200),
@@ -86,7 +86,7 @@ const start = z.strictObject({
       message: 'not the name of a built-in task',
     }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
-  /** How held-out accuracy is measured: greedy. */
+  /** Settings of the greedy held-out evaluation. */
   evaluation: z.strictObject({
     style: z.enum(PROMPT_STYLES),
     maxTokens: z.number().int().min(1).max(65_536),
@@ -97,18 +97,12 @@ const start = z.strictObject({
       .min(1)
       .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
-    /**
-     * Whose kernels multiply with the weights; absent in manifests from before there was a choice:
-     * ggml's.
-     */
+    /** Matrix kernels; absent in manifests from before there was a choice: ggml's. */
     matmul: z.enum(KERNELS).optional(),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),
-  /**
-   * Of the learning rate, as the trainer takes it; remedies change the base rate that it
-   * multiplies.
-   */
+  /** Learning-rate schedule of the trainer; remedies change the base rate that it multiplies. */
   schedule: z.strictObject({
     schedule: z.enum(['constant', 'linear', 'cosine']),
     warmupSteps: count,
@@ -123,7 +117,7 @@ const start = z.strictObject({
    */
   settings: z.record(z.string(), json),
 });
-/** What determines a run. */
+/** Everything that determines a run. */
 export type RunStart = z.infer<typeof start>;
 export type EvaluationSetIdentity = z.infer<typeof evaluationSet>;
 export type MachineClass = RunStart['machine'];
@@ -194,13 +188,13 @@ export function jsonChanges(a: Json, b: Json): Change[] {
 type TaskIdentity = RunStart['task'];
 
 /**
- * Whether a task is rows of data, whose version begins the hash over all that decides their
- * verdicts (src/tasks/data/open-data.ts).
+ * Returns true if a task is rows of data, whose version is the beginning of the hash over
+ * everything that decides their verdicts (src/tasks/data/open-data.ts).
  */
 export const isOfRows = ({ version, file }: TaskIdentity): boolean =>
   file?.slice(0, 12) === version;
 
-/** What a file of rows is called is no part of the task. */
+/** Returns true if two tasks are the same. The name of a data file is not part of its task. */
 export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
   a.version === b.version && (a.id === b.id || (isOfRows(a) && isOfRows(b)));
 
@@ -208,7 +202,9 @@ export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
 export const jsonDifferences = (a: Json, b: Json): string[] =>
   jsonChanges(a, b).map(({ path }) => path);
 
-/** As jsonChanges, settings by part; empty where they are the same run. */
+/**
+ * Returns the differences between two starts with settings by part; empty if they are the same run.
+ */
 export function startChanges(a: RunStart, b: RunStart): Change[] {
   const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
   return jsonChanges(whole(a), whole(b));
@@ -226,7 +222,7 @@ function valueShown(value: Json | undefined): string {
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
 }
 
-/** In words: `settings.iterations 3 (now 2)`. */
+/** Formats changes: `settings.iterations 3 (now 2)`. */
 export const changesText = (changes: readonly Change[]): string =>
   changes
     .map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`)

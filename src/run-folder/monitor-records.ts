@@ -20,9 +20,9 @@ import { iteration as iterationNumber, number, readRecord } from './record.js';
 import type { NewRunRecord, RunStream } from './streams.js';
 
 /**
- * How the monitor's findings stand in the log, and how a judge reads them back. What was measured
- * is spread into a record first and the monitor's own members last, so that nothing that comes with
- * a measurement can name another iteration or kind.
+ * Writes the monitor's findings to the log and reads them back. Measurements are spread into a
+ * record first and the monitor's own members last, so that a measurement cannot set another
+ * iteration or kind.
  */
 
 /**
@@ -96,7 +96,7 @@ export const stepForm = <T extends TraineeTypes>({
     modules: dictionaryOf(z.object(signalForms(signals.module))),
   }) as unknown as z.ZodType<StepRecord<T>>;
 
-/** What is read of a step whatever is trained; `tokens` weigh its loss. */
+/** Members of a step that every trainee has; `tokens` weigh its loss. */
 export const anyStep = step
   .pick({ iteration: true, loss: true })
   .extend({ tokens: number.default(1) });
@@ -145,7 +145,7 @@ export const decisionForm = <T extends TraineeTypes>(
     iteration: z.number().int().min(0),
   }) as unknown as z.ZodType<DecisionRecord<T>>;
 
-/** What is read of a decision whatever is trained. */
+/** Members of a decision that every trainee has. */
 export const anyDecision = z.object({
   iteration: iterationNumber,
   event_type: z.string(),
@@ -171,7 +171,7 @@ export const effectForm = <T extends TraineeTypes>(
     Effect<T['operation']>
   >;
 
-/** What is read of an effect whatever is trained. */
+/** Members of an effect that every trainee has. */
 export const anyEffect = effect
   .pick({ iteration: true, executed: true, failure: true })
   .extend({ rule: z.string(), operation: dictionaryOf(z.unknown()) });

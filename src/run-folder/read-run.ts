@@ -75,21 +75,21 @@ export interface RunRecord {
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
   /**
-   * Of the test problems under the grammar of answers, before and after; empty where that was not
-   * asked for.
+   * Evaluations of the test problems under the answer grammar, before and after; empty if not
+   * requested.
    */
   readonly constrained: readonly LoggedEvaluation[];
   readonly policies: Dictionary<Summary>;
-  /** Of the submitted adapter; null where it was not measured. */
+  /** Forgetting of the submitted adapter; null if not measured. */
   readonly forgetting: Forgetting | null;
-  /** What other methods reach with the same model; not part of the signed log. */
+  /** Results of other methods with the same model; not part of the signed log. */
   readonly methods: z.output<typeof comparisonForm> | null;
   readonly iterations: readonly IterationFigures[];
   /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
   readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>>;
   readonly steps: readonly Logged<'step'>[];
   readonly layers: Logged<'layers'> | null;
-  /** The last one. */
+  /** Last adapter state. */
   readonly adapterState: Logged<'adapter_state'> | null;
   readonly submission: Logged<'submission'> | null;
   readonly gates: readonly Logged<'gate'>[];
@@ -97,14 +97,14 @@ export interface RunRecord {
   readonly decisions: readonly Logged<'decision'>[];
   readonly effects: readonly Logged<'effect'>[];
   readonly end: Omit<Logged<'session_end'>, 'kind' | 'layers'> | null;
-  /** Some of all rollouts, chosen evenly. */
+  /** Some of the rollouts, chosen evenly. */
   readonly shown: readonly ShownRollout[];
   readonly rolloutCount: number;
-  /** Why rollouts do not pass. */
+  /** Failures of rollouts. */
   readonly failures: Failures;
   /** Passes that training did not take, by what became of them. */
   readonly refused: Dictionary<number>;
-  /** What could not be read, in words. */
+  /** Sentences about what could not be read. */
   readonly defects: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * What every kind of record in a run's log has in common: how it is written in its stream, and how
- * it is read back.
+ * Shared parts of all kinds of record in a run's log: how a record is written to its stream and
+ * read back.
  */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -16,8 +16,8 @@ export const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.litera
 type RecordForm = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
 /**
- * Writer of a kind of record in its stream: members of the value that are none of the form's are
- * left out.
+ * Returns a writer of a kind of record in its stream. It leaves out members that the form does not
+ * have.
  */
 export const recordOf =
   <F extends RecordForm>(stream: RunStream, form: F) =>

@@ -1,4 +1,4 @@
-/** What a run set before every question that its adapter was trained on, in words. */
+/** Describes what a run put before every question that its adapter was trained on. */
 import type { RunStart } from './manifest.js';
 import { readWrittenSettings } from './written-settings.js';
 

@@ -1,11 +1,11 @@
 /**
- * The settings of a run as its manifest and its log hold them: by part. Those of `isopro.run.v1`
- * lie side by side under the names of their flags, and whoever reads settings reads both here. What
- * is written stays as it is: the log's digests are of it.
+ * Reads the settings of a run in its manifest and its log. Those of `isopro.run.v1` are flat, under
+ * the names of their flags; later ones are grouped by part. Written settings stay unchanged: the
+ * log's digests cover them.
  */
 import { z } from 'zod';
 
-/** Members of each part that version 1 has under the same names; those of no part have them too. */
+/** Members of each part that version 1 has under the same names, like members of no part. */
 const SAME_NAMES: Readonly<Record<string, string>> = {
   model: 'threads contextTokens maxSequences',
   sampling: 'rollouts samples temperature topP maxTokens turns style allocation allocationFloor',
@@ -16,14 +16,14 @@ const SAME_NAMES: Readonly<Record<string, string>> = {
   evaluation: 'devSize testSize gate gateLevel',
   monitor: 'patience policy',
 };
-/** The member of a part that version 1 called as the part is called now. */
+/** The member of a part that version 1 named like the part itself. */
 const OWN_NAME: Readonly<Record<string, string>> = {
   model: 'name',
   buffer: 'kind',
   algorithm: 'id',
   layers: 'choice',
 };
-/** By part: the names that its members have now and had in version 1. */
+/** Current and version-1 names of the members of each part. */
 const VERSION_1 = Object.entries(SAME_NAMES).map(([part, names]) => {
   const own = OWN_NAME[part];
   const same = names.split(' ').map((name) => [name, name] as const);
@@ -35,7 +35,7 @@ type Members = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Settings by part, from either version's; anything else as it is. Nothing is checked. */
+/** Returns settings by part from either version; anything else unchanged. Nothing is checked. */
 export function byPart(written: unknown): unknown {
   if (!isObject(written) || Object.keys(SAME_NAMES).some((part) => isObject(written[part])))
     return written;

@@ -293,12 +293,12 @@ describe('what is refused says why, and counts as no event', () => {
     [`sql@shadow names nothing now, not ${B}`, [], probation({ alias: 'shadow' }), 'CONFLICT'],
     ['sql@champion is not on probation', promoted, probation({ terms: null })],
     [
-      'trials were already compared under alpha 0.05, margin 0, which stays',
+      'trials were already compared under alpha 0.05, margin 0, which cannot change',
       [...promoted, probation(), seeing()],
       probation({ terms: { ...terms, alpha: 0.01 } }),
     ],
     [
-      'trials were already compared under alpha 0.05, margin 0, which stays',
+      'trials were already compared under alpha 0.05, margin 0, which cannot change',
       [...promoted, seeing()],
       probation({ terms: { ...terms, margin: 0.1 } }),
     ],
