@@ -110,7 +110,10 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   readonly title: string;
   /** Settings that only this algorithm reads; each is a flag of `run` with a default. */
   readonly settings: z.ZodObject<Shape>;
-  /** Defaults that other settings of its own change. @param stated what the caller says of them */
+  /**
+   * Returns defaults that depend on other settings of its own.
+   * @param stated settings that the caller states
+   */
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
   /** Returns what cannot be trained this way; each sentence begins with the setting's path. */
   contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
@@ -137,7 +140,7 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
     groups: readonly Group<S>[],
     context: AdmissionContext<S, z.output<z.ZodObject<Shape>>>,
   ): Map<S, Fate>;
-  /** One iteration of steps; none where there is nothing to train on. @throws as Trainer.step */
+  /** Takes one iteration of steps; none if there is nothing to train on. @throws as Trainer.step */
   learn(context: LearningContext<z.output<z.ZodObject<Shape>>>): Promise<StepStatistics[]>;
 }
 
@@ -156,7 +159,10 @@ export interface Algorithm<Id extends string = string, Shape extends z.ZodRawSha
   learn(context: LearningContext<object>): Promise<StepStatistics[]>;
 }
 
-/** @throws z.ZodError from its methods where the settings lack those of its schema */
+/**
+ * Makes an algorithm of a definition.
+ * @throws z.ZodError from its methods if the settings lack those of its schema
+ */
 export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   definition: AlgorithmDefinition<Id, Shape>,
 ): Algorithm<Id, Shape> {

@@ -16,13 +16,13 @@ import { algorithm } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
 import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
-/** log p_teacher - log p_student, by sampled token. */
+/** Returns log p_teacher - log p_student by sampled token. */
 export const margins = (student: Float32Array, teacher: Float32Array): Float32Array =>
   teacher.map((value, t) => value - student[t]!);
 
 /**
- * The reverse divergence per token as samples show it: the mean of -margin over all of them; 0
- * where there is none.
+ * Returns the reverse divergence per token as samples estimate it: the mean of -margin over all of
+ * them; 0 without samples.
  */
 export function sampledDivergence(samples: readonly Float32Array[]): number {
   const tokens = samples.reduce((sum, { length }) => sum + length, 0);
@@ -33,10 +33,10 @@ export function sampledDivergence(samples: readonly Float32Array[]): number {
 }
 
 /**
- * Margins less their mean at the same place in the reply, over the samples of an iteration. A
- * baseline leaves the mean of the gradient (up to (n - 1) / n, since a sample counts in its own),
- * and without it nearly every sampled token would be pushed down, in favour of tokens that neither
- * model says: the mean margin is minus the divergence.
+ * Subtracts the mean at the same place in the reply, over the samples of an iteration. A baseline
+ * keeps the mean of the gradient (up to (n - 1) / n, since a sample counts in its own). Without it
+ * nearly every sampled token would be pushed down, in favour of tokens that neither model says: the
+ * mean margin is minus the divergence.
  */
 export function centred(rows: readonly Float32Array[]): Float32Array[] {
   const means = Array.from({ length: Math.max(0, ...rows.map(({ length }) => length)) }, (_, t) => {
@@ -54,15 +54,15 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
 export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
 export type Pressure = (typeof PRESSURES)[number];
 
-/** The sign of a token's pull; 0 where it is not pulled. */
+/** Sign of a token's pull; 0 if it is not pulled. */
 const PULL: Readonly<Record<Exclude<Pressure, 'reverse-kl'>, (margin: number) => number>> = {
   positive: (margin) => Number(margin > 0),
   absolute: Math.sign,
 };
 
 /**
- * Advantages of the sampled tokens. The trainer's mean is over all of them, so those that count
- * weigh more the fewer they are.
+ * Returns the advantages of the sampled tokens. The trainer's mean is over all of them, so the
+ * fewer tokens count, the more each weighs.
  */
 export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure): Float32Array[] {
   if (pressure === 'reverse-kl') return centred(rows);
@@ -85,7 +85,7 @@ export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): n
     : counted.reduce((sum, margin) => sum + Math.abs(margin), 0) / counted.length;
 }
 
-/** Within which a sample is trained on once the policy has moved. */
+/** Clip of the ratio once the policy has moved. */
 const CLIP = 0.2;
 
 export const distill = algorithm({
@@ -136,9 +136,9 @@ export const distill = algorithm({
     })),
 
   /**
-   * The iteration's step budget on its own samples. Both models' log-probabilities are measured
-   * before the first update, at the temperature of the rollouts; later steps weigh a token by how
-   * much more or less likely it has become, clipped.
+   * Takes the iteration's step budget on its own samples. Both models' log-probabilities are
+   * measured before the first update, at the temperature of the rollouts; later steps weigh a token
+   * by the clipped change of its probability.
    */
   async learn(context) {
     const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } =
@@ -186,7 +186,7 @@ export const distill = algorithm({
   },
 });
 
-/** A value for each sampled token, at its place in the sequence; 0 elsewhere. */
+/** Puts each value at the place of its sampled token; 0 elsewhere. */
 function spread(mask: Uint8Array, values: Float32Array): Float32Array {
   let next = 0;
   return Float32Array.from(mask, (sampled) => (sampled === 1 ? values[next++]! : 0));

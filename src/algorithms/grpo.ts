@@ -56,7 +56,7 @@ const isVariant = (id: unknown): id is keyof typeof VARIANTS =>
 const REWARDS = ['verdict', 'score'] as const;
 
 /**
- * 1 for a pass and 0 for a failure, or the task's own score in [0, 1] where it gives one; null
+ * Returns 1 for a pass and 0 for a failure, or the task's own score in [0, 1] if it gives one; null
  * without a verdict.
  */
 function rewardOf(
@@ -68,8 +68,8 @@ function rewardOf(
 }
 
 /**
- * (reward - mean) within a group, and where standardised that over (standard deviation + epsilon);
- * none without a verdict.
+ * Returns (reward - mean) within a group, divided by (standard deviation + epsilon) if
+ * standardised; null without a verdict.
  */
 export function advantages(
   rewards: readonly (number | null)[],
@@ -85,8 +85,8 @@ export function advantages(
 }
 
 /**
- * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean,
- * but is not trained on; a group whose samples do not differ in reward has no gradient.
+ * Returns the advantages of the rollouts to train on. A truncated rollout counts in its group's
+ * mean but is not trained on; a group with equal rewards has no gradient.
  */
 function contrasts<S extends Sample>(
   { rollouts }: Pick<Group<S>, 'rollouts'>,
@@ -113,7 +113,7 @@ interface RatioOf {
 
 /**
  * Computes a GSPO step. With s the ratio of a reply, the loss is -min(s A, clip(s) A) and the slope
- * in each of its tokens is -s A / length, 0 where the minimum is the clipped value; a mean over
+ * in each of its tokens is -s A / length, 0 if the minimum is the clipped value; a mean over
  * replies. The trainer divides by the tokens of the step, which the weights undo.
  */
 export function replyRatios(
@@ -210,8 +210,8 @@ export const grpo = algorithm({
     }),
 
   /**
-   * The iteration's step budget on its own samples, in as many shuffled passes as it allows, at
-   * most four. Old log-probabilities are the trainer's own before the first update, so the first
+   * Takes the iteration's step budget on its own samples, in as many shuffled passes as it allows,
+   * at most four. Old log-probabilities are the trainer's own before the first update, so the first
    * ratio is exactly 1.
    */
   async learn(context) {

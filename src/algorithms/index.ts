@@ -23,7 +23,7 @@ export const ALGORITHM_SETTINGS = Object.assign(
   ...LIST.map(({ settings }) => settings.shape),
 ) as Merged<Listed['settings']['shape']>;
 
-/** @param settings naming one of ALGORITHM_IDS */
+/** Returns the algorithm that the settings name. @param settings naming one of ALGORITHM_IDS */
 export function algorithmOf({
   algorithm: { id: named },
 }: {

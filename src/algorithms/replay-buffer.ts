@@ -12,7 +12,7 @@ import type { LearningSettings } from './algorithm.js';
 import type { Sampled } from './sequences.js';
 import { seededRandom } from './steps.js';
 
-/** An accepted rollout, or a reference in its place, ready to be trained on. */
+/** An accepted rollout or a reference, ready to be trained on. */
 export interface Trace extends Sampled {
   readonly iteration: number;
   readonly tier: string;
@@ -27,8 +27,7 @@ interface DrawOptions {
 }
 
 /**
- * A trace enters an iteration's batches at most so often: a tier with two traces is not learned by
- * heart.
+ * Most uses of a trace in an iteration's batches, so that a tier with two traces is not memorised.
  */
 export const MAX_USES = 4;
 
@@ -42,7 +41,7 @@ export class ReplayBuffer {
 
   /**
    * Takes the next record of the stream.
-   * @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem
+   * @throws IsoproError LOG_UNREADABLE if a rollout to train on does not follow its problem
    */
   take(record: RolloutsRecord): void {
     const { iteration, tier, problemId } = record;
@@ -75,17 +74,17 @@ export class ReplayBuffer {
     return this.#traces;
   }
 
-  /** Counts of the whole stream, those that are not kept included. */
+  /** Counts of the whole stream, including traces that are not kept. */
   get tally(): Omit<RolloutTally, 'take' | 'takeReference'> {
     return this.#tally;
   }
 
-  /** Traces by tier. */
+  /** Returns the number of traces by tier. */
   composition(): Record<string, number> {
     return this.#tally.buffer(Infinity, this.tierCap);
   }
 
-  /** Verdicts by tier before an iteration, older ones counting less. */
+  /** Returns the verdicts by tier before an iteration; older ones count less. */
   records(before: number): Map<string, TierRecord> {
     const records = new Map<string, TierRecord>();
     for (const [iteration, tiers] of this.#tally.counts) {
@@ -103,10 +102,10 @@ export class ReplayBuffer {
   }
 
   /**
-   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from
-   * earlier ones; where one part is too small for that, the other one fills up. Within each part
-   * tiers take turns, and within a tier traces come by weighted sampling without replacement. Fewer
-   * than `wanted` only where every trace has been used four times.
+   * Draws the sequences of an iteration, in order: `newShare` of them from its own traces, the rest
+   * from earlier ones; if one part is too small, the other fills up. Tiers alternate within each
+   * part, and traces within a tier come by weighted sampling without replacement. Fewer than
+   * `wanted` only if every trace has been used four times.
    */
   drawBalanced({
     runSeed,
@@ -128,7 +127,7 @@ export class ReplayBuffer {
     ]);
   }
 
-  /** The original's policy: everything accepted so far, once, shuffled. */
+  /** Draws as the original does: everything accepted so far, once, shuffled. */
   drawClassic(runSeed: bigint, iteration: number): Trace[] {
     return seededRandom(runSeed, 'replay', iteration).shuffle(this.#traces);
   }

@@ -115,7 +115,7 @@ export const rft = algorithm({
         if (!wanted(rollout)) return { admission: 'failed' };
         if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout))
           return { admission: 'contradictory' };
-        // the original removes no duplicates
+        // the original does not remove duplicates
         if (kind === 'classic') return { admission: 'admitted' };
         const own = shingles(rollout.tokenIds, SHINGLE, ',');
         if (kept.some((other) => jaccard(own, other) >= SIMILAR)) return { admission: 'duplicate' };

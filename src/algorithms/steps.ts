@@ -84,8 +84,8 @@ export async function takeSteps<T extends Sampled>(
 }
 
 /**
- * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is
- * the base model.
+ * Returns token log-probabilities at the temperature of the rollouts, one row per sequence;
+ * `adapter: false` means the base model.
  * @throws as Trainer.step
  */
 export async function temperedLogprobs(

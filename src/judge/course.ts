@@ -20,10 +20,10 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * A submitted adapter has the course that the settings say. The iterations, the rollouts with their
- * seeds and the adapter that each was sampled with, the steps with their numbers and rates, and the
- * state that is submitted follow from the settings, the verdicts and the remedies that were
- * executed; none of it is taken from what the run says of itself.
+ * Checks that the submitted adapter has the course that the settings require. The iterations, the
+ * rollouts with their seeds and samplers, the steps with their numbers and rates, and the submitted
+ * state follow from the settings, the verdicts and the executed remedies. No claim of the run about
+ * itself is used.
  */
 
 const fail: (detail: string) => never = failing('course_verification');
@@ -99,8 +99,8 @@ class Course {
   }
 
   /**
-   * A remedy makes a state of its own: it is logged after the iteration's measurements and before
-   * the states of the next one.
+   * A remedy makes its own state, logged after the iteration's measurements and before the states
+   * of the next one.
    */
   #settleRemedied(): void {
     // of the states since the last iteration the last one is what this iteration trained; one

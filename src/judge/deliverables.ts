@@ -78,7 +78,7 @@ export const deliverablesAsSubmitted: Step<
       return fail(
         'the nonce was never requested, so nothing shows that the adapter was fixed before the probe was known',
       );
-    // also what a resume abandoned: who has seen the nonce may not submit anew
+    // abandoned records count too: a run that has seen the nonce must not submit again
     let before: LogRecord | undefined;
     const metrics = reader.records({ stream: 'metrics', abandoned: true });
     for await (const record of inTurns(metrics, options.signal))
@@ -101,7 +101,7 @@ export const adapterLoads: Step<
   faults: ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
   run: async ({ options, closers, records, deliverables: { manifest, adapter } }) => {
     const { evaluation } = manifest.start;
-    // what a folder asks for ends at what this machine has
+    // a folder cannot ask for more than this machine has
     const threads = Math.min(evaluation.threads, availableParallelism());
     const model = await loadModel(options.model ?? EMBEDDED_MODEL, {
       threads,
@@ -123,7 +123,10 @@ export const adapterLoads: Step<
   },
 };
 
-/** @throws IsoproError INVALID_ARGUMENT where another model was named than the run was on */
+/**
+ * Requires the run's base model.
+ * @throws IsoproError INVALID_ARGUMENT if another model was named
+ */
 async function requireBase(
   model: Model,
   named: string | undefined,
@@ -182,7 +185,7 @@ async function loadFinite(
   return { targets: adapterTargets(trainer.info.targets), loaded };
 }
 
-/** Manifest and log speak of one run with one configuration. */
+/** Checks that manifest and log describe one run with one configuration. */
 export const runConfigConsistency: Step<
   'records' | 'deliverables' | 'threads',
   'start' | 'sameMachine'

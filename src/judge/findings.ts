@@ -66,7 +66,7 @@ export interface Findings {
   readonly model: Model;
   /** Modules and ranks as the adapter's file has them. */
   readonly targets: AdapterTargets;
-  /** The submitted adapter; null where that is the bare base. */
+  /** Submitted adapter; null if it is the base model alone. */
   readonly loaded: Adapter | null;
   readonly start: RunStart;
   /** True if this machine has the run's class and the run's addon. */

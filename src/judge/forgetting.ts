@@ -49,9 +49,9 @@ export interface ForgettingClaim {
 }
 
 /**
- * The run's own measurement; null where it was to make none.
- * @throws HardFail where it is not one, though the settings promise it, or of another adapter or
- *   other texts
+ * Reads the run's own measurement; null if it was not asked for one.
+ * @throws HardFail unless there is exactly one where the settings promise it, of the submitted
+ *   adapter and the right texts
  */
 export async function readForgettingClaim(
   reader: LogReader,

@@ -22,7 +22,7 @@ import { lines } from './trace.js';
 
 /** Fresh problems of each tier, where nothing else is asked for. */
 export const FRESH_PER_TIER = 25;
-/** Most that may be asked for. */
+/** Upper limit of fresh problems of each tier. */
 export const MOST_FRESH = 100;
 /**
  * Draws per wanted problem. A task with few problems may repeat itself; its tier then stays
@@ -34,8 +34,8 @@ export interface Fresh {
   /** Accuracy of the submitted adapter. */
   readonly measured: Summary;
   /**
-   * Test accuracy less fresh accuracy, both after and measured here; null where a tier of one has
-   * no verdict.
+   * Test accuracy minus fresh accuracy, both after training and measured here; null if a tier of
+   * one has no verdict.
    */
   readonly gap: number | null;
   /** One-sided: a gap as large by chance, were both of one kind. */
@@ -53,8 +53,8 @@ export interface FreshRequest
 }
 
 /**
- * Problems of the tiers of the test set that are in no evaluation set and were not sampled in
- * training; few where the task has few.
+ * Draws problems of the test tiers that are in no evaluation set and were not sampled in training;
+ * fewer if the task has few.
  */
 async function drawFresh(request: FreshRequest): Promise<Problem[]> {
   const { reader, start, task, model, nonce, perTier, tested, signal } = request;
@@ -83,7 +83,7 @@ async function drawFresh(request: FreshRequest): Promise<Problem[]> {
   return problems;
 }
 
-/** One-sided p of the test accuracy being as much above the fresh one. */
+/** Returns the one-sided p of a test accuracy that is this far above the fresh one. */
 export function gapP(
   tested: Pick<Summary, 'byTier'>,
   fresh: Pick<Summary, 'byTier'>,
@@ -103,8 +103,8 @@ export function gapP(
 }
 
 /**
- * Reasons why the fresh problems rule out a pass: chance does not explain the gap, or too few have
- * a verdict.
+ * Returns the reasons why the fresh problems rule out a pass: chance does not explain the gap, or
+ * too few have a verdict.
  */
 export function freshDoubts({ measured, gap, p }: Fresh): string[] {
   return [
@@ -125,7 +125,7 @@ export function freshDoubts({ measured, gap, p }: Fresh): string[] {
  */
 export async function measureFresh(request: FreshRequest): Promise<Fresh | null> {
   const { start, task, model, adapter, tested } = request;
-  if (task.rows !== undefined) return null; // rows are as many as they are
+  if (task.rows !== undefined) return null; // a data set has no further rows
   const problems = await drawFresh(request);
   const tiers = task.tiers.filter(({ id }) => Object.hasOwn(tested.byTier, id));
   if (tiers.some(({ id }) => !problems.some(({ tier }) => tier === id))) return null;

@@ -33,7 +33,7 @@ export class HardFail extends Error {
     readonly stepName: StepName,
     detail: string,
   ) {
-    // one line, whatever a parser has to say about a hostile file
+    // one line, whatever a parser reports about a hostile file
     super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300));
     this.step = STEP_NUMBER[stepName];
   }
@@ -46,7 +46,7 @@ export const failing =
     throw new HardFail(step, detail);
   };
 
-/** Nothing disagrees, but the run has not ended: it is not scored. */
+/** A run without disagreement that has not ended and is not scored. */
 export class NotEnded extends HardFail {
   constructor() {
     super(

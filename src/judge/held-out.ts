@@ -104,17 +104,17 @@ function pairOf<C extends Claim>(
   return { before, after };
 }
 
-/** A task, or the reason why there is none. */
+/** A task, or the reason why it is not available. */
 export type OpenedTask =
   | { readonly task: OpenTask }
   | { readonly task: null; readonly reason: string };
 
 /**
- * The run's task, of the same version; a user's task only from the file that the judge's own user
- * names.
+ * Opens the run's task in the same version; a user's task only from the file that the user of the
+ * judge names.
  * @param options with whether the addon and the class of machine are the run's, on which the
  *   verdicts of a model depend
- * @returns null with the reason where it is not to be had
+ * @returns a reason instead of the task if it is not available
  */
 export async function openRunTask(
   start: RunStart,
@@ -124,7 +124,7 @@ export async function openRunTask(
   const none = (reason: string): OpenedTask => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a user's file: name your copy of it with --task`);
-  // an id is the run's own word, and whoever opens a task takes a path for one, too
+  // the id is the run's claim, and openTask also accepts a path
   if (start.task.file === null && !isBuiltIn(start.task.id))
     return none(`this version has no built-in task ${start.task.id}`);
   if (!sameKernels && isModelCheck(start))
@@ -178,11 +178,9 @@ function optionsOf(
 export interface Comparison {
   readonly claimed: Summary;
   readonly measured: Summary;
-  /**
-   * Problems on which both sides have a verdict, or the claim has none, and they are not the same.
-   */
+  /** Problems with different verdicts, not counting those where only the judge found none. */
   readonly differing: number;
-  /** Problems on which the claim has a verdict and the judge found none. */
+  /** Problems with a claimed verdict for which the judge found none. */
   readonly unverified: number;
   /** Problems on which the claim has no verdict and the judge found one. */
   readonly undecided: number;
@@ -200,7 +198,7 @@ export interface Comparison {
   readonly failures: {
     readonly claimed: Failures | null;
     readonly measured: Failures;
-    /** Replies that fail on both sides, and of something else; null where the log does not tell. */
+    /** Replies that fail on both sides for different reasons; null if the log does not say. */
     readonly differing: number | null;
   };
   /** Comparison by further reading of the claimed replies, over those that both sides decided. */
@@ -269,8 +267,8 @@ function readingComparisons(
 }
 
 /**
- * Evaluates and compares verdict by verdict.
- * @throws HardFail where a claim is not over the set's problems
+ * Evaluates a set and compares it with a claim, verdict by verdict.
+ * @throws HardFail if the claim does not cover the set's problems
  */
 async function compare(
   model: Model,
@@ -346,7 +344,7 @@ function changeOf(
 }
 
 export interface HeldOutRequest {
-  /** `none` trusts nothing and measures nothing. */
+  /** Evaluations to measure again; `none` measures nothing. */
   readonly which: 'both' | 'after' | 'none';
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
@@ -366,8 +364,9 @@ export interface HeldOutResult extends MeasuredPair {
 }
 
 /**
- * @param sameMachine whether the judge's machine is of the run's class
- * @throws HardFail where the test set is not the task's, or the measured verdicts refute a claim
+ * Measures the held-out claims again.
+ * @param sameMachine true if the judge's machine is of the run's class
+ * @throws HardFail if the test set is not the task's or the measured verdicts refute a claim
  */
 export async function evaluateHeldOut(
   model: Model,
@@ -405,7 +404,7 @@ export async function evaluateHeldOut(
 }
 
 /**
- * @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that
+ * @throws HardFail if what was measured refutes a claim, or the run did not find verdicts that
  *   are easily found
  */
 function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolean): void {
@@ -442,8 +441,8 @@ export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
   valid ? [] : [`${of} is not valid: ${plural(none, 'verdict')} could not be determined`];
 
 /**
- * Reasons why measured claims are not confirmed: verdicts that only one side found and, on a
- * machine of the run's class where each verdict repeats, verdicts that differ.
+ * Returns the reasons why measured claims are not confirmed: verdicts that only one side found and,
+ * on a machine of the run's class where each verdict repeats, verdicts that differ.
  */
 export function heldOutDoubts(
   { before, after, constrained: further }: HeldOutResult,

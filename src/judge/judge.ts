@@ -70,11 +70,11 @@ export interface JudgeReport {
 }
 
 /**
- * Judges a finished run: integrity first, then what the log says against itself, then the submitted
- * adapter. Runs nothing that the run supplied.
- * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
+ * Judges a finished run: integrity first, then whether the log contradicts itself, then the
+ * submitted adapter. It runs nothing that the run supplied.
+ * @throws IsoproError if the check is not possible (RUN_NOT_FOUND, LOG_NOT_FOUND,
  *   WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT for another base model or a key from the
- *   folder, ABORTED, …); what the run itself got wrong is a verdict
+ *   folder, ABORTED, …); faults of the run itself are a verdict
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   checkOptions(options);

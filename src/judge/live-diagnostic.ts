@@ -35,7 +35,7 @@ interface Deviation {
 
 /**
  * The largest deviation.
- * @throws HardFail where batch, adapter or modules are not the same, or a logged value is not
+ * @throws HardFail if batch, adapter or modules are not the same, or a logged value is not
  *   finite
  */
 function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {

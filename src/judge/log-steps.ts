@@ -119,7 +119,7 @@ function integrityFailure({ outcome, disagreement }: Verification): HardFail | n
   return new HardFail('chain_integrity', detail);
 }
 
-/** @throws HardFail unless the log is complete and untouched */
+/** Requires a log that is complete and unchanged. @throws HardFail */
 export function requireIntact(verification: Verification): void {
   const failure = integrityFailure(verification);
   if (failure !== null) throw failure;
@@ -158,7 +158,7 @@ export function refuseEndless(records: readonly LogRecord[]): void {
  * Recomputes all evaluations from the metrics, with the rule configuration that the genesis commits
  * to, and compares every member with the rule_evals stream.
  * @param config as the run configuration holds it
- * @throws HardFail where they differ, or where one stream counts other iterations than the other
+ * @throws HardFail if they differ, or if one stream counts other iterations than the other
  */
 export function recomputeRules<T extends TraineeTypes>(
   records: readonly LogRecord[],
@@ -202,8 +202,7 @@ export function recomputeRules<T extends TraineeTypes>(
 }
 
 /**
- * A decision's own place: it is logged after the evaluation of its iteration and before the next
- * one's.
+ * Checks the place of each decision: after the evaluation of its iteration and before the next one.
  */
 export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   let now = -1;
@@ -220,8 +219,8 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
 }
 
 /**
- * Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule
- * reads them.
+ * Reads the live records in order, without rollouts and evaluations: these are most of a log, and
+ * no rule reads them.
  */
 export async function readProcessRecords(
   reader: LogReader,
@@ -233,7 +232,7 @@ export async function readProcessRecords(
   return records;
 }
 
-/** @throws HardFail */
+/** Recomputes the rules and checks the decisions. @throws HardFail */
 export function readProcess<T extends TraineeTypes>(
   records: readonly LogRecord[],
   watched: Watched<T>,

@@ -158,7 +158,7 @@ const firedIn = (
     ({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired,
   );
 
-/** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
+/** Audits all decisions of a run (steps 8 and 9); none is skipped. */
 export function auditProcess<T extends TraineeTypes>(
   record: ProcessRecord<T>,
   watched: Watched<T>,

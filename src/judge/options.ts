@@ -5,7 +5,7 @@ import { FRESH_PER_TIER, MOST_FRESH } from './fresh-problems.js';
 import type { HeldOutRequest } from './held-out.js';
 import type { TraceStep } from './trace.js';
 
-/** Accuracy that scores 1 where nothing else is asked for (the original's default). */
+/** Default of the accuracy that scores 1 (the original's). */
 export const DEFAULT_TARGET = 0.92;
 
 export interface JudgeOptions {
@@ -19,16 +19,14 @@ export interface JudgeOptions {
   /** The judge's own copy of a user's task. */
   readonly task?: string;
   /**
-   * The judge's own copy of its check, where the task is data and its check is a file or runs one.
+   * Judge's own copy of the task's check, if the task is data and its check is a file or runs one.
    */
   readonly check?: string;
   /** Accuracy that scores 1, in (0, 1]. */
   readonly target?: number;
   /** Held-out evaluations to measure again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
-  /**
-   * Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25.
-   */
+  /** Fresh problems of each tier for the submitted adapter; 0 for none. Default 25. */
   readonly fresh?: number;
   /** Threads that judge replies at once; the report is the same with any number. */
   readonly verifierThreads?: number;
@@ -43,7 +41,7 @@ export interface JudgeOptions {
 }
 
 /**
- * A key that came with the evidence proves nothing.
+ * Refuses a key inside the run folder: a key that came with the evidence proves nothing.
  * @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING
  */
 export function refuseKeyInside(folder: string, keyFile: string | undefined): void {
@@ -61,7 +59,7 @@ export function refuseKeyInside(folder: string, keyFile: string | undefined): vo
     );
 }
 
-/** @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+/** Checks the options of a judgement. @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
 export function checkOptions({
   folder,
   keyFile,

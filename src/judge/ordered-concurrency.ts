@@ -20,7 +20,7 @@ export async function* callAhead<T, R>(
       break;
     }
     const result = call(given.item);
-    result.catch(() => undefined); // heard of in its turn
+    result.catch(() => undefined); // reported in its turn
     begun.push({ item: given.item, result });
     if (begun.length >= atOnce) yield await first();
   }

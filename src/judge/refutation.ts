@@ -12,16 +12,18 @@ import { MAX_NONE_FRACTION, mcnemarExact } from '../statistics/index.js';
 /** A claim that is refuted at this level was not measured. */
 export const CLAIM_P = 1e-3;
 
-/** Part of the problems by which the excess of one side over the other may be the kernels'. */
+/** Fraction of the problems by which kernels may explain the excess of one side. */
 export const ROUNDING_SHIFT = 0.02;
 
-/** Problems of a pair of evaluations on which the claim says more, and less, than was measured. */
+/**
+ * Problems of a pair of evaluations on which the claim is higher and lower than the measurement.
+ */
 export interface Differences {
   readonly more: number;
   readonly less: number;
 }
 
-/** p of the claim, two-sided. @param of problems with a verdict on both sides */
+/** Returns the two-sided p of a claim. @param of problems with a verdict on both sides */
 export function claimP({ more, less }: Differences, of: number, sameMachine: boolean): number {
   const forgiven = sameMachine ? 0 : Math.ceil(ROUNDING_SHIFT * of);
   const [low, high] = [Math.min(more, less), Math.max(more, less)];
@@ -32,8 +34,8 @@ export const isRefuted = (differences: Differences, of: number, sameMachine: boo
   claimP(differences, of, sameMachine) < CLAIM_P;
 
 /**
- * A run's verifier may have run out of time once, and on no more than a hundredth of the replies:
- * more of it hides failures.
+ * Returns how many verdicts a run may lack: its verifier may time out once, and on at most a
+ * hundredth of the replies. More would hide failures.
  */
 export const mostUndecided = (verdicts: number): number =>
   Math.max(1, MAX_NONE_FRACTION * verdicts);

@@ -45,7 +45,7 @@ export function structureDifference<T extends TraineeTypes>(
 
 /**
  * Replays the live records.
- * @returns the structure at the end; null where nothing was ever adapted
+ * @returns the structure at the end; null if nothing was ever adapted
  * @throws HardFail
  */
 export function replayStructure<T extends TraineeTypes>(
@@ -94,7 +94,7 @@ export function replayStructure<T extends TraineeTypes>(
     } else if (stream === 'metrics' && payload.kind === 'step') {
       if (current === null)
         return fail(`the step in record ${gseq} comes before the first adapter state`);
-      // a module that is no longer measured would look cured
+      // a module that is no longer measured would seem cured
       const trained: Structure<T['module']> =
         latest?.iteration === payload.iteration ? latest!.targets : current;
       if (names(payload.modules as object) !== names(trained))

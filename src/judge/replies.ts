@@ -34,7 +34,7 @@ export class ReplyReader {
     this.#ends = new Set(model.info.ends);
   }
 
-  /** The texts of an episode's replies. @throws HardFail */
+  /** Returns the texts of an episode's replies. @throws HardFail */
   read(
     gseq: number,
     { tokenIds, finish, turns = [] }: Pick<LoggedReply, 'tokenIds' | 'finish' | 'turns'>,
@@ -60,8 +60,8 @@ export class ReplyReader {
   }
 
   /**
-   * A task's own reply has the tokens that the model would have said it in, now or when the run was
-   * made.
+   * Checks that a task's own reply has the tokens in which the model would give it, now or when the
+   * run was made.
    * @throws HardFail
    */
   checkReference(
@@ -107,7 +107,7 @@ export class ReplyReader {
         refuse('a reply continues after its stop string');
       return text.slice(0, stop);
     }
-    // the token that ended the turn is no text, whatever its kind
+    // the token that ended the turn is not text, whatever its kind
     const text = said(finish === 'stop' ? tokenIds.slice(0, last) : tokenIds);
     if (this.#stopsIn(text).length > 0) refuse('a reply continues after its stop string');
     return text;

@@ -86,16 +86,16 @@ export const rolloutResampling: Step<keyof Given> = {
 };
 
 /**
- * @returns of how many replies, and how many came token by token as they are logged
- * @throws HardFail where the base model does not say what the log has it say; what task and model
- *   throw
+ * Samples the chosen rollouts again.
+ * @returns the number of replies, and how many match the log token by token
+ * @throws HardFail if the base model does not give what the log has; errors of task and model
  */
 async function resample(
   { options, reader, nonce, model, start, sameMachine }: Given,
   task: OpenTask,
 ): Promise<{ readonly asked: number; readonly same: number }> {
   const { sampling } = courseSettings(start);
-  // whether what is sampled here has the same bits as on the run's machine
+  // true if samples have the same bits as on the run's machine
   const exact = sameMachine && model.info.batchInvariant;
   const chosen = await choose(reader, nonce, options.signal);
   const plan: { problem: Problem; seeds: bigint[] }[] = [];

@@ -66,7 +66,10 @@ export const rolloutVerification: Step<
   },
 };
 
-/** The task of the run, for prompts that are the run's: others say nothing of it. */
+/**
+ * Opens the task of the run if the prompts are rendered as in the run; otherwise nothing can be
+ * concluded from it.
+ */
 async function openTask(
   options: JudgeOptions,
   model: Model,

@@ -29,9 +29,8 @@ import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Every logged rollout answers the problem that it names, has the verdict that the task gives, and
- * none is of a held-out problem; the dev evaluations' replies have the verdicts that the rules and
- * the gate read.
+ * Checks that every logged rollout answers the problem that it names, has the task's verdict and is
+ * not of a held-out problem, and that the dev replies have the verdicts that rules and gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });
@@ -119,10 +118,11 @@ class Verdicts {
   unverified = 0;
 
   /**
+   * Compares a logged verdict with the judge's own.
    * @param found the judge's own verdict
-   * @param again finds it once more where there is none, since what ran out of time once may not do
-   *   so twice
-   * @throws HardFail where both sides decided, and not alike
+   * @param again repeats the judgement once if it found no verdict, since a timeout may not happen
+   *   twice
+   * @throws HardFail if both sides decided differently
    */
   async compare<T extends { readonly kind: string } | Pick<Judgement, 'verdict'>>(
     what: string,
@@ -142,11 +142,11 @@ class Verdicts {
     return own;
   }
 
-  /** @throws HardFail */
+  /** Fails if the run lacks too many verdicts that the verifier gives. @throws HardFail */
   settle(what: string): this {
     if (this.undecided > mostUndecided(this.#all))
       fail(
-        `${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`,
+        `${this.undecided} of ${this.#all} ${what} are missing in the run, but the verifier gives them`,
       );
     return this;
   }
@@ -167,7 +167,7 @@ function sameFigures(
     fail(`${what}: the run logged the figures ${said}, but the verifier finds ${found}`);
 }
 
-/** Reads problems as the task reads them. @throws HardFail where one may not be trained on */
+/** Returns a reader of problems. @throws HardFail if a problem must not be trained on */
 async function problemReader({
   start,
   task,
@@ -207,7 +207,10 @@ async function problemReader({
   };
 }
 
-/** @throws HardFail where both sides decided, and not for the same reasons */
+/**
+ * Compares the violations of two verdicts.
+ * @throws HardFail if both sides decided for different reasons
+ */
 function sameViolations(
   gseq: number,
   { form, verdict: logged }: Pick<LoggedRollout, 'form' | 'verdict'>,
@@ -222,7 +225,10 @@ function sameViolations(
     );
 }
 
-/** @throws HardFail, and what the judge's own copy of the task throws */
+/**
+ * Judges all rollouts of a run again.
+ * @throws HardFail, and what the judge's own copy of the task throws
+ */
 export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
   const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
   const { settings } = figures;
@@ -251,7 +257,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
           return fail(`record ${gseq}: the rollout does not follow its problem`);
         const untold = await checkTurns(request, gseq, problem, rollout, rollout.verdict.kind);
-        verdicts.unverified += untold; // others are judged meanwhile
+        verdicts.unverified += untold; // other rollouts are judged meanwhile
         yield { gseq, problem, rollout };
       } else if (payload.kind === 'reference') {
         const reference = readRecord(referenceRecord, record, fail);
@@ -455,7 +461,7 @@ async function checkDev({
   return verdicts.settle('verdicts on dev problems');
 }
 
-/** @throws HardFail */
+/** Checks the trivial policies in the log again. @throws HardFail */
 async function checkPolicies(
   { tiers, outcomes, figures }: NonNullable<CheckedFigures['policies']>,
   task: OpenTask,

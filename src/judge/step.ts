@@ -40,14 +40,17 @@ export class StepSequence<Start extends Name, Found extends Name = Start> {
     return new StepSequence([...this.steps, step]);
   }
 
-  /** @throws what a step throws, but for a hard fail */
+  /**
+   * Runs the steps in order until one fails hard.
+   * @throws what a step throws, except a hard fail
+   */
   async run(given: Pick<Findings, Start>, onStep?: (step: TraceStep) => void): Promise<Judged> {
     let found: Partial<Findings> = given;
     let failure: HardFail | null = null;
     const done: TraceStep[] = [];
     for (const step of this.steps) {
       const began = performance.now();
-      // `and` has seen to it that all is there which the step reads
+      // `and` guarantees everything that the step reads
       const result = await attempt(step, found as Findings);
       found = { ...found, ...result.found };
       const said = 'failure' in result ? failed(result.failure) : result;

@@ -3,7 +3,7 @@ import type { StepName } from './hard-fail.js';
 /** Effect of a failed step on the verdict and the scores. */
 export type StepKind = 'hard_fail_gate' | 'process_only' | 'scoring';
 
-/** `findings`: nothing that fails hard, and something to read. */
+/** `findings`: no hard fail, but something to read. */
 export type StepStatus = 'pass' | 'findings' | 'hard_fail' | 'skipped';
 
 export interface TraceStep {

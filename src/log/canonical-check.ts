@@ -27,9 +27,10 @@ const BATCH_CHARACTERS = 1 << 18;
 const WAITING = 8;
 
 /**
- * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no
- * record's check needs another's: a second thread does them, after SQLite's own check of the file's
- * pages, while this one follows the chain. The thread gets the very texts that were hashed.
+ * Checks payloads in a second thread. Half of the cost of verification is whether payloads are
+ * canonical (parse, print, compare), and these checks are independent: the thread does them after
+ * SQLite's own check of the file's pages, while this thread follows the chain. It receives the same
+ * texts that were hashed.
  */
 export class CanonicalCheck {
   readonly #worker: Worker;

@@ -15,8 +15,8 @@ export interface Checkpoint {
   readonly final: boolean;
   readonly revealed: { readonly size: number; readonly nonce: string } | null;
   /**
-   * When it was signed, in microseconds since 1970, and the digest (64 hex digits) of what the
-   * records up to here come to; absent where the log keeps no state.
+   * Time of signing in microseconds since 1970, and the digest (64 hex digits) of the state that
+   * the records lead to; absent if the log keeps no state.
    */
   readonly stated?: { readonly timeUs: number; readonly state: string };
 }
@@ -34,7 +34,7 @@ export const originOf = (runId: string): string => `${ORIGIN_PREFIX}${runId}`;
 
 export const isRunId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
 
-/** The text that is signed. */
+/** Returns the text that is signed. */
 export function checkpointText(checkpoint: Checkpoint): string {
   const lines = [
     originOf(checkpoint.runId),

@@ -36,8 +36,8 @@ export interface ResumeOptions<Name extends string = string>
   extends Pick<CreateOptions<Name>, 'path' | 'streams' | 'signer'> {
   readonly runId?: string;
   /**
-   * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing
-   * was interrupted, no record is abandoned, and none is written to say so.
+   * Iteration that restarts, and the first record of its interrupted attempt. Null: nothing was
+   * interrupted, so no record is abandoned and no resume record is written.
    */
   readonly fromIteration: number | null;
   readonly abandonedFrom: number | null;
@@ -109,8 +109,8 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Starts a log: takes a ticket, writes the session start.
-   * @throws IsoproError LOG_TAMPERED where the run had one before, LOG_EXISTS, LOG_WRITE_FAILED,
+   * Starts a log: takes a ticket and writes the session start.
+   * @throws IsoproError LOG_TAMPERED if the run already had one, LOG_EXISTS, LOG_WRITE_FAILED,
    *   WITNESS_UNAVAILABLE, INVALID_ARGUMENT
    */
   static async create<Name extends string>(options: CreateOptions<Name>): Promise<EventLog<Name>> {
@@ -144,10 +144,10 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores
-   * heads that the crash kept from the file, then writes a resume record. A log whose session had
-   * ended, with its final head signed or not, can only be finished.
-   * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND,
+   * Continues a log after a crash: verifies all of it against the signer's heads, stores heads that
+   * the crash kept from the file, then writes a resume record. A log whose session had ended, with
+   * or without a signed final head, can only be finished.
+   * @throws IsoproError LOG_TAMPERED if the log does not verify, LOG_FINISHED, LOG_NOT_FOUND,
    *   LOG_UNREADABLE, LOG_BUSY
    */
   static async resume<Name extends string>(options: ResumeOptions<Name>): Promise<EventLog<Name>> {
@@ -310,9 +310,9 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Has the present head signed and stores it.
-   * @param state digest in hex of what the records come to, for a log that keeps a state; such a
-   *   head also says when it was signed
+   * Has the current head signed and stores it.
+   * @param state digest in hex of the state that the records lead to, for a log that keeps one;
+   *   such a head also states its time of signing
    * @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE
    */
   async checkpoint(state?: string): Promise<SignedCheckpoint> {
@@ -345,12 +345,12 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Ends the session, or completes an end that a crash cut short: last record, final head, one
+   * Ends the session, or completes an end that a crash interrupted: last record, final head, one
    * plain file without WAL. Closes the log.
    */
   async finish(payload: { readonly [key: string]: LogValue } = {}): Promise<SignedCheckpoint> {
     if (this.#state === 'open') {
-      // so that one taken out of the file is missed
+      // so that a removed head is noticed
       const heads = this.#db.prepare('SELECT count(*) FROM checkpoint').pluck().get() as number;
       this.#control({ ...payload, heads, kind: 'session_end' });
       this.#state = 'ended';

@@ -11,5 +11,5 @@ export function isoproHome(): string {
   return home === undefined || home === '' ? join(homedir(), '.isopro') : resolve(home);
 }
 
-/** Key, heads and tickets of the local witness. */
+/** Returns the folder of the local witness's key, heads and tickets. */
 export const witnessFolder = (home = isoproHome()): string => join(home, 'witness');

@@ -83,8 +83,8 @@ export class LeafHasher {
 export type RunDigests = { readonly [name: string]: string };
 
 /**
- * `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖ SHA-256(RFC
- * 8785 of the digests)).
+ * Returns `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖
+ * SHA-256(RFC 8785 of the digests)).
  */
 export function genesis(runId: Buffer, nonceCommitment: Buffer, digests: RunDigests): string {
   const committed = hash('sha256', canonicalJson(digests as Json), 'buffer');

@@ -33,13 +33,13 @@ interface Claim {
   readonly runId: string;
   readonly signer: string;
   /**
-   * Ids of the witness keys that signed the ticket, by its own words, in hex; none where it cannot
-   * be read.
+   * Ids in hex of the witness keys that signed the ticket, as the ticket states them; empty if it
+   * is unreadable.
    */
   readonly witnesses: readonly string[];
 }
 
-/** Run and signer as the file claims them; null where it cannot be read that far. */
+/** Returns the run and signer that the file claims; null if they are unreadable. */
 function claims(path: string, streams: LogStreams): Claim | null {
   try {
     using reader = new LogReader(path, streams);
@@ -63,7 +63,7 @@ function witnessesOf(ticket: unknown): string[] {
       keyName === WITNESS_KEY_NAME ? [keyId.toString('hex')] : [],
     );
   } catch {
-    return []; // which the verification says
+    return []; // the verification reports it
   }
 }
 
@@ -121,10 +121,10 @@ async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
 }
 
 /**
- * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this
- * machine's witness keeps of the run are compared too where the key is its key.
+ * Verifies a run folder or a log file with a given key or with this machine's own. If the key
+ * belongs to this machine's witness, the heads that it keeps of the run are compared too.
  * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, WITNESS_UNAVAILABLE
- *   where the witness's own file is gone, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
+ *   if the witness's own file is missing, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
 export async function verifyRun(
   target: string,

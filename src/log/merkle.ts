@@ -84,14 +84,16 @@ export class MerkleFrontier {
 /** Root of the tree over the leaves [low, high) alone, wherever it comes from. */
 export type RangeRoot = (low: number, high: number) => string;
 
-/** Root of a sequence of leaves. */
+/** Returns the root of a sequence of leaves. */
 export function rootOf(leaves: Iterable<string>): string {
   const frontier = new MerkleFrontier();
   for (const leaf of leaves) frontier.append(leaf);
   return frontier.root();
 }
 
-/** PATH(index, D[size]) of RFC 6962 §2.1.1, lowest sibling first. Needs 0 ≤ index < size. */
+/**
+ * Returns PATH(index, D[size]) of RFC 6962 §2.1.1, lowest sibling first. Needs 0 ≤ index < size.
+ */
 export function inclusionProof(index: number, size: number, rangeRoot: RangeRoot): string[] {
   const path = (low: number, high: number): string[] => {
     if (high - low === 1) return [];
@@ -104,7 +106,8 @@ export function inclusionProof(index: number, size: number, rangeRoot: RangeRoot
 }
 
 /**
- * PROOF(from, D[to]) of RFC 6962 §2.1.2. Empty where from is 0 or equals to. Needs 0 ≤ from ≤ to.
+ * Returns PROOF(from, D[to]) of RFC 6962 §2.1.2; empty if from is 0 or equals to. Needs 0 ≤ from ≤
+ * to.
  */
 export function consistencyProof(from: number, to: number, rangeRoot: RangeRoot): string[] {
   if (from === 0 || from === to) return [];

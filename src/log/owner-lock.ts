@@ -16,9 +16,9 @@ const DOES_NOT_LOAD =
   'SQLite does not load in this release of Node. Run `isopro-native doctor` to see what to do.';
 
 /**
- * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be
- * another process's by now; a transaction belongs to the living one, stopped or not, and leaves
- * nothing behind when that is killed. The file stays: removing it could make two owners.
+ * An exclusive SQLite transaction on an empty file. A process id in a file could belong to another
+ * process later; a transaction belongs to the living process, stopped or not, and leaves nothing
+ * behind when that is killed. The file stays, since removing it could make two owners.
  */
 export class OwnerLock {
   readonly #db: Database.Database;

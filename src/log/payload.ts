@@ -108,7 +108,7 @@ export function encodePayload(payload: LogPayload): string {
   return text;
 }
 
-/** The value behind a stored text. @throws IsoproError LOG_UNREADABLE where it is not a payload */
+/** Decodes a stored text. @throws IsoproError LOG_UNREADABLE if it is not a payload */
 export function decodePayload(text: string): LogPayload {
   let parsed: unknown;
   try {

@@ -62,7 +62,7 @@ export interface ExtensionProof {
   readonly to: string;
 }
 
-/** The log of a run folder, or a log file itself. */
+/** Returns the log of a run folder, or the path itself if it is a log file. */
 export function logFileOf(path: string): string {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
     ? join(path, 'log.sqlite')
@@ -231,7 +231,10 @@ export class LogReader<Name extends string = string> {
     return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
   }
 
-  /** @throws IsoproError INVALID_ARGUMENT where no stored head covers the record */
+  /**
+   * Proves that a record is under a stored head.
+   * @throws IsoproError INVALID_ARGUMENT if no stored head covers the record
+   */
   proveRecord(gseq: number): RecordProof {
     return this.#guard(() => {
       const head = this.checkpoints().find(({ size }) => size > gseq);

@@ -81,7 +81,7 @@ export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
   return describeSchema(db) === expected;
 }
 
-/** SQLite's code of a failure (`SQLITE_BUSY`, …), or null where it is not SQLite's. */
+/** Returns SQLite's code of a failure (`SQLITE_BUSY`, …), or null for any other failure. */
 export function sqliteCode(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' && code.startsWith('SQLITE_') ? code : null;
@@ -92,7 +92,7 @@ const ERROR_CODES = [
   ['LOG_BUSY', ['SQLITE_BUSY', 'SQLITE_LOCKED', 'SQLITE_CONSTRAINT']],
 ] as const;
 
-/** SQLite's own failures as this project's errors; anything else passes through. */
+/** Converts SQLite's failures to errors of this project; any other failure passes through. */
 export function asLogError(failure: unknown, path: string): unknown {
   const code = sqliteCode(failure);
   if (code === null) return failure;
@@ -136,7 +136,7 @@ export function createLogFile(path: string, streams: LogStreams): Db {
 }
 
 /**
- * Folds the WAL into the file. With a reader on it the WAL stays: what it holds is durable too.
+ * Merges the WAL into the file. If there is a reader, the WAL stays, which is durable too.
  * @throws IsoproError LOG_WRITE_FAILED
  */
 export function makePlain(db: Db, path: string): void {
@@ -163,12 +163,12 @@ const BESIDE = ['-wal', '-shm', '-journal'] as const;
 
 /**
  * Opens a log. A reader changes nothing in it.
- * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link where SQLite would
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link if SQLite would
  *   write
  */
 export function openLogFile(path: string, mode: 'read' | 'append'): Db {
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
-  // SQLite makes and writes those beside a log also where the log is only read
+  // SQLite creates and writes the files next to a log even if the log is only read
   for (const file of [...(mode === 'append' ? [path] : []), ...BESIDE.map((end) => path + end)])
     refuseLink(file);
   try {

@@ -22,7 +22,7 @@ export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
   readonly genesis: string;
 };
 
-/** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
+/** Reads a payload's text as a session start. @throws IsoproError LOG_UNREADABLE */
 export function parseSessionStart(text: string): SessionStart {
   const refuse = (reason: string, cause?: unknown): never => {
     throw new IsoproError('LOG_UNREADABLE', reason, { cause });

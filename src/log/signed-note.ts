@@ -24,15 +24,15 @@ export interface SignedNote {
 
 const isKeyName = (name: string): boolean => name !== '' && !/[\s+]/u.test(name);
 
-/** The bytes behind base64 with padding, or null where the text is not the one encoding of them. */
+/** Decodes base64 with padding; null if the text is not the canonical encoding. */
 export function decodeBase64(text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : null;
 }
 
 /**
- * First four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the algorithm
- * byte.
+ * Returns the first four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the
+ * algorithm byte.
  */
 export function keyId(name: string, material: Buffer): Buffer {
   return hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), material]), 'buffer').subarray(
@@ -41,7 +41,7 @@ export function keyId(name: string, material: Buffer): Buffer {
   );
 }
 
-/** @throws IsoproError CHECKPOINT_INVALID where the text is not a signed note */
+/** Parses a signed note. @throws IsoproError CHECKPOINT_INVALID if the text is not one */
 export function parseNote(note: string): SignedNote {
   const refuse = (reason: string): never => {
     throw new IsoproError('CHECKPOINT_INVALID', `not a signed note: ${reason}`);
@@ -64,7 +64,7 @@ export function parseNote(note: string): SignedNote {
   return { text: note.slice(0, split + 1), signatures };
 }
 
-/** Appends one signature line to a text, or to a note that has some. */
+/** Appends signature lines to a text. */
 export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
   const lines = signatures.map(
     ({ keyName, keyId: id, signature }) =>
@@ -82,7 +82,10 @@ export interface Ed25519PublicKey {
   readonly key: KeyObject;
 }
 
-/** @throws IsoproError WITNESS_KEY_INVALID unless there are 32 bytes */
+/**
+ * Makes a public key of its bytes.
+ * @throws IsoproError WITNESS_KEY_INVALID unless there are 32 bytes
+ */
 export function ed25519PublicKey(bytes: Buffer): Ed25519PublicKey {
   if (bytes.length !== 32)
     throw new IsoproError(
@@ -143,7 +146,9 @@ export function isSignedBy(note: SignedNote, name: string, publicKey: Ed25519Pub
   );
 }
 
-/** `<name>+<key id in hex>+<base64(algorithm ‖ key)>`, the form in which keys are published. */
+/**
+ * Returns `<name>+<key id in hex>+<base64(algorithm ‖ key)>`, the form in which keys are published.
+ */
 export function formatVerifierKey(name: string, material: Buffer): string {
   return `${name}+${keyId(name, material).toString('hex')}+${material.toString('base64')}`;
 }

@@ -11,20 +11,20 @@ import { WitnessStore, type HeadRequest } from './witness-store.js';
 /** Signs the heads of a run. The witness process is one; SingleProcessSigner is the fallback. */
 export interface LogSigner {
   readonly kind: SignerKind;
-  /** The key that verifies what this signer signs for a run. */
+  /** Returns the key that verifies what this signer signs for a run. */
   key(runId: string): Promise<TrustedKey>;
-  /** The run's ticket note. Same on every call. */
+  /** Returns the run's ticket note, the same on every call. */
   ticket(runId: string): Promise<string>;
-  /** The signed note of a head. @throws IsoproError WITNESS_REFUSED */
+  /** Returns the signed note of a head. @throws IsoproError WITNESS_REFUSED */
   signHead(request: HeadRequest): Promise<string>;
-  /** The nonce in hex, for the last signed head. @throws IsoproError WITNESS_REFUSED */
+  /** Returns the nonce in hex for the last signed head. @throws IsoproError WITNESS_REFUSED */
   reveal(runId: string, size: number): Promise<string>;
   /**
    * Returns the note of the nonce of a signed head (draw.ts).
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): Promise<string>;
-  /** Every head signed for the run, oldest first. */
+  /** Returns every head signed for the run, oldest first. */
   heads(runId: string): Promise<string[]>;
   /** Forward-secure MAC of records, only without a second process. */
   readonly tags?: { begin(runId: string, records: number): void; tag(leaf: string): Buffer };
@@ -63,7 +63,7 @@ export class SingleProcessSigner implements LogSigner {
   #sign(text: string, keyName: string, runId: string): NoteSignature {
     const master = this.#store.secret(runId);
     if (keyName === WITNESS_KEY_NAME) {
-      // a ticket from oneself proves nothing; the line keeps the form of a note
+      // a ticket of one's own proves nothing; the line keeps the form of a note
       return {
         keyName,
         keyId: keyId(keyName, FORWARD_MAC_TYPE),

@@ -20,7 +20,7 @@ const NAME = /^[a-z][a-z_]{0,62}$/;
 const TAKEN: readonly string[] = ['log', 'checkpoint', 'live', 'sqlite'];
 const checked = new WeakSet<LogStreams>();
 
-/** @throws IsoproError INVALID_ARGUMENT where they are no streams that a log can have */
+/** @throws IsoproError INVALID_ARGUMENT if they are no streams that a log can have */
 export function checkStreams(streams: LogStreams): void {
   if (checked.has(streams)) return;
   const { codes, views = {} } = streams;

@@ -168,7 +168,7 @@ class Scan {
     this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
   }
 
-  /** Record 0 names the run; without it no head can be read as this run's. */
+  /** Reads record 0, which names the run; without it no head can be assigned to this run. */
   begin(): void {
     const { key } = this.options;
     if (key.signer === 'single-process') this.#mac = new ForwardMac(key.master);
@@ -327,7 +327,7 @@ class Scan {
           ? 'its hash does not match its content'
           : 'its link to the record before it is wrong',
       );
-    // what a control record says is acted on at once
+    // control records take effect at once
     const isControl = stream === this.options.streams.codes.control;
     if (this.canonical !== null && !isControl) this.canonical.add(payload);
     else if (!isCanonicalPayload(payload)) refuse('its payload is not canonical JSON of a record');
@@ -407,10 +407,10 @@ class Scan {
 }
 
 /**
- * Verifies an open log against a key and the heads that are known. The whole log is read once;
- * memory does not grow with it.
- * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not
- *   one of this key
+ * Verifies an open log against a key and the known heads. It reads the whole log once; memory does
+ * not grow with the log.
+ * @throws IsoproError ABORTED, or CHECKPOINT_INVALID if a head in `options.heads` is not of this
+ *   key
  */
 export async function scanLog(db: Db, options: VerifyOptions): Promise<ScanResult> {
   return (await scanWithPages(db, options, null)).result;
@@ -422,8 +422,8 @@ interface ScanResult {
 }
 
 /**
- * @param file whose pages are checked on the side where a thread is worth it; they are checked here
- *   and now where it is not
+ * Scans a log and checks the pages of its file.
+ * @param file whose pages to check, in a thread if that is worthwhile, else at once
  */
 async function scanWithPages(
   db: Db,
@@ -443,14 +443,14 @@ async function scanWithPages(
     throw error;
   }
   const found = await canonical.finish();
-  // which record it was, and what had been found by then, is for a scan in order to say
+  // a scan in order finds which record it was
   return {
     result: found.canonical || found.pages !== null ? result : await runScan(db, options, null),
     pages: found.pages,
   };
 }
 
-/** 0 where that cannot be read. */
+/** Returns the number of records; 0 if it cannot be read. */
 function countRecords(db: Db): number {
   try {
     return Number(db.prepare('SELECT count(*) FROM log').pluck().get());
@@ -469,7 +469,7 @@ async function runScan(
   try {
     if (!hasExpectedSchema(db, options.streams))
       throw tampered('file', 0, 'it does not have the tables, triggers and views of a log');
-    // nothing reads these two, so a change of them would be one that nobody made for a reason
+    // nothing reads these two fields, so no change of them has a legitimate reason
     const isMarked = ['user_version', 'application_id'].some(
       (field) => db.pragma(field, { simple: true }) !== 0,
     );

@@ -61,7 +61,7 @@ function connect(address: string): Promise<Socket | null> {
   });
 }
 
-/** The key of a home, once its witness has made one; null where there is none. */
+/** Returns the key of a home once its witness has made one; null before that. */
 function keyOf(home: string): TrustedKey | null {
   try {
     return readTrustedKey(publicKeyFile(home));
@@ -85,7 +85,7 @@ function identifies(answer: Result, challenge: string, key: TrustedKey): boolean
 }
 
 /**
- * Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only,
+ * Starts the witness as a separate process: it shares no terminal, so Ctrl-C reaches only the run,
  * and it ends by itself.
  */
 function startWitness(home: string): ChildProcess {
@@ -194,9 +194,9 @@ export class WitnessClient implements LogSigner {
         this.#endStarted();
         throw isCancelled ? cancelled(this.#options.signal) : unavailable(address, stranger);
       }
-      // again after 2 s: the one before may have lost the lock to one that was ending
+      // retry after 2 s: the earlier one may have lost the lock to a witness that was ending
       if (!stranger && attempt++ % 40 === 0) {
-        requireKept(this.#home); // here, where the reason can be told
+        requireKept(this.#home); // checked here, where the reason can be reported
         this.#started.push(startWitness(this.#home));
       }
       await delay(stranger ? STRANGER_MS : 50);
@@ -204,9 +204,9 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * The connection over a socket, once who listens there has shown that it holds the home's key;
-   * null where it does not: another process has taken the address, or the witness of a home that
-   * was here before has not ended yet.
+   * Returns the connection over a socket if its other side proves that it has the home's key.
+   * Otherwise returns null: another process has taken the address, or the witness of an earlier
+   * home has not ended yet.
    */
   async #identified(socket: Socket): Promise<Connection | null> {
     const key = keyOf(this.#home);
@@ -221,7 +221,7 @@ export class WitnessClient implements LogSigner {
               : (error as IsoproError).code === 'ABORTED'
           )
             throw error;
-          return ''; // it does not know the question, or it is ending
+          return ''; // it does not know the question or is ending
         },
       );
       if (identifies(answer, challenge, key)) return { socket, key };
@@ -236,7 +236,7 @@ export class WitnessClient implements LogSigner {
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => this.#receive(String(chunk)));
     const lose = (): void => {
-      // one that was given up may close when the next is in use
+      // an abandoned socket may close when the next one is in use
       if (this.#socket === socket) this.#lose();
     };
     socket.on('error', lose);
@@ -249,8 +249,8 @@ export class WitnessClient implements LogSigner {
     if (this.#received.length > LARGEST_TEXT) {
       this.#lose();
       return;
-    } // no answer, by whomever
-    if (!chunk.includes('\n')) return; // a long line is looked through once
+    } // not an answer of a witness
+    if (!chunk.includes('\n')) return; // a long line is searched once
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);
@@ -399,6 +399,6 @@ export class WitnessClient implements LogSigner {
     this.#socket = null;
     this.#connecting = null;
     socket?.end();
-    socket?.unref(); // a stopped witness would never close its side
+    socket?.unref(); // a stopped witness never closes its side
   }
 }

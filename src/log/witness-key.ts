@@ -19,13 +19,13 @@ import { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey, parseTrustedKey, type TrustedKey } from './trusted-key.js';
 
 const secretFile = (home: string): string => join(witnessFolder(home), 'key.secret');
-/** Public; what `--key` takes. */
+/** Returns the file of the public key, for `--key`. */
 export const publicKeyFile = (home = isoproHome()): string => join(witnessFolder(home), 'key.pub');
-/** Tickets and heads. */
+/** Returns the file of tickets and heads. */
 export const witnessFile = (home = isoproHome()): string =>
   join(witnessFolder(home), 'witness.sqlite');
 
-/** Writes a file that is complete or absent, and leaves one that is there. */
+/** Writes a file atomically and keeps an existing one. */
 function createOnce(path: string, text: string, mode: number): void {
   if (existsSync(path)) return;
   const temporary = `${path}.${process.pid}`;

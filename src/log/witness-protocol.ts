@@ -8,7 +8,7 @@ import { isRunId } from './checkpoint.js';
 import { witnessFolder } from './home.js';
 
 /**
- * One JSON object a line each way. A request line may have this many bytes; a proof needs 64
+ * Bytes of a request line. Each line is one JSON object in either direction; a proof needs up to 64
  * digests of 64 hex digits.
  */
 export const MAX_LINE_BYTES = 64 * 1024;
@@ -72,7 +72,7 @@ function userFolder(): string {
         { cause },
       );
   }
-  const status = lstatSync(folder); // of a link, the link's own: it may lead into another's folder
+  const status = lstatSync(folder); // lstat of the link itself: it may lead into another user's folder
   if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
     throw new IsoproError(
       'WITNESS_UNAVAILABLE',
@@ -86,8 +86,8 @@ function userFolder(): string {
 }
 
 /**
- * Address of a home's witness: a socket in its folder, or, where that path is too long for a
- * socket, in the user's folder of the temporary folder, which is made. On Windows, a pipe.
+ * Returns the address of a home's witness: a socket in its folder or, if that path is too long for
+ * a socket, in the user's folder of the temporary folder, which is created. On Windows, a pipe.
  * @throws IsoproError WITNESS_UNAVAILABLE
  */
 export function witnessAddress(home: string): string {

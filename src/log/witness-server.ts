@@ -49,8 +49,8 @@ function answer(
 }
 
 /**
- * Reads lines from a socket and answers each; a line that is no request gets an error, an endless
- * one ends the connection.
+ * Reads lines from a socket and answers each. A line that is not a request gets an error; an
+ * endless one ends the connection.
  */
 function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void {
   let pending = '';
@@ -114,7 +114,7 @@ export async function runWitness(
   const store = openStore(home, signer, lock);
   const address = witnessAddress(home);
   try {
-    // a socket file from a killed witness; the lock says that nobody listens on it
+    // a socket file of a killed witness; the lock shows that no process listens on it
     if (process.platform !== 'win32') unlinkSync(address);
   } catch {
     // there was none

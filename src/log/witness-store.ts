@@ -177,7 +177,7 @@ export class WitnessStore {
     return ticket;
   }
 
-  /** A secret of the run's own, made with its ticket. */
+  /** Returns the run's own secret, which is made with its ticket. */
   secret(runId: string): Buffer {
     this.#ticket(runId);
     return this.#value<Buffer>('SELECT secret FROM ticket WHERE run_id = ?', runId)!;
@@ -231,7 +231,7 @@ export class WitnessStore {
   }
 
   /**
-   * Tells the nonce in hex, once a head of `size` records is the last one signed.
+   * Returns the nonce in hex if a head of `size` records is the last one signed.
    * @throws IsoproError WITNESS_REFUSED
    */
   reveal(runId: string, size: number): string {
@@ -257,8 +257,8 @@ export class WitnessStore {
   }
 
   /**
-   * The note of a nonce that belongs to one signed head: the same on every call, and not to be
-   * known before that head is signed.
+   * Returns the note of a nonce that belongs to one signed head: the same on every call, and
+   * unknown before that head is signed.
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): string {

@@ -1,7 +1,4 @@
-/**
- * The rules of the class `capacity`: is there too little of it (R4), or does part of it lie dormant
- * (R5)?
- */
+/** Rules of the class `capacity`: too little capacity (R4), or part of it dormant (R5). */
 import {
   begunSteps,
   found,
@@ -47,7 +44,7 @@ export class Capacity extends Rule {
   }
 }
 
-/** Least-squares slope of y over 0, 1, 2, … plus one standard error of it. */
+/** Returns the least-squares slope of y over 0, 1, 2, … plus one standard error of it. */
 export function slopeUpperBound(y: readonly number[]): number {
   const n = y.length;
   const center = (n - 1) / 2;

@@ -14,7 +14,7 @@ import {
 
 /** Iterations after a rule fired in which a decision on it is in time (E, E+1, E+2). */
 export const DECISION_WINDOW = 2;
-/** A deferral names an iteration at most so far ahead at which its rule is clear. */
+/** Most iterations that a deferral may last until its rule is clear. */
 export const MAX_DEFERRAL = 5;
 
 /** A decision as a policy returns it: a closed object, everything required. */
@@ -23,7 +23,7 @@ export interface Decision<O extends Operation = Operation> {
   /** The rule that it answers. */
   readonly cites: readonly [RuleId];
   readonly justification: string;
-  /** One of the rule set's, or `none`. */
+  /** A direction of the rule set, or `none`. */
   readonly remedy_direction: string;
   /** Operations on the trainee, in this order. */
   readonly edit: readonly O[];
@@ -56,9 +56,9 @@ const directionsOf = ({ answers }: RuleSet): string[] => [
 ];
 
 /**
- * `iteration` and the other members of a record are set by the monitor when it is logged; a policy
- * cannot.
- * @param members that a record has besides
+ * Returns the schema of a decision. The monitor sets `iteration` and the other members of a record;
+ * a policy cannot.
+ * @param members further members of a record
  */
 export const decisionSchema = <T extends TraineeTypes>(
   { trainee, ruleSet }: Watched<T>,
@@ -79,12 +79,12 @@ const refuse = (reason: string): never => {
 };
 
 /**
- * Checks a decision's form and that it answers a rule that fired at this iteration or in the window
- * before it: one cite, the right class of event, the direction for the side that was breached,
- * operations that serve it, a bounded deferral.
- * @param recent evaluations of the window, oldest first; the last one is the decision's own
+ * Checks a decision: its form, and that it answers a rule that fired in this iteration or in the
+ * window before it, with one cite, the right class of event, the direction for the breached side,
+ * operations that serve it and a bounded deferral.
+ * @param recent evaluations of the window, oldest first; the last one is of the decision's own
  *   iteration
- * @returns a copy that nobody else holds
+ * @returns a copy that no one else holds
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
  */
 export function checkDecision<T extends TraineeTypes>(
@@ -155,8 +155,8 @@ export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean =>
 export const REOPEN_AFTER = DECISION_WINDOW + 1;
 
 /**
- * The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a
- * rule that fires at the last evaluation.
+ * Returns the iteration at which the obligation of a rule's current firing was opened. The rule
+ * must fire at the last evaluation.
  */
 export function openedAt(evaluations: readonly Evaluation[], rule: RuleId): number {
   const clear = evaluations.findLastIndex(({ rules }) => !rules[rule].fired);

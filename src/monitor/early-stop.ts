@@ -26,7 +26,7 @@ export class EarlyStop extends Rule {
       const best = Math.min(...this.#losses.slice(-patience));
       return found(best >= bar ? 'plateau' : 'none', best, bar);
     }
-    // an adapter that no step has changed is no evidence
+    // an adapter that no step has changed is not evidence
     if (iteration.steps.length === 0) return NOTHING;
     this.#evaluations.push(heldOut);
     const recent = this.#evaluations.slice(-patience);

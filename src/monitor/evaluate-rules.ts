@@ -13,10 +13,10 @@ import { bandMiddle, BatchSize, LearningRate } from './tuning-rules.js';
 export interface RuleEvaluation {
   readonly fired: boolean;
   readonly side: BreachSide;
-  /** The smoothed signal that was compared, null where there is none yet. */
+  /** The smoothed signal that was compared, null if there is none yet. */
   readonly value: number | null;
   readonly threshold: number | null;
-  /** Modules that breach, where the rule looks at modules. */
+  /** Modules that breach, if the rule looks at modules. */
   readonly modules: readonly string[];
   /** Warm, not cooling down. */
   readonly eligible: boolean;
@@ -101,7 +101,7 @@ export function evaluateHistory(
     const concluded = Object.fromEntries(
       RULES.map((rule) => [rule, conclude(rule, findings[rule])]),
     ) as Record<RuleId, RuleEvaluation>;
-    // growing is no answer to sick gradients or a wrong rate
+    // growing does not cure sick gradients or a wrong rate
     const ratio = learningRate.ratio;
     const inBand =
       ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
@@ -115,7 +115,7 @@ export function evaluateHistory(
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);
       rules[rule].reseed();
-      if (rule === 'R4') rules.R5.reseed(); // what is new is not dormant yet
+      if (rule === 'R4') rules.R5.reseed(); // new capacity is not dormant yet
     }
     return {
       iteration: now,

@@ -44,13 +44,13 @@ export const found = (
 
 export const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
-/** NaN where the module has no such number. */
+/** Returns a module's signal; NaN if it has no such number. */
 export function readingOf(module: ModuleSignals, signal: string): number {
   const value = ownValue(module, signal);
   return typeof value === 'number' ? value : NaN;
 }
 
-/** Mean over the iteration's steps of a module's signal; only finite readings count. */
+/** Returns the mean of a module's signal over the iteration's steps; only finite readings count. */
 export function moduleMeans(steps: readonly Step[], signal: string): Map<string, number> {
   const readings = steps.flatMap((step) =>
     Object.entries(step.modules)
@@ -65,7 +65,7 @@ export function moduleMeans(steps: readonly Step[], signal: string): Map<string,
   return new Map([...values].map(([name, list]) => [name, mean(list)]));
 }
 
-/** Steps in which some module has begun to contribute. */
+/** Returns the steps in which some module has begun to contribute. */
 export const begunSteps = (
   steps: readonly Step[],
   { begun }: RuleSet['signals'],

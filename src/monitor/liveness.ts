@@ -11,7 +11,7 @@ import type { BreachSide, RuleConfig, RuleId } from './rules.js';
 export interface Liveness {
   readonly rule: RuleId;
   readonly criterion: string;
-  /** First iteration after which it can fire; null where none of those looked at is. */
+  /** First iteration after which it can fire; null if there is none among those examined. */
   readonly from: number | null;
 }
 

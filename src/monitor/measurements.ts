@@ -2,8 +2,8 @@ import type { TierVerdicts } from '../statistics/index.js';
 import type { RuleId } from './rules.js';
 
 /**
- * Signals of one module, by the names that its trainee describes. A member that is missing, or not
- * finite, is no reading.
+ * Signals of one module, by the names in its trainee's description. A missing or non-finite member
+ * is not a reading.
  */
 export type ModuleSignals = { readonly [signal: string]: number | readonly number[] };
 

@@ -21,8 +21,7 @@ import type { TraineeTypes } from './trainee.js';
 /** Input of a policy, deeply frozen. */
 export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
   /**
-   * The rule to act on: the first of those that fired, or the next one where nothing is left to do
-   * about the first.
+   * Rule to act on: the first that fired, or the next one if nothing is left to do about the first.
    */
   readonly rule: RuleId;
   /** Evaluations so far, oldest first; the last one is the present iteration. */
@@ -49,10 +48,7 @@ export interface DecideOptions {
   readonly timeout: number;
 }
 
-/**
- * Decides on one fired rule. Anything may stand behind it: the answer is data, and checked like any
- * other.
- */
+/** Decides on one fired rule. It may be any code: the answer is data and is checked as such. */
 export interface Policy<T extends TraineeTypes = TraineeTypes> {
   readonly name: string;
   decide(
@@ -61,10 +57,10 @@ export interface Policy<T extends TraineeTypes = TraineeTypes> {
   ): Decision<T['operation']> | Promise<Decision<T['operation']>>;
 }
 
-/** Milliseconds. */
+/** Default of the milliseconds that a policy may take. */
 export const DEFAULT_POLICY_TIMEOUT = 60_000;
 
-/** Changes nothing: the rule has to be clear by then. */
+/** Returns a decision that changes nothing; the rule must be clear by `until`. */
 export function defer(
   rule: RuleId,
   iteration: number,
@@ -81,7 +77,7 @@ export function defer(
   };
 }
 
-/** Logs and changes nothing. */
+/** Policy that only logs and changes nothing. */
 export const observe = {
   name: 'observe',
   decide: ({ rule, evaluations }: Pick<DecisionContext, 'rule' | 'evaluations'>): Decision<never> =>
@@ -160,7 +156,7 @@ async function answerOf<T extends TraineeTypes>(
       ),
       ending,
     ]);
-    // one that held the event loop kept its own time from being over
+    // a policy that blocked the event loop also delayed its timer
     if (performance.now() - asked > timeout) throw late();
     return answer;
   } finally {

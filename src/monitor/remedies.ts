@@ -51,7 +51,7 @@ export async function executeDecision<O extends Operation>(
   return effects;
 }
 
-/** Rules whose remedy was executed as a whole; they go into the iteration's `executed`. */
+/** Returns the rules whose remedy was fully executed, for the iteration's `executed`. */
 export function executedRules(
   decisions: readonly Decision[],
   effects: readonly Effect[],

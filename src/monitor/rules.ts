@@ -67,7 +67,7 @@ export const ruleConfig = z.strictObject({
        * verdicts,
        */
       minGain: z.number().gt(0).lt(1).default(0.05),
-      /** and the score below which the pairs speak against so much. */
+      /** and the score below which the pairs are evidence against that gain. */
       z: z.number().min(0).default(1.645),
       /** Least improvement of a loss. */
       minDelta: z.number().min(0).default(1e-3),
@@ -107,7 +107,7 @@ export const ruleConfig = z.strictObject({
       clipFraction: z.number().gt(0).max(1).default(0.5),
     })
     .prefault({}),
-  /** R1's plateau and R4 are silent where the train objective has reached this. */
+  /** Train objective at which R1's plateau and R4 become silent. */
   objectiveTarget: z.number().min(0).max(1).default(0.85),
 });
 export type RuleConfig = z.infer<typeof ruleConfig>;

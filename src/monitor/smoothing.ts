@@ -32,7 +32,10 @@ export class Ema {
   }
 }
 
-/** The trace of an average over values; empty for none. @throws IsoproError INVALID_ARGUMENT */
+/**
+ * Returns the running average over values; empty for no values.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
 export function smooth(values: readonly number[], alpha: number): number[] {
   const ema = new Ema(alpha);
   return values.map((x) => ema.update(x));

@@ -35,7 +35,7 @@ export class Vanishing extends Rule {
     const smallest = Math.min(...norms.map(([, norm]) => norm));
     const below = norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
     const zero = this.#zero.update(smallest === 0);
-    // log 0 is no reading of the average
+    // log 0 is not a reading for the average
     const { side, value } =
       smallest === 0
         ? ({ side: zero ? 'low' : 'none', value: 0 } as const)

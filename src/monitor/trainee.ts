@@ -49,7 +49,7 @@ export interface Consequence {
   readonly measured?: Measured;
   /**
    * Base learning rate from then on: its effect measured it as `learningRate`, and the next step
-   * ran at what the schedule makes of it.
+   * ran at that rate times the schedule's factor.
    */
   readonly learningRate?: number;
   /**
@@ -106,6 +106,6 @@ export interface Trainee<T extends TraineeTypes = TraineeTypes> {
     >;
   };
   readonly structure: ModuleForm<T['module']>;
-  /** Digests of the states that it can be put back to, by what they are called. */
+  /** Returns the digests of the restorable states, by name. */
   snapshots(settings: T['settings']): Readonly<Record<string, string>>;
 }

@@ -48,7 +48,7 @@ export class LearningRate extends Rule {
     if (ratio !== null && ratio.side !== 'none')
       return { ...found(ratio.side, ratio.value, ratio.threshold), warm };
     if (klBreach) return { ...found('high', kl, klHigh), warm };
-    // a plateau wants a smaller rate, which is no cure where the weights hardly move
+    // a plateau calls for a smaller rate, which does not help if the weights hardly move
     const recent =
       (this.ratio ?? Infinity) < bandMiddle(this.config) ? [] : this.#objectives.slice(-patience);
     const earlier = this.#objectives.slice(0, -patience);

@@ -119,10 +119,10 @@ export interface ObserveRequest extends AliasName {
 }
 
 /**
- * Takes trials in, together with all that were posted since the name was moved: puts the version
- * before back where they show that it was better, and ends the probation where enough problems have
- * passed. Trials that contradict themselves or earlier ones are not taken in.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing to compare, GATE_EVIDENCE_INVALID,
+ * Adds trials to all that were posted since the name was moved, rolls back if they show that the
+ * version before was better, and ends the probation once enough problems have passed. Contradictory
+ * trials are rejected.
+ * @throws IsoproError REGISTRY_REFUSED if there is nothing to compare, GATE_EVIDENCE_INVALID,
  *   ADAPTER_CORRUPT
  */
 export async function observe(

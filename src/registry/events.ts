@@ -36,7 +36,7 @@ export const registryEvent = z.discriminatedUnion('kind', [
     from: sha256.nullable(),
     to: sha256.nullable(),
     cause: z.enum(['promotion', 'assignment', 'rollback']),
-    /** The gate that accepted it; null where there was none. */
+    /** Gate that accepted it; null if there was no gate. */
     gate: gateNumber.nullable(),
     forced: z.boolean(),
     /** SHA-256 of the kept trials that decided a rollback; null if a person decided. */
@@ -56,7 +56,7 @@ export const registryEvent = z.discriminatedUnion('kind', [
     policy: gatePolicy,
     attempt: z.number().int().min(1),
     alpha: z.number().min(0).max(0.5),
-    /** `foreign`: not for a version that was trained on answers of its own line. */
+    /** `foreign` refuses a version that was trained on answers of its own line. */
     lineage: z.enum(['any', 'foreign']).default('any'),
   }),
   z.strictObject({
@@ -102,7 +102,7 @@ export const registryEvent = z.discriminatedUnion('kind', [
     /** Null: the base without an adapter. */
     against: sha256.nullable(),
     decision: z.enum(['keep', 'rollback']),
-    /** Problems that count by now. */
+    /** Problems that count so far. */
     blocks: z.number().int().min(0),
     /** SHA-256 of the file of the trials that came with this event. */
     evidence: sha256,

@@ -60,7 +60,7 @@ export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths)
   return existsSync(pointer) ? relative(folder, pointer) : null;
 }
 
-/** @throws IsoproError WRITE_FAILED */
+/** Creates the folders of a registry. @throws IsoproError WRITE_FAILED */
 export function makeRegistryFolder({ folder, adapters, evidence }: RegistryPaths): void {
   try {
     for (const each of [adapters, evidence]) makeFolder(each);
@@ -72,7 +72,10 @@ export function makeRegistryFolder({ folder, adapters, evidence }: RegistryPaths
 /** Writers take turns of milliseconds; one that has waited for so long has met one that hangs. */
 const PATIENCE_MS = 20_000;
 
-/** @throws IsoproError CONFLICT where another process writes all the time, WRITE_FAILED */
+/**
+ * Runs work under the lock of a file.
+ * @throws IsoproError CONFLICT if another process keeps writing, WRITE_FAILED
+ */
 export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS;
   let lock = OwnerLock.take(file);
@@ -93,15 +96,18 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   }
 }
 
-/** Opened when it is read: a stream that fails before anybody listens would end the process. */
+/**
+ * Yields the bytes of a file and opens it only on reading: a stream that fails before it has a
+ * listener would end the process.
+ */
 async function* bytesOf(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file) as AsyncIterable<Uint8Array>;
 }
 
 /**
- * Keeps a file under the SHA-256 of its bytes.
- * @throws IsoproError ADAPTER_CORRUPT where the bytes are not those that were examined;
- *   WRITE_FAILED, SYSTEM_LIMIT
+ * Stores a file under the SHA-256 of its bytes.
+ * @throws IsoproError ADAPTER_CORRUPT if the bytes differ from the examined ones; WRITE_FAILED,
+ *   SYSTEM_LIMIT
  */
 export async function keepBytes(source: string, sha256: string, target: string): Promise<void> {
   if (existsSync(target) && (await hashFile(target)) === sha256) return;
@@ -122,7 +128,7 @@ const pointer = z.object({
 const pointerText = (records: number, map: AliasMap): string =>
   `${JSON.stringify({ format: POINTER_FORMAT, records, aliases: Object.fromEntries(map) }, null, 2)}\n`;
 
-/** @throws IsoproError WRITE_FAILED; the older one is untouched */
+/** Writes the pointer. @throws IsoproError WRITE_FAILED; the earlier one stays */
 export const writePointer = (file: string, records: number, map: AliasMap): Promise<void> =>
   writeFileAtomically(file, [Buffer.from(pointerText(records, map))]);
 

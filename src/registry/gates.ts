@@ -39,9 +39,9 @@ export interface GateRequest extends AliasName {
   readonly challenger: string;
   readonly policy?: GatePolicyInput;
   /**
-   * `foreign` refuses a challenger that was trained on answers of its own line: of itself, of the
-   * incumbent, or of what either was trained on from. Default `any`: a loop on its own answers is
-   * what a run is.
+   * `foreign` refuses a challenger that was trained on answers of its own line: its own, the
+   * incumbent's, or those of the versions that either was trained from. Default `any`, since a run
+   * is a loop on its own answers.
    */
   readonly lineage?: 'any' | 'foreign';
 }
@@ -69,7 +69,7 @@ async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint
 }
 
 /**
- * Begins a gate, which counts as an attempt whatever becomes of it, and draws its seed.
+ * Opens a gate and draws its seed. The gate counts as an attempt, whatever its outcome.
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT, GATE_POLICY_INVALID
  */
 export async function openGate(registry: Registry, request: GateRequest): Promise<GateState> {
@@ -95,7 +95,8 @@ export async function openGate(registry: Registry, request: GateRequest): Promis
 }
 
 /**
- * The seed of a gate whose opening a crash cut short: the same one that it would have had.
+ * Draws the seed of a gate whose opening a crash interrupted; it is the one that the gate would
+ * have had.
  * @throws IsoproError REGISTRY_REFUSED
  */
 export async function drawGate(registry: Registry, gate: number): Promise<string> {
@@ -126,11 +127,11 @@ export function judgeGate(
   return decide({ id: challenger }, { id: incumbent ?? BASE_VERSION }, evidence, policy);
 }
 
-/** The bytes that a gate's evidence is kept as. */
+/** Returns the text that a gate's evidence is kept as. */
 export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
   `${canonicalJson(asJson({ gate, seed, trials, ...stated({ guards }) }))}\n`;
 
-/** @returns the SHA-256 that they are kept by */
+/** Stores trials. @returns the SHA-256 that they are stored under */
 export async function keepTrials(registry: Registry, text: string): Promise<string> {
   const evidence = hash('sha256', text);
   await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
@@ -138,9 +139,9 @@ export async function keepTrials(registry: Registry, text: string): Promise<stri
 }
 
 /**
- * Decides a gate from its trials and writes that down; they are kept. More trials may follow after
- * `needs-more-trials` and `infrastructure-error`: all of them together, those of earlier looks
- * unchanged but for trials that failed.
+ * Decides a gate from its trials, records the decision and keeps the trials. After
+ * `needs-more-trials` and `infrastructure-error` more trials may follow: give all of them together,
+ * those of earlier looks unchanged except trials that failed.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
 export async function decideGate(

@@ -91,9 +91,9 @@ export interface ProvenHistory {
 const timeOf = ({ stated }: SignedCheckpoint): number => stated?.timeUs ?? -1;
 
 /**
- * The proof of what was in use at a moment. A moment after the last signed head has a head signed
+ * Proves what was in use at a moment. If the moment is after the last signed head, a head is signed
  * now.
- * @throws IsoproError INVALID_ARGUMENT for a date to come, or a registry without a witness
+ * @throws IsoproError INVALID_ARGUMENT for a future time or a registry without a witness
  */
 export async function proveAt(registry: Registry, timeUs: number): Promise<HistoryProof> {
   if (!(timeUs >= 0 && timeUs <= Date.now() * 1000))

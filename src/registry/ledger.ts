@@ -131,7 +131,7 @@ export function isThere(paths: RegistryPaths): boolean {
   );
 }
 
-/** @throws IsoproError REGISTRY_NOT_FOUND */
+/** Requires that the registry exists. @throws IsoproError REGISTRY_NOT_FOUND */
 export function requireThere(paths: RegistryPaths): void {
   if (!isThere(paths))
     throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
@@ -225,8 +225,8 @@ async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLo
 }
 
 /**
- * Does one piece of work as the only writer, on what the whole log says.
- * @param create whether a registry that is not there is begun
+ * Runs one piece of work as the only writer, on the state of the whole log.
+ * @param create true to start a registry that does not exist
  * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED,
  *   WITNESS_UNAVAILABLE, and as readLedger
  */

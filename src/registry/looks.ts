@@ -1,6 +1,6 @@
 /**
- * Looks at a gate: each holds every trial of those before it. Trials that could be left out, or
- * changed, once it is known how they came out would make any challenger win.
+ * Looks at a gate. Each look contains every trial of those before it: if trials could be left out
+ * or changed once their outcome is known, any challenger would win.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -55,8 +55,9 @@ export class Looks {
   }
 
   /**
-   * @returns of an earlier look, what this one leaves out or changes, a few of them and how many
-   *   more; empty where nothing
+   * Takes a look.
+   * @returns what it leaves out or changes of an earlier look: a few trials and how many more;
+   *   empty if nothing
    */
   take({ trials, guards = {} }: Look): readonly string[] {
     const given = new Map<string, Seen>();
@@ -111,8 +112,8 @@ export function earlierLooks(
 }
 
 /**
- * @throws IsoproError GATE_EVIDENCE_INVALID where a look lacks trials of those before it;
- *   REGISTRY_INVALID
+ * Requires that a look contains the trials of those before it.
+ * @throws IsoproError GATE_EVIDENCE_INVALID if it does not; REGISTRY_INVALID
  */
 export function requireWhole(
   registry: Pick<Registry, 'paths'>,

@@ -31,8 +31,8 @@ export const alias = z
   .regex(/^[a-z][a-z0-9-]{0,49}$/, 'must have only small letters, digits and -');
 
 /**
- * `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the
- * end.
+ * Formats an alias: `sql@champion`, `sql/solver/staging@champion`; default parts at the end are
+ * left out.
  */
 export function aliasText({ scenario, role, environment }: Slot, name: string): string {
   const parts = [scenario, role, environment];
@@ -42,7 +42,7 @@ export function aliasText({ scenario, role, environment }: Slot, name: string): 
 
 export type Reference =
   | { readonly kind: 'alias'; readonly slot: Slot; readonly alias: string }
-  /** Beginning of an id; `base` is null where it was not given. */
+  /** Beginning of an id; `base` is null if not given. */
   | { readonly kind: 'id'; readonly base: string | null; readonly prefix: string };
 
 /** Fewer digits of an id could be a word. */
@@ -85,6 +85,6 @@ export function requireAlias(text: string): Alias {
   });
 }
 
-/** The base's part of a name: its file without the ending. */
+/** Returns the base's part of a name: its file without the ending. */
 export const baseSlug = (base: string): string =>
   base.replace(/^.*[/\\]/, '').replace(/\.gguf$/i, '');

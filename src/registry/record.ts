@@ -67,6 +67,6 @@ export const recordId = ({ format, adapter, base, rendererId, settings }: Adapte
     }),
   );
 
-/** `base#hash`, with 12 digits of the id. */
+/** Returns `base#hash` with 12 digits of the id. */
 export const nameOf = (record: AdapterRecord, id = recordId(record)): string =>
   `${baseSlug(record.base.name)}#${id.slice(0, 12)}`;

@@ -121,7 +121,7 @@ export class Registry {
   }
 
   /**
-   * The whole registry as the signed log has it.
+   * Reads the whole registry from its signed log.
    * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, WITNESS_KEY_MISSING
    */
   read(): Promise<Reading> {
@@ -129,7 +129,7 @@ export class Registry {
   }
 
   /**
-   * One piece of work as the only writer.
+   * Runs one piece of work as the only writer.
    * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED
    */
   write<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
@@ -137,11 +137,10 @@ export class Registry {
   }
 
   /**
-   * Puts an adapter in for good: its bytes are copied, its record is never changed. Publishing it
-   * again changes nothing.
-   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH where the adapter names
-   *   another base; REGISTRY_REFUSED where its parent is not published; WRITE_FAILED,
-   *   LOG_WRITE_FAILED
+   * Publishes an adapter permanently: its bytes are copied, and its record never changes.
+   * Publishing it again changes nothing.
+   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH if the adapter names
+   *   another base; REGISTRY_REFUSED if its parent is not published; WRITE_FAILED, LOG_WRITE_FAILED
    */
   async publish(given: PublishRequest): Promise<Published> {
     const { file, base, ...rest } = checked(request, given, 'request');
@@ -220,7 +219,7 @@ export class Registry {
     const events: RegistryEvent[] = [moved];
     if (terms !== undefined) events.push({ kind: 'probation', slot, alias, id, terms, reason });
     await this.requireBytesOf(seen, id);
-    // what is refused is refused before a server is asked
+    // refuse before asking servers
     for (const event of events) seen.apply(event, 0);
     const base = seen.entries.get(id)!.record.base.sha256;
     const questions = new Questions(this.paths, { id, alias: text, patienceMs });
@@ -231,7 +230,7 @@ export class Registry {
           const before = done(state);
           if (before !== null) return before;
           await this.requireBytesOf(state, id);
-          // one began meanwhile
+          // a server started meanwhile
           if (!questions.covers(serversOf(this.paths, text, base))) return null;
           await write(events);
           return { alias: text, from: moved.from, to: id };
@@ -244,7 +243,7 @@ export class Registry {
   }
 
   /**
-   * Puts back what the alias named before, in one call and without a gate.
+   * Restores the version that the alias named before, in one call and without a gate.
    * @throws IsoproError REGISTRY_REFUSED, CONFLICT
    */
   async rollback({
@@ -291,7 +290,8 @@ export class Registry {
   }
 
   /**
-   * @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record
+   * Returns the file of an adapter.
+   * @throws IsoproError ADAPTER_CORRUPT if its bytes are missing or do not match the record
    */
   async requireBytes(record: AdapterRecord): Promise<string> {
     const { file, bytes } = await this.bytesOf(record);

@@ -52,8 +52,8 @@ export interface Serving {
   readonly baseSha256?: string;
   readonly rendererId?: string;
   /**
-   * The id that the model's template had before the renderer was corrected; null where it has that
-   * one still.
+   * Id that the model's template had before the renderer was corrected; null if it still has that
+   * id.
    */
   readonly formerRendererId?: string | null;
 }
@@ -72,10 +72,7 @@ export async function servingOf(model: {
 }
 
 export interface ResolveOptions extends Serving {
-  /**
-   * `base`, or a name to use instead; each use is written to the registry's log. Absent: there is
-   * none.
-   */
+  /** `base` or a fallback name; each use is written to the registry's log. Absent: no fallback. */
   readonly fallback?: string;
 }
 
@@ -147,7 +144,7 @@ async function resolveOne(
   return 'ok' in entry ? entry : resolveEntry(registry, entry, serving);
 }
 
-/** Hashes the bytes of what is published. */
+/** Checks a published adapter against a model and hashes its bytes. */
 export async function resolveEntry(
   registry: Registry,
   entry: Entry,
@@ -165,7 +162,7 @@ export async function resolveEntry(
   return { ok: true, id, name: nameOf(record, id), record, file, fallback: null };
 }
 
-/** Writes down that something else was used than what was asked for. */
+/** Records that a fallback was used. */
 export async function noteFallback(
   registry: Registry,
   text: string,
@@ -212,7 +209,7 @@ const ERROR_CODES: Readonly<Partial<Record<Unresolved, ErrorCode>>> = {
   'renderer-mismatch': 'ADAPTER_MISMATCH',
 };
 
-/** A typed reason as what a command throws. */
+/** Converts a typed reason to the error of a command. */
 export function unresolvedError({ reason, message, remedy }: NotResolved): IsoproError {
   const code = ERROR_CODES[reason] ?? 'REGISTRY_UNRESOLVED';
   return new IsoproError(code, message, given({ remedy }));

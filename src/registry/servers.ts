@@ -125,8 +125,8 @@ export class Registration {
 }
 
 /**
- * Takes away what a server left that has ended. Names are random: none comes a second time. What
- * another holds open stays for the next.
+ * Removes the files of a server that has ended. Names are random and never repeat. Files that
+ * another process holds open stay for the next sweep.
  */
 function sweep(folder: string, server: string): void {
   for (const name of namesIn(folder)) {
@@ -156,7 +156,9 @@ export function serversOf({ servers }: RegistryPaths, alias: string, baseSha256:
   });
 }
 
-/** Questions to servers about one move; while they stand, each keeps the version loaded. */
+/**
+ * Questions to servers about one move; each server keeps the version loaded while they are open.
+ */
 export class Questions {
   readonly #folder: string;
   readonly #question: Question;
@@ -176,9 +178,8 @@ export class Questions {
   }
 
   /**
-   * Asks the servers that were not asked before, and waits until each has loaded the version or
-   * ended.
-   * @throws IsoproError SERVER_NOT_READY where one refuses, or has not answered in time
+   * Asks the servers that were not yet asked and waits until each has loaded the version or ended.
+   * @throws IsoproError SERVER_NOT_READY if one refuses or does not answer in time
    */
   async ask(servers: readonly string[]): Promise<void> {
     const asked = servers
@@ -206,7 +207,7 @@ export class Questions {
         ? OwnerLock.take(join(this.#folder, `${server}.lock`), 0)
         : null;
       lock?.release();
-      // it has ended, and serves nobody
+      // it has ended and serves no one
       if (lock !== null || !existsSync(join(this.#folder, `${server}.json`))) return;
       if (performance.now() >= this.#deadline)
         throw new IsoproError(

@@ -41,8 +41,8 @@ export interface ServiceOptions<T extends LoadedVersion> extends Serving {
   /** Aliases to load at once and keep ready; default: every alias of an adapter of `baseSha256`. */
   readonly names?: readonly string[];
   /**
-   * `base`, or a name to use instead of one that cannot be served; each is written to the
-   * registry's log. Absent: there is none.
+   * `base` or a fallback name for versions that cannot be served; each use is written to the
+   * registry's log. Absent: no fallback.
    */
   readonly fallback?: string;
   /**
@@ -134,7 +134,7 @@ export class AdapterService<T extends LoadedVersion> {
     return this.#reading;
   }
 
-  /** Aliases that stand for something that can be asked for here. */
+  /** Returns the aliases that can be requested here. */
   names(): readonly string[] {
     return this.#served().map(({ slot, alias }) => aliasText(slot, alias));
   }
@@ -160,7 +160,7 @@ export class AdapterService<T extends LoadedVersion> {
       });
     const note = `${name} ${found.reason} ${instead.id}`;
     if (!this.#fellBack.has(note)) {
-      // once a process: a name that is gone may be asked for a thousand times a second
+      // once per process: a missing name may be requested a thousand times a second
       this.#fellBack.add(note);
       await noteFallback(this.#registry, name, found, instead.id).catch((error: unknown) => {
         this.#fellBack.delete(note);
@@ -171,13 +171,13 @@ export class AdapterService<T extends LoadedVersion> {
     return { ...instead, fallback: found.reason };
   }
 
-  /** Looks at the registry now, instead of when it is time to. */
+  /** Looks at the registry now instead of at the next scheduled time. */
   async look(): Promise<void> {
     await this.#looking;
     await (this.#looking = this.#looking.then(() => this.#look()));
   }
 
-  /** Leaves those that serve; what is still held is unloaded when it is released. */
+  /** Stops serving; versions that are still held are unloaded on release. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -235,7 +235,7 @@ export class AdapterService<T extends LoadedVersion> {
       const found = this.#load(id);
       held = { loaded: found, holders: 0 };
       this.#held.set(id, held);
-      // what did not load is tried again by the next who asks
+      // the next request retries what did not load
       found.catch(() => this.#held.delete(id));
     }
     held.holders++;
@@ -257,7 +257,7 @@ export class AdapterService<T extends LoadedVersion> {
     }
   }
 
-  /** Hashes the bytes, loads them, and holds what was loaded against the record. */
+  /** Hashes the bytes, loads them and compares the loaded adapter with the record. */
   async #load(id: string): Promise<T> {
     const { load, unload } = this.#options;
     const serving = given(this.#options, 'baseSha256', 'rendererId', 'formerRendererId');
@@ -348,7 +348,7 @@ export class AdapterService<T extends LoadedVersion> {
     const now = performance.now();
     const left = new Set<string>();
     for (const [asked, { until }] of this.#asked) {
-      const isLeft = now > until; // by an asker that was killed
+      const isLeft = now > until; // by a killed asker
       if (isLeft) this.#registration.drop(asked);
       if (isLeft) left.add(asked);
       if (isLeft || !questions.has(asked)) this.#asked.delete(asked);
@@ -403,8 +403,7 @@ function signature({ paths }: Registry): string {
 }
 
 /**
- * Begins to serve from a registry: this process is one that a promotion waits for from now on,
- * until `close`.
+ * Starts to serve from a registry: promotions wait for this process until `close`.
  * @throws IsoproError as Registry.read
  */
 export async function serveAdapters<T extends LoadedVersion>(

@@ -126,7 +126,7 @@ export const isOpen = ({ decision }: Pick<GateState, 'decision'>): boolean =>
 /** `alias id`, sorted: the map whose root every signed head carries. */
 export type AliasMap = readonly (readonly [alias: string, id: string | null])[];
 
-/** Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
+/** Returns the Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
 export const rootOfAliases = (map: AliasMap): string =>
   rootOf(
     map.map((entry) =>
@@ -178,7 +178,10 @@ export class RegistryState {
     return rootOfAliases(this.map());
   }
 
-  /** Ids that may not lose their bytes: what an alias names, and what a rollback would put back. */
+  /**
+   * Returns the ids whose bytes must stay: those that an alias names and those that a rollback
+   * would restore.
+   */
   inUse(): ReadonlySet<string> {
     return new Set(
       this.aliases
@@ -238,7 +241,7 @@ export class RegistryState {
     return entry;
   }
 
-  /** @throws IsoproError REGISTRY_REFUSED where there is none */
+  /** Returns a gate by its number. @throws IsoproError REGISTRY_REFUSED if there is no such gate */
   gate(number: number): GateState {
     return this.#gates[number - 1] ?? refuse(`there is no gate ${number}`);
   }
@@ -248,9 +251,9 @@ export class RegistryState {
   }
 
   /**
-   * Takes an event in, or throws and is as it was.
-   * @param timeUs of its record in the log
-   * @throws IsoproError REGISTRY_REFUSED, CONFLICT where the alias names something else by now
+   * Applies an event, or throws and stays as it was.
+   * @param timeUs time of its record in the log
+   * @throws IsoproError REGISTRY_REFUSED, CONFLICT if the alias names a different version now
    */
   apply(event: RegistryEvent, timeUs: number): void {
     switch (event.kind) {
@@ -336,7 +339,7 @@ export class RegistryState {
     const known = this.#entries.get(id);
     if (known !== undefined && !known.collected) refuse(`${id} is already published`);
     const { parent } = record.lineage;
-    // so that no lineage comes back to itself
+    // so that no lineage is circular
     if (parent !== null && !this.#entries.has(parent))
       refuse(`its parent ${parent} is not published`);
     this.#entries.set(

@@ -52,8 +52,8 @@ const digestOf = async (file: string): Promise<string | null> =>
   existsSync(file) ? hashFile(file) : null;
 
 /**
- * Everything that can be checked: log, heads, bytes, evidence, and each gate's seed and decision
- * again.
+ * Checks everything that can be checked: log, heads, bytes, evidence, and the seed and decision of
+ * each gate.
  */
 export async function validateRegistry(registry: Registry): Promise<Validation> {
   const { paths, options } = registry;
@@ -102,8 +102,8 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
 }
 
 /**
- * Each gate again: its seed from the head and the witness's word, its decision from the trials that
- * were kept.
+ * Checks each gate again: its seed from the head and the witness's note, its decision from the kept
+ * trials.
  */
 async function gateDefects(
   { paths, options }: Registry,
@@ -235,8 +235,8 @@ export interface Collected {
 }
 
 /**
- * Deletes files that no record knows, and with `unused` the bytes of adapters that no alias names
- * and no rollback would put back. What is known of them stays.
+ * Deletes files that no record knows and, with `unused`, the bytes of adapters that no alias names
+ * and no rollback would restore. Their records stay.
  */
 export async function collectGarbage(
   registry: Registry,

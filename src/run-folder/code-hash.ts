@@ -52,7 +52,10 @@ export function coveredModules(folder: string, roots: readonly string[]): Map<st
   return new Map([...covered].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** SHA-256 over paths and contents of the covered modules. @param roots as coveredModules */
+/**
+ * Returns the SHA-256 over paths and contents of the covered modules.
+ * @param roots as coveredModules
+ */
 export const hashModules = (folder: string, roots: readonly string[]): string =>
   hash(
     'sha256',

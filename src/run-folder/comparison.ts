@@ -33,9 +33,9 @@ export interface PairedCounts {
 
 export interface Comparison extends PairedCounts {
   /**
-   * Mean over tiers (a group counting as one) of the difference in accuracy, with the 95 % interval
-   * that excludes 0 exactly where p is below 0.05; null where a tier has no pair, and p is then
-   * McNemar's over all problems.
+   * Mean over tiers (a group counts as one) of the difference in accuracy, with the 95 % interval
+   * that excludes 0 exactly if p is below 0.05; null if a tier has no pair, and p is then McNemar's
+   * over all problems.
    */
   readonly difference: (Interval & { readonly mean: number }) | null;
   /** Counts by tier and by group, not adjusted for their number. */
@@ -70,7 +70,7 @@ function counts(changes: readonly Change[]): PairedCounts {
 
 type Compared = Pick<LoggedEvaluation, 'outcomes' | 'setSha256' | 'formed' | 'lenient'>;
 
-/** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
+/** @throws IsoproError RUNS_NOT_COMPARABLE if they are not of the same problems */
 export function compareEvaluations(
   before: Compared,
   after: Compared,
@@ -174,7 +174,7 @@ export function testFinding(run: RunRecord, comparison = testComparison(run)): F
     : findingBeside([before, after], comparison);
 }
 
-/** `constrained`: accuracy under the grammar of answers, of replies of its own. */
+/** `constrained`: accuracy under the answer grammar, from separate replies. */
 export const RATES = [...READINGS, 'constrained'] as const;
 
 /** A rate in addition to accuracy on the test problems, of the same replies or of further ones. */

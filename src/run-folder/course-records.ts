@@ -19,7 +19,7 @@ const targets = structureOf(LORA_MODULE.form);
 /** Rank and scale by module name (blk.3.attn_k). */
 export type AdapterTargets = z.infer<typeof targets>;
 
-/** `Trainer.info.targets` in the form of the log. */
+/** Returns `Trainer.info.targets` in the form of the log. */
 export const adapterTargets = (
   list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
 ): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
@@ -52,8 +52,8 @@ export const adapterState = z.object({
   targets,
 });
 /**
- * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate
- * name. The first one precedes the first step.
+ * Metrics: a restorable adapter, under the digest that `rollback`, `stop` and a gate name. The
+ * first one precedes the first step.
  */
 export type AdapterState = z.infer<typeof adapterState>;
 
@@ -64,7 +64,7 @@ export const gate = z.object({
   restored: sha256,
 });
 /**
- * Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no
+ * Effects: the dev gate restored an earlier adapter, named by its adapter_state. It creates no
  * obligation.
  */
 export type Gate = z.infer<typeof gate>;
@@ -106,7 +106,7 @@ export const refusedCheckpoint = z.object({
   name: text,
   reason: text,
 });
-/** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
+/** Metrics: a checkpoint that a resumed run rejected, and why. */
 export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
 
 const strength = z.number().gt(0).max(1);
@@ -125,8 +125,8 @@ export const submission = z.object({
   restraint: restraint.optional(),
 });
 /**
- * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit to
- * forgetting `restraint` says how strong it is in that file; the scales of `targets` are those of
+ * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit on
+ * forgetting, `restraint` states its strength in that file; the scales of `targets` are those of
  * the file.
  */
 export type Submission = z.infer<typeof submission>;

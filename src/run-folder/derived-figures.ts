@@ -157,13 +157,13 @@ export class RolloutTally {
   }
 
   /**
-   * Train objective of an iteration: mean over tiers of the part that passed, so that it does not
-   * fall when harder tiers get more rollouts, with its standard error; null where the iteration
-   * decided nothing. A tier of which it decided nothing stands with its last counts: over the
-   * others alone the mean would move with the choice of tiers, which rules R1 and R4 would take for
-   * a change of the model. Each tier counts as one, also those of a group. The standard error is
-   * that of independent replies: replies to one problem are alike, and where they are, it is too
-   * small, so that rule R1 takes less for progress.
+   * Returns the train objective of an iteration with its standard error: the mean over tiers of the
+   * pass rate, which does not fall when harder tiers get more rollouts; null if the iteration
+   * decided nothing. A tier without decisions keeps its last counts: over the others alone the mean
+   * would move with the choice of tiers, and rules R1 and R4 would take that for a change of the
+   * model. Each tier counts as one, also within a group. The standard error assumes independent
+   * replies. Replies to one problem are alike, so it is too small, and rule R1 takes less for
+   * progress.
    */
   objective(iteration: number): Objective | null {
     this.#objectives ??= this.#deriveObjectives();
@@ -184,9 +184,9 @@ export class RolloutTally {
   }
 
   /**
-   * Part of an iteration's groups that tell something: some samples passed and some failed, or
-   * something is trained on, as where all passed, or scores are the reward; null where nothing was
-   * sampled.
+   * Returns the fraction of an iteration's groups that are informative: some samples passed and
+   * some failed, or training uses something of them (as where all passed or scores are the reward);
+   * null if nothing was sampled.
    */
   informative(iteration: number): number | null {
     const groups = [...(this.#groups.get(iteration)?.values() ?? [])];
@@ -212,7 +212,7 @@ export class RolloutTally {
   }
 }
 
-/** Passed over decided, whatever their tiers. */
+/** Returns passed over decided, whatever their tiers. */
 export function pooledHitRate(
   counts: ReadonlyMap<string, Readonly<Pick<TierCounts, 'passed' | 'failed'>>>,
 ): number | null {
@@ -224,8 +224,8 @@ export function pooledHitRate(
 }
 
 /**
- * Loss per labelled token over an iteration's steps; null where there was none, or one was not
- * finite.
+ * Returns the loss per labelled token over an iteration's steps; null if there were no steps or one
+ * loss was not finite.
  */
 export function meanLoss(
   steps: readonly { readonly loss: number; readonly tokens: number }[],
@@ -244,7 +244,7 @@ export const heldOutReading = (
 
 type TierOf = Policies['tiers'][number];
 
-/** The task's tiers as the log names them, and any further ones that its records name. */
+/** Returns the task's tiers as the log names them, and any further ones in its records. */
 export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<string>): TierOf[] {
   const tiers = [...(named ?? [])];
   const known = new Set(tiers.map(({ id }) => id));
@@ -268,7 +268,7 @@ export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): O
     ...(lenient === undefined ? {} : { lenient: lenient[i]! }),
   }));
 
-/** The outcomes of an evaluation as another reading has them; null where it has none. */
+/** Returns the outcomes of an evaluation under another reading; null if it has no such reading. */
 export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut['outcomes'] | null {
   const read = underReading(verdictsOf(evaluation), reading);
   return read === null
@@ -277,8 +277,8 @@ export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut[
 }
 
 /**
- * Figures that any verdict of a log's evaluations has: where one has a score, all are measured by
- * it.
+ * Returns the figures that any verdict of a log's evaluations has: if one has a score, all are
+ * measured by it.
  */
 export function figuresLogged(
   evaluations: readonly JudgedSet[],
@@ -302,8 +302,8 @@ export interface LoggedEvaluation
 type Explained = Pick<HeldOut, 'outcomes' | 'formed' | 'finishes' | 'why' | 'examples'>;
 
 /**
- * Counted from the single replies. Null for a log that does not say of each whether an answer was
- * read.
+ * Counts failures from the single replies; null for a log that does not say of each reply whether
+ * an answer was read.
  */
 export function failuresLogged({
   outcomes,
@@ -329,7 +329,7 @@ export function failuresLogged({
   return tally.failures;
 }
 
-/** An evaluation with its figures, which are derived where they are asked for. */
+/** Returns an evaluation with its figures, which are derived on access. */
 export function loggedEvaluation(
   { kind: _, tokens: __, finishes, why, examples, ...evaluation }: HeldOut | Constrained,
   tiers: readonly TierOf[],
@@ -349,7 +349,7 @@ export function loggedEvaluation(
   };
 }
 
-/** Sums over the single texts that a log holds. */
+/** Returns the sums over the single texts in a log. */
 export const loggedForgetting = ({
   english,
   replies,
@@ -386,7 +386,7 @@ export function strayEvaluation(
   return null;
 }
 
-/** The dev problems after an iteration, against the best evaluation of them before it. */
+/** Dev evaluation after an iteration, compared with the best one before it. */
 export interface DevComparison {
   readonly evaluation: LoggedEvaluation;
   readonly verdicts: readonly TierVerdicts[];
@@ -395,7 +395,10 @@ export interface DevComparison {
   readonly rolledBack: boolean;
 }
 
-/** Compares each dev evaluation with the best one before it, by iteration. @param evaluations none of them stray */
+/**
+ * Compares each dev evaluation with the best one before it, by iteration.
+ * @param evaluations none of them stray
+ */
 export function compareDev(
   evaluations: readonly LoggedEvaluation[],
   tiers: readonly TierOf[],
@@ -422,9 +425,9 @@ export function compareDev(
 }
 
 /**
- * Accuracy of the trivial policies, each derived where it is asked for.
- * @param problems outcomes of a model on the same set, for its problems' tiers
- * @returns null where a policy has not one verdict a problem
+ * Returns the accuracy of the trivial policies, each derived on access.
+ * @param problems outcomes of a model on the same set, for the tiers of its problems
+ * @returns null if a policy does not have one verdict per problem
  */
 export function policySummaries(
   { outcomes, figures: said, tiers }: Policies,

@@ -125,7 +125,7 @@ const constrainedMembers = heldOutMembers.extend({
 });
 export const constrained = fitting(constrainedMembers);
 /**
- * Evaluations: the test problems once more, decoded under the task's grammar of answers; after the
+ * Evaluations: the test problems again, decoded under the task's answer grammar; follows the
  * `held_out` record of the same time.
  */
 export type Constrained = z.infer<typeof constrained>;

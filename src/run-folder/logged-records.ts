@@ -105,7 +105,9 @@ export class LoggedRecords {
   constructor(readonly onRollout?: (gseq: number, rollout: AnyRollout) => void) {}
 
   /**
-   * @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out
+   * Takes a record.
+   * @throws IsoproError LOG_UNREADABLE if it does not have the form of its kind; it is then left
+   *   out
    */
   take(record: LogRecord): void {
     const { kind } = record.payload;

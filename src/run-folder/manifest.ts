@@ -37,7 +37,7 @@ const evaluationSet = z.strictObject({
    * task without such files; `split`: rows of a data file that are kept from training.
    */
   origin: z.enum(['frozen', 'generated', 'split']),
-  /** SHA-256 of the committed file; null where there is none. */
+  /** SHA-256 of the committed file; null if there is none. */
   file: sha256.nullable(),
   /** Problems of each tier. */
   perTier: z.number().int().min(1).max(100_000),
@@ -80,7 +80,7 @@ const start = z.strictObject({
        */
       file: sha256.nullable(),
     })
-    // never a path: whoever is told it as the name of a task would run that file
+    // never a path: openTask would run the file behind it
     .refine(({ id, file }) => file !== null || /^[a-z0-9][\w-]*$/i.test(id), {
       path: ['id'],
       message: 'not the name of a built-in task',
@@ -128,8 +128,8 @@ const manifest = z.strictObject({
   runId: z.string().refine(isRunId, 'must have 32 hex digits'),
   start,
   /**
-   * null until the run has ended. `adapter` is null where nothing was trained: the bare base is
-   * submitted.
+   * Null until the run has ended. `adapter` is null if nothing was trained: the base model is
+   * submitted alone.
    */
   result: z.strictObject({ adapter: sha256.nullable() }).nullable(),
 });
@@ -160,8 +160,8 @@ export function startDigests({
 }
 
 /**
- * A member in which two values differ, by its path, such as `settings.seed`; undefined where one
- * has it not.
+ * A member that differs between two values, by its path, such as `settings.seed`; undefined if one
+ * value does not have it.
  */
 export interface Change {
   readonly path: string;
@@ -169,7 +169,7 @@ export interface Change {
   readonly is: Json | undefined;
 }
 
-/** Empty where they are the same. */
+/** Returns the differing members of two values; empty if they are equal. */
 export function jsonChanges(a: Json, b: Json): Change[] {
   const changes: Change[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
@@ -198,7 +198,7 @@ export const isOfRows = ({ version, file }: TaskIdentity): boolean =>
 export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
   a.version === b.version && (a.id === b.id || (isOfRows(a) && isOfRows(b)));
 
-/** Paths of the members in which two values differ. */
+/** Returns the paths of the members that differ. */
 export const jsonDifferences = (a: Json, b: Json): string[] =>
   jsonChanges(a, b).map(({ path }) => path);
 
@@ -232,8 +232,9 @@ export const CONTINUE_ELSEWHERE =
   'Start again in another folder with --out, or continue with the version of isopro-native that started the run.';
 
 /**
- * RUN_DIFFERS, for what began with other values. An earlier version computed the hash of the code
- * in another way; a manifest does not say which way, so that both reasons are named.
+ * Returns RUN_DIFFERS for a run that started with other values. An earlier version computed the
+ * hash of the code differently; a manifest does not say which way, so the message names both
+ * reasons.
  * @param paths of the members that differ
  */
 export const runDiffers = (message: string, paths: readonly string[]): IsoproError =>
@@ -246,7 +247,7 @@ export const runDiffers = (message: string, paths: readonly string[]): IsoproErr
       )
     : new IsoproError('RUN_DIFFERS', message);
 
-/** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
+/** Writes a manifest. @throws IsoproError WRITE_FAILED; an earlier manifest stays */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {
   await writeFileAtomically(runPaths(folder).manifest, [
     Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`),
@@ -254,7 +255,7 @@ export async function writeManifest(folder: string, value: RunManifest): Promise
   durable(value.result === null ? 'run.manifest' : 'run.result');
 }
 
-/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
+/** Reads the manifest of a folder. @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
 export function readManifest(folder: string): RunManifest {
   const file = runPaths(folder).manifest;
   let text: string;
@@ -287,8 +288,8 @@ export function readManifest(folder: string): RunManifest {
 }
 
 /**
- * The run that a log has to be of (VerifyOptions.runId): the one that its folder's manifest names;
- * any where there is none.
+ * Returns the run that a log must belong to (VerifyOptions.runId): the one in its folder's
+ * manifest, or any if there is no manifest.
  * @throws IsoproError RUN_MANIFEST_INVALID
  */
 export const namedRun = (target: string): { readonly runId?: string } =>

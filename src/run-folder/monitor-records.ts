@@ -49,12 +49,13 @@ const record = (stream: RunStream, payload: object): NewRunRecord => ({
 export const evaluationRecord = (evaluation: Evaluation): NewRunRecord =>
   record('rule_evals', { ...evaluation, kind: 'rule_eval' });
 
-/** A checked decision, stamped with the monitor's own iteration. */
+/** Returns the record of a checked decision in the monitor's own iteration. */
 export const decisionRecord = (decision: Decision, iteration: number): NewRunRecord =>
   record('decisions', { ...decision, kind: 'decision', iteration });
 
 /**
- * Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing.
+ * Returns the record of a rule that the policy left without a valid answer, and why; it answers
+ * nothing.
  */
 export const refusedRecord = (refusal: Refusal, iteration: number): NewRunRecord =>
   record('decisions', { ...refusal, kind: 'refused', iteration });
@@ -101,7 +102,7 @@ export const anyStep = step
   .pick({ iteration: true, loss: true })
   .extend({ tokens: number.default(1) });
 
-/** Rule evaluations: what is read of one without knowing the rules. */
+/** Rule evaluations: the members that are read without knowing the rules. */
 export const anyEvaluation = z.object({
   iteration: iterationNumber,
   rules: dictionaryOf(
@@ -136,7 +137,7 @@ type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & {
   readonly iteration: number;
 };
 
-/** Decisions: one that was checked, with the iteration that the monitor stamped on it. */
+/** Decisions: a checked decision with the iteration that the monitor assigned. */
 export const decisionForm = <T extends TraineeTypes>(
   watched: Watched<T>,
 ): z.ZodType<DecisionRecord<T>> =>
@@ -163,7 +164,7 @@ const effect = z.object({
   failure: z.string().optional(),
 });
 
-/** Effects: what an operation did, as it was measured. */
+/** Effects: the measured effect of an operation. */
 export const effectForm = <T extends TraineeTypes>(
   trainee: Trainee<T>,
 ): z.ZodType<Effect<T['operation']>> =>
@@ -178,8 +179,8 @@ export const anyEffect = effect
 const executedForm = effect.pick({ iteration: true, rule: true, executed: true });
 
 /**
- * The rules' history from live records of the metrics and effects streams, in log order.
- * @throws IsoproError LOG_UNREADABLE where a record of the monitor does not have its form, or an
+ * Reads the rules' history from live records of the metrics and effects streams, in log order.
+ * @throws IsoproError LOG_UNREADABLE if a record of the monitor does not have its form or an
  *   iteration lacks steps
  */
 export function readHistory<T extends TraineeTypes>(
@@ -230,8 +231,8 @@ export function readHistory<T extends TraineeTypes>(
 }
 
 /**
- * The decisions of live records, in log order.
- * @param refuse throws what is said of a record without its form
+ * Reads the decisions of live records in log order.
+ * @param refuse throws for a record without its form
  * @throws IsoproError LOG_UNREADABLE by default
  */
 export function readDecisions<T extends TraineeTypes>(

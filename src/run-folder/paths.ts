@@ -46,10 +46,7 @@ export function runPaths(folder: string): RunPaths {
   };
 }
 
-/**
- * Makes the folder and its subfolders; harmless where they are there.
- * @throws IsoproError WRITE_FAILED
- */
+/** Creates the folder and its subfolders; existing ones stay. @throws IsoproError WRITE_FAILED */
 export function makeRunFolder(folder: string): RunPaths {
   const paths = runPaths(folder);
   try {

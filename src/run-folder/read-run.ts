@@ -55,7 +55,7 @@ export type { LoggedEvaluation };
 export interface ShownRollout extends Omit<AnyRollout, 'tokenIds' | 'turns'> {
   readonly gseq: number;
   readonly tokens: number;
-  /** The prompt, or the problem as JSON where the log holds no prompt. */
+  /** Prompt, or the problem as JSON if the log has no prompt. */
   readonly prompt: string;
 }
 
@@ -224,14 +224,14 @@ class Taken {
       folder,
       manifest,
       time: this.#time,
-      // a title that is the name says nothing beside it
+      // a title that repeats the name adds nothing
       tiers: tiers.map((tier) => (tier.title === tier.id ? { ...tier, title: '' } : tier)),
       evaluations,
       constrained,
       shown,
       policies: policies ?? {},
       forgetting,
-      // the loop's own row is the log's, whatever the file beside it says
+      // the loop's own row comes from the log, whatever the file says
       methods:
         comparison === null
           ? null
@@ -271,22 +271,22 @@ function endOf(logged: Logged<'session_end'> | null): RunRecord['end'] {
   return end;
 }
 
-/** The evaluation of the test set before or after; null where it was not made. */
+/** Returns the evaluation of the test set before or after; null if it was not made. */
 export const testEvaluation = (
   { evaluations }: Pick<RunRecord, 'evaluations'>,
   when: 'before' | 'after',
 ): LoggedEvaluation | null =>
   evaluations.findLast((each) => each.set === 'test' && each.when === when) ?? null;
 
-/** Dev evaluations by iteration, 0 being before any training. */
+/** Returns the dev evaluations by iteration; 0 is before any training. */
 export const devEvaluations = ({
   evaluations,
 }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] =>
   evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
 
 /**
- * Tiers and groups in the task's order, a group after its last tier; `keys` are those of an
- * evaluation, which the log keeps sorted.
+ * Sorts tiers and groups in the task's order, a group after its last tier.
+ * @param keys of an evaluation, which the log keeps sorted
  */
 export function inOrder(keys: readonly string[], tiers: readonly TierInfo[]): string[] {
   const position = (key: string): number => {

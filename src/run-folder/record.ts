@@ -31,8 +31,8 @@ const unreadable = (what: string): never => {
 };
 
 /**
- * The payload of a record in a form of its kind.
- * @param refuse throws what the reader says of a record that has it not
+ * Reads the payload of a record in a form of its kind.
+ * @param refuse throws for a record that does not have that form
  * @throws IsoproError LOG_UNREADABLE by default
  */
 export function readRecord<T>(

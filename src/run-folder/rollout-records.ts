@@ -113,7 +113,7 @@ export type ReferenceRecord = z.infer<typeof reference>;
 /** Any record of the stream. */
 export type RolloutsRecord = ProblemRecord | RolloutRecord | ReferenceRecord;
 
-/** A record of the stream, written. */
+/** Writes a record of the stream. */
 export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
   if (record.kind === 'problem') return recordOf('rollouts', problem)(record);
   return record.kind === 'rollout'
@@ -121,7 +121,7 @@ export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
     : recordOf('rollouts', reference)(record);
 }
 
-/** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */
+/** Reads a record of the stream. @throws IsoproError LOG_UNREADABLE */
 export function readRolloutsRecord(record: LogRecord): RolloutsRecord {
   const { kind } = record.payload;
   if (kind === 'problem') return readRecord(problem, record);

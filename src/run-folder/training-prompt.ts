@@ -5,7 +5,7 @@ import { readWrittenSettings } from './written-settings.js';
 export const solvedExamples = (count: number): string =>
   `${count} solved ${count === 1 ? 'example' : 'examples'}`;
 
-/** null where that was nothing. */
+/** Returns what came before the question; null if nothing did. */
 export function trainedBehind({ settings }: Pick<RunStart, 'settings'>): string | null {
   const { system, examples } = readWrittenSettings(settings).sampling;
   const parts = [

@@ -82,7 +82,8 @@ const shown = z
 export type WrittenSettings = z.output<typeof shown>;
 
 /**
- * The settings that are read of any run's; what a log lacks, or has in another form, is undefined.
+ * Reads the settings that are used of any run; a member that the log lacks or has in another form
+ * is undefined.
  */
 export const readWrittenSettings = (written: unknown): WrittenSettings =>
   shown.parse(byPart(written));
