@@ -1735,7 +1735,7 @@ describe('isopro-native judge', () => {
     const run = copied();
     const { code, stdout } = await judge(run, '--task', trained.task);
     expect(stdout).toMatch(/PASS: the log is whole/);
-    expect(stdout).toMatch(/belongs to this user/);
+    expect(stdout).toMatch(/of the user who judges/);
     expect(code).toBe(0);
     const trace = JSON.parse(
       readFileSync(join(run.folder, 'judge-trace.json'), 'utf8'),
