@@ -125,7 +125,7 @@ export function requireWhole(
   if (broken.length === 0) return;
   throw new IsoproError(
     'GATE_EVIDENCE_INVALID',
-    `gate ${gate} was decided before, and the evidence does not contain all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+    `gate ${gate} has earlier looks, and the evidence does not contain all of their trials unchanged: ${broken.join('; ')}`,
     {
       remedy:
         'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',

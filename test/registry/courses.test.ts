@@ -279,7 +279,7 @@ test('looks that are kept are read again, and a look that is gone or changed is 
     expect.objectContaining({
       code: 'GATE_EVIDENCE_INVALID',
       message:
-        'gate 1 was decided before, and the evidence does not contain all trials of the earlier looks unchanged: ' +
+        'gate 1 has earlier looks, and the evidence does not contain all of their trials unchanged: ' +
         `problem p0, sample 0, version ${B.slice(0, 12)} is left out`,
       remedy:
         'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',

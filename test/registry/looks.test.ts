@@ -155,7 +155,7 @@ describe('a look at a gate', () => {
   ])('is refused where it has %s, and the gate goes on', async (_, of) => {
     const before = await records();
     await expect(look(...of())).rejects.toThrow(
-      coded('GATE_EVIDENCE_INVALID', 'gate 1 was decided before'),
+      coded('GATE_EVIDENCE_INVALID', 'gate 1 has earlier looks'),
     );
     expect(await records()).toBe(before);
     expect(
