@@ -1,6 +1,6 @@
-/** What algorithms have in common in deciding what becomes of an iteration's rollouts. */
+/** Shared parts of the decision about an iteration's rollouts. */
 import type { Admission } from '../run-folder/rollout-records.js';
-import type { Fate, Group, Sample } from './algorithm.js';
+import type { Fate, Group, Sample, SampledSettings } from './algorithm.js';
 
 /** (passed + 1) / (decided + 2): neither 0 nor 1 whatever the few samples say. */
 const smoothedSolveRate = (rollouts: readonly Sample[]): number => {
@@ -8,16 +8,19 @@ const smoothedSolveRate = (rollouts: readonly Sample[]): number => {
   return (rollouts.filter(({ verdict }) => verdict.kind === 'pass').length + 1) / (decided + 2);
 };
 
-/** What the replay draws by: problems that are seldom solved come first. */
+/** Returns the replay weight of a problem: rarely solved problems weigh more. */
 export const rarity = ({ rollouts }: Group<Sample>): number => 1 - smoothedSolveRate(rollouts);
 
-/** No algorithm trains on what nobody could judge, nor on what did not end by itself. */
+/**
+ * Returns why no algorithm trains on a rollout: it has no verdict or did not end by itself; null if
+ * it is usable.
+ */
 export const unusable = ({ verdict, finish }: Sample): Admission | null =>
   verdict.kind === 'none' ? 'undecided' : finish !== 'stop' ? 'incomplete' : null;
 
 /**
- * The fate of each, group by group.
- * @param decide of one group; asked for the rollouts that are usable, in their order
+ * Returns the fate of each rollout, group by group.
+ * @param decide called once per group; `fateOf` is called for the usable rollouts in their order
  */
 export function fates<S extends Sample>(
   groups: readonly Group<S>[],
@@ -36,3 +39,20 @@ export function fates<S extends Sample>(
   }
   return found;
 }
+
+/** Returns the sentences of the rows that hold. */
+export const problems = (rows: readonly (readonly [holds: boolean, problem: string])[]): string[] =>
+  rows.flatMap(([holds, problem]) => (holds ? [problem] : []));
+
+/** Settings that contradict an algorithm that compares probabilities of its own samples. */
+export const onPolicyProblems = (
+  id: string,
+  { sampling: { topP }, buffer: { accept }, layers: { dropout } }: SampledSettings,
+): (readonly [boolean, string])[] => [
+  [
+    topP < 1,
+    `sampling.topP: ${id} needs samples from the whole distribution of the model: set it to 1`,
+  ],
+  [accept !== 'passing', `buffer.accept: ${id} trains on all verdicts`],
+  [dropout > 0, `layers.dropout: ${id} needs probabilities without dropout: set it to 0`],
+];

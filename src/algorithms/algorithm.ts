@@ -1,7 +1,7 @@
 /**
- * What an algorithm is: which rollouts of an iteration it takes, and the steps that it makes of
- * them. One file an algorithm, and its place in the list of index.ts; flags, refusals, manifest and
- * judge take it from there.
+ * Contract of an algorithm: which rollouts of an iteration it uses and the steps that it takes on
+ * them. Each algorithm has one file and an entry in the list of index.ts, from which flags,
+ * refusals, manifest and judge read it.
  */
 import type { z } from 'zod';
 import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
@@ -10,7 +10,7 @@ import type { Admission } from '../run-folder/rollout-records.js';
 import type { ReplayBuffer } from './replay-buffer.js';
 import type { BoundaryCache, KeyedRollout } from './sequences.js';
 
-/** A rollout as it was sampled, and as it stands in a log. */
+/** A rollout, sampled or read from a log. */
 export interface Sample {
   readonly tokenIds: ArrayLike<number>;
   readonly finish: string;
@@ -25,38 +25,38 @@ export interface Group<S extends Sample> {
 
 export interface Fate {
   readonly admission: Admission;
-  /** Of a contrasted one. */
+  /** Advantage of a contrasted rollout. */
   readonly advantage?: number;
   /** 1 - smoothed solve rate of its problem; what the replay draws by. */
   readonly weight: number;
 }
 
 /**
- * What is trained on: `passing` what the verifier accepts; the others are controls. `shuffled` and
- * `random` draw other verdicts, `failing` takes what was refused, `references` the task's own
- * replies in place of what was sampled.
+ * Rollouts to train on: `passing` ones that the verifier accepts; the others are controls.
+ * `shuffled` and `random` draw other verdicts, `failing` uses refused rollouts, `references` the
+ * task's own replies instead of samples.
  */
 export const ACCEPTANCES = ['passing', 'shuffled', 'random', 'failing', 'references'] as const;
 export type Acceptance = (typeof ACCEPTANCES)[number];
 
-/** What admission reads of a run's settings beside the algorithm's own. */
+/** Settings that admission reads besides the algorithm's own. */
 export interface AdmissionSettings {
   readonly algorithm: { readonly id: string };
   readonly buffer: { readonly kind: 'balanced' | 'classic'; readonly accept: Acceptance };
 }
 
-/** With the algorithm's own beside its id. */
+/** Settings with the algorithm's own members next to its id. */
 type WithOwn<Settings, Own> = Settings & { readonly algorithm: Own };
 
 export interface AdmissionContext<S extends Sample, Own> {
   readonly settings: WithOwn<AdmissionSettings, Own>;
   readonly iteration: number;
   readonly runSeed: bigint;
-  /** Of those whose reasoning is read. */
+  /** Returns true if the reasoning of a rollout contradicts its problem. */
   readonly contradicts: (rollout: S) => boolean;
 }
 
-/** What learning reads of them. */
+/** Settings that learning reads. */
 export interface LearningSettings extends AdmissionSettings {
   readonly seed: string;
   readonly sampling: { readonly temperature: number; readonly maxTokens: number };
@@ -70,8 +70,8 @@ export interface LearningSettings extends AdmissionSettings {
 /** A model that another learns from. */
 export interface Teacher {
   /**
-   * What it makes of what was sampled: for each sample the log-probability of each sampled token,
-   * in order, at the temperature.
+   * Returns, for each sample, the log-probability of each sampled token in order, at the
+   * temperature.
    */
   logprobs(
     samples: readonly KeyedRollout[],
@@ -83,21 +83,21 @@ export interface LearningContext<Own = unknown> {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
   readonly buffer: ReplayBuffer;
-  /** Of this iteration. */
+  /** Rollouts of this iteration. */
   readonly groups: readonly RolloutGroup[];
   readonly settings: WithOwn<LearningSettings, Own>;
   readonly iteration: number;
-  /** Where the algorithm has one. */
+  /** Teacher, if the algorithm has one. */
   readonly teacher?: Teacher;
   /** Sequences a step; a remedy may have changed it. */
   readonly batchSize: number;
   readonly signal?: AbortSignal;
-  /** Before each step. */
+  /** Called before each step. */
   readonly onBatch?: (sequences: readonly TrainSequence[]) => void;
   readonly onStep?: (statistics: StepStatistics, step: number, steps: number) => void;
 }
 
-/** What a choice of settings may contradict. */
+/** Settings that an algorithm may contradict. */
 export interface SampledSettings extends AdmissionSettings {
   readonly sampling: { readonly samples: number; readonly topP: number };
   readonly layers: { readonly dropout: number };
@@ -106,36 +106,41 @@ export interface SampledSettings extends AdmissionSettings {
 
 export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawShape> {
   readonly id: Id;
-  /** In the help of --algorithm. */
+  /** Title in the help of --algorithm. */
   readonly title: string;
-  /** Those that no other algorithm reads; each a flag of `run` with a default. */
+  /** Settings that only this algorithm reads; each is a flag of `run` with a default. */
   readonly settings: z.ZodObject<Shape>;
-  /** Defaults that other settings of its own change. @param stated what the caller says of them */
+  /**
+   * Returns defaults that depend on other settings of its own.
+   * @param stated settings that the caller states
+   */
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
-  /** What cannot be trained this way, each sentence beginning with the setting's path. */
+  /** Returns what cannot be trained this way; each sentence begins with the setting's path. */
   contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
   /**
-   * Whether its steps draw accepted rollouts from the replay buffer, those of earlier iterations
-   * too. Default: they do not.
+   * True if its steps draw accepted rollouts from the replay buffer, including earlier iterations.
+   * Default false.
    */
   readonly replays?: boolean;
   /**
-   * Whether an iteration trains from the untrained adapter, and not from the one that sampled.
-   * Default: it does not.
+   * Returns true if an iteration trains the untrained adapter instead of the one that sampled.
+   * Default false.
    */
   startsAnew?(settings: WithOwn<AdmissionSettings, z.output<z.ZodObject<Shape>>>): boolean;
-  /** Whether the reasoning of a rollout is held against its problem before it is trained on. */
+  /**
+   * Returns true if the reasoning of a rollout must be checked against its problem before training.
+   */
   readsReasoning(settings: AdmissionSettings, rollout: Sample): boolean;
   /**
-   * What becomes of each rollout. It follows from verdicts, ends and tokens alone, so that a run
-   * decides by it and its judge decides again.
+   * Returns the fate of each rollout. It follows from verdicts, finishes and tokens alone, so that
+   * run and judge reach the same result.
    * @param groups of one iteration, in the order in which they were sampled
    */
   admit<S extends Sample>(
     groups: readonly Group<S>[],
     context: AdmissionContext<S, z.output<z.ZodObject<Shape>>>,
   ): Map<S, Fate>;
-  /** One iteration of steps; none where there is nothing to train on. @throws as Trainer.step */
+  /** Takes one iteration of steps; none if there is nothing to train on. @throws as Trainer.step */
   learn(context: LearningContext<z.output<z.ZodObject<Shape>>>): Promise<StepStatistics[]>;
 }
 
@@ -154,7 +159,10 @@ export interface Algorithm<Id extends string = string, Shape extends z.ZodRawSha
   learn(context: LearningContext<object>): Promise<StepStatistics[]>;
 }
 
-/** @throws z.ZodError from its methods where the settings lack those of its schema */
+/**
+ * Makes an algorithm of a definition.
+ * @throws z.ZodError from its methods if the settings lack those of its schema
+ */
 export function algorithm<const Id extends string, Shape extends z.ZodRawShape>(
   definition: AlgorithmDefinition<Id, Shape>,
 ): Algorithm<Id, Shape> {

@@ -1,29 +1,28 @@
 /**
  * On-policy distillation (Agarwal et al. 2024, arXiv 2306.13649; Gu et al. 2024, arXiv 2306.08543):
- * the student is pulled towards a teacher on what it says itself. Minimised is the reverse
+ * pulls the student towards a teacher on the student's own samples. The loss is the reverse
  * divergence KL(student || teacher) of each next token. Its gradient is a policy gradient in which
- * every sampled token has an advantage of its own, log p_teacher - log p_student: in the mean over
- * samples the score function times 1 vanishes, and what is left is the gradient of the divergence;
- * so does that of any baseline. (The trainer's k3 term would not do: as a loss it has the gradient
- * of the forward divergence.)
+ * every sampled token has its own advantage, log p_teacher - log p_student. In the mean over
+ * samples, the score function times 1 vanishes, and so does that of any baseline; what remains is
+ * the gradient of the divergence. (The trainer's k3 term does not work here: as a loss it has the
+ * gradient of the forward divergence.)
  */
 import { z } from 'zod';
 import type { Objective } from '../engine/trainer.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
 import { lossMask, ofSampled } from '../rollouts/episode.js';
-import { fates, rarity, unusable } from './admission.js';
+import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
-/** log p_teacher - log p_student, by sampled token. */
+/** Returns log p_teacher - log p_student by sampled token. */
 export const margins = (student: Float32Array, teacher: Float32Array): Float32Array =>
   teacher.map((value, t) => value - student[t]!);
 
 /**
- * The reverse divergence per token as samples show it: the mean of -margin over all of them; 0
- * where there is none.
+ * Returns the reverse divergence per token as samples estimate it: the mean of -margin over all of
+ * them; 0 without samples.
  */
 export function sampledDivergence(samples: readonly Float32Array[]): number {
   const tokens = samples.reduce((sum, { length }) => sum + length, 0);
@@ -34,10 +33,10 @@ export function sampledDivergence(samples: readonly Float32Array[]): number {
 }
 
 /**
- * Margins less their mean at the same place in the reply, over the samples of an iteration. A
- * baseline leaves the mean of the gradient (up to (n - 1) / n, since a sample counts in its own),
- * and without it nearly every sampled token would be pushed down, in favour of tokens that neither
- * model says: the mean margin is minus the divergence.
+ * Subtracts the mean at the same place in the reply, over the samples of an iteration. A baseline
+ * keeps the mean of the gradient (up to (n - 1) / n, since a sample counts in its own). Without it
+ * nearly every sampled token would be pushed down, in favour of tokens that neither model says: the
+ * mean margin is minus the divergence.
  */
 export function centred(rows: readonly Float32Array[]): Float32Array[] {
   const means = Array.from({ length: Math.max(0, ...rows.map(({ length }) => length)) }, (_, t) => {
@@ -48,22 +47,22 @@ export function centred(rows: readonly Float32Array[]): Float32Array[] {
 }
 
 /**
- * What is minimised over the sampled tokens, m being their margins: the reverse divergence; the
- * mean of m over those that the teacher finds likelier; the mean of |m| over those where the two
- * differ. The last two pull every such token alike: imitation token by token.
+ * Loss over the sampled tokens with margins m: the reverse divergence; the mean of m over tokens
+ * that the teacher finds more likely; the mean of |m| over tokens where the two differ. The last
+ * two pull every such token equally: imitation token by token.
  */
 export const PRESSURES = ['reverse-kl', 'positive', 'absolute'] as const;
 export type Pressure = (typeof PRESSURES)[number];
 
-/** The sign of a token's pull; 0 where it is not pulled. */
+/** Sign of a token's pull; 0 if it is not pulled. */
 const PULL: Readonly<Record<Exclude<Pressure, 'reverse-kl'>, (margin: number) => number>> = {
   positive: (margin) => Number(margin > 0),
   absolute: Math.sign,
 };
 
 /**
- * Advantages of the sampled tokens. The trainer's mean is over all of them, so those that count
- * weigh more the fewer they are.
+ * Returns the advantages of the sampled tokens. The trainer's mean is over all of them, so the
+ * fewer tokens count, the more each weighs.
  */
 export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure): Float32Array[] {
   if (pressure === 'reverse-kl') return centred(rows);
@@ -77,7 +76,7 @@ export function advantagesOf(rows: readonly Float32Array[], pressure: Pressure):
   return pulled.map((row) => row.map((pull) => scale * pull));
 }
 
-/** What is minimised, as samples show it; 0 where nothing counts. */
+/** Returns the loss as samples estimate it; 0 if no token counts. */
 export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): number {
   if (pressure === 'reverse-kl') return sampledDivergence(rows);
   const counted = rows.flatMap((row) => [...row].filter((margin) => PULL[pressure](margin) !== 0));
@@ -86,63 +85,48 @@ export function pressureOf(rows: readonly Float32Array[], pressure: Pressure): n
     : counted.reduce((sum, margin) => sum + Math.abs(margin), 0) / counted.length;
 }
 
-/** Within which a sample is trained on once the policy has moved. */
+/** Clip of the ratio once the policy has moved. */
 const CLIP = 0.2;
 
 export const distill = algorithm({
   id: 'distill',
-  title: 'distillation from a teacher on what the model says itself',
+  title: "on-policy distillation: learn from a teacher on the model's own samples",
   settings: z.object({
     teacher: z
       .string()
       .min(1)
       .optional()
-      .describe(
-        'distill: the model to learn from, named as --model is; its vocabulary has to be the same',
-      )
+      .describe('distill: teacher model, named like --model; it must have the same vocabulary')
       .meta({ names: 'model' }),
     teacherExamples: z
       .int()
       .min(1)
       .max(64)
       .optional()
-      .describe(
-        'distill: solved examples that the teacher reads before each problem, and the student does not',
-      ),
+      .describe("distill: solved examples in the teacher's prompt (the student sees none)"),
     headroom: z
       .number()
       .min(0)
       .max(1)
       .default(0.05)
       .describe(
-        'distill: by how much the teacher has to be better on the dev problems for the run to begin',
+        'distill: least lead of the teacher on the dev problems; the run does not start below it',
       ),
     pressure: z
       .enum(PRESSURES)
       .default('reverse-kl')
       .describe(
-        'distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs',
+        'distill: loss on sampled tokens: reverse KL, or the positive or absolute log-ratio to the teacher',
       ),
   }),
-  contradictions: ({
-    sampling: { topP },
-    buffer: { accept },
-    algorithm: { teacher },
-    layers: { dropout },
-  }) => [
-    ...(teacher === undefined
-      ? ['algorithm.teacher: distill learns from a teacher: name a model']
-      : []),
-    ...(topP < 1
-      ? [
-          'sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one',
-        ]
-      : []),
-    ...(accept !== 'passing' ? ['buffer.accept: distill trains on all verdicts'] : []),
-    ...(dropout > 0
-      ? ['layers.dropout: distill takes ratios to probabilities that were measured without it']
-      : []),
-  ],
+  contradictions: (settings) =>
+    problems([
+      [
+        settings.algorithm.teacher === undefined,
+        'algorithm.teacher: distill needs a teacher: name a model',
+      ],
+      ...onPolicyProblems('distill', settings),
+    ]),
   readsReasoning: () => false,
 
   admit: (groups) =>
@@ -152,9 +136,9 @@ export const distill = algorithm({
     })),
 
   /**
-   * The iteration's step budget on its own samples. Both models' log-probabilities are measured
-   * before the first update, at the temperature of the rollouts; later steps weigh a token by how
-   * much more or less likely it has become, clipped.
+   * Takes the iteration's step budget on its own samples. Both models' log-probabilities are
+   * measured before the first update, at the temperature of the rollouts; later steps weigh a token
+   * by the clipped change of its probability.
    */
   async learn(context) {
     const { trainer, boundaries, groups, settings, iteration, batchSize, teacher, signal } =
@@ -167,63 +151,42 @@ export const distill = algorithm({
     );
     if (samples.length === 0) return [];
     const measured = { temperature, ...given({ signal }) };
-    const known = new Map<
-      string,
-      { oldLogprobs: Float32Array; margins: Float32Array; advantages: Float32Array }
-    >();
     const [logprobs, differences]: [Float32Array[], Float32Array[]] = [[], []];
     for (const part of chunks(samples, batchSize)) {
-      const own = await temperedLogprobs(
-        trainer,
-        await boundaries.sequences(part, signal),
-        measured,
-      );
+      const sequences = await boundaries.sequences(part, signal);
+      const own = await temperedLogprobs(trainer, sequences, measured);
       const taught = await teacher.logprobs(part, measured);
       logprobs.push(...own);
       differences.push(
         ...part.map(({ episode }, i) => margins(ofSampled(episode, own[i]!), taught[i]!)),
       );
     }
-    for (const [i, advantages] of advantagesOf(differences, pressure).entries())
-      known.set(samples[i]!.key, {
-        oldLogprobs: logprobs[i]!,
-        margins: differences[i]!,
-        advantages,
-      });
-    const random = new Random(
-      deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'distillation',
-        iteration,
-        problemId: '',
-        sample: 0,
-      }),
+    const known = new Map(
+      advantagesOf(differences, pressure).map((advantages, i) => [
+        samples[i]!.key,
+        { oldLogprobs: logprobs[i]!, margins: differences[i]!, advantages },
+      ]),
     );
+    const random = seededRandom(BigInt(settings.seed), 'distillation', iteration);
     const objective: Objective = { kind: 'policy', temperature, clipLow: CLIP, clipHigh: CLIP };
-    return takeSteps(
-      context,
-      shuffledBatches(samples, settings.optimiser.stepsPerIteration, batchSize, random),
-      {
-        objective,
-        prepare: async (sequences, batch) => {
-          const rows = batch.map(({ key }) => known.get(key)!);
-          const advantaged = sequences.map((sequence, i) => ({
-            ...sequence,
-            oldLogprobs: rows[i]!.oldLogprobs,
-            advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
-          }));
-          const loss = pressureOf(
-            rows.map((row) => row.margins),
-            pressure,
-          );
-          return { sequences: advantaged, statistics: { loss } };
-        },
+    const { stepsPerIteration } = settings.optimiser;
+    return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
+      objective,
+      prepare: async (sequences, batch) => {
+        const rows = batch.map(({ key }) => known.get(key)!);
+        const advantaged = sequences.map((sequence, i) => ({
+          ...sequence,
+          oldLogprobs: rows[i]!.oldLogprobs,
+          advantages: spread(lossMask(batch[i]!.episode), rows[i]!.advantages),
+        }));
+        const all = rows.map((row) => row.margins);
+        return { sequences: advantaged, statistics: { loss: pressureOf(all, pressure) } };
       },
-    );
+    });
   },
 });
 
-/** A value for each sampled token, at its place in the sequence; 0 elsewhere. */
+/** Puts each value at the place of its sampled token; 0 elsewhere. */
 function spread(mask: Uint8Array, values: Float32Array): Float32Array {
   let next = 0;
   return Float32Array.from(mask, (sampled) => (sampled === 1 ? values[next++]! : 0));

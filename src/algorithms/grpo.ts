@@ -8,21 +8,20 @@
 import { z } from 'zod';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
 import { ofSampled } from '../rollouts/episode.js';
-import { fates, rarity, unusable } from './admission.js';
+import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;
 
-/** What sets one variant apart from the others. */
+/** Differences between the variants. */
 interface Variant {
-  /** Whether the centred rewards of a group are divided by their standard deviation. */
+  /** True if the centred rewards of a group are divided by their standard deviation. */
   readonly standardised: boolean;
-  /** By what the sum over the tokens of a step is divided. */
+  /** Divisor of the sum over the tokens of a step. */
   readonly divisor: 'tokens' | 'longest replies' | 'replies';
   readonly clipLow: number;
   readonly clipHigh: number;
@@ -57,7 +56,7 @@ const isVariant = (id: unknown): id is keyof typeof VARIANTS =>
 const REWARDS = ['verdict', 'score'] as const;
 
 /**
- * 1 for a pass and 0 for a failure, or the task's own score in [0, 1] where it gives one; null
+ * Returns 1 for a pass and 0 for a failure, or the task's own score in [0, 1] if it gives one; null
  * without a verdict.
  */
 function rewardOf(
@@ -69,8 +68,8 @@ function rewardOf(
 }
 
 /**
- * (reward - mean) within a group, and where standardised that over (standard deviation + epsilon);
- * none without a verdict.
+ * Returns (reward - mean) within a group, divided by (standard deviation + epsilon) if
+ * standardised; null without a verdict.
  */
 export function advantages(
   rewards: readonly (number | null)[],
@@ -86,8 +85,8 @@ export function advantages(
 }
 
 /**
- * Advantages of the rollouts that are trained on. One that was cut off counts in its group's mean,
- * but is not trained on; a group whose samples do not differ in reward has no gradient.
+ * Returns the advantages of the rollouts to train on. A truncated rollout counts in its group's
+ * mean but is not trained on; a group with equal rewards has no gradient.
  */
 function contrasts<S extends Sample>(
   { rollouts }: Pick<Group<S>, 'rollouts'>,
@@ -107,15 +106,15 @@ function contrasts<S extends Sample>(
 
 interface RatioOf {
   readonly advantage: number;
-  /** Of its tokens. */
+  /** Log-probabilities of its tokens. */
   readonly old: Float32Array;
   readonly now: Float32Array;
 }
 
 /**
- * What GSPO makes of a step: with s the ratio of a reply, -min(s A, clip(s) A) and the slope -s A /
- * length in each of its tokens, 0 where the minimum is the clipped one; a mean over replies. The
- * trainer divides by the tokens of the step, which the weights undo.
+ * Computes a GSPO step. With s the ratio of a reply, the loss is -min(s A, clip(s) A) and the slope
+ * in each of its tokens is -s A / length, 0 if the minimum is the clipped value; a mean over
+ * replies. The trainer divides by the tokens of the step, which the weights undo.
  */
 export function replyRatios(
   replies: readonly RatioOf[],
@@ -143,31 +142,36 @@ export function replyRatios(
 
 export const grpo = algorithm({
   id: 'grpo',
-  title: 'a policy gradient with the advantages of GRPO and a mean over tokens',
+  title: 'policy gradient with GRPO advantages and a mean over tokens',
   settings: z.object({
     variant: z
       .enum(VARIANT_IDS)
       .default('grpo')
-      .describe('grpo: how advantages, mean and clip are made; docs/training.md'),
+      .describe('grpo: variant of advantages, mean and clip; see docs/training.md'),
     reward: z
       .enum(REWARDS)
       .default('verdict')
       .describe(
-        "grpo: what is compared within a group: passed or not, or the task's score in [0, 1] where it has one",
+        "grpo: reward that is compared within a group: pass or fail, or the task's score in [0, 1] if it has one",
       ),
     klCoefficient: z
       .number()
       .min(0)
       .max(100)
       .default(0)
-      .describe('grpo: weight of the divergence from the base model'),
+      .describe('grpo: weight of the KL divergence from the base model'),
     clipLow: z
       .number()
       .gt(0)
       .lt(1)
       .default(0.2)
-      .describe('grpo: the ratio is clipped below 1 - this'),
-    clipHigh: z.number().gt(0).max(10).default(0.2).describe('grpo: and above 1 + this'),
+      .describe('grpo: lower clip: the ratio is clipped below 1 - this'),
+    clipHigh: z
+      .number()
+      .gt(0)
+      .max(10)
+      .default(0.2)
+      .describe('grpo: upper clip: the ratio is clipped above 1 + this'),
   }),
   readsReasoning: () => false,
 
@@ -177,38 +181,23 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({
-    sampling: { samples, topP },
-    buffer: { accept },
-    algorithm: { variant, klCoefficient },
-    layers: { dropout },
-  }) => [
-    ...(samples < 2
-      ? [
-          'sampling.samples: grpo compares the samples of a problem with each other and needs at least 2',
-        ]
-      : []),
-    ...(topP < 1
-      ? [
-          'sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it',
-        ]
-      : []),
-    ...(accept !== 'passing' ? ['buffer.accept: grpo trains on all verdicts'] : []),
-    ...(dropout > 0
-      ? ['layers.dropout: grpo takes ratios to probabilities that were measured without it']
-      : []),
-    ...(variant === 'gspo' && klCoefficient > 0
-      ? ['algorithm.klCoefficient: gspo has no divergence from the base model']
-      : []),
-  ],
+  contradictions: (settings) =>
+    problems([
+      [
+        settings.sampling.samples < 2,
+        'sampling.samples: grpo compares the samples of a problem: set it to at least 2',
+      ],
+      ...onPolicyProblems('grpo', settings),
+      [
+        settings.algorithm.variant === 'gspo' && settings.algorithm.klCoefficient > 0,
+        'algorithm.klCoefficient: gspo has no KL term: set it to 0',
+      ],
+    ]),
 
   admit: (groups, { settings }) =>
     fates(groups, (group) => {
-      const advantageOf = contrasts(
-        group,
-        VARIANTS[settings.algorithm.variant],
-        settings.algorithm.reward,
-      );
+      const { variant, reward } = settings.algorithm;
+      const advantageOf = contrasts(group, VARIANTS[variant], reward);
       return {
         weight: rarity(group),
         fateOf: (rollout) => {
@@ -221,8 +210,8 @@ export const grpo = algorithm({
     }),
 
   /**
-   * The iteration's step budget on its own samples, in as many shuffled passes as it allows, at
-   * most four. Old log-probabilities are the trainer's own before the first update, so the first
+   * Takes the iteration's step budget on its own samples, in as many shuffled passes as it allows,
+   * at most four. Old log-probabilities are the trainer's own before the first update, so the first
    * ratio is exactly 1.
    */
   async learn(context) {
@@ -253,15 +242,7 @@ export const grpo = algorithm({
           ...(base === null ? {} : { referenceLogprobs: base[index]! }),
         });
     }
-    const random = new Random(
-      deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'policy gradient',
-        iteration,
-        problemId: '',
-        sample: 0,
-      }),
-    );
+    const random = seededRandom(BigInt(settings.seed), 'policy gradient', iteration);
     const objective: Objective = { kind: 'policy', temperature, clipLow, clipHigh, klCoefficient };
     return takeSteps(context, shuffledBatches(samples, stepsPerIteration, batchSize, random), {
       objective,

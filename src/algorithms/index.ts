@@ -23,13 +23,14 @@ export const ALGORITHM_SETTINGS = Object.assign(
   ...LIST.map(({ settings }) => settings.shape),
 ) as Merged<Listed['settings']['shape']>;
 
-/** @param settings naming one of ALGORITHM_IDS */
+/** Returns the algorithm that the settings name. @param settings naming one of ALGORITHM_IDS */
 export function algorithmOf({
   algorithm: { id: named },
 }: {
   readonly algorithm: { readonly id: string };
 }): Algorithm {
   const found = ALGORITHMS.find(({ id }) => id === named);
-  if (found === undefined) throw new RangeError(`${named} is none of ${ALGORITHM_IDS.join(', ')}`);
+  if (found === undefined)
+    throw new RangeError(`unknown algorithm ${named}; use one of ${ALGORITHM_IDS.join(', ')}`);
   return found;
 }

@@ -1,42 +1,47 @@
 /**
- * The replay buffer: a view of the log's rollouts stream, built by the same calls while a run goes
- * on and when it resumes.
+ * The replay buffer: a view of the log's rollouts stream, built by the same calls during a run and
+ * when it resumes.
  */
 import { IsoproError } from '../errors.js';
-import { deriveSeed, Random } from '../random.js';
+import type { Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived-figures.js';
 import type { RolloutRecord, RolloutsRecord } from '../run-folder/rollout-records.js';
 import { episodeOf, exchange, type Episode } from '../rollouts/episode.js';
+import type { LearningSettings } from './algorithm.js';
 import type { Sampled } from './sequences.js';
+import { seededRandom } from './steps.js';
 
-/** An accepted rollout, or a reference in its place, ready to be trained on. */
+/** An accepted rollout or a reference, ready to be trained on. */
 export interface Trace extends Sampled {
   readonly iteration: number;
   readonly tier: string;
   readonly weight: number;
 }
 
+interface DrawOptions {
+  readonly runSeed: bigint;
+  readonly iteration: number;
+  /** Sequences. */
+  readonly wanted: number;
+}
+
 /**
- * A trace enters an iteration's batches at most so often: a tier with two traces is not learned by
- * heart.
+ * Most uses of a trace in an iteration's batches, so that a tier with two traces is not memorised.
  */
 export const MAX_USES = 4;
 
 export class ReplayBuffer {
-  readonly #tierCap: number;
   readonly #traces: Trace[] = [];
   readonly #tally = new RolloutTally();
   #prompt: { readonly problemId: string; readonly ids: Int32Array } | undefined;
 
   /** @param tierCap newest traces of each tier that are kept; Infinity for all */
-  constructor(tierCap: number) {
-    this.#tierCap = tierCap;
-  }
+  constructor(readonly tierCap: number) {}
 
   /**
    * Takes the next record of the stream.
-   * @throws IsoproError LOG_UNREADABLE where a rollout to train on does not follow its problem
+   * @throws IsoproError LOG_UNREADABLE if a rollout to train on does not follow its problem
    */
   take(record: RolloutsRecord): void {
     const { iteration, tier, problemId } = record;
@@ -47,32 +52,18 @@ export class ReplayBuffer {
     if (record.kind === 'reference') this.#tally.takeReference(record);
     else this.#tally.take(record);
     if (record.kind === 'rollout' && record.admission !== 'admitted') return;
-    const key = `${iteration}/${problemId}/${record.kind === 'rollout' ? record.sample : 'reference'}`;
+    const isRollout = record.kind === 'rollout';
+    const key = `${iteration}/${problemId}/${isRollout ? record.sample : 'reference'}`;
     if (this.#prompt?.problemId !== problemId)
       throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
     const { ids } = this.#prompt;
-    if (record.kind === 'rollout')
-      this.#traces.push({
-        key,
-        iteration,
-        tier,
-        episode: episodeOfRecord(ids, record),
-        weight: record.weight,
-      });
-    else
-      this.#traces.push({
-        key,
-        iteration,
-        tier,
-        episode: exchange(ids, Int32Array.from(record.tokenIds)),
-        weight: 1,
-      });
+    const episode = isRollout
+      ? episodeOfRecord(ids, record)
+      : exchange(ids, Int32Array.from(record.tokenIds));
+    this.#traces.push({ key, iteration, tier, episode, weight: isRollout ? record.weight : 1 });
     const admitted = this.#tally.buffer(Infinity, Infinity)[tier]!;
-    if (admitted > this.#tierCap)
-      this.#traces.splice(
-        this.#traces.findIndex((trace) => trace.tier === tier),
-        1,
-      );
+    const oldest = this.#traces.findIndex((trace) => trace.tier === tier);
+    if (admitted > this.tierCap) this.#traces.splice(oldest, 1);
   }
 
   get size(): number {
@@ -83,17 +74,17 @@ export class ReplayBuffer {
     return this.#traces;
   }
 
-  /** Counts of the whole stream, those that are not kept included. */
+  /** Counts of the whole stream, including traces that are not kept. */
   get tally(): Omit<RolloutTally, 'take' | 'takeReference'> {
     return this.#tally;
   }
 
-  /** Traces by tier. */
+  /** Returns the number of traces by tier. */
   composition(): Record<string, number> {
-    return this.#tally.buffer(Infinity, this.#tierCap);
+    return this.#tally.buffer(Infinity, this.tierCap);
   }
 
-  /** Verdicts by tier before an iteration, older ones counting less. */
+  /** Returns the verdicts by tier before an iteration; older ones count less. */
   records(before: number): Map<string, TierRecord> {
     const records = new Map<string, TierRecord>();
     for (const [iteration, tiers] of this.#tally.counts) {
@@ -111,22 +102,19 @@ export class ReplayBuffer {
   }
 
   /**
-   * The sequences of an iteration, in order: `newShare` of them from its own traces, the rest from
-   * earlier ones; where one part is too small for that, the other one fills up. Within each part
-   * tiers take turns, and within a tier traces come by weighted sampling without replacement. Fewer
-   * than `wanted` only where every trace has been used four times.
+   * Draws the sequences of an iteration, in order: `newShare` of them from its own traces, the rest
+   * from earlier ones; if one part is too small, the other fills up. Tiers alternate within each
+   * part, and traces within a tier come by weighted sampling without replacement. Fewer than
+   * `wanted` only if every trace has been used four times.
    */
-  drawBalanced(options: {
-    readonly runSeed: bigint;
-    readonly iteration: number;
-    readonly wanted: number;
-    readonly newShare: number;
-    readonly accumulate: boolean;
-  }): Trace[] {
-    const { runSeed, iteration, wanted, newShare, accumulate } = options;
-    const random = new Random(
-      deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }),
-    );
+  drawBalanced({
+    runSeed,
+    iteration,
+    wanted,
+    newShare,
+    accumulate,
+  }: DrawOptions & Pick<LearningSettings['buffer'], 'newShare' | 'accumulate'>): Trace[] {
+    const random = seededRandom(runSeed, 'replay', iteration);
     const fresh = this.#traces.filter((trace) => trace.iteration === iteration);
     const earlier = accumulate ? this.#traces.filter((trace) => trace.iteration < iteration) : [];
     const fromFresh = Math.min(
@@ -139,11 +127,16 @@ export class ReplayBuffer {
     ]);
   }
 
-  /** The original's policy: everything accepted so far, once, shuffled. */
+  /** Draws as the original does: everything accepted so far, once, shuffled. */
   drawClassic(runSeed: bigint, iteration: number): Trace[] {
-    return new Random(
-      deriveSeed({ runSeed, purpose: 'replay', iteration, problemId: '', sample: 0 }),
-    ).shuffle(this.#traces);
+    return seededRandom(runSeed, 'replay', iteration).shuffle(this.#traces);
+  }
+
+  /** Draws the sequences of an iteration as the settings say. */
+  draw({ kind, ...balance }: Omit<LearningSettings['buffer'], 'accept'>, by: DrawOptions): Trace[] {
+    return kind === 'classic'
+      ? this.drawClassic(by.runSeed, by.iteration)
+      : this.drawBalanced({ ...balance, ...by });
   }
 }
 
@@ -167,14 +160,9 @@ function byTurns(pool: readonly Trace[], wanted: number, random: Random): Trace[
     return Array.from({ length: MAX_USES }, () => weightedOrder(traces, random)).flat();
   });
   const drawn: Trace[] = [];
-  for (
-    let round = 0;
-    drawn.length < wanted && queues.some((queue) => queue.length > round);
-    round++
-  ) {
+  for (let round = 0; queues.some((queue) => queue.length > round); round++)
     for (const queue of queues)
       if (drawn.length < wanted && round < queue.length) drawn.push(queue[round]!);
-  }
   return drawn;
 }
 

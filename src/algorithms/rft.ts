@@ -1,6 +1,5 @@
 /** Rejection-sampling fine-tuning: likelihood steps on accepted rollouts. */
 import { z } from 'zod';
-import { deriveSeed, Random } from '../random.js';
 import { jaccard, shingles } from '../shingles.js';
 import { fates, rarity, unusable } from './admission.js';
 import {
@@ -8,11 +7,9 @@ import {
   type AdmissionContext,
   type Fate,
   type Group,
-  type LearningContext,
   type Sample,
 } from './algorithm.js';
-import type { Trace } from './replay-buffer.js';
-import { chunks, takeSteps } from './steps.js';
+import { chunks, seededRandom, takeSteps } from './steps.js';
 
 /**
  * Two samples of one problem are near-duplicates when this part of their runs of five tokens is
@@ -37,9 +34,7 @@ function shuffledVerdicts<S extends Sample>(
         rollouts.filter(({ finish, verdict }) => finish === 'stop' && verdict.kind !== 'none'),
       );
     const passed = complete.filter(({ verdict }) => verdict.kind === 'pass').length;
-    const random = new Random(
-      deriveSeed({ runSeed, purpose: 'shuffled verdicts', iteration, problemId: tier, sample: 0 }),
-    );
+    const random = seededRandom(runSeed, 'shuffled verdicts', iteration, tier);
     for (const rollout of random.shuffle(complete).slice(0, passed)) chosen.add(rollout);
   }
   return (rollout) => chosen.has(rollout);
@@ -58,14 +53,12 @@ function randomVerdicts<S extends Sample>(
   const complete = all.filter((rollout) => unusable(rollout) === null);
   const passRate =
     complete.filter(({ verdict }) => verdict.kind === 'pass').length / complete.length;
-  const random = new Random(
-    deriveSeed({ runSeed, purpose: 'random verdicts', iteration, problemId: '', sample: 0 }),
-  );
+  const random = seededRandom(runSeed, 'random verdicts', iteration);
   const chosen = new Set(all.filter(() => random.nextDouble() < passRate));
   return (rollout) => chosen.has(rollout);
 }
 
-/** Which rollouts training wants, by what it accepts. */
+/** Returns which rollouts to train on, by the setting `accept`. */
 function wantedBy<S extends Sample>(
   groups: readonly Group<S>[],
   context: AdmissionContext<S, unknown>,
@@ -84,20 +77,6 @@ function wantedBy<S extends Sample>(
   }
 }
 
-/** The sequences that this iteration trains on, in order. */
-function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext): Trace[] {
-  const runSeed = BigInt(settings.seed);
-  const { kind, newShare, accumulate } = settings.buffer;
-  if (kind === 'classic') return buffer.drawClassic(runSeed, iteration);
-  return buffer.drawBalanced({
-    runSeed,
-    iteration,
-    wanted: settings.optimiser.stepsPerIteration * batchSize,
-    newShare,
-    accumulate,
-  });
-}
-
 export const rft = algorithm({
   id: 'rft',
   title: 'rejection-sampling fine-tuning',
@@ -110,12 +89,14 @@ export const rft = algorithm({
     fromBase: z
       .boolean()
       .default(false)
-      .describe('rft: train each iteration anew, from the base model, on what was accepted so far'),
+      .describe(
+        'rft: train each iteration from the base model again, on everything accepted so far',
+      ),
   }),
   contradictions: ({ algorithm: { fromBase }, monitor: { policy } }) =>
     fromBase && policy !== 'observe'
       ? [
-          'algorithm.fromBase: what a remedy changes is gone in the next iteration: --policy observe',
+          'algorithm.fromBase: each iteration restarts from the base model, which undoes remedies: use --policy observe',
         ]
       : [],
   startsAnew: ({ algorithm: { fromBase } }) => fromBase,
@@ -134,7 +115,7 @@ export const rft = algorithm({
         if (!wanted(rollout)) return { admission: 'failed' };
         if (rft.readsReasoning(context.settings, rollout) && context.contradicts(rollout))
           return { admission: 'contradictory' };
-        // the original removes no duplicates
+        // the original does not remove duplicates
         if (kind === 'classic') return { admission: 'admitted' };
         const own = shingles(rollout.tokenIds, SHINGLE, ',');
         if (kept.some((other) => jaccard(own, other) >= SIMILAR)) return { admission: 'duplicate' };
@@ -145,5 +126,11 @@ export const rft = algorithm({
     });
   },
 
-  learn: (context) => takeSteps(context, chunks(drawTraces(context), context.batchSize)),
+  learn: (context) => {
+    const { buffer, settings, iteration, batchSize } = context;
+    const wanted = settings.optimiser.stepsPerIteration * batchSize;
+    const runSeed = BigInt(settings.seed);
+    const traces = buffer.draw(settings.buffer, { runSeed, iteration, wanted });
+    return takeSteps(context, chunks(traces, batchSize));
+  },
 });

@@ -1,12 +1,13 @@
 /**
- * From accepted rollouts to training sequences, with the frozen layers' activations where they are
- * kept.
+ * Turns accepted rollouts into training sequences, with the activations of the frozen layers if
+ * they are kept.
  */
 import type { Boundary, Trainer, TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { episodeIds, lossMask, type Episode } from '../rollouts/episode.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 
-/** What was sampled, under the name that it has within the run. */
+/** A sampled episode under its name in the run. */
 export interface Sampled {
   readonly key: string;
   readonly episode: Episode;
@@ -17,7 +18,7 @@ export interface KeyedRollout extends Sampled {
   readonly rollout: JudgedRollout;
 }
 
-/** All rollouts of an iteration, whatever their verdict. */
+/** Returns all rollouts of an iteration, whatever their verdict. */
 export const keyedRollouts = (groups: readonly RolloutGroup[], iteration: number): KeyedRollout[] =>
   groups.flatMap(({ problem, rollouts }) =>
     rollouts.map((rollout) => ({
@@ -48,14 +49,14 @@ interface KeptRows {
   readonly layer: number;
   readonly modelHash: string;
   readonly prompt: PromptRows;
-  /** Of what follows the prompt. */
+  /** Rows after the prompt. */
   readonly rest: Uint16Array;
 }
 
 /**
- * Boundary rows of sequences that are trained on again, newest last, within a limit of bytes; those
- * of a prompt are kept once. Rows are always the trainer's own: whether they come from here or are
- * captured anew, their bits are the same, so the limit never changes a result.
+ * Cache of boundary rows of sequences that are trained on again, newest last, within a byte limit;
+ * the rows of a prompt are kept once. Rows always come from the trainer: cached and recaptured rows
+ * have the same bits, so the limit never changes a result.
  */
 export class BoundaryCache {
   readonly #trainer: Trainer;
@@ -73,7 +74,10 @@ export class BoundaryCache {
     return this.#bytes;
   }
 
-  /** The sequences of the traces, with boundaries where layers lie below the trained ones. */
+  /**
+   * Returns the sequences of the traces, with boundaries if there are layers below the trained
+   * ones.
+   */
   async sequences(traces: readonly Sampled[], signal?: AbortSignal): Promise<TrainSequence[]> {
     const plain = traces.map(({ episode }) => trainSequence(episode));
     const layer = this.#trainer.info.lowestTrained;
@@ -81,9 +85,7 @@ export class BoundaryCache {
     const known = traces.map(({ key }) => this.#recall(key, layer));
     const missing = plain.filter((_, index) => known[index] === undefined);
     const captured =
-      missing.length === 0
-        ? []
-        : await this.#trainer.captureBoundary(missing, signal === undefined ? {} : { signal });
+      missing.length === 0 ? [] : await this.#trainer.captureBoundary(missing, given({ signal }));
     let next = 0;
     return plain.map((sequence, index) => {
       let boundary = known[index];

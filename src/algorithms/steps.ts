@@ -1,7 +1,7 @@
 /** Optimiser steps on batches of rollouts, as every algorithm makes them. */
 import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
-import type { Random } from '../random.js';
+import { deriveSeed, Random } from '../random.js';
 import type { LearningContext } from './algorithm.js';
 import type { KeyedRollout, Sampled } from './sequences.js';
 
@@ -10,17 +10,25 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
     items.slice(i * size, (i + 1) * size),
   );
 
+/** Returns the random generator of a purpose in an iteration. */
+export const seededRandom = (
+  runSeed: bigint,
+  purpose: string,
+  iteration: number,
+  problemId = '',
+): Random => new Random(deriveSeed({ runSeed, purpose, iteration, problemId, sample: 0 }));
+
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
 
-/** Of so many samples; `steps` where they are enough for as many. */
+/** Returns the number of steps that `samples` allow, at most `steps`. */
 export const mostSteps = (samples: number, steps: number, batchSize: number): number =>
   Math.min(steps, Math.ceil((PASSES * samples) / batchSize));
 
 /**
- * As many steps of samples as are asked for, in so many passes over them as that takes, at most
- * four. Problems are shuffled in each, and the samples of one stay together, so that a step
- * evaluates their prompt once.
+ * Returns `steps` batches in as many passes over the samples as they need, at most four. Each pass
+ * shuffles the problems and keeps the samples of one together, so that a step evaluates their
+ * prompt once.
  */
 export function shuffledBatches(
   samples: readonly KeyedRollout[],
@@ -38,14 +46,14 @@ export function shuffledBatches(
 
 interface Prepared {
   readonly sequences: readonly TrainSequence[];
-  /** What the trainer cannot know of the objective, in place of its own. */
+  /** Statistics that replace the trainer's own. */
   readonly statistics?: Partial<StepStatistics>;
 }
 
 interface StepOptions<T> {
   /** Default: the likelihood. */
   readonly objective?: Objective;
-  /** What the objective needs of a sequence beside its tokens. */
+  /** Adds to the sequences what the objective needs besides tokens. */
   readonly prepare?: (
     sequences: readonly TrainSequence[],
     batch: readonly T[],
@@ -65,9 +73,8 @@ export async function takeSteps<T extends Sampled>(
       prepare === undefined ? { sequences: plain } : await prepare(plain, batch);
     onBatch?.(sequences);
     const made = await trainer.step(sequences, {
-      ...given({ objective }),
+      ...given({ objective, signal }),
       leastMicroBatches: 2, // rule R2 reads the noise scale
-      ...given({ signal }),
     });
     const stats = own === undefined ? made : { ...made, ...own };
     statistics.push(stats);
@@ -77,8 +84,8 @@ export async function takeSteps<T extends Sampled>(
 }
 
 /**
- * Token log-probabilities at the temperature of the rollouts, a row a sequence; `adapter: false` is
- * the base model.
+ * Returns token log-probabilities at the temperature of the rollouts, one row per sequence;
+ * `adapter: false` means the base model.
  * @throws as Trainer.step
  */
 export async function temperedLogprobs(

@@ -41,25 +41,25 @@ const settingsForm = z.looseObject({
 export type CourseSettings = z.output<typeof settingsForm>;
 
 /**
- * @throws HardFail where the settings are not those of a run, or the rest of the start says
- *   otherwise
+ * Reads the settings that the judge follows the course with.
+ * @throws HardFail if they are not the settings of a run or contradict the rest of its start
  */
 export function courseSettings({ settings, sets, evaluation, schedule }: RunStart): CourseSettings {
   const parsed = settingsForm.safeParse(byPart(settings));
   if (!parsed.success)
-    return fail(`the settings are not those of a run: ${z.prettifyError(parsed.error)}`);
+    return fail(`the settings are not valid settings of a run: ${z.prettifyError(parsed.error)}`);
   const { data } = parsed;
   const pairs: [string, unknown, unknown][] = [
     ['dev problems of each tier', sets.dev.perTier, data.evaluation.devSize],
     ['test problems of each tier', sets.test.perTier, data.evaluation.testSize],
     ['tokens of a reply', evaluation.maxTokens, data.sampling.maxTokens],
     ['style of prompts', evaluation.style, data.sampling.style],
-    ['samples decoded together', evaluation.maxSequences, data.model.maxSequences],
+    ['samples decoded at once', evaluation.maxSequences, data.model.maxSequences],
     ['threads', evaluation.threads, data.model.threads],
     ['warm-up steps', schedule.warmupSteps, data.optimiser.warmupSteps],
   ];
   for (const [what, said, set] of pairs)
     if (said !== set)
-      fail(`${what}: the run says ${String(said)}, but its settings say ${String(set)}`);
+      fail(`${what}: the run has ${String(said)}, but its settings have ${String(set)}`);
   return data;
 }

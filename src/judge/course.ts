@@ -9,11 +9,7 @@ import { isTrainedOn } from '../run-folder/derived-figures.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { anyEffect } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
-import {
-  readRolloutsRecord,
-  type RolloutRecord,
-  type RolloutsRecord,
-} from '../run-folder/rollout-records.js';
+import { readRolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
 import { courseSettings, type CourseSettings } from './course-settings.js';
 import type { CheckedFigures } from './figures.js';
 import type { Findings } from './findings.js';
@@ -24,15 +20,15 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * A submitted adapter has the course that the settings say. The iterations, the rollouts with their
- * seeds and the adapter that each was sampled with, the steps with their numbers and rates, and the
- * state that is submitted follow from the settings, the verdicts and the remedies that were
- * executed; none of it is taken from what the run says of itself.
+ * Checks that the submitted adapter has the course that the settings require. The iterations, the
+ * rollouts with their seeds and samplers, the steps with their numbers and rates, and the submitted
+ * state follow from the settings, the verdicts and the executed remedies. No claim of the run about
+ * itself is used.
  */
 
 const fail: (detail: string) => never = failing('course_verification');
 
-/** What the process records show of an iteration. */
+/** An iteration as the process records show it. */
 interface IterationCourse {
   readonly iteration: number;
   /** Adapter that its rollouts were sampled with; null: the bare base. */
@@ -54,7 +50,7 @@ const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.a
 /** Follows the live records; `settings` and executed remedies say what each has to be. */
 class Course {
   readonly iterations: IterationCourse[] = [];
-  /** In force. */
+  /** Adapter in force. */
   #adapter: string | null = null;
   #rate: number;
   #batch: number;
@@ -63,22 +59,20 @@ class Course {
   readonly #appliedAt = new Map<string, number>();
   #stopped: number | null = null;
   #stoppedSaying: { readonly text: string; readonly seconds: number } | null = null;
-  /** Of the iteration that is being read: before its measurements. */
+  /** States of the current iteration, before its measurements. */
   #states: string[] = [];
   #restored: string | null = null;
   #steps: z.output<typeof stepForm>[] = [];
-  readonly #startsAnew: boolean;
   /** The adapter before any step. */
   #untrained: string | null = null;
 
   constructor(
     readonly start: RunStart,
     readonly settings: CourseSettings,
-    startsAnew: boolean,
+    readonly startsAnew: boolean,
   ) {
     this.#rate = settings.optimiser.learningRate;
     this.#batch = settings.optimiser.batchSize;
-    this.#startsAnew = startsAnew;
   }
 
   take(record: LogRecord): void {
@@ -105,8 +99,8 @@ class Course {
   }
 
   /**
-   * A remedy makes a state of its own: it is logged after the iteration's measurements and before
-   * the states of the next one.
+   * A remedy makes its own state, logged after the iteration's measurements and before the states
+   * of the next one.
    */
   #settleRemedied(): void {
     // of the states since the last iteration the last one is what this iteration trained; one
@@ -123,31 +117,25 @@ class Course {
     const { iterations } = this.settings;
     if (iteration !== this.iterations.length + 1 || iteration > iterations)
       fail(
-        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is the next one`,
+        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is next`,
       );
     if (this.#stopped !== null)
-      fail(
-        `iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`,
-      );
+      fail(`iteration ${iteration} follows iteration ${this.#stopped}, which ended the run`);
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null)
-      fail(`iteration ${iteration} names no state of an adapter`);
-    const before = {
-      iteration,
-      sampler: this.#adapter,
-      batchSize: this.#batch,
-      steps: this.#steps.length,
-    };
-    if (this.#startsAnew) this.#applied = 0;
+      fail(`iteration ${iteration} has no adapter state`);
+    const { length: steps } = this.#steps;
+    const before = { iteration, sampler: this.#adapter, batchSize: this.#batch, steps };
+    if (this.startsAnew) this.#applied = 0;
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
         fail(
-          `a step of iteration ${iteration} has the number ${step}, but ${this.#applied + 1} is the next one`,
+          `a step of iteration ${iteration} has number ${step}, but ${this.#applied + 1} is next`,
         );
       const rate = this.#rate * scheduleFactor(this.start.schedule, step);
       if (!near(learningRate, rate))
         fail(
-          `step ${step} of iteration ${iteration} ran at the rate ${learningRate}, but the settings give ${rate}`,
+          `step ${step} of iteration ${iteration} ran at learning rate ${learningRate}, but the settings give ${rate}`,
         );
       if (applied) this.#applied++;
     }
@@ -162,7 +150,7 @@ class Course {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
     if (applied === undefined)
-      fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
+      fail(`the run restores ${this.#restored}, but the log has no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;
@@ -179,7 +167,7 @@ class Course {
       const { measured } = record.payload as { measured?: { sequencesPerStep?: unknown } };
       this.#batch = this.#number(record, measured?.sequencesPerStep);
       if (!Number.isInteger(this.#batch) || this.#batch < 1 || this.#batch > Math.max(most, 65_536))
-        fail(`record ${record.gseq}: no batch has ${this.#batch} sequences`);
+        fail(`record ${record.gseq}: ${this.#batch} sequences is not a valid batch size`);
     }
     if (op === 'stop') this.#stopped = iteration;
     const to = op === 'stop' ? operation.restore : op === 'rollback' ? operation.to : null;
@@ -192,13 +180,13 @@ class Course {
   #number({ gseq }: LogRecord, value: unknown): number {
     return typeof value === 'number' && Number.isFinite(value)
       ? value
-      : fail(`record ${gseq}: the remedy names no number`);
+      : fail(`record ${gseq}: the remedy has no number`);
   }
 
   /** @returns the adapter that the log leads to */
   end(): string | null {
     if (this.#steps.length > 0)
-      fail(`${this.#steps.length} steps at the end belong to no iteration`);
+      fail(`${this.#steps.length} steps at the end do not belong to an iteration`);
     for (const digest of this.#states.splice(0)) this.#goTo(digest);
     this.#restore();
     const { iterations, maxMinutes } = this.settings;
@@ -207,7 +195,7 @@ class Course {
     const outOfTime = maxMinutes !== undefined && done > 0 && seconds >= 60 * maxMinutes;
     if (done < iterations && this.#stopped === null && !outOfTime)
       fail(
-        `the log holds ${done} of the ${iterations} iterations that the settings ask for, but nothing that ended the run early`,
+        `the log holds ${done} of the ${iterations} iterations in the settings, but nothing ended the run early`,
       );
     return this.#adapter;
   }
@@ -215,29 +203,17 @@ class Course {
 
 /** Steps that an algorithm takes of an iteration's rollouts. */
 function stepsOf(
-  iteration: number,
-  batchSize: number,
+  { iteration, batchSize }: IterationCourse,
   trainedOn: number,
   buffer: ReplayBuffer,
   settings: CourseSettings,
 ): number {
   const { stepsPerIteration } = settings.optimiser;
-  const { kind, newShare, accumulate } = settings.buffer;
+  if (algorithmOf(settings as never).replays !== true)
+    return mostSteps(trainedOn, stepsPerIteration, batchSize);
+  const wanted = stepsPerIteration * batchSize;
   const runSeed = BigInt(settings.seed);
-  if (algorithmOf(settings as never).replays === true) {
-    const traces =
-      kind === 'classic'
-        ? buffer.drawClassic(runSeed, iteration)
-        : buffer.drawBalanced({
-            runSeed,
-            iteration,
-            wanted: stepsPerIteration * batchSize,
-            newShare,
-            accumulate,
-          });
-    return Math.ceil(traces.length / batchSize);
-  }
-  return mostSteps(trainedOn, stepsPerIteration, batchSize);
+  return Math.ceil(buffer.draw(settings.buffer, { runSeed, iteration, wanted }).length / batchSize);
 }
 
 type Given = Pick<
@@ -253,14 +229,14 @@ export const courseVerification: Step<keyof Given> = {
     if (found.submitted.adapter === null)
       return {
         found: {},
-        detail: 'the bare base is submitted: there is no course',
+        detail: 'the base model was submitted without an adapter: there is no training course',
         status: 'skipped',
       };
     const iterations = await checkCourse(found);
     const steps = iterations.reduce((sum, each) => sum + each.steps, 0);
     return {
       found: {},
-      detail: `${plural(iterations.length, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
+      detail: `${plural(iterations.length, 'iteration')} and ${plural(steps, 'step')}, as the settings and verdicts require`,
     };
   },
 };
@@ -278,11 +254,8 @@ async function checkCourse({
 }: Given): Promise<readonly IterationCourse[]> {
   const checkPlan = task === null ? null : await planCheck(start, task, model);
   const settings = courseSettings(start);
-  const course = new Course(
-    start,
-    settings,
-    algorithmOf(figures.settings).startsAnew(figures.settings),
-  );
+  const startsAnew = algorithmOf(figures.settings).startsAnew(figures.settings);
+  const course = new Course(start, settings, startsAnew);
   for (const record of records) course.take(record);
   const last = course.end();
   // a weakened adapter is another file than the state that it was made of
@@ -295,21 +268,20 @@ async function checkCourse({
   const buffer = new ReplayBuffer(
     settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap,
   );
-  const samples = new SampleCheck(settings);
   let of: RolloutsRecord[] = [];
   const settle = async (): Promise<void> => {
     if (of.length === 0) return;
     const { iteration } = of[0]!;
     const expected =
       course.iterations[iteration - 1] ??
-      fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
-    const problems = samples.problems(of, expected);
+      fail(`rollouts of iteration ${iteration} do not belong to a measured iteration`);
+    const problems = checkSamples(settings, of, expected);
     await checkPlan?.({ iteration, problems, buffer });
     for (const record of of) buffer.take(record);
     const trainedOn = of.filter(
       (record) => record.kind === 'rollout' && isTrainedOn(record.admission),
     ).length;
-    const steps = stepsOf(iteration, expected.batchSize, trainedOn, buffer, settings);
+    const steps = stepsOf(expected, trainedOn, buffer, settings);
     if (expected.steps !== steps)
       fail(
         `iteration ${iteration} has ${expected.steps} steps, but its rollouts and the settings give ${steps}`,
@@ -356,57 +328,37 @@ function checkDevEvaluations(
  * Seeds, samplers and number of the rollouts, which follow from the settings and the problems
  * alone.
  */
-class SampleCheck {
-  readonly #settings: CourseSettings;
-  readonly #runSeed: bigint;
-
-  constructor(settings: CourseSettings) {
-    this.#settings = settings;
-    this.#runSeed = BigInt(settings.seed);
-  }
-
-  problems(
-    records: readonly RolloutsRecord[],
-    { iteration, sampler }: IterationCourse,
-  ): { problemId: string; tier: string }[] {
-    const { rollouts, samples } = this.#settings.sampling;
-    const problems: { problemId: string; tier: string }[] = [];
-    for (const record of records) {
-      if (record.kind === 'problem')
-        problems.push({ problemId: record.problemId, tier: record.tier });
-      else if (record.kind === 'rollout') this.#checkSample(record, iteration, sampler);
-    }
-    const wanted = Math.max(1, Math.round(rollouts / samples));
-    const sampled = records.filter(({ kind }) => kind === 'rollout').length;
-    if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
-      fail(`iteration ${iteration} has a problem twice`);
-    if (problems.length > wanted || sampled !== problems.length * samples)
+function checkSamples(
+  { seed, sampling: { rollouts, samples } }: CourseSettings,
+  records: readonly RolloutsRecord[],
+  { iteration, sampler }: IterationCourse,
+): { problemId: string; tier: string }[] {
+  const runSeed = BigInt(seed);
+  const problems: { problemId: string; tier: string }[] = [];
+  let sampled = 0;
+  for (const record of records) {
+    const { problemId, tier } = record;
+    if (record.kind === 'problem') problems.push({ problemId, tier });
+    if (record.kind !== 'rollout') continue;
+    sampled++;
+    const { sample, adapterId } = record;
+    const own = deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId, sample });
+    if (record.seed !== own.toString())
       fail(
-        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
-          `${samples} samples of each`,
-      );
-    return problems;
-  }
-
-  #checkSample(
-    { problemId, sample, seed, adapterId }: RolloutRecord,
-    iteration: number,
-    sampler: string | null,
-  ): void {
-    const own = deriveSeed({
-      runSeed: this.#runSeed,
-      purpose: 'rollout',
-      iteration,
-      problemId,
-      sample,
-    });
-    if (seed !== own.toString())
-      fail(
-        `sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, but the run's seed gives ${own}`,
+        `sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${record.seed}, but the run's seed gives ${own}`,
       );
     if (adapterId !== sampler)
       fail(
         `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`,
       );
   }
+  const wanted = Math.max(1, Math.round(rollouts / samples));
+  if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length)
+    fail(`iteration ${iteration} contains the same problem twice`);
+  if (problems.length > wanted || sampled !== problems.length * samples)
+    fail(
+      `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
+        `${samples} samples of each`,
+    );
+  return problems;
 }

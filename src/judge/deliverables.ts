@@ -9,23 +9,17 @@ import { IsoproError } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
 import { given } from '../given.js';
 import { inTurns, type LogRecord } from '../log/read.js';
-import {
-  adapterTargets,
-  submission,
-  type AdapterTargets,
-  type Submission,
-} from '../run-folder/course-records.js';
+import { adapterTargets, submission, type AdapterTargets } from '../run-folder/course-records.js';
 import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { readRecord } from '../run-folder/record.js';
-import { failing } from './hard-fail.js';
+import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * What was submitted is there, is what was submitted, loads, and belongs to the run in the log.
- * Everything of the run is data.
+ * Checks that the deliverables exist, match the submission, load, and belong to the run in the log.
+ * Everything that comes from the run is treated as data.
  */
 
 const isFile = (path: string): boolean =>
@@ -38,17 +32,17 @@ export const deliverablesExist: Step<'options', 'deliverables'> = {
   run: ({ options: { folder } }) => {
     const paths = runPaths(folder);
     const fail = failing('deliverables_exist');
-    if (!isFile(paths.manifest)) return fail('manifest.json is missing or no plain file');
+    if (!isFile(paths.manifest)) return fail('manifest.json is missing or is not a regular file');
     const manifest = readManifest(folder);
-    if (manifest.result === null) return fail('the manifest names no result');
+    if (manifest.result === null) return fail('the manifest has no result');
     const { adapter: sha256 } = manifest.result;
     if (sha256 === null)
       return {
         found: { deliverables: { manifest, adapter: null } },
-        detail: 'the manifest; the bare base is submitted',
+        detail: 'the manifest; the base model is submitted without an adapter',
       };
     const path = paths.adapter(sha256);
-    if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or no plain file`);
+    if (!isFile(path)) return fail(`adapters/${sha256}.gguf is missing or is not a regular file`);
     return {
       found: { deliverables: { manifest, adapter: { path, sha256 } } },
       detail: `the manifest and adapter ${sha256.slice(0, 12)}`,
@@ -57,8 +51,8 @@ export const deliverablesExist: Step<'options', 'deliverables'> = {
 };
 
 /**
- * The file has the digest that the manifest and the log name, and the log named it before the
- * witness told the nonce.
+ * Checks that the file has the digest in manifest and log, and that the log named it before the
+ * witness revealed the nonce.
  */
 export const deliverablesAsSubmitted: Step<
   'options' | 'reader' | 'records' | 'deliverables',
@@ -69,7 +63,7 @@ export const deliverablesAsSubmitted: Step<
   faults: ['LOG_UNREADABLE'],
   run: async ({ options, reader, records, deliverables: { manifest, adapter } }) => {
     const fail = failing('deliverables_as_submitted');
-    const submitted = readSubmission(records);
+    const submitted = onlyMetric(records, submission, fail);
     if (submitted.adapter !== manifest.result?.adapter)
       return fail(
         `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
@@ -77,38 +71,26 @@ export const deliverablesAsSubmitted: Step<
     if (adapter !== null) {
       const actual = await hashFile(adapter.path);
       if (actual !== adapter.sha256)
-        return fail(`the adapter file has SHA-256 ${actual}, not the one that was submitted`);
+        return fail(`the adapter file has SHA-256 ${actual}, not the submitted one`);
     }
     const revealed = reader.checkpoints().find(({ final }) => final)?.revealed ?? null;
     if (revealed === null)
       return fail(
-        'the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known',
+        'the nonce was never requested, so nothing shows that the adapter was fixed before the probe was known',
       );
-    // also what a resume abandoned: who has seen the nonce may not submit anew
+    // abandoned records count too: a run that has seen the nonce must not submit again
     let before: LogRecord | undefined;
     const metrics = reader.records({ stream: 'metrics', abandoned: true });
     for await (const record of inTurns(metrics, options.signal))
       if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
     if (before === undefined || before.payload.adapter !== submitted.adapter)
-      return fail('the adapter was submitted after the nonce had been told');
+      return fail('the adapter was submitted after the nonce was revealed');
     return {
       found: { submitted, nonce: revealed.nonce },
-      detail: 'submitted before the nonce was told, and unchanged',
+      detail: 'submitted before the nonce was revealed, and unchanged since',
     };
   },
 };
-
-/** The live submission record. @throws HardFail */
-function readSubmission(records: readonly LogRecord[]): Submission {
-  const fail = failing('deliverables_as_submitted');
-  const found = records.filter(
-    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'submission',
-  );
-  const [record] = found;
-  if (record === undefined || found.length > 1)
-    return fail(`the log holds ${found.length} submission records, not one`);
-  return readRecord(submission, record, fail);
-}
 
 export const adapterLoads: Step<
   'options' | 'closers' | 'records' | 'deliverables',
@@ -119,7 +101,7 @@ export const adapterLoads: Step<
   faults: ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
   run: async ({ options, closers, records, deliverables: { manifest, adapter } }) => {
     const { evaluation } = manifest.start;
-    // what a folder asks for ends at what this machine has
+    // a folder cannot ask for more than this machine has
     const threads = Math.min(evaluation.threads, availableParallelism());
     const model = await loadModel(options.model ?? EMBEDDED_MODEL, {
       threads,
@@ -141,7 +123,10 @@ export const adapterLoads: Step<
   },
 };
 
-/** @throws IsoproError INVALID_ARGUMENT where another model was named than the run was on */
+/**
+ * Requires the run's base model.
+ * @throws IsoproError INVALID_ARGUMENT if another model was named
+ */
 async function requireBase(
   model: Model,
   named: string | undefined,
@@ -154,11 +139,11 @@ async function requireBase(
   throw new IsoproError(
     'INVALID_ARGUMENT',
     named === undefined
-      ? `the run's base model is ${start.model.name}, by its manifest, and none was named`
+      ? `the run's base model is ${start.model.name}, by its manifest, and you did not name a model`
       : `${named} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
           `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
     {
-      remedy: `Name the model that the run was on with --model; its manifest calls it ${start.model.name}.`,
+      remedy: `Name the run's base model with --model; the manifest calls it ${start.model.name}.`,
     },
   );
 }
@@ -195,12 +180,12 @@ async function loadFinite(
   await model.setAdapter(loaded);
   const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
   if (logprobs?.every(Number.isFinite) !== true)
-    return failing('adapter_loads')('the adapter gives logits that are not finite');
+    return failing('adapter_loads')('the adapter produces non-finite logits');
   await model.setAdapter(null);
   return { targets: adapterTargets(trainer.info.targets), loaded };
 }
 
-/** Manifest and log speak of one run with one configuration. */
+/** Checks that manifest and log describe one run with one configuration. */
 export const runConfigConsistency: Step<
   'records' | 'deliverables' | 'threads',
   'start' | 'sameMachine'
@@ -213,11 +198,11 @@ export const runConfigConsistency: Step<
     const { start } = manifest;
     const { runId, runConfig, digests } = records[0]!.payload;
     if (runId !== manifest.runId)
-      fail(`the log is of run ${String(runId)} and the manifest of run ${manifest.runId}`);
+      fail(`the log belongs to run ${String(runId)} and the manifest to run ${manifest.runId}`);
     if (!isSame(runConfig, start))
-      fail('the configuration in the manifest is not the one with which the session started');
+      fail('the configuration in the manifest differs from the one that the session started with');
     if (!isSame(digests, startDigests(start)))
-      fail('the digests of the session start are not those of its configuration');
+      fail('the digests in the session start do not match its configuration');
     const sameMachine =
       threads === start.evaluation.threads &&
       start.code.addon === code.addon &&
@@ -226,7 +211,7 @@ export const runConfigConsistency: Step<
       .filter((part) => start.code[part] !== code[part])
       .map((part) => `${part} ${start.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
     const differences =
-      other.length === 0 ? '' : `; the run's code is not this judge's: ${other.join(', ')}`;
+      other.length === 0 ? '' : `; the run's code differs from this judge's: ${other.join(', ')}`;
     return {
       found: { start, sameMachine },
       detail: `manifest and session start agree${differences}`,

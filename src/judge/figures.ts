@@ -63,14 +63,14 @@ const show = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
 const same = (what: string, gseq: number, claimed: unknown, derived: unknown): void => {
   if (canonicalJson(claimed as Json) !== canonicalJson(derived as Json))
     fail(
-      `record ${gseq} says that ${what} is ${show(claimed)}; the log's own verdicts give ${show(derived)}`,
+      `record ${gseq} states that ${what} is ${show(claimed)}; the verdicts in the log give ${show(derived)}`,
     );
 };
 
 interface Read<T> {
   readonly gseq: number;
   readonly value: T;
-  /** A sum that the record carries beside its verdicts; readers derive their own. */
+  /** Sum that the record states in addition to its verdicts; readers derive their own. */
   readonly claimed: unknown;
 }
 
@@ -86,45 +86,40 @@ export interface CheckedFigures {
   readonly rollouts: number;
   readonly evaluations: readonly LoggedEvaluation[];
   readonly policies: Policies | null;
-  /** That the run started with. */
+  /** Settings that the run started with. */
   readonly settings: Settings;
 }
 
 /**
- * @throws HardFail where a record says otherwise than the verdicts of its iteration. Whether
- * reasoning contradicts its problem only the task can say.
+ * Compares what became of each rollout with the verdicts of its iteration. Only the task can tell
+ * whether reasoning contradicts its problem.
+ * @throws HardFail if a record differs
  */
 function checkFates(
   iteration: number,
   rollouts: readonly LoggedRollout[],
   settings: Settings,
 ): void {
-  const {
-    seed,
-    sampling: { samples },
-  } = settings;
+  const { samples } = settings.sampling;
   const groups = new Map<string, { readonly tier: string; readonly rollouts: LoggedRollout[] }>();
   for (const each of rollouts) {
     const group = groups.get(each.problemId) ?? { tier: each.tier, rollouts: [] };
     groups.set(each.problemId, group);
     if (each.sample !== group.rollouts.length)
       fail(
-        `record ${each.gseq} is sample ${each.sample} of its problem, where sample ${group.rollouts.length} has to follow`,
+        `record ${each.gseq} is sample ${each.sample} of its problem, but sample ${group.rollouts.length} must come next`,
       );
     group.rollouts.push(each);
   }
-  for (const [
-    problemId,
-    {
-      rollouts: { length },
-    },
-  ] of groups)
-    if (length !== samples)
-      fail(`problem ${problemId} has ${length} samples in iteration ${iteration}, not ${samples}`);
+  for (const [problemId, { rollouts: of }] of groups)
+    if (of.length !== samples)
+      fail(
+        `problem ${problemId} has ${of.length} samples in iteration ${iteration}, not ${samples}`,
+      );
   const options = {
     settings,
     iteration,
-    runSeed: BigInt(seed),
+    runSeed: BigInt(settings.seed),
     contradicts: ({ admission }: LoggedRollout) => admission === 'contradictory',
   };
   for (const [{ gseq, admission, advantage, weight }, own] of algorithmOf(settings).admit(
@@ -134,7 +129,7 @@ function checkFates(
     const said = { admission, ...given({ advantage }), weight };
     if (canonicalJson(said) !== canonicalJson({ ...own }))
       fail(
-        `record ${gseq} says that training takes its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,
+        `record ${gseq} states that training uses its rollout as ${show(said)}; the verdicts of its iteration give ${show(own)}`,
       );
   }
 }
@@ -152,7 +147,7 @@ function checkReference(
   { buffer: { accept } }: Settings,
 ): void {
   if (accept !== 'references')
-    fail(`record ${gseq} is a reference to train on, and the run accepts ${accept}`);
+    fail(`record ${gseq} is a reference to train on, but the run accepts ${accept}`);
   const last = sampled.at(-1);
   if (
     last?.iteration !== iteration ||
@@ -176,10 +171,8 @@ export async function checkFigures(
   const parsedSettings = settings.safeParse(byPart(written));
   const configured = parsedSettings.success
     ? parsedSettings.data
-    : fail(
-        `the settings that the run started with are none: ${z.prettifyError(parsedSettings.error)}`,
-      );
-  /** Of the iteration that is being read. */
+    : fail(`the run started with invalid settings: ${z.prettifyError(parsedSettings.error)}`);
+  /** Rollouts of the current iteration. */
   let sampled: LoggedRollout[] = [];
   /** The reference that was read last. */
   let referred = -1;
@@ -223,7 +216,7 @@ export async function checkFigures(
     else if (payload.kind === 'held_out')
       heldOuts.push({ gseq, value: parse(heldOut, record), claimed: payload.summary });
     else if (payload.kind === 'policies') {
-      if (named !== null) fail(`record ${gseq} judges the trivial policies once more`);
+      if (named !== null) fail(`record ${gseq} judges the trivial policies a second time`);
       named = { gseq, value: parse(policies, record), claimed: payload.summaries };
     } else if (payload.kind === 'iteration_report') {
       parse(iterationReport, record);
@@ -232,7 +225,7 @@ export async function checkFigures(
       );
       if (sums.length > 0)
         fail(
-          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived, not logged`,
+          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived and never logged`,
         );
     }
   }
@@ -255,7 +248,7 @@ export async function checkFigures(
     const before = evaluations.find(({ set, when }) => set === 'test' && when === 'before');
     const summaries =
       policySummaries(named.value, before?.outcomes ?? [], figures) ??
-      fail(`record ${named.gseq} has not one verdict of each policy on each test problem`);
+      fail(`record ${named.gseq} does not have one verdict of each policy on each test problem`);
     if (named.claimed !== undefined)
       same('the accuracy of the trivial policies', named.gseq, named.claimed, summaries);
   }
@@ -269,20 +262,16 @@ export async function checkFigures(
   };
 }
 
-/** What the rules read of each iteration. @throws HardFail */
+/** Compares what the rules read in each iteration with the log. @throws HardFail */
 function checkReadings(
   iterations: readonly Measured[],
   rollbacks: ReadonlyMap<number, number>,
-  {
-    evaluations,
-    tiers,
-    tally,
-    settings,
-  }: Pick<CheckedFigures, 'evaluations' | 'settings'> & {
+  of: Pick<CheckedFigures, 'evaluations' | 'settings'> & {
     readonly tiers: ReturnType<typeof tiersOf>;
     readonly tally: RolloutTally;
   },
 ): void {
+  const { evaluations, tiers, tally, settings } = of;
   const comparisons = compareDev(evaluations, tiers, settings.evaluation);
   for (const { gseq, iteration, said } of iterations) {
     const times = evaluations.filter(
@@ -290,27 +279,19 @@ function checkReadings(
     ).length;
     if (times > 1) fail(`the dev problems were evaluated ${times} times in iteration ${iteration}`);
     const compared = comparisons.get(iteration);
-    same(
-      `"the gate rolled back" of iteration ${iteration}`,
-      rollbacks.get(iteration) ?? gseq,
-      rollbacks.has(iteration),
-      compared?.rolledBack ?? false,
-    );
-    same(
-      `the train objective of iteration ${iteration}`,
-      gseq,
-      said.objective,
-      tally.objective(iteration),
-    );
-    same(
-      `the informative part of the groups of iteration ${iteration}`,
-      gseq,
+    const read = (what: string, claimed: unknown, derived: unknown, at = gseq): void =>
+      same(`${what} of iteration ${iteration}`, at, claimed, derived);
+    const hasRolledBack = compared?.rolledBack ?? false;
+    const at = rollbacks.get(iteration);
+    read('"the gate rolled back"', rollbacks.has(iteration), hasRolledBack, at);
+    read('the train objective', said.objective, tally.objective(iteration));
+    read(
+      'the informative part of the groups',
       said.informativeGroupFraction,
       tally.informative(iteration) ?? 0,
     );
-    same(
-      `the dev accuracy of iteration ${iteration}`,
-      gseq,
+    read(
+      'the dev accuracy',
       said.heldOut,
       compared === undefined
         ? null

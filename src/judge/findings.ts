@@ -15,20 +15,20 @@ import type { ProcessAudit, ProcessRecord } from './obligations.js';
 import type { JudgeOptions } from './options.js';
 import type { Scores } from './scores.js';
 
-/** What keeps the verdict from being a pass. */
+/** Reasons why the verdict is not a pass. */
 interface Doubts {
   /** Verdicts of the run that were not found again here. */
   readonly unverified: number;
-  /** In words. */
+  /** Reasons, one sentence each. */
   readonly doubts: readonly string[];
 }
 
 export interface JudgedRollouts extends Doubts {
-  /** By the judge's own verdicts; null without a task. */
+  /** Failures by the judge's own verdicts; null without a task. */
   readonly failures: Failures | null;
 }
 
-/** Null is what was not measured. */
+/** Results on the test set; null for what was not measured. */
 export interface JudgedTestSet extends Doubts {
   readonly heldOut: HeldOutResult | null;
   readonly fresh: Fresh | null;
@@ -37,14 +37,14 @@ export interface JudgedTestSet extends Doubts {
 
 export interface Deliverables {
   readonly manifest: RunManifest;
-  /** Null where the bare base was submitted. */
+  /** Submitted file; null if the base model was submitted without an adapter. */
   readonly adapter: { readonly path: string; readonly sha256: string } | null;
 }
 
-/** All that the steps find, by the names under which later steps need it. */
+/** Results of all steps, by the names that later steps use. */
 export interface Findings {
   readonly options: JudgeOptions;
-  /** Of what the steps open. */
+  /** Closes what the steps open. */
   readonly closers: Closers;
   readonly verification: RunVerification;
   readonly reader: LogReader;
@@ -52,24 +52,24 @@ export interface Findings {
   readonly records: readonly LogRecord[];
   readonly ticket: { readonly number: number; readonly unfinishedBefore: number };
   readonly process: ProcessRecord<LoraTypes>;
-  /** Who decided on the rules, as the genesis names it. */
+  /** Decision maker of the rules, as the genesis names it. */
   readonly policy: string | null;
   /** Thresholds that are not those of the run's profile. */
   readonly ruleSettings: readonly string[];
   readonly figures: CheckedFigures;
   readonly deliverables: Deliverables;
   readonly submitted: Submission;
-  /** Of the final head, 64 hex digits. */
+  /** Nonce of the final head, 64 hex digits. */
   readonly nonce: string;
   readonly threads: number;
   /** The run's base model. */
   readonly model: Model;
   /** Modules and ranks as the adapter's file has them. */
   readonly targets: AdapterTargets;
-  /** The submitted adapter; null where that is the bare base. */
+  /** Submitted adapter; null if it is the base model alone. */
   readonly loaded: Adapter | null;
   readonly start: RunStart;
-  /** Whether this machine is of the run's class, with the run's addon. */
+  /** True if this machine has the run's class and the run's addon. */
   readonly sameMachine: boolean;
   readonly opened: OpenedTask;
   readonly rollouts: JudgedRollouts;

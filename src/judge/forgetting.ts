@@ -22,8 +22,8 @@ import { failing } from './hard-fail.js';
 /** Nats a token by which the same arithmetic on a machine of the same class may differ. */
 const TOLERANCE = 1e-3;
 /**
- * On another one: quantised products are rounded otherwise there. The limit of small models is
- * 0.05.
+ * Tolerance on another class of machine, where quantised products are rounded differently. The
+ * limit of small models is 0.05.
  */
 const OTHER_MACHINE_TOLERANCE = 2e-2;
 
@@ -49,9 +49,9 @@ export interface ForgettingClaim {
 }
 
 /**
- * The run's own measurement; null where it was to make none.
- * @throws HardFail where it is not one, though the settings promise it, or of another adapter or
- *   other texts
+ * Reads the run's own measurement; null if it was not asked for one.
+ * @throws HardFail unless there is exactly one where the settings promise it, of the submitted
+ *   adapter and the right texts
  */
 export async function readForgettingClaim(
   reader: LogReader,
@@ -63,7 +63,7 @@ export async function readForgettingClaim(
   const limit = prompts === 0 || adapter === null ? undefined : maxForgetting;
   if (restraint?.limit !== limit)
     fail(
-      `the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`,
+      `the limit on forgetting is ${limit ?? 'none'}, but the submission states ${restraint?.limit ?? 'none'}`,
     );
   const claims: ForgettingRecord[] = [];
   for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal))
@@ -72,15 +72,15 @@ export async function readForgettingClaim(
   const [claim] = claims;
   if (claim === undefined || claims.length !== 1 || prompts === 0)
     return fail(
-      `the log holds ${claims.length} measurements of what was forgotten, and its settings say ${prompts === 0 ? 'none' : 'one'}`,
+      `the log holds ${claims.length} measurements of forgetting, but its settings ask for ${prompts === 0 ? 'none' : 'one'}`,
     );
   if (claim.adapter !== adapter)
-    fail('what was forgotten was measured with another adapter than the submission');
+    fail('forgetting was measured with a different adapter than the submitted one');
   if (
     claim.texts.english !== FORGETTING_TEXTS.english ||
     claim.texts.prompts !== FORGETTING_TEXTS.prompts
   )
-    fail('what was forgotten was measured on other texts');
+    fail('forgetting was measured on different texts');
   if (restraint !== undefined) checkRestraint(restraint, loggedForgetting(claim));
   return { record: claim, prompts };
 }
@@ -92,18 +92,19 @@ export async function readForgettingClaim(
  */
 function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
   const fault = restraintFault(restraint);
-  if (fault !== null) fail(`of the limit to what may be forgotten: ${fault}`);
+  if (fault !== null) fail(`the limit on forgetting: ${fault}`);
   const tried = restraint.tried.find(({ strength }) => strength === restraint.strength)!;
   if (!(Math.abs(tried.lost - lost.mean) <= OWN_TOLERANCE))
     fail(
-      `the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`,
+      `the submitted adapter loses ${lost.mean} nats a token, but ${tried.lost} were measured at that strength`,
     );
 }
 
 /**
- * On a machine of the run's class the base says the same to the general prompts; on another one
- * what it said there is scored.
- * @throws HardFail where the claim leaves texts out, or the figures measured refute it
+ * Measures forgetting again and compares it with the run's claim. On a machine of the run's class
+ * the base model gives the same replies to the general prompts; on another class the logged replies
+ * are scored.
+ * @throws HardFail if the claim leaves texts out or the measured figures refute it
  */
 export async function checkForgetting(
   model: Model,
@@ -118,10 +119,10 @@ export async function checkForgetting(
     claim.english.map(({ tokens }) => tokens).join() !==
     texts.paragraphs.map(({ length }) => length).join()
   )
-    fail('what was forgotten was not measured on the paragraphs that the settings say');
+    fail('forgetting was not measured on the paragraphs that the settings require');
   if (replies.length !== texts.prompts.length)
     fail(
-      `what was forgotten was measured on ${replies.length} replies to general prompts, and the settings say ${texts.prompts.length}`,
+      `forgetting was measured on ${replies.length} replies to general prompts, but the settings ask for ${texts.prompts.length}`,
     );
   const { english, replies: scored } = await measureForgetting(model, adapter, {
     ...options,
@@ -139,8 +140,8 @@ export async function checkForgetting(
   const tolerance = sameMachine ? TOLERANCE : OTHER_MACHINE_TOLERANCE;
   if (!(difference <= tolerance))
     fail(
-      `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on ` +
-        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, of which ${tolerance} may be rounding`,
+      `forgetting: the run's figures differ by up to ${difference.toPrecision(2)} nats a token from those measured on ` +
+        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, and rounding explains at most ${tolerance}`,
     );
   return { claimed, measured, difference };
 }

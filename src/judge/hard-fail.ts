@@ -1,4 +1,7 @@
+import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
+import type { LogRecord } from '../log/read.js';
+import { readRecord } from '../run-folder/record.js';
 
 /** The judge's steps by the numbers of env_rl.md §3.1; 12 to 15 are our own. */
 export const STEP_NUMBER = {
@@ -30,20 +33,20 @@ export class HardFail extends Error {
     readonly stepName: StepName,
     detail: string,
   ) {
-    // one line, whatever a parser has to say about a hostile file
+    // one line, whatever a parser reports about a hostile file
     super(detail.replace(/\s*\n\s*/g, '; ').slice(0, 300));
     this.step = STEP_NUMBER[stepName];
   }
 }
 
-/** What a step throws a hard fail of its own with. */
+/** Returns a function that fails a step hard. */
 export const failing =
   (step: StepName) =>
   (detail: string): never => {
     throw new HardFail(step, detail);
   };
 
-/** Nothing disagrees, but the run has not ended: it is not scored. */
+/** A run without disagreement that has not ended and is not scored. */
 export class NotEnded extends HardFail {
   constructor() {
     super(
@@ -68,4 +71,23 @@ export async function onFiles<T>(
       throw new HardFail(step, error.message);
     throw error;
   }
+}
+
+/**
+ * Returns the only live record of a kind in the metrics stream.
+ * @throws HardFail unless there is exactly one
+ */
+export function onlyMetric<T extends { readonly kind: string }>(
+  records: readonly LogRecord[],
+  form: z.ZodType<T> & { readonly shape: { readonly kind: z.ZodLiteral<T['kind']> } },
+  fail: (detail: string) => never,
+): T {
+  const kind = form.shape.kind.value;
+  const found = records.filter(
+    ({ stream, payload }) => stream === 'metrics' && payload.kind === kind,
+  );
+  const [record] = found;
+  if (record === undefined || found.length > 1)
+    return fail(`the log holds ${found.length} ${kind} records, not one`);
+  return readRecord(form, record, fail);
 }

@@ -40,10 +40,11 @@ import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
 import { failing, onFiles } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 /**
- * Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims.
+ * Step 10: measures held-out accuracy again with the shared evaluator and compares it with the
+ * run's claims.
  */
 
 const fail = failing('test_set_evaluation');
@@ -51,7 +52,7 @@ const fail = failing('test_set_evaluation');
 export interface Claims {
   readonly before: HeldOut;
   readonly after: HeldOut;
-  /** Under the grammar of answers; null where the run made none. */
+  /** Evaluations under the answer grammar; null if the run made none. */
   readonly constrained: { readonly before: Constrained; readonly after: Constrained } | null;
 }
 
@@ -87,33 +88,33 @@ function pairOf<C extends Claim>(
   adapter: string | null,
 ): { readonly before: C; readonly after: C } {
   const one = (when: HeldOut['when']): C => {
-    const found = claims.filter((claim) => claim.when === when);
-    return found.length === 1
-      ? found[0]!
-      : fail(
-          `the log holds ${found.length} evaluations of the test set ${when} the training, not one`,
-        );
+    const { length, 0: found } = claims.filter((claim) => claim.when === when);
+    return length === 1
+      ? found!
+      : fail(`the log holds ${length} evaluations of the test set ${when} training, not one`);
   };
   const [before, after] = [one('before'), one('after')];
-  if (claims.length !== 2) fail('the test set was read in between');
+  if (claims.length !== 2) fail('the test set was also evaluated during training');
   if (before.adapter !== null || after.adapter !== adapter)
-    fail('the claims are for other adapters than the bare base before and the submission after');
+    fail(
+      'the evaluations are not of the base model before training and of the submitted adapter after it',
+    );
   if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256))
-    fail('the claims are for another test set than the run committed to');
+    fail('the evaluations are of a different test set than the run committed to');
   return { before, after };
 }
 
-/** A task, or the reason why there is none. */
+/** A task, or the reason why it is not available. */
 export type OpenedTask =
   | { readonly task: OpenTask }
   | { readonly task: null; readonly reason: string };
 
 /**
- * The run's task, of the same version; a user's task only from the file that the judge's own user
- * names.
+ * Opens the run's task in the same version; a user's task only from the file that the user of the
+ * judge names.
  * @param options with whether the addon and the class of machine are the run's, on which the
  *   verdicts of a model depend
- * @returns null with the reason where it is not to be had
+ * @returns a reason instead of the task if it is not available
  */
 export async function openRunTask(
   start: RunStart,
@@ -122,18 +123,18 @@ export async function openRunTask(
 ): Promise<OpenedTask> {
   const none = (reason: string): OpenedTask => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
-    return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
-  // an id is the run's own word, and whoever opens a task takes a path for one, too
+    return none(`the task ${start.task.id} is a user's file: name your copy of it with --task`);
+  // the id is the run's claim, and openTask also accepts a path
   if (start.task.file === null && !isBuiltIn(start.task.id))
-    return none(`there is no built-in task ${start.task.id} here`);
+    return none(`this version has no built-in task ${start.task.id}`);
   if (!sameKernels && isModelCheck(start))
     return none(
-      `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
+      `a model gave the verdicts of ${start.task.id}; it gives the same ones only with the run's addon on a machine of the same class`,
     );
   const asked = optionsOf(start, file, options);
   if (asked === null)
     return none(
-      `the check of the task ${start.task.id} is of files of its author: name your copy with --check`,
+      `the task ${start.task.id} is checked with a user's files: name your copy with --check`,
     );
   const task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
@@ -142,20 +143,20 @@ export async function openRunTask(
       ? `the file given with --task${task.rows === undefined ? '' : ', with its split and its check,'} has SHA-256 ` +
         `${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
       : !isSameTask(start.task, { id: task.id, version: task.version, file: sha256 })
-        ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
+        ? `the run's task is ${start.task.id} ${start.task.version}, but this one is ${task.id} ${task.version}`
         : null;
   if (reason === null) return { task };
   await task.dispose();
   return none(reason);
 }
 
-/** Whether the verdicts of a run are those of a model that scores replies. */
+/** True if a model that scores replies gave the verdicts of a run. */
 export const isModelCheck = ({ settings }: RunStart): boolean =>
   readWrittenSettings(settings).check?.startsWith('model:') === true;
 
 /**
- * What the run opened its task with; null where its check has to be the judge's own, since it is a
- * file or runs one.
+ * Options that the run opened its task with; null if the judge must supply the check because it is
+ * a file or runs one.
  */
 function optionsOf(
   { settings, task }: RunStart,
@@ -177,15 +178,13 @@ function optionsOf(
 export interface Comparison {
   readonly claimed: Summary;
   readonly measured: Summary;
-  /**
-   * Problems on which both sides have a verdict, or the claim has none, and they are not the same.
-   */
+  /** Problems with different verdicts, not counting those where only the judge found none. */
   readonly differing: number;
-  /** Problems on which the claim has a verdict and the judge found none. */
+  /** Problems with a claimed verdict for which the judge found none. */
   readonly unverified: number;
   /** Problems on which the claim has no verdict and the judge found one. */
   readonly undecided: number;
-  /** Of those with a verdict on both sides. */
+  /** Problems with a verdict on both sides. */
   readonly decided: number;
   readonly passes: Differences;
   /**
@@ -193,30 +192,26 @@ export interface Comparison {
    * refutes nothing.
    */
   readonly p: number;
-  /** By figure of the verdicts, over those that both sides decided. */
+  /** Comparison by figure of the verdicts, over problems that both sides decided. */
   readonly figures?: readonly FigureComparison[];
-  /** Why replies do not pass: by the log, null where it does not tell, and as it was measured. */
+  /** Reasons why replies do not pass: from the log (null if it does not say) and as measured. */
   readonly failures: {
     readonly claimed: Failures | null;
     readonly measured: Failures;
-    /** Replies that fail on both sides, and of something else; null where the log does not tell. */
+    /** Replies that fail on both sides for different reasons; null if the log does not say. */
     readonly differing: number | null;
   };
-  /** By further reading of the replies that the claim has, over those that both sides decided. */
+  /** Comparison by further reading of the claimed replies, over those that both sides decided. */
   readonly readings?: readonly ReadingComparison[];
 }
 
-export interface ReadingComparison {
+/** `p` is that of an exact McNemar test, as of the verdicts. */
+export interface ReadingComparison extends Pick<Comparison, 'differing' | 'passes' | 'p'> {
   readonly reading: Reading;
-  readonly differing: number;
-  readonly passes: Differences;
-  /** Exact McNemar, as of the verdicts. */
-  readonly p: number;
 }
 
-export interface FigureComparison {
+export interface FigureComparison extends Pick<Comparison, 'differing'> {
   readonly figure: FigureName;
-  readonly differing: number;
   readonly better: Differences;
   /**
    * Exact sign test over claims that are better than what was measured against those that are
@@ -226,8 +221,8 @@ export interface FigureComparison {
 }
 
 /**
- * How good a verdict is by one of its figures. The quadratic loss orders forecasts of one problem
- * as any proper score does.
+ * Quality of a verdict by one of its figures. The quadratic loss orders forecasts of one problem as
+ * any proper score does.
  */
 const QUALITY: Readonly<Record<FigureName, (outcome: Outcome) => number>> = {
   score: ({ kind, score }) => score ?? (kind === 'pass' ? 1 : 0),
@@ -251,12 +246,8 @@ function figureComparisons(
       !isDeepStrictEqual(claimed[figure], measured[figure]);
     const count = (sign: number): number => signs.filter((each) => each === sign).length;
     const better = { more: count(1), less: count(-1) };
-    return {
-      figure,
-      differing: pairs.filter(differs).length,
-      better,
-      p: mcnemarExact(better.less, better.more),
-    };
+    const p = mcnemarExact(better.less, better.more);
+    return { figure, differing: pairs.filter(differs).length, better, p };
   });
 }
 
@@ -270,20 +261,14 @@ function readingComparisons(
     const count = (was: Outcome['kind'], is: Outcome['kind']): number =>
       claimed.filter(({ kind }, i) => kind === was && measured[i]!.kind === is).length;
     const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
-    return [
-      {
-        reading,
-        differing: passes.more + passes.less,
-        passes,
-        p: mcnemarExact(passes.less, passes.more),
-      },
-    ];
+    const p = mcnemarExact(passes.less, passes.more);
+    return [{ reading, differing: passes.more + passes.less, passes, p }];
   });
 }
 
 /**
- * Evaluates and compares verdict by verdict.
- * @throws HardFail where a claim is not over the set's problems
+ * Evaluates a set and compares it with a claim, verdict by verdict.
+ * @throws HardFail if the claim does not cover the set's problems
  */
 async function compare(
   model: Model,
@@ -300,18 +285,15 @@ async function compare(
       ({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier,
     )
   ) {
-    fail('a claim is not over the problems of the test set, in their order');
+    fail('an evaluation does not list the problems of the test set in their order');
   }
   const { style, maxTokens, maxSequences } = start.evaluation;
   const { outcomes, failures } = await evaluateGreedy(localBackend(model), task, set.problems, {
-    style,
-    maxTokens,
-    maxSequences,
-    adapter,
+    ...{ style, maxTokens, maxSequences, adapter },
     lenient: claim.lenient !== undefined,
-    ...(claim.kind === 'constrained'
-      ? { grammar: task.answerGrammar ?? fail('the task has no grammar of answers') }
-      : {}),
+    ...(claim.kind === 'constrained' && {
+      grammar: task.answerGrammar ?? fail('the task has no answer grammar'),
+    }),
     ...given(progress, 'signal', 'onProgress'),
   });
   const said = verdictsOf(claim);
@@ -323,6 +305,8 @@ async function compare(
     decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
   const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
   const readings = readingComparisons(said, outcomes);
+  const isOtherFailure = ({ kind, why }: (typeof outcomes)[number], i: number): boolean =>
+    kind === 'fail' && claim.outcomes[i]![2] === 'fail' && !isDeepStrictEqual(why, claim.why![i]);
   const comparison = {
     claimed: summarise(said, task.tiers, options),
     measured: summarise(outcomes, task.tiers, options),
@@ -332,28 +316,20 @@ async function compare(
     decided: decided.length,
     passes,
     p: claimP(passes, decided.length, true),
-    ...(options.figures.length === 0
-      ? {}
-      : { figures: figureComparisons(said, outcomes, options.figures) }),
+    ...(options.figures.length > 0 && {
+      figures: figureComparisons(said, outcomes, options.figures),
+    }),
     failures: {
       claimed: failuresLogged(claim),
       measured: failures,
-      differing:
-        claim.why === undefined
-          ? null
-          : outcomes.filter(
-              ({ kind, why }, i) =>
-                kind === 'fail' &&
-                claim.outcomes[i]![2] === 'fail' &&
-                !isDeepStrictEqual(why, claim.why![i]),
-            ).length,
+      differing: claim.why === undefined ? null : outcomes.filter(isOtherFailure).length,
     },
-    ...(readings.length === 0 ? {} : { readings }),
+    ...(readings.length > 0 && { readings }),
   };
   return { comparison, outcomes };
 }
 
-/** Before and after training, problem by problem, as both were measured here. */
+/** Compares before and after training problem by problem, as measured here. */
 function changeOf(
   { problems, sha256 }: EvaluationSet,
   task: OpenTask,
@@ -368,31 +344,29 @@ function changeOf(
 }
 
 export interface HeldOutRequest {
-  /** `none` trusts nothing and measures nothing. */
+  /** Evaluations to measure again; `none` measures nothing. */
   readonly which: 'both' | 'after' | 'none';
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-export interface HeldOutResult {
+interface MeasuredPair {
   readonly before: Comparison | null;
   readonly after: Comparison;
-  /**
-   * What training changed, as it was measured here; null where what was before was not measured.
-   */
+  /** Change by training as measured here; null if the accuracy before was not measured. */
   readonly change: Change | null;
-  /** Under the grammar of answers, where the run claims it. */
-  readonly constrained?: {
-    readonly before: Comparison | null;
-    readonly after: Comparison;
-    readonly change: Change | null;
-  };
+}
+
+export interface HeldOutResult extends MeasuredPair {
+  /** Measurements under the answer grammar, if the run claims them. */
+  readonly constrained?: MeasuredPair;
   readonly policies: Readonly<Record<string, Summary>>;
 }
 
 /**
- * @param sameMachine whether the judge's machine is of the run's class
- * @throws HardFail where the test set is not the task's, or the measured verdicts refute a claim
+ * Measures the held-out claims again.
+ * @param sameMachine true if the judge's machine is of the run's class
+ * @throws HardFail if the test set is not the task's or the measured verdicts refute a claim
  */
 export async function evaluateHeldOut(
   model: Model,
@@ -408,53 +382,37 @@ export async function evaluateHeldOut(
   );
   if (set.sha256 !== start.sets.test.sha256)
     fail("the test set that the run committed to is not the task's");
-  const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
+  const measure = async (pair: Record<'before' | 'after', Claim>): Promise<MeasuredPair> => {
     const after = await compare(model, task, set, pair.after, adapter, start, request);
     const before =
       request.which === 'both'
         ? await compare(model, task, set, pair.before, null, start, request)
         : null;
-    for (const [when, of] of [
-      ['before', before],
-      ['after', after],
-    ] as const)
-      if (of !== null) refuseRefuted(when, of.comparison, sameMachine);
+    if (before !== null) refuseRefuted('before', before.comparison, sameMachine);
+    refuseRefuted('after', after.comparison, sameMachine);
     return {
       before: before?.comparison ?? null,
       after: after.comparison,
       change: before === null ? null : changeOf(set, task, before.outcomes, after.outcomes),
     };
   };
-  const { before, after, change } = await measure(claims);
-  const further =
-    claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
   return {
-    before,
-    after,
-    change,
-    ...further,
+    ...(await measure(claims)),
+    ...(claims.constrained !== null && { constrained: await measure(claims.constrained) }),
     policies: await evaluatePolicies(task, set.problems),
   };
 }
 
 /**
- * @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that
+ * @throws HardFail if what was measured refutes a claim, or the run did not find verdicts that
  *   are easily found
  */
 function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolean): void {
-  const {
-    claimed,
-    measured,
-    passes,
-    decided,
-    undecided,
-    differing,
-    readings = [],
-    figures = [],
-  } = comparison;
+  const { claimed, measured, passes, decided, undecided, differing } = comparison;
+  const { readings = [], figures = [] } = comparison;
   const where = sameMachine
-    ? 'on a machine of its class'
-    : "here, beyond what another machine's rounding explains";
+    ? 'on a machine of the same class'
+    : "here, more than another machine's rounding explains";
   const said = (differences: Differences): string =>
     `p ${claimP(differences, decided, sameMachine).toPrecision(2)}`;
   if (isRefuted(passes, decided, sameMachine))
@@ -464,7 +422,7 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
     );
   if (undecided > mostUndecided(decided + undecided))
     fail(
-      `accuracy ${when}: ${undecided} of ${decided + undecided} verdicts are ones that the run did not find, and the verifier finds them`,
+      `accuracy ${when}: ${undecided} of ${decided + undecided} verdicts are missing in the run, but the verifier gives them`,
     );
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
@@ -480,11 +438,11 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
 
 /** An accuracy that too many problems have no verdict for. */
 export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
-  valid ? [] : [`${of} is no result: ${plural(none, 'verdict')} could not be found`];
+  valid ? [] : [`${of} is not valid: ${plural(none, 'verdict')} could not be determined`];
 
 /**
- * What keeps measured claims from being found again, in words: verdicts of which only one side
- * found any, and on a machine of the run's class, where each repeats, those that are others.
+ * Returns the reasons why measured claims are not confirmed: verdicts that only one side found and,
+ * on a machine of the run's class where each verdict repeats, verdicts that differ.
  */
 export function heldOutDoubts(
   { before, after, constrained: further }: HeldOutResult,
@@ -498,32 +456,23 @@ export function heldOutDoubts(
   ];
   return all.flatMap(([when, comparison]) => {
     if (comparison === null) return [];
-    const {
-      decided,
-      undecided,
-      unverified,
-      passes,
-      measured,
-      figures = [],
-      readings = [],
-    } = comparison;
+    const { decided, undecided, unverified, passes, figures = [], readings = [] } = comparison;
     const others =
       passes.more +
       passes.less +
       [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
     return [
-      ...(unverified > 0
-        ? [`${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`]
-        : []),
-      ...(undecided > 0
-        ? [`${plural(undecided, 'test verdict')} ${when} that the run did not find`]
-        : []),
-      ...invalidDoubts(`the accuracy ${when}`, measured),
-      ...(sameMachine && others > 0
-        ? [
-            `${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`,
-          ]
-        : []),
+      ...lines(
+        unverified > 0 &&
+          `${plural(unverified, 'test verdict')} ${when} not verified: the verifier ran out of time`,
+        undecided > 0 && `${plural(undecided, 'test verdict')} ${when} missing in the run`,
+      ),
+      ...invalidDoubts(`the accuracy ${when}`, comparison.measured),
+      ...lines(
+        sameMachine &&
+          others > 0 &&
+          `${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`,
+      ),
     ];
   });
 }

@@ -25,18 +25,18 @@ export interface JudgeReport {
     readonly detail: string;
   } | null;
   readonly scores: Scores;
-  /** What the result is relative to. */
+  /** Trust assumptions of the result. */
   readonly trust: {
     readonly key: string;
-    /** True: the user who judges could have signed any history. */
+    /** True: this user could have signed any history. */
     readonly ownedByThisUser: boolean;
     readonly signer: string | null;
     readonly ticket: { readonly number: number; readonly unfinishedBefore: number } | null;
-    /** Null where it was not reached. */
+    /** Null if the judge did not get that far. */
     readonly sameMachineClass: boolean | null;
   } | null;
   /**
-   * What was not measured or not found again, in words; empty where the verdict is another than
+   * Sentences about what was not measured or not confirmed; empty unless the verdict is
    * `not_verified`.
    */
   readonly notVerified: readonly string[];
@@ -45,25 +45,24 @@ export interface JudgeReport {
    * model's that is another one here.
    */
   readonly unverified: number;
-  /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
+  /** Measurements by the judge next to the run's claims; null if it did not evaluate. */
   readonly heldOut: HeldOutResult | null;
   /**
-   * The submitted adapter on fresh problems, beside the gap to the test problems; null where they
-   * were not measured.
+   * Accuracy of the submitted adapter on fresh problems and the gap to the test problems; null if
+   * not measured.
    */
   readonly fresh: Fresh | null;
   /**
-   * What the model forgot, measured by the judge, beside the run's claim; null where the run or the
-   * judge did not measure it.
+   * Forgetting measured by the judge next to the run's claim; null if the run or the judge did not
+   * measure it.
    */
   readonly forgetting: ForgettingComparison | null;
-  /**
-   * Why the run's rollouts do not pass, by the judge's own verdicts; null where it had no task to
-   * find them with.
-   */
+  /** Failures of the run's rollouts by the judge's own verdicts; null if it had no task. */
   readonly failures: Failures | null;
   readonly violations: readonly Violation[];
-  /** Who decided on the rules, as the genesis names it; null where it was not reached. */
+  /**
+   * Decision maker of the rules, as the genesis names it; null if the judge did not get that far.
+   */
   readonly policy: string | null;
   /** Thresholds with which the run replaced those of its profile, such as `r3.patience 9 (2)`. */
   readonly ruleSettings: readonly string[];
@@ -71,11 +70,11 @@ export interface JudgeReport {
 }
 
 /**
- * Judges a finished run: integrity first, then what the log says against itself, then the submitted
- * adapter. Runs nothing that the run supplied.
- * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
+ * Judges a finished run: integrity first, then whether the log contradicts itself, then the
+ * submitted adapter. It runs nothing that the run supplied.
+ * @throws IsoproError if the check is not possible (RUN_NOT_FOUND, LOG_NOT_FOUND,
  *   WITNESS_KEY_MISSING, MODEL_NOT_FOUND, INVALID_ARGUMENT for another base model or a key from the
- *   folder, ABORTED, …); what the run itself got wrong is a verdict
+ *   folder, ABORTED, …); faults of the run itself are a verdict
  */
 export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
   checkOptions(options);

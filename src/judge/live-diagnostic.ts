@@ -1,9 +1,7 @@
 import { measureProbe, type ProbeMeasurement } from '../evaluation/probe.js';
 import { given } from '../given.js';
-import type { LogRecord } from '../log/read.js';
 import { probe, type ProbeRecord } from '../run-folder/course-records.js';
-import { readRecord } from '../run-folder/record.js';
-import { failing } from './hard-fail.js';
+import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
 
 /**
@@ -14,28 +12,20 @@ import type { Step } from './step.js';
 /** Largest relative deviation on a machine of the run's class. */
 export const SAME_MACHINE_TOLERANCE = 1e-3;
 /**
- * On another one: other instruction sets sum in another order. Weights that were not submitted
- * deviate by far more.
+ * Tolerance on another class of machine, whose instruction sets sum in a different order. Weights
+ * that were not submitted deviate by far more.
  */
 export const OTHER_MACHINE_TOLERANCE = 1e-2;
-/** Of the largest module gradient: below that a norm is rounding, and is compared absolutely. */
+/**
+ * Fraction of the largest module gradient below which a norm is rounding and is compared
+ * absolutely.
+ */
 const FLOOR = 1e-4;
 
 const fail = failing('live_diagnostic_sanity');
 
-/** The logged probe. @throws HardFail unless there is one */
-function readProbe(records: readonly LogRecord[]): ProbeRecord {
-  const found = records.filter(
-    ({ stream, payload }) => stream === 'metrics' && payload.kind === 'probe',
-  );
-  const [record] = found;
-  if (record === undefined || found.length > 1)
-    return fail(`the log holds ${found.length} probe records, not one`);
-  return readRecord(probe, record, fail);
-}
-
 interface Deviation {
-  /** What deviates most: a module, `loss of sequence 2`, `all gradients`. */
+  /** Name of what deviates most: a module, `loss of sequence 2`, `all gradients`. */
   readonly name: string;
   readonly logged: number;
   readonly measured: number;
@@ -45,47 +35,37 @@ interface Deviation {
 
 /**
  * The largest deviation.
- * @throws HardFail where batch, adapter or modules are not the same, or a logged value is not
+ * @throws HardFail if batch, adapter or modules are not the same, or a logged value is not
  *   finite
  */
 function compareProbes(logged: ProbeRecord, own: ProbeMeasurement): Deviation {
   if (logged.adapter !== own.adapter)
-    fail('the probe was logged for another adapter than was submitted');
-  if (logged.batch !== own.batch) fail('the probe batch is not the one that the nonce determines');
+    fail('the probe was measured with a different adapter than the submitted one');
+  if (logged.batch !== own.batch) fail('the probe batch does not follow from the nonce');
   const names = (modules: object): string => Object.keys(modules).sort().join(', ');
   if (names(logged.modules) !== names(own.modules))
     fail(
-      `the logged probe has the modules ${names(logged.modules) || 'none'} and the adapter ${names(own.modules) || 'none'}`,
+      `the logged probe has the modules ${names(logged.modules) || 'none'} but the adapter has ${names(own.modules) || 'none'}`,
     );
   if (logged.sequenceLosses.length !== own.sequenceLosses.length)
-    fail('the logged probe has another number of sequences');
+    fail('the logged probe has a different number of sequences');
   const floor = FLOOR * Math.max(0, ...Object.values(own.modules));
-  const pairs: [string, number, number, number][] = [
-    ...own.sequenceLosses.map((value, i): [string, number, number, number] => [
-      `loss of sequence ${i}`,
-      logged.sequenceLosses[i]!,
-      value,
-      0,
-    ]),
+  const pairs: (readonly [string, number, number, number])[] = [
+    ...own.sequenceLosses.map(
+      (value, i) => [`loss of sequence ${i}`, logged.sequenceLosses[i]!, value, 0] as const,
+    ),
     ['all gradients', logged.gradNorm, own.gradNorm, floor],
-    ...Object.entries(own.modules).map(([name, value]): [string, number, number, number] => [
-      name,
-      logged.modules[name]!,
-      value,
-      floor,
-    ]),
+    ...Object.entries(own.modules).map(
+      ([name, value]) => [name, logged.modules[name]!, value, floor] as const,
+    ),
   ];
   return pairs
     .map(([name, a, measured, least]): Deviation => {
       const difference = Math.abs(a - measured);
-      const relative =
+      const ratio =
         difference === 0 ? 0 : difference / Math.max(Math.abs(measured), least, Number.MIN_VALUE);
-      return {
-        name,
-        logged: a,
-        measured,
-        relative: Number.isFinite(relative) ? relative : Infinity,
-      };
+      const relative = Number.isFinite(ratio) ? ratio : Infinity;
+      return { name, logged: a, measured, relative };
     })
     .reduce((worst, each) => (each.relative > worst.relative ? each : worst));
 }
@@ -98,7 +78,7 @@ export const liveDiagnosticSanity: Step<
   faults: ['NUMERIC_FAILURE'],
   run: async ({ options, records, deliverables, nonce, threads, model, sameMachine }) => {
     const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
-    const logged = readProbe(records);
+    const logged = onlyMetric(records, probe, fail);
     const own = await measureProbe({
       modelPath: model.path,
       adapter: deliverables.adapter,
@@ -109,7 +89,7 @@ export const liveDiagnosticSanity: Step<
     const deviation = worst.relative.toPrecision(2);
     if (!(worst.relative <= tolerance))
       fail(
-        `${worst.name}: the run logged ${worst.logged} and the submitted adapter gives ${worst.measured} (deviation ` +
+        `${worst.name}: the run logged ${worst.logged} but the submitted adapter gives ${worst.measured} (deviation ` +
           `${deviation}, tolerance ${tolerance})`,
       );
     return {

@@ -6,15 +6,14 @@ import { encodePayload, type LogPayload } from '../log/payload.js';
 import { inTurns, LogReader, type LogRecord } from '../log/read.js';
 import { parseSessionStart } from '../log/session.js';
 import type { Verification } from '../log/verify.js';
-import type { LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
 import { monitorDigests, type Watched } from '../monitor/rule-set.js';
 import { foreignThresholds, ruleConfig } from '../monitor/rules.js';
 import type { TraineeTypes } from '../monitor/trainee.js';
 import {
-  decisionForm,
   effectForm,
   evaluationRecord,
+  readDecisions,
   readHistory,
 } from '../run-folder/monitor-records.js';
 import { readRecord } from '../run-folder/record.js';
@@ -60,13 +59,13 @@ export const ticketAndKey: Step<'options' | 'verification' | 'reader', 'records'
     const { ticket, signer } = parseSessionStart(encodePayload(records[0]!.payload));
     const { number, unfinishedBefore } = ticket;
     const owner = verification.key.ownedByThisUser
-      ? 'the witness is of the user who judges'
-      : "the witness is not this user's";
+      ? 'the witness belongs to this user'
+      : 'the witness does not belong to this user';
     return {
       found: { records, ticket: { number, unfinishedBefore } },
       detail:
         `ticket ${number}, ${unfinishedBefore} earlier ${unfinishedBefore === 1 ? 'one' : 'ones'} unfinished; ` +
-        `${signer === 'witness' ? owner : 'single process: no witness kept its heads'}`,
+        `${signer === 'witness' ? owner : 'single process: no witness kept the signed heads'}`,
     };
   },
 };
@@ -82,7 +81,7 @@ export const ruleRecomputation: Step<'records', 'process' | 'policy' | 'ruleSett
     const own =
       ruleSettings.length === 0
         ? ''
-        : `; thresholds that are not the profile's: ${ruleSettings.join(', ')}`;
+        : `; thresholds that differ from the profile: ${ruleSettings.join(', ')}`;
     return {
       found: { process, policy: typeof policy === 'string' ? policy : null, ruleSettings },
       detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
@@ -100,29 +99,27 @@ export const figureRecomputation: Step<'options' | 'reader' | 'records', 'figure
     const { rollouts, evaluations } = figures;
     return {
       found: { figures },
-      detail: `${plural(rollouts, 'rollout')} and ${plural(evaluations.length, 'evaluation')} give what the rules read`,
+      detail: `${plural(rollouts, 'rollout')} and ${plural(evaluations.length, 'evaluation')} match what the rules read`,
     };
   },
 };
 
 type RunConfig = Readonly<Partial<Record<'policy' | 'settings' | 'rules', unknown>>>;
 
-/** As the session start has it: nothing of it is checked. */
+/** Run configuration in the session start, unchecked. */
 const runConfigOf = (records: readonly LogRecord[]): RunConfig =>
   (records[0]?.payload.runConfig ?? {}) as RunConfig;
 
-/** Null where the log is complete and untouched. */
+/** Returns the failure of a log that is not intact; null if it is complete and unchanged. */
 function integrityFailure({ outcome, disagreement }: Verification): HardFail | null {
   if (outcome === 'ok') return null;
   if (outcome === 'unterminated') return new NotEnded();
   const at = disagreement?.table === 'log' ? ` (record ${disagreement.at})` : '';
-  return new HardFail(
-    'chain_integrity',
-    `the log is ${outcome}: ${disagreement?.reason ?? ''}${at}`,
-  );
+  const detail = `the log is ${outcome}: ${disagreement?.reason ?? ''}${at}`;
+  return new HardFail('chain_integrity', detail);
 }
 
-/** @throws HardFail unless the log is complete and untouched */
+/** Requires a log that is complete and unchanged. @throws HardFail */
 export function requireIntact(verification: Verification): void {
   const failure = integrityFailure(verification);
   if (failure !== null) throw failure;
@@ -144,8 +141,8 @@ const MOST: Readonly<Record<string, number>> = {
 };
 
 /**
- * What compares records with each other takes their number squared.
- * @throws HardFail where there are more than any run has
+ * Bounds the time of the checks, which grows with the square of the number of records.
+ * @throws HardFail if there are more than any run has
  */
 export function refuseEndless(records: readonly LogRecord[]): void {
   const counts = new Map<string, number>();
@@ -161,7 +158,7 @@ export function refuseEndless(records: readonly LogRecord[]): void {
  * Recomputes all evaluations from the metrics, with the rule configuration that the genesis commits
  * to, and compares every member with the rule_evals stream.
  * @param config as the run configuration holds it
- * @throws HardFail where they differ, or where one stream counts other iterations than the other
+ * @throws HardFail if they differ, or if one stream counts other iterations than the other
  */
 export function recomputeRules<T extends TraineeTypes>(
   records: readonly LogRecord[],
@@ -170,13 +167,13 @@ export function recomputeRules<T extends TraineeTypes>(
 ): ProcessRecord<T> {
   const { trainee, ruleSet } = watched;
   const parsed = ruleConfig.safeParse(config);
-  if (!parsed.success) return fail('the run configuration holds no rule thresholds');
+  if (!parsed.success) return fail('the run configuration has no rule thresholds');
   const start = records.find(({ payload }) => payload.kind === 'session_start')?.payload.digests as
     | { rules?: string; playbook?: string }
     | undefined;
   const digests = monitorDigests(ruleSet, parsed.data);
   if (start?.rules !== digests.rules || start.playbook !== digests.playbook)
-    fail('thresholds or playbook are not those that the run committed to at its start');
+    fail('the thresholds or the playbook differ from those that the run committed to at its start');
   let history: ReturnType<typeof readHistory<T>>;
   let evaluations: ReturnType<typeof evaluateHistory>;
   try {
@@ -188,22 +185,16 @@ export function recomputeRules<T extends TraineeTypes>(
   }
   const logged = records.filter(({ stream }) => stream === 'rule_evals');
   if (logged.length !== evaluations.length)
-    fail(`${evaluations.length} iterations were measured and ${logged.length} evaluated`);
+    fail(`${evaluations.length} iterations were measured, but ${logged.length} were evaluated`);
   for (const [i, evaluation] of evaluations.entries()) {
-    const own = encodePayload(evaluationRecord(evaluation).payload);
-    const theirs = encodePayload((logged[i] as LogRecord).payload);
-    if (own !== theirs)
+    const { gseq, payload } = logged[i]!;
+    if (encodePayload(evaluationRecord(evaluation).payload) !== encodePayload(payload))
       fail(
-        `the evaluation of iteration ${evaluation.iteration} (record ${(logged[i] as LogRecord).gseq}) is not what its metrics give`,
+        `the evaluation of iteration ${evaluation.iteration} (record ${gseq}) does not follow from its metrics`,
       );
   }
-  const [loggedDecision, loggedEffect] = [decisionForm(watched), effectForm(trainee)];
-  const decisions = records
-    .filter(({ stream, payload }) => stream === 'decisions' && payload.kind === 'decision')
-    .map((record): LoggedDecision<T['operation']> => {
-      const { kind: _, iteration, ...decision } = readRecord(loggedDecision, record, fail);
-      return { iteration, decision };
-    });
+  const decisions = readDecisions(records, watched, fail);
+  const loggedEffect = effectForm(trainee);
   const effects = records
     .filter(({ stream, payload }) => stream === 'effects' && payload.kind === 'effect')
     .map((record) => readRecord(loggedEffect, record, fail));
@@ -211,28 +202,25 @@ export function recomputeRules<T extends TraineeTypes>(
 }
 
 /**
- * A decision's own place: it is logged after the evaluation of its iteration and before the next
- * one's.
+ * Checks the place of each decision: after the evaluation of its iteration and before the next one.
  */
 export function checkDecisionPlaces(records: readonly LogRecord[]): void {
   let now = -1;
   for (const { gseq, stream, payload } of records) {
     if (stream === 'rule_evals') now = Number((payload as LogPayload).iteration);
-    if (
+    const isPlaced =
       (stream === 'decisions' && payload.kind === 'decision') ||
-      (stream === 'effects' && payload.kind === 'effect')
-    ) {
-      if (payload.iteration !== now)
-        fail(
-          `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} and stands in iteration ${now}`,
-        );
-    }
+      (stream === 'effects' && payload.kind === 'effect');
+    if (isPlaced && payload.iteration !== now)
+      fail(
+        `record ${gseq} says iteration ${canonicalJson(payload.iteration as Json)} but belongs to iteration ${now}`,
+      );
   }
 }
 
 /**
- * Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule
- * reads them.
+ * Reads the live records in order, without rollouts and evaluations: these are most of a log, and
+ * no rule reads them.
  */
 export async function readProcessRecords(
   reader: LogReader,
@@ -244,7 +232,7 @@ export async function readProcessRecords(
   return records;
 }
 
-/** @throws HardFail */
+/** Recomputes the rules and checks the decisions. @throws HardFail */
 export function readProcess<T extends TraineeTypes>(
   records: readonly LogRecord[],
   watched: Watched<T>,

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 /**
- * A seed that nobody could choose: it follows from a nonce.
- * @param purpose tells seeds of one nonce apart
+ * Derives a seed from a nonce, so that no one can choose it.
+ * @param purpose distinguishes the seeds of one nonce
  */
 export const nonceSeed = (purpose: string, nonce: string): bigint =>
   hash(

@@ -45,7 +45,7 @@ export interface Violation {
   readonly detail: string;
 }
 
-/** What a decision process left in the log; evaluations are the judge's own. */
+/** Decision process as the log has it; evaluations are the judge's own. */
 export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly evaluations: readonly Evaluation[];
   readonly decisions: readonly LoggedDecision<T['operation']>[];
@@ -53,8 +53,8 @@ export interface ProcessRecord<T extends TraineeTypes = TraineeTypes> {
   readonly history: readonly Iteration<T['step']>[];
   readonly config: RuleConfig;
   /**
-   * What the schedule multiplies the base learning rate by at an optimiser step; 1 for a constant
-   * one.
+   * Factor of the schedule on the base learning rate at an optimiser step; 1 for a constant
+   * schedule.
    */
   readonly scheduleFactor?: (step: number) => number;
 }
@@ -91,7 +91,7 @@ const agree = (measured: unknown, claimed: number | string): boolean =>
     ? measured === claimed
     : typeof measured === 'number' && Math.abs(measured - claimed) <= 1e-6 * Math.abs(claimed);
 
-/** Why a decision's operations do not count as done, or null. */
+/** Returns why a decision's operations do not count as executed, or null. */
 function notExecuted<T extends TraineeTypes>(
   { iteration, decision }: LoggedDecision<T['operation']>,
   record: ProcessRecord<T>,
@@ -103,7 +103,7 @@ function notExecuted<T extends TraineeTypes>(
     (effect) => effect.iteration === iteration && effect.rule === rule,
   );
   if (effects.length !== decision.edit.length)
-    return `${decision.edit.length} operations were decided and ${effects.length} have an effect record`;
+    return `${decision.edit.length} operations were decided, but ${effects.length} have an effect record`;
   const next = record.history.find((each) => each.iteration > iteration);
   for (const [i, operation] of decision.edit.entries()) {
     const { op } = operation;
@@ -112,26 +112,23 @@ function notExecuted<T extends TraineeTypes>(
       return `operation ${i} is not the one that was decided`;
     if (!effect.executed) return `${op}: ${effect.failure ?? 'not executed'}`;
     const { measured, learningRate, restores, ends } = forms[op]?.consequence?.(operation) ?? {};
-    const claims = {
-      ...given({ learningRate }),
-      ...measured,
-      ...given({ restored: restores }),
-    };
+    const claims = { ...given({ learningRate }), ...measured, ...given({ restored: restores }) };
     for (const [name, claimed] of Object.entries(claims))
       if (!agree(effect.measured[name], claimed))
-        return `${op} claims ${name} ${claimed} and measured ${effect.measured[name] ?? 'none'}`;
+        return `${op} claims ${name} ${claimed}, but the measurement is ${effect.measured[name] ?? 'none'}`;
     const step = next?.steps[0];
     if (learningRate !== undefined && step !== undefined) {
-      if (!agree(step.learningRate, learningRate * (record.scheduleFactor?.(step.step) ?? 1)))
+      const factor = record.scheduleFactor?.(step.step) ?? 1;
+      if (!agree(step.learningRate, learningRate * factor))
         return `the next step ran at ${step.learningRate}, not at ${learningRate}`;
     }
-    if (ends === true && next !== undefined) return 'the run went on after it was stopped';
+    if (ends === true && next !== undefined) return 'the run continued after it was stopped';
   }
   return null;
 }
 
 /**
- * Whether a deferral held: the rule gave a clear reading by the bound. Null where the run ended
+ * Returns true if the rule gave a clear reading by the end of the deferral, null if the run ended
  * before it could.
  */
 function deferralHolds(
@@ -150,7 +147,7 @@ function deferralHolds(
 
 type Note = (kind: ViolationKind, rule: RuleId, iteration: number, detail: string) => void;
 
-/** The last evaluation from one iteration to another in which a rule fired. */
+/** Returns the last evaluation between two iterations in which a rule fired. */
 const firedIn = (
   evaluations: readonly Evaluation[],
   rule: RuleId,
@@ -161,7 +158,7 @@ const firedIn = (
     ({ iteration, rules }) => iteration >= from && iteration <= to && rules[rule].fired,
   );
 
-/** Audits all decisions of a run (steps 8 and 9): each is read, none is sampled. */
+/** Audits all decisions of a run (steps 8 and 9); none is skipped. */
 export function auditProcess<T extends TraineeTypes>(
   record: ProcessRecord<T>,
   watched: Watched<T>,
@@ -178,39 +175,31 @@ export function auditProcess<T extends TraineeTypes>(
 
   for (const { rule, opened } of obligations) {
     const before = violations.length;
+    const last = opened + DECISION_WINDOW;
+    const noteOf = (kind: ViolationKind, iteration: number, detail: string): void =>
+      note(kind, rule, iteration, detail);
     const nextOpened =
       obligations.find((each) => each.rule === rule && each.opened > opened)?.opened ?? Infinity;
-    const inTime = decisions.filter(
-      (each) =>
-        cited(each) === rule &&
-        each.iteration >= opened &&
-        each.iteration <= opened + DECISION_WINDOW,
-    );
+    const onRule = decisions.filter((each) => cited(each) === rule && each.iteration >= opened);
+    const inTime = onRule.filter(({ iteration }) => iteration <= last);
     // what comes after the rule has fired anew answers that; only where nothing else answers this
     // one it may stand for both
-    const own = inTime.filter((each) => each.iteration < nextOpened);
+    const own = inTime.filter(({ iteration }) => iteration < nextOpened);
     const window = own.length > 0 ? own : inTime.slice(0, 1);
     const [answer, ...more] = window;
     if (answer === undefined) {
-      const late = decisions.find(
-        (each) =>
-          cited(each) === rule &&
-          each.iteration > opened + DECISION_WINDOW &&
-          each.iteration < nextOpened,
-      );
+      const late = onRule.find(({ iteration }) => iteration > last && iteration < nextOpened);
       if (late === undefined)
-        note(
+        noteOf(
           'missing',
-          rule,
           opened,
-          `${rule} fired at ${opened} and no decision up to ${opened + DECISION_WINDOW} cites it`,
+          `${rule} fired in iteration ${opened}, and no decision up to iteration ${last} cites it`,
         );
       else
-        note(
+        noteOf(
           'late',
-          rule,
           late.iteration,
-          `${rule} fired at ${opened} and the first decision on it is of ${late.iteration}`,
+          `${rule} fired in iteration ${opened}, and the first decision on it came in iteration ${late.iteration}`,
         );
       continue;
     }
@@ -221,54 +210,49 @@ export function auditProcess<T extends TraineeTypes>(
     const extra =
       action === undefined ? more : window.filter((each) => acts(each) && each !== action);
     for (const each of extra)
-      note('duplicate', rule, each.iteration, `a second answer to ${rule} of ${opened}`);
+      noteOf('duplicate', each.iteration, `a second answer to ${rule} of iteration ${opened}`);
     const { decision, iteration } = chosen;
     const side = firedIn(evaluations, rule, opened, iteration)?.rules[rule].side ?? 'none';
     if (!answers[rule].events.includes(decision.event_type))
-      note('wrong_class', rule, iteration, `a ${decision.event_type} does not answer ${rule}`);
+      noteOf('wrong_class', iteration, `a ${decision.event_type} does not answer ${rule}`);
     else if (acts(chosen)) {
       const expected = expectedDirection(watched.ruleSet, rule, side);
+      const failure =
+        decision.edit.length === 0
+          ? 'no operation was decided'
+          : notExecuted(chosen, record, watched);
       if (decision.remedy_direction !== expected)
-        note(
+        noteOf(
           'wrong_direction',
-          rule,
           iteration,
-          `${rule} on its ${side} side wants ${expected}, not ${decision.remedy_direction}`,
+          `${rule} on its ${side} side requires ${expected}, not ${decision.remedy_direction}`,
         );
-      else {
-        const failure =
-          decision.edit.length === 0
-            ? 'no operation was decided'
-            : notExecuted(chosen, record, watched);
-        if (failure !== null) note('not_executed', rule, iteration, failure);
-      }
+      else if (failure !== null) noteOf('not_executed', iteration, failure);
     } else {
       const holds = deferralHolds(chosen, evaluations);
-      if (holds === null) undetermined++;
       if (holds === false)
-        note(
+        noteOf(
           'unresolved_deferral',
-          rule,
           iteration,
-          `${rule} was deferred at ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`,
+          `${rule} was deferred in iteration ${iteration} until ${decision.deferral?.until ?? 'never'} and was not clear by then`,
         );
-      if (holds === null) continue;
+      if (holds === null) {
+        undetermined++;
+        continue;
+      }
     }
     if (violations.length === before) kept++;
   }
 
   notePrecedence(decisions, evaluations, note);
   noteUngrounded(decisions, evaluations, note, {
-    isRepeated: (previous, { iteration }) =>
+    repeated: (previous, { iteration }) =>
       iteration > previous.iteration &&
       iteration - previous.iteration <= config.coolDown &&
       notExecuted(previous, record, watched) === null,
-    isNoted: (rule, iteration) =>
+    noted: (rule, iteration) =>
       violations.some(
-        (violation) =>
-          violation.kind === 'duplicate' &&
-          violation.rule === rule &&
-          violation.iteration === iteration,
+        (each) => each.kind === 'duplicate' && each.rule === rule && each.iteration === iteration,
       ),
   });
   return {
@@ -321,12 +305,9 @@ function noteUngrounded<D extends LoggedDecision>(
   decisions: readonly D[],
   evaluations: readonly Evaluation[],
   note: Note,
-  {
-    isRepeated,
-    isNoted,
-  }: {
-    readonly isRepeated: (previous: D, decision: D) => boolean;
-    readonly isNoted: (rule: RuleId, iteration: number) => boolean;
+  is: {
+    readonly repeated: (previous: D, decision: D) => boolean;
+    readonly noted: (rule: RuleId, iteration: number) => boolean;
   },
 ): void {
   for (const [i, each] of decisions.entries()) {
@@ -344,8 +325,8 @@ function noteUngrounded<D extends LoggedDecision>(
     if (
       acts(each) &&
       previous !== undefined &&
-      isRepeated(previous, each) &&
-      !isNoted(rule, each.iteration)
+      is.repeated(previous, each) &&
+      !is.noted(rule, each.iteration)
     )
       note('duplicate', rule, each.iteration, `${rule} was acted on again during its cool-down`);
   }

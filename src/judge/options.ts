@@ -5,7 +5,7 @@ import { FRESH_PER_TIER, MOST_FRESH } from './fresh-problems.js';
 import type { HeldOutRequest } from './held-out.js';
 import type { TraceStep } from './trace.js';
 
-/** Accuracy that scores 1 where nothing else is asked for (the original's default). */
+/** Default of the accuracy that scores 1 (the original's). */
 export const DEFAULT_TARGET = 0.92;
 
 export interface JudgeOptions {
@@ -19,16 +19,14 @@ export interface JudgeOptions {
   /** The judge's own copy of a user's task. */
   readonly task?: string;
   /**
-   * The judge's own copy of its check, where the task is data and its check is a file or runs one.
+   * Judge's own copy of the task's check, if the task is data and its check is a file or runs one.
    */
   readonly check?: string;
   /** Accuracy that scores 1, in (0, 1]. */
   readonly target?: number;
-  /** Which held-out evaluations are measured again. Default both. */
+  /** Held-out evaluations to measure again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
-  /**
-   * Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25.
-   */
+  /** Fresh problems of each tier for the submitted adapter; 0 for none. Default 25. */
   readonly fresh?: number;
   /** Threads that judge replies at once; the report is the same with any number. */
   readonly verifierThreads?: number;
@@ -43,7 +41,7 @@ export interface JudgeOptions {
 }
 
 /**
- * A key that came with the evidence proves nothing.
+ * Refuses a key inside the run folder: a key that came with the evidence proves nothing.
  * @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING
  */
 export function refuseKeyInside(folder: string, keyFile: string | undefined): void {
@@ -57,11 +55,11 @@ export function refuseKeyInside(folder: string, keyFile: string | undefined): vo
   if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'the key lies in the run folder: take it from where its owner publishes it',
+      'the key is in the run folder, which proves nothing: get the key from where its owner publishes it',
     );
 }
 
-/** @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+/** Checks the options of a judgement. @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
 export function checkOptions({
   folder,
   keyFile,
@@ -71,9 +69,12 @@ export function checkOptions({
   if (!Number.isInteger(fresh) || fresh < 0 || fresh > MOST_FRESH)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${fresh}`,
+      `fresh problems of each tier must be 0 to ${MOST_FRESH}, not ${fresh}`,
     );
   if (!(target > 0 && target <= 1))
-    throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `the target accuracy must be greater than 0 and at most 1, not ${target}`,
+    );
   refuseKeyInside(folder, keyFile);
 }

@@ -1,6 +1,7 @@
 /**
- * Each item with what `call` gives of it, in the order of the items, while at most so many calls go
- * on. What fails does so where its item stands, the source after everything that it gave before.
+ * Yields each item with the result of `call`, in the order of the items, with at most `atOnce`
+ * calls in progress. An error is thrown in the place of its item, an error of the source after
+ * everything before it.
  */
 export async function* callAhead<T, R>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -19,7 +20,7 @@ export async function* callAhead<T, R>(
       break;
     }
     const result = call(given.item);
-    result.catch(() => undefined); // heard of in its turn
+    result.catch(() => undefined); // reported in its turn
     begun.push({ item: given.item, result });
     if (begun.length >= atOnce) yield await first();
   }

@@ -12,15 +12,15 @@ import { HardFail } from './hard-fail.js';
 /** The rollouts of an iteration, as the log has them. */
 export interface IterationRollouts {
   readonly iteration: number;
-  /** In the order of the log. */
+  /** Problems in the order of the log. */
   readonly problems: readonly { readonly problemId: string; readonly tier: string }[];
   /** Verdicts of the iterations before it. */
   readonly buffer: ReplayBuffer;
 }
 
 /**
- * Which problems an iteration had to draw: those of the seed, the settings, the task and the
- * verdicts before it, by the same functions as `run` itself.
+ * Returns a check of the problems that an iteration had to draw: they follow from the seed, the
+ * settings, the task and the earlier verdicts, by the functions that `run` uses.
  * @throws what the task throws
  */
 export async function planCheck(
@@ -40,14 +40,8 @@ export async function planCheck(
       records: buffer.records(iteration),
       floor: allocation === 'uniform' ? 1 : allocationFloor,
     });
-    const plan = await planRollouts({
-      task,
-      runSeed: BigInt(seed),
-      iteration,
-      counts,
-      samples: 1,
-      excluded,
-    });
+    const runSeed = BigInt(seed);
+    const plan = await planRollouts({ task, runSeed, iteration, counts, samples: 1, excluded });
     const at = plan.findIndex(
       ({ problem }, i) =>
         problem.id !== problems[i]?.problemId || problem.tier !== problems[i]?.tier,
@@ -56,7 +50,7 @@ export async function planCheck(
       throw new HardFail(
         'course_verification',
         `iteration ${iteration} has ${problems.length} problems, but the run's seed, its settings and the earlier verdicts give ` +
-          `${at < 0 ? plan.length : `${plan.length}, of which number ${at + 1} differs`}`,
+          `${at < 0 ? plan.length : `${plan.length}, and number ${at + 1} differs`}`,
       );
   };
 }

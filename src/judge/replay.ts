@@ -24,8 +24,8 @@ import { plural } from './trace.js';
 const fail = failing('architecture_replay');
 
 /**
- * The first difference between two structures, or null.
- * @param exported found in an exported file
+ * Returns the first difference between two structures, or null.
+ * @param exported true if `found` comes from an exported file
  */
 export function structureDifference<T extends TraineeTypes>(
   { structure: { difference } }: Trainee<T>,
@@ -36,7 +36,7 @@ export function structureDifference<T extends TraineeTypes>(
   for (const module of [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort()) {
     const [a, b] = [ownValue(expected, module), ownValue(found, module)];
     if (a === undefined || b === undefined)
-      return `${module} is ${a === undefined ? 'there and should not be' : 'missing'}`;
+      return `${module} is ${a === undefined ? 'present but should not be' : 'missing'}`;
     const other = difference(a, b, exported);
     if (other !== null) return `${module} ${other}`;
   }
@@ -45,7 +45,7 @@ export function structureDifference<T extends TraineeTypes>(
 
 /**
  * Replays the live records.
- * @returns the structure at the end; null where nothing was ever adapted
+ * @returns the structure at the end; null if nothing was ever adapted
  * @throws HardFail
  */
 export function replayStructure<T extends TraineeTypes>(
@@ -58,14 +58,14 @@ export function replayStructure<T extends TraineeTypes>(
   const loggedEffect = effectForm(trainee);
   const states = new Map<string, Structure<T['module']>>();
   const stateOf = (digest: string, who: string): Structure<T['module']> =>
-    states.get(digest) ?? fail(`${who} goes back to ${digest}, of which the log holds no state`);
+    states.get(digest) ?? fail(`${who} restores ${digest}, but the log has no such state`);
   let current: Structure<T['module']> | null = null;
   // steps are logged with their iteration's evaluation, after a gate may have gone back from what
   // they trained
   let latest: { readonly iteration: number; readonly targets: Structure<T['module']> } | null =
     null;
   const names = (targets: object): string => Object.keys(targets).sort().join();
-  /** What an executed operation makes of the structure. */
+  /** Returns the structure after an executed operation. */
   const apply = (
     { operation, measured }: Effect<T['operation']>,
     structure: Structure<T['module']>,
@@ -93,15 +93,15 @@ export function replayStructure<T extends TraineeTypes>(
       states.set(state.digest, current);
     } else if (stream === 'metrics' && payload.kind === 'step') {
       if (current === null)
-        return fail(`the step in record ${gseq} comes before the first state of an adapter`);
-      // a module that is no longer measured would look cured
+        return fail(`the step in record ${gseq} comes before the first adapter state`);
+      // a module that is no longer measured would seem cured
       const trained: Structure<T['module']> =
         latest?.iteration === payload.iteration ? latest!.targets : current;
       if (names(payload.modules as object) !== names(trained))
-        fail(`the step in record ${gseq} measured other modules than are adapted`);
+        fail(`the step in record ${gseq} did not measure the adapted modules`);
     } else if (stream === 'effects' && payload.kind === 'effect' && payload.executed === true) {
       if (current === null)
-        return fail(`the effect in record ${gseq} comes before the first state of an adapter`);
+        return fail(`the effect in record ${gseq} comes before the first adapter state`);
       current = apply(readRecord(loggedEffect, record, fail), current, gseq);
     } else if (stream === 'effects' && payload.kind === 'gate') {
       current = stateOf(readRecord(gate, record, fail).restored, `record ${gseq}: the gate`);
@@ -121,11 +121,11 @@ export const architectureReplay: Step<'records' | 'submitted' | 'targets'> = {
       const difference = structureDifference(LORA.trainee, expected, found, exported);
       if (difference !== null) fail(`${what}: ${difference}`);
     };
-    require('the submission says otherwise than the replay', submitted.targets, false);
-    require("the file's tensors are not what the log leads to", targets, true);
+    require('the submission does not match the replay', submitted.targets, false);
+    require('the tensors in the file do not match the log', targets, true);
     return {
       found: {},
-      detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to`,
+      detail: `${plural(Object.keys(expected).length, 'module')}, with the ranks that follow from the log`,
     };
   },
 };

@@ -17,17 +17,17 @@ import type { Step } from './step.js';
 import { plural } from './trace.js';
 
 /**
- * A few rollouts are sampled again. The base model sampled those of the first iteration, and the
- * judge has it; the adapters in between are not kept. The nonce chooses which, so that a run that
- * made its replies up is not told which of them are asked for.
+ * Samples a few rollouts again. The base model sampled those of the first iteration, and the judge
+ * has it; later adapters are not kept. The nonce chooses the rollouts, so a run that invents
+ * replies cannot know which ones are checked.
  */
 
 /** Rollouts that are sampled again. */
 export const RESAMPLED = 8;
 
 /**
- * On another class of machine a reply may come otherwise from some token on, where rounding moved a
- * draw: so many first tokens tell a reply that was sampled with this seed from one that was not.
+ * First tokens that identify a reply sampled with its seed. On another class of machine a reply may
+ * differ from some token on, where rounding moved a draw.
  */
 const FIRST = 16;
 
@@ -37,7 +37,7 @@ interface Chosen {
 }
 
 /**
- * Some of the rollouts that the bare base sampled, each with the same chance (Vitter 1985,
+ * Chooses among the rollouts of the base model, each with the same probability (Vitter 1985,
  * algorithm R).
  */
 async function choose(
@@ -75,27 +75,27 @@ export const rolloutResampling: Step<keyof Given> = {
     const { submitted, opened } = found;
     if (opened.task === null) return { found: {}, detail: opened.reason, status: 'skipped' };
     if (submitted.adapter === null)
-      return { found: {}, detail: 'nothing was trained on', status: 'skipped' };
+      return { found: {}, detail: 'nothing was trained', status: 'skipped' };
     const { asked, same } = await resample(found, opened.task);
     return {
       found: {},
-      detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, are as logged, token by token`,
+      detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, match the log token by token`,
       status: same === asked ? 'pass' : 'findings',
     };
   },
 };
 
 /**
- * @returns of how many replies, and how many came token by token as they are logged
- * @throws HardFail where the base model does not say what the log has it say; what task and model
- *   throw
+ * Samples the chosen rollouts again.
+ * @returns the number of replies, and how many match the log token by token
+ * @throws HardFail if the base model does not give what the log has; errors of task and model
  */
 async function resample(
   { options, reader, nonce, model, start, sameMachine }: Given,
   task: OpenTask,
 ): Promise<{ readonly asked: number; readonly same: number }> {
   const { sampling } = courseSettings(start);
-  // whether what is sampled here has the same bits as on the run's machine
+  // true if samples have the same bits as on the run's machine
   const exact = sameMachine && model.info.batchInvariant;
   const chosen = await choose(reader, nonce, options.signal);
   const plan: { problem: Problem; seeds: bigint[] }[] = [];
@@ -128,7 +128,7 @@ async function resample(
     throw new HardFail(
       'rollout_resampling',
       `of ${chosen.length} rollouts of the first iteration, chosen by the nonce and sampled again from the base model, ${same} ` +
-        `${same === 1 ? 'is' : 'are'} as logged${exact ? '' : `, and none begins as logged`}`,
+        `${same === 1 ? 'matches' : 'match'} the log${exact ? '' : `, and not one begins as logged`}`,
     );
   return { asked: chosen.length, same };
 }

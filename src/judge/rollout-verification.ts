@@ -8,7 +8,7 @@ import type { JudgeOptions } from './options.js';
 import { ReplyReader } from './replies.js';
 import { checkIds, verifyRollouts } from './rollouts.js';
 import type { Step } from './step.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 export const rolloutVerification: Step<
   'options' | 'closers' | 'reader' | 'figures' | 'model' | 'start' | 'sameMachine',
@@ -29,13 +29,13 @@ export const rolloutVerification: Step<
       const { reason } = opened;
       const unverified = isModelCheck(start) ? figures.rollouts : 0;
       const ofModel = isModelCheck(start)
-        ? `; ${plural(unverified, 'verdict')} of a model not verified`
+        ? `; ${plural(unverified, 'model verdict')} not verified`
         : '';
       const doubts = [`rollouts and test problems were not judged again: ${reason}`];
       return {
         found: { opened, rollouts: { failures: null, unverified, doubts } },
         detail:
-          `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ` +
+          `by their ids, no evaluation problem was sampled, and texts match their tokens; nothing else was checked: ` +
           `${reason}${ofModel}`,
         status: 'skipped',
       };
@@ -46,18 +46,19 @@ export const rolloutVerification: Step<
       ...given(options, 'signal'),
     });
     const late = (of: string): string[] =>
-      unverified === 0
-        ? []
-        : [`${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time here`];
+      lines(
+        unverified > 0 &&
+          `${plural(unverified, 'verdict')}${of} not verified: the verifier ran out of time`,
+      );
     const notes = [
-      ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
+      ...lines(undecided > 0 && `${plural(undecided, 'verdict')} missing in the run`),
       ...late(''),
     ];
     const doubts = late(' of rollouts, dev replies or policies');
     return {
       found: { opened, rollouts: { failures, unverified, doubts } },
       detail: [
-        `${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`,
+        `${plural(rollouts, 'rollout')} judged again; no evaluation problem is among them`,
         ...notes,
       ].join('; '),
       status: notes.length === 0 ? 'pass' : 'findings',
@@ -65,7 +66,10 @@ export const rolloutVerification: Step<
   },
 };
 
-/** The task of the run, for prompts that are the run's: others say nothing of it. */
+/**
+ * Opens the task of the run if the prompts are rendered as in the run; otherwise nothing can be
+ * concluded from it.
+ */
 async function openTask(
   options: JudgeOptions,
   model: Model,
@@ -80,6 +84,6 @@ async function openTask(
       })
     : {
         task: null,
-        reason: `${rerendered}; the version of isopro-native that made the run can judge it`,
+        reason: `${rerendered}; judge the run with the version of isopro-native that made it`,
       };
 }

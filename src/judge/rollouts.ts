@@ -29,9 +29,8 @@ import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
- * Every logged rollout answers the problem that it names, has the verdict that the task gives, and
- * none is of a held-out problem; the dev evaluations' replies have the verdicts that the rules and
- * the gate read.
+ * Checks that every logged rollout answers the problem that it names, has the task's verdict and is
+ * not of a held-out problem, and that the dev replies have the verdicts that rules and gate read.
  */
 
 const problemForm = problemRecord.omit({ prompt: true });
@@ -64,8 +63,8 @@ function readRollout(
 }
 
 /**
- * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a
- * problem of an evaluation was sampled for training
+ * Compares ids, and texts with their tokens, when the task is not available.
+ * @throws HardFail if an evaluation problem was sampled for training
  */
 export async function checkIds(
   reader: LogReader,
@@ -77,7 +76,7 @@ export async function checkIds(
   for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
     const { gseq, payload } = record;
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
-      fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
+      fail(`record ${gseq}: an evaluation problem was sampled for training`);
     if (payload.kind === 'rollout') readRollout(replies, record);
     if (payload.kind === 'reference')
       replies.checkReference(gseq, readRecord(referenceRecord, record, fail));
@@ -102,16 +101,16 @@ export interface VerifiedRollouts {
    * judge could.
    */
   readonly undecided: number;
-  /** Those that the run logged and the judge could not find: its verifier ran out of time. */
+  /** Verdicts of the run that the judge could not find because its verifier ran out of time. */
   readonly unverified: number;
-  /** Why rollouts do not pass, by the judge's own verdicts. */
+  /** Failures of rollouts by the judge's own verdicts. */
   readonly failures: Failures;
 }
 
 /**
- * Counts verdicts that only one side could find. A run's verifier may have run out of time once,
- * and on no more than a hundredth of the replies: more hides failures. That the judge's own does
- * says nothing of the run, and leaves so many of its verdicts unverified.
+ * Counts verdicts that only one side found. A run's verifier may run out of time once, and on at
+ * most a hundredth of the replies: more would hide failures. A timeout of the judge's verifier says
+ * nothing about the run and leaves the verdict unverified.
  */
 class Verdicts {
   #all = 0;
@@ -119,40 +118,44 @@ class Verdicts {
   unverified = 0;
 
   /**
+   * Compares a logged verdict with the judge's own.
    * @param found the judge's own verdict
-   * @param again finds it once more where there is none, since what ran out of time once may not do
-   *   so twice
-   * @throws HardFail where both sides decided, and not alike
+   * @param again repeats the judgement once if it found no verdict, since a timeout may not happen
+   *   twice
+   * @throws HardFail if both sides decided differently
    */
-  async compare<T>(
+  async compare<T extends { readonly kind: string } | Pick<Judgement, 'verdict'>>(
     what: string,
     logged: string,
     found: T,
     again: () => Promise<T>,
-    kindOf: (found: T) => string,
   ): Promise<T> {
+    const kindOf = (of: T): string => ('kind' in of ? of.kind : of.verdict.kind);
     this.#all++;
     const own = kindOf(found) === 'none' && logged !== 'none' ? await again() : found;
     const kind = kindOf(own);
     if (logged !== kind) {
       if (kind === 'none') this.unverified++;
       else if (logged === 'none') this.undecided++;
-      else fail(`${what}: the run logged ${logged}, and the verifier says ${kind}`);
+      else fail(`${what}: the run logged ${logged}, but the verifier says ${kind}`);
     }
     return own;
   }
 
-  /** @throws HardFail */
+  /** Fails if the run lacks too many verdicts that the verifier gives. @throws HardFail */
   settle(what: string): this {
     if (this.undecided > mostUndecided(this.#all))
       fail(
-        `${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`,
+        `${this.undecided} of ${this.#all} ${what} are missing in the run, but the verifier gives them`,
       );
     return this;
   }
 }
 
-/** @throws HardFail where both sides decided, and say something else beside the kind */
+/**
+ * Compares the figures of two verdicts.
+ * @throws HardFail if both sides decided and their figures differ
+ */
 function sameFigures(
   what: string,
   logged: { readonly kind: string } & Figures,
@@ -161,10 +164,10 @@ function sameFigures(
   if (logged.kind === 'none' || own.kind === 'none') return;
   const [said, found] = [logged, own].map((verdict) => canonicalJson(asJson(figuresOf(verdict))));
   if (said !== found)
-    fail(`${what}: the run logged the figures ${said}, and the verifier finds ${found}`);
+    fail(`${what}: the run logged the figures ${said}, but the verifier finds ${found}`);
 }
 
-/** Reads problems as the task reads them. @throws HardFail where one may not be trained on */
+/** Returns a reader of problems. @throws HardFail if a problem must not be trained on */
 async function problemReader({
   start,
   task,
@@ -185,46 +188,47 @@ async function problemReader({
       problem.tier !== record.tier ||
       problemId(problem) !== problem.id
     )
-      fail(`record ${gseq}: the problem is not the one that its id names`);
+      fail(`record ${gseq}: the problem does not match its id`);
     if (trained.get(problem.tier) !== true)
-      fail(`record ${gseq}: ${problem.tier} is no tier that is trained on`);
+      fail(`record ${gseq}: ${problem.tier} is not a training tier`);
     const found = await heldOut.find(problem);
     if (found !== null)
       fail(
-        `record ${gseq}: a problem of an evaluation set was sampled for ` +
-          `training${found === 'prompt' ? '; its id is another, its prompt the same' : ''}`,
+        `record ${gseq}: an evaluation problem was sampled for ` +
+          `training${found === 'prompt' ? '; its id differs, but its prompt is the same' : ''}`,
       );
     const { tokenIds } = model.renderChat(await task.prompt(problem, style));
     if (
       tokenIds.length !== record.promptIds.length ||
       record.promptIds.some((id, i) => id !== tokenIds[i])
     )
-      fail(`record ${gseq}: the prompt is not the one of its problem`);
+      fail(`record ${gseq}: the prompt does not match its problem`);
     return problem;
   };
 }
 
-/** @throws HardFail where both sides decided, and not for the same reasons */
+/**
+ * Compares the violations of two verdicts.
+ * @throws HardFail if both sides decided for different reasons
+ */
 function sameViolations(
   gseq: number,
   { form, verdict: logged }: Pick<LoggedRollout, 'form' | 'verdict'>,
   own: Judgement,
 ): void {
-  if (
-    logged.kind !== 'none' &&
-    own.verdict.kind !== 'none' &&
-    (form !== own.form ||
-      canonicalJson(logged.violations as Json) !==
-        canonicalJson(own.verdict.violations.map(({ category }) => category)))
-  ) {
+  if (logged.kind === 'none' || own.verdict.kind === 'none') return;
+  const found = own.verdict.violations.map(({ category }) => category);
+  if (form !== own.form || canonicalJson(logged.violations as Json) !== canonicalJson(found))
     fail(
-      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, and the verifier finds ` +
-        `${own.verdict.violations.map(({ category }) => category).join(', ') || 'none'}`,
+      `record ${gseq}: the run logged the violations ${logged.violations.join(', ') || 'none'}, but the verifier finds ` +
+        `${found.join(', ') || 'none'}`,
     );
-  }
 }
 
-/** @throws HardFail, and what the judge's own copy of the task throws */
+/**
+ * Judges all rollouts of a run again.
+ * @throws HardFail, and what the judge's own copy of the task throws
+ */
 export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRollouts> {
   const { reader, start, task, model, replies, figures, atOnce = 1, signal } = request;
   const { settings } = figures;
@@ -253,7 +257,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
           return fail(`record ${gseq}: the rollout does not follow its problem`);
         const untold = await checkTurns(request, gseq, problem, rollout, rollout.verdict.kind);
-        verdicts.unverified += untold; // others are judged meanwhile
+        verdicts.unverified += untold; // other rollouts are judged meanwhile
         yield { gseq, problem, rollout };
       } else if (payload.kind === 'reference') {
         const reference = readRecord(referenceRecord, record, fail);
@@ -262,7 +266,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
           return fail(`record ${gseq}: the reference does not follow its problem`);
         const { verdict } = await task.judge(problem, reference.text, 'stop', cancelling);
         if (verdict.kind === 'fail')
-          return fail(`record ${gseq}: the reference is trained on, and the verifier says fail`);
+          return fail(`record ${gseq}: the reference was trained on, but the verifier says fail`);
       }
     }
   }
@@ -271,30 +275,21 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
     const { text, verdict: logged, admission } = rollout;
-    const own = await verdicts.compare(
-      `record ${gseq}`,
-      logged.kind,
-      found,
-      () => judge(each),
-      ({ verdict: { kind } }) => kind,
-    );
+    const what = `record ${gseq}`;
+    const own = await verdicts.compare(what, logged.kind, found, () => judge(each));
     sameViolations(gseq, rollout, own);
-    sameFigures(`record ${gseq}`, logged, own.verdict);
-    tally.take({
-      problemId: problem.id,
-      tier: problem.tier,
-      text,
-      ...reasonOf(own, rollout.finish),
-    });
+    sameFigures(what, logged, own.verdict);
+    const { id: problemId, tier } = problem;
+    tally.take({ problemId, tier, text, ...reasonOf(own, rollout.finish) });
     if (readsReasoning(settings, rollout)) {
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
         fail(
-          `record ${gseq}: left out because its reasoning contradicts the problem, and it does not`,
+          `record ${gseq}: left out because its reasoning contradicts the problem, but it does not`,
         );
       if (admission !== 'contradictory' && finding !== undefined)
         fail(
-          `record ${gseq}: trained on, and its reasoning contradicts the problem ("${finding.excerpt}")`,
+          `record ${gseq}: trained on, but its reasoning contradicts the problem ("${finding.excerpt}")`,
         );
     }
     rollouts++;
@@ -323,13 +318,13 @@ const earlierOf = (texts: readonly string[]): JudgeOptions =>
   texts.length === 1 ? {} : { earlier: texts.slice(0, -1) };
 
 /**
- * What the model was told between its replies is what the task says there, in the tokens of the
- * model's template; each prompt had room for a reply, and the episode ended where the task ends it
- * or where the next prompt has none. An attempt without a verdict is followed by nothing, so that
- * the run ends there where its verifier found none.
+ * Checks the turns of an episode. The user messages must be what the task says, in the tokens of
+ * the model's template. Each prompt must have had room for a reply, and the episode must end where
+ * the task ends it or where the next prompt has no room. An attempt without a verdict ends the
+ * episode.
  * @param kind of the logged verdict
- * @returns how often that could not be told, since the judge's own verifier found none @throws
- *   HardFail
+ * @returns how many turns could not be checked because the judge's verifier found no verdict
+ * @throws HardFail
  */
 async function checkTurns(
   { model, task, start }: Pick<VerifyRequest, 'model' | 'task' | 'start'>,
@@ -356,13 +351,9 @@ async function checkTurns(
     const own = await task.step(problem, texts.slice(0, i + 1));
     if (own === null && (await isUndecided(texts[i]!))) untold++;
     else if (own !== turn.said)
-      fail(
-        `record ${gseq}: after reply ${i + 1} the model was told something else than the task says`,
-      );
+      fail(`record ${gseq}: the message after reply ${i + 1} is not what the task says`);
     if (model.renderTurn(messages, told).join() !== turn.saidIds.join())
-      fail(
-        `record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`,
-      );
+      fail(`record ${gseq}: the tokens after reply ${i + 1} do not match the message`);
     messages.push({ role: 'assistant', content: texts[i]! }, told);
     tokens += turn.tokens + turn.saidIds.length;
     if (!hasRoom(tokens, maxTokens, context))
@@ -372,27 +363,25 @@ async function checkTurns(
   const content = await task.step(problem, texts);
   if (finish === 'stop') {
     if (content !== null && kind !== 'none')
-      fail(`record ${gseq}: the task would have gone on after the last reply`);
+      fail(`record ${gseq}: the task continues after the last reply`);
     return untold;
   }
   if (content === null) {
     if (texts.length < task.turns && (await isUndecided(texts.at(-1)!))) return untold + 1;
-    return fail(
-      `record ${gseq}: the episode ended for want of room, and the task has it end there`,
-    );
+    return fail(`record ${gseq}: the episode ended for lack of room, but the task ends there`);
   }
   const last = tokenIds.length - turns.reduce((sum, turn) => sum + turn.tokens, 0);
   tokens += last + model.renderTurn(messages, { role: 'user', content }).length;
   if (hasRoom(tokens, maxTokens, context))
     fail(
-      `record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`,
+      `record ${gseq}: the episode ended for lack of room, but the context of ${context} tokens has room for another reply`,
     );
   return untold;
 }
 
 /**
- * Of the adapters in between only their replies are left: each dev problem has one, and the verdict
- * that it deserves.
+ * Checks the dev evaluations by their replies, since the adapters in between are not kept: each dev
+ * problem has one reply and the right verdict.
  * @throws HardFail
  */
 async function checkDev({
@@ -428,9 +417,9 @@ async function checkDev({
         !same(outcomes.map(([id]) => id)) ||
         set.problems.some(({ tier }, i) => tier !== outcomes[i]![1])
       )
-        fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
+        fail(`record ${gseq} does not list the dev problems in their order`);
       if (!same(given.map(({ problemId: id }) => id)))
-        fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
+        fail(`record ${gseq} does not follow one reply to each dev problem in their order`);
       const read = given.map(({ gseq: at, ...logged }) => ({
         at,
         ...logged,
@@ -442,26 +431,14 @@ async function checkDev({
       };
       const judgeEpisode = async (each: readonly [number, Problem]): Promise<Judgement> => {
         const [i, problem] = each;
-        const untold = await checkTurns(
-          { model, task, start },
-          read[i]!.at,
-          problem,
-          read[i]!,
-          outcomes[i]![2],
-        );
-        verdicts.unverified += untold;
+        const [one, kind] = [read[i]!, outcomes[i]![2]];
+        verdicts.unverified += await checkTurns({ model, task, start }, one.at, problem, one, kind);
         return judge(each);
       };
       for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judgeEpisode)) {
         const [what, i] = [`record ${gseq}, dev problem ${each[0]}`, each[0]];
         const kind = outcomes[i]![2];
-        const own = await verdicts.compare(
-          what,
-          kind,
-          found,
-          () => judge(each),
-          ({ verdict }) => verdict.kind,
-        );
+        const own = await verdicts.compare(what, kind, found, () => judge(each));
         sameFigures(what, { kind, ...figures?.[i] }, own.verdict);
         const said = why?.[i];
         if (
@@ -471,11 +448,11 @@ async function checkDev({
           said.join() !== whyOf(own.verdict).join()
         )
           fail(
-            `${what}: the run says that its reply breaks ${said.join(', ')}, and the verifier finds ${whyOf(own.verdict).join(', ')}`,
+            `${what}: the run logged that its reply breaks ${said.join(', ')}, but the verifier finds ${whyOf(own.verdict).join(', ')}`,
           );
         if (formed !== undefined && own.verdict.kind !== 'none' && formed[i] !== isWellFormed(own))
           fail(
-            `${what}: the run says that its reply was ${formed[i] === true ? '' : 'not '}well-formed, and the task reads it otherwise`,
+            `${what}: the run logged that its reply was ${formed[i] === true ? '' : 'not '}well-formed, but the task disagrees`,
           );
       }
       given = [];
@@ -484,7 +461,7 @@ async function checkDev({
   return verdicts.settle('verdicts on dev problems');
 }
 
-/** @throws HardFail */
+/** Checks the trivial policies in the log again. @throws HardFail */
 async function checkPolicies(
   { tiers, outcomes, figures }: NonNullable<CheckedFigures['policies']>,
   task: OpenTask,
@@ -493,7 +470,7 @@ async function checkPolicies(
   cancelling: Pick<JudgeOptions, 'signal'>,
 ): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
-    fail("the tiers that the log names are not the task's");
+    fail("the tiers in the log are not the task's");
   if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join())
     fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();
@@ -503,13 +480,7 @@ async function checkPolicies(
     for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
       const [what, i] = [`the trivial policy ${policy} on test problem ${each[0]}`, each[0]];
       const logged = outcomes[policy]![i] ?? 'nothing';
-      const own = await verdicts.compare(
-        what,
-        logged,
-        found,
-        () => apply(each),
-        ({ kind }) => kind,
-      );
+      const own = await verdicts.compare(what, logged, found, () => apply(each));
       sameFigures(what, { kind: logged, ...(figures && ownValue(figures, policy)?.[i]) }, own);
     }
   }

@@ -1,8 +1,8 @@
 import type { RunStart } from '../run-folder/manifest.js';
 
 /**
- * What the schedule multiplies the base learning rate by at an optimiser step (1 is the first), as
- * the trainer does (native/training/adamw.cpp).
+ * Returns the factor of the schedule on the base learning rate at an optimiser step (the first is
+ * 1), as the trainer computes it (native/training/adamw.cpp).
  */
 export function scheduleFactor(
   { schedule, warmupSteps, totalSteps, finalFactor }: RunStart['schedule'],

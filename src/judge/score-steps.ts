@@ -17,7 +17,7 @@ const COVERAGE: readonly ViolationKind[] = [
   'duplicate',
 ];
 
-/** How often a process did what it must not do, by kind. */
+/** Counts violations by kind. */
 function violationsOf(
   { violations }: ProcessAudit,
   ofCoverage: boolean,
@@ -68,13 +68,8 @@ export const emitTwoScores: Step<'options' | 'audit' | 'testSet', 'scores'> = {
   name: 'emit_two_scores',
   gate: 'scoring',
   run: ({ options: { target = DEFAULT_TARGET }, audit, testSet: { fresh, heldOut } }) => {
-    const accuracy = fresh?.measured ?? heldOut?.after.measured;
-    const scores = emitScores(
-      scoreProcess(audit),
-      accuracy?.valid === true ? accuracy.mean : null,
-      target,
-      null,
-    );
+    const { valid = false, mean = null } = fresh?.measured ?? heldOut?.after.measured ?? {};
+    const scores = emitScores(scoreProcess(audit), valid ? mean : null, target, null);
     return {
       found: { scores },
       detail:

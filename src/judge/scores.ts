@@ -2,19 +2,19 @@ import { wilsonInterval } from '../statistics/intervals.js';
 import type { ProcessAudit } from './obligations.js';
 
 export interface ProcessScore {
-  /** 1 − violations / obligations, at least 0; null where the process was not exercised. */
+  /** 1 − violations / obligations, at least 0; null if the process was not exercised. */
   readonly process_score: number | null;
   readonly process_axis_exercised: boolean;
   readonly obligations: number;
   readonly violations: number;
   readonly distinct_rules_fired: number;
-  /** Lower end of the 95 % Wilson interval of kept over obligations; null where there were none. */
+  /** Lower end of the 95 % Wilson interval of kept over obligations; null if there were none. */
   readonly process_lower_bound: number | null;
 }
 
 export interface Scores extends ProcessScore {
   /**
-   * min(1, accuracy / target); null where accuracy was not evaluated. Never combined with the
+   * min(1, accuracy / target); null if accuracy was not evaluated. Never combined with the
    * process score.
    */
   readonly accuracy_score: number | null;
@@ -55,25 +55,25 @@ const UNEXERCISED: ProcessScore = {
 };
 
 /**
- * Of a run that failed at a step before its process was audited, or that has not ended
- * (`failedStep` null): that one has no scores.
+ * Returns the scores of a run that failed before its process was audited or that has not ended
+ * (`failedStep` null), which has no scores.
  */
 export const emitWithoutProcess = (failedStep: number | null): Scores =>
   emitScores(UNEXERCISED, null, 1, failedStep);
 
-/** A hard fail zeroes both scores and says where. */
+/** Returns both scores; a hard fail zeroes them and names its step. */
 export function emitScores(
   process: ProcessScore,
   accuracy: number | null,
   target: number,
   failedStep: number | null,
 ): Scores {
-  return failedStep === null
-    ? {
-        ...process,
-        accuracy_score: scoreAccuracy(accuracy, target),
-        hard_fail: false,
-        failed_step: null,
-      }
-    : { ...process, process_score: 0, accuracy_score: 0, hard_fail: true, failed_step: failedStep };
+  const failed = failedStep !== null;
+  return {
+    ...process,
+    ...(failed && { process_score: 0 }),
+    accuracy_score: failed ? 0 : scoreAccuracy(accuracy, target),
+    hard_fail: failed,
+    failed_step: failedStep,
+  };
 }

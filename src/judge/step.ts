@@ -12,7 +12,7 @@ export type StepResult<Finds extends Name> =
       /** Default pass. */
       readonly status?: Exclude<StepStatus, 'hard_fail'>;
     }
-  /** A hard fail that found something all the same; any other is thrown. */
+  /** A hard fail that still found something; any other is thrown. */
   | { readonly found: Partial<Pick<Findings, Finds>>; readonly failure: HardFail };
 
 /** A step of the judge: what it needs of the steps before it, and what it finds. */
@@ -24,34 +24,33 @@ export interface Step<Needs extends Name, Finds extends Name = never> {
   readonly run: (given: Pick<Findings, Needs>) => StepResult<Finds> | Promise<StepResult<Finds>>;
 }
 
-/** What was found by all steps, or by those before the one that failed. */
+/** Findings of all steps, or of those before the one that failed. */
 export interface Judged {
   readonly found: Partial<Findings>;
   readonly failure: HardFail | null;
-  /** All, in order; those that were not reached are skipped. */
+  /** All steps in order; those that were not reached are skipped. */
   readonly steps: readonly TraceStep[];
 }
 
 /** Steps in order, each of which needs no more than was found before it. */
 export class StepSequence<Start extends Name, Found extends Name = Start> {
-  readonly steps: readonly Step<Name>[];
-
-  constructor(steps: readonly Step<Name>[] = []) {
-    this.steps = steps;
-  }
+  constructor(readonly steps: readonly Step<Name>[] = []) {}
 
   and<Finds extends Name = never>(step: Step<Found, Finds>): StepSequence<Start, Found | Finds> {
     return new StepSequence([...this.steps, step]);
   }
 
-  /** @throws what a step throws, but for a hard fail */
+  /**
+   * Runs the steps in order until one fails hard.
+   * @throws what a step throws, except a hard fail
+   */
   async run(given: Pick<Findings, Start>, onStep?: (step: TraceStep) => void): Promise<Judged> {
     let found: Partial<Findings> = given;
     let failure: HardFail | null = null;
     const done: TraceStep[] = [];
     for (const step of this.steps) {
       const began = performance.now();
-      // `and` has seen to it that all is there which the step reads
+      // `and` guarantees everything that the step reads
       const result = await attempt(step, found as Findings);
       found = { ...found, ...result.found };
       const said = 'failure' in result ? failed(result.failure) : result;
@@ -68,14 +67,10 @@ export class StepSequence<Start extends Name, Found extends Name = Start> {
         break;
       }
     }
-    const unreached = this.steps.slice(done.length).map(
-      (step): TraceStep => ({
-        ...headOf(step),
-        status: 'skipped',
-        durationMs: 0,
-        detail: 'not reached',
-      }),
-    );
+    const skipped = { status: 'skipped', durationMs: 0, detail: 'not reached' } as const;
+    const unreached = this.steps
+      .slice(done.length)
+      .map((step): TraceStep => ({ ...headOf(step), ...skipped }));
     return { found, failure, steps: [...done, ...unreached] };
   }
 }

@@ -20,8 +20,8 @@ import { headOf, StepSequence } from './step.js';
 import { testSetEvaluation } from './test-set.js';
 
 /**
- * The judge: integrity first, then what the log says against itself, then what was submitted. In
- * the order of env_rl.md §8.3, but that the ticket is read from a log that holds.
+ * The judge: integrity first, then whether the log contradicts itself, then the submission. The
+ * order is that of env_rl.md §8.3, except that the ticket is read from a verified log.
  */
 export const JUDGE = new StepSequence<'options' | 'closers'>()
   .and(chainIntegrity)

@@ -5,11 +5,11 @@ import { FRESH_PER_TIER, freshDoubts, measureFresh } from './fresh-problems.js';
 import { HardFail } from './hard-fail.js';
 import { evaluateHeldOut, heldOutDoubts, readClaims, type HeldOutResult } from './held-out.js';
 import type { Step } from './step.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 /**
- * The test problems beside the claims, what was forgotten, the fresh problems, and what of it is no
- * pass.
+ * Evaluates the test problems, forgetting and the fresh problems, and collects the reasons against
+ * a pass.
  */
 
 const NOTHING: JudgedTestSet = {
@@ -42,24 +42,17 @@ export const testSetEvaluation: Step<
     const { heldOut: which = 'both', fresh: perTier = FRESH_PER_TIER, signal } = options;
     const claims = await readClaims(reader, start, submitted.adapter, signal);
     if (figures.policies === null && submitted.adapter !== null)
-      throw new HardFail(
-        'test_set_evaluation',
-        'the log holds no verdicts of the trivial policies',
-      );
+      throw new HardFail('test_set_evaluation', 'the log has no verdicts of the trivial policies');
     const forgot = await readForgettingClaim(reader, start, submitted, signal);
     const { task } = opened;
-    const leftOut =
-      which === 'both' || task === null
-        ? []
-        : [
-            which === 'none'
-              ? 'test problems were not answered again'
-              : 'the accuracy before training was not measured again',
-          ];
+    const leftOut = lines(
+      task !== null && which === 'none' && 'test problems were not evaluated again',
+      task !== null && which === 'after' && 'the accuracy before training was not measured again',
+    );
     if (which === 'none')
       return {
         found: { testSet: { ...NOTHING, doubts: leftOut } },
-        detail: 'not asked for',
+        detail: 'not requested',
         status: 'skipped',
       };
     if (task === null)
@@ -89,16 +82,13 @@ export const testSetEvaluation: Step<
           });
     const ofFresh = fresh === null ? [] : freshDoubts(fresh);
     const { text, isAsClaimed, unverified } = besideClaims(heldOut);
+    const without = perTier === 0 ? '' : '; the task does not have fresh problems of every tier';
     const beside =
-      fresh !== null
-        ? `; ${plural(fresh.measured.n, 'fresh problem')} as well`
-        : perTier === 0
-          ? ''
-          : '; the task does not have fresh problems of every tier';
+      fresh === null ? without : `; ${plural(fresh.measured.n, 'fresh problem')} as well`;
     const doubts = [
       ...leftOut,
       ...heldOutDoubts(heldOut, sameMachine),
-      ...(perTier === 0 ? ['no fresh problems were asked for'] : ofFresh),
+      ...(perTier === 0 ? ['no fresh problems were requested'] : ofFresh),
     ];
     return {
       found: { testSet: { heldOut, fresh, forgetting, unverified, doubts } },
@@ -108,7 +98,7 @@ export const testSetEvaluation: Step<
   },
 };
 
-/** What differs between claims and measurements, in words. */
+/** Describes the differences between claims and measurements. */
 function besideClaims({ before, after, constrained }: HeldOutResult): {
   readonly text: string;
   readonly isAsClaimed: boolean;
@@ -121,28 +111,24 @@ function besideClaims({ before, after, constrained }: HeldOutResult): {
     all.reduce((total, each) => total + of(each), 0);
   const differingOf = (parts: readonly { readonly differing: number }[] = []): number =>
     parts.reduce((total, { differing }) => total + differing, 0);
-  const [verdicts, unverified] = [
-    sum(({ differing }) => differing),
-    sum((each) => each.unverified),
-  ];
-  const [figures, readings] = [
-    sum((each) => differingOf(each.figures)),
-    sum((each) => differingOf(each.readings)),
-  ];
+  const verdicts = sum(({ differing }) => differing);
+  const unverified = sum((each) => each.unverified);
+  const figures = sum((each) => differingOf(each.figures));
+  const readings = sum((each) => differingOf(each.readings));
   const others = (n: number, one: string, several = `${one}s`): string =>
     n === 1 ? `${n} ${one} differs from the claim` : `${n} ${several} differ from the claim`;
   const agreed =
-    unverified === 0 ? 'every verdict is as claimed' : 'no verdict is other than claimed';
+    unverified === 0 ? 'every verdict matches the claim' : 'no verdict differs from the claim';
   return {
     text: [
       verdicts === 0 ? agreed : others(verdicts, 'verdict'),
-      ...(figures === 0 ? [] : [others(figures, 'figure of a verdict', 'figures of verdicts')]),
-      ...(readings === 0
-        ? []
-        : [others(readings, 'further reading of a reply', 'further readings of replies')]),
-      ...(unverified === 0
-        ? []
-        : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),
+      ...lines(
+        figures > 0 && others(figures, 'figure of a verdict', 'figures of verdicts'),
+        readings > 0 &&
+          others(readings, 'further reading of a reply', 'further readings of replies'),
+        unverified > 0 &&
+          `${plural(unverified, 'verdict')} not verified: the verifier ran out of time`,
+      ),
     ].join('; '),
     isAsClaimed: verdicts + figures + readings + unverified === 0,
     unverified,

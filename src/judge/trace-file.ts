@@ -4,9 +4,9 @@ import { runPaths } from '../run-folder/paths.js';
 import type { JudgeReport } from './judge.js';
 
 /**
- * Keeps a report as JSON: in the run folder, or in a file of the judge's own choice.
- * @returns the file; null where the folder cannot be written
- * @throws IsoproError WRITE_FAILED for a file that was asked for
+ * Writes a report as JSON to the run folder or to a given file.
+ * @returns the file; null if the folder cannot be written
+ * @throws IsoproError WRITE_FAILED for a given file
  */
 export async function writeJudgeTrace(report: JudgeReport, file?: string): Promise<string | null> {
   const path = file ?? runPaths(report.folder).judgeTrace;

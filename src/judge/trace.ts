@@ -1,9 +1,9 @@
 import type { StepName } from './hard-fail.js';
 
-/** What a failed step does to the verdict and the scores. */
+/** Effect of a failed step on the verdict and the scores. */
 export type StepKind = 'hard_fail_gate' | 'process_only' | 'scoring';
 
-/** `findings`: nothing that fails hard, and something to read. */
+/** `findings`: no hard fail, but something to read. */
 export type StepStatus = 'pass' | 'findings' | 'hard_fail' | 'skipped';
 
 export interface TraceStep {
@@ -11,10 +11,14 @@ export interface TraceStep {
   readonly name: StepName;
   readonly kind: StepKind;
   readonly status: StepStatus;
-  /** For the reader: no result depends on it. */
+  /** Duration in milliseconds, for readers only; no result depends on it. */
   readonly durationMs: number;
   readonly detail: string;
 }
 
-/** Of the details of steps. */
+/** Formats a count with its noun. */
 export const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+/** Returns the given lines without those that are false. */
+export const lines = (...all: readonly (string | false)[]): string[] =>
+  all.filter((line) => line !== false);

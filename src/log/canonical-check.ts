@@ -4,16 +4,13 @@ import { startThread } from '../thread.js';
 import { isCanonicalPayload } from './payload.js';
 import type { PageCheck } from './schema.js';
 
-/**
- * What the thread is started with: the counter that it shares, and the file whose pages it checks
- * first.
- */
+/** Start data of the thread: the shared counter and the file whose pages it checks first. */
 export interface CanonicalThreadData {
   readonly finished: Int32Array;
   readonly file: string | null;
 }
 
-/** What it found. */
+/** Result of the thread. */
 export interface CanonicalThreadResult {
   readonly canonical: boolean;
   readonly pages: PageCheck;
@@ -30,9 +27,10 @@ const BATCH_CHARACTERS = 1 << 18;
 const WAITING = 8;
 
 /**
- * Half of what verification costs is whether payloads are canonical (parse, print, compare), and no
- * record's check needs another's: a second thread does them, after SQLite's own check of the file's
- * pages, while this one follows the chain. The thread gets the very texts that were hashed.
+ * Checks payloads in a second thread. Half of the cost of verification is whether payloads are
+ * canonical (parse, print, compare), and these checks are independent: the thread does them after
+ * SQLite's own check of the file's pages, while this thread follows the chain. It receives the same
+ * texts that were hashed.
  */
 export class CanonicalCheck {
   readonly #worker: Worker;
@@ -55,8 +53,8 @@ export class CanonicalCheck {
   }
 
   /**
-   * Null where one thread does as well.
-   * @param file whose pages are to be checked too
+   * Starts a check in a thread; null if one thread is enough.
+   * @param file whose pages to check too
    */
   static for(records: number, file: string | null): CanonicalCheck | null {
     return records >= RECORDS_WORTH_A_THREAD && availableParallelism() > 1

@@ -15,8 +15,8 @@ export interface Checkpoint {
   readonly final: boolean;
   readonly revealed: { readonly size: number; readonly nonce: string } | null;
   /**
-   * When it was signed, in microseconds since 1970, and the digest (64 hex digits) of what the
-   * records up to here come to; absent where the log keeps no state.
+   * Time of signing in microseconds since 1970, and the digest (64 hex digits) of the state that
+   * the records lead to; absent if the log keeps no state.
    */
   readonly stated?: { readonly timeUs: number; readonly state: string };
 }
@@ -34,7 +34,7 @@ export const originOf = (runId: string): string => `${ORIGIN_PREFIX}${runId}`;
 
 export const isRunId = (text: string): boolean => /^[0-9a-f]{32}$/.test(text);
 
-/** The text that is signed. */
+/** Returns the text that is signed. */
 export function checkpointText(checkpoint: Checkpoint): string {
   const lines = [
     originOf(checkpoint.runId),
@@ -70,18 +70,20 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
   };
   const origin = lines[0] as string;
   const runId = origin.slice(ORIGIN_PREFIX.length);
-  if (!origin.startsWith(ORIGIN_PREFIX) || !isRunId(runId)) refuse('its first line names no run');
-  const size = parseSize(lines[1]) ?? refuse('its second line is no size');
+  if (!origin.startsWith(ORIGIN_PREFIX) || !isRunId(runId))
+    refuse('its first line does not name a run');
+  const size = parseSize(lines[1]) ?? refuse('its second line is not a size');
   const root = decodeBase64(lines[2] ?? '');
-  if (root?.length !== 32) return refuse('its third line is no SHA-256 in base64');
+  if (root?.length !== 32) return refuse('its third line is not a SHA-256 in base64');
   let revealed: Checkpoint['revealed'] = null;
   let final = false;
   let stated: Pick<Checkpoint, 'stated'> = {};
   const extensions = lines.slice(3);
   if (extensions[0]?.startsWith('time ')) {
-    const timeUs = parseSize(extensions[0].slice('time '.length)) ?? refuse('its time is none');
+    const timeUs =
+      parseSize(extensions[0].slice('time '.length)) ?? refuse('its time is not valid');
     const state = decodeBase64(/^state (\S+)$/.exec(extensions[1] ?? '')?.[1] ?? '');
-    if (state?.length !== 32) return refuse('its state is no SHA-256 in base64');
+    if (state?.length !== 32) return refuse('its state is not a SHA-256 in base64');
     stated = { stated: { timeUs, state: state.toString('hex') } };
     extensions.splice(0, 2);
   }
@@ -90,7 +92,7 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
     if (line === 'final' && !final) final = true;
     else if (match !== null && revealed === null)
       revealed = {
-        size: parseSize(match[1]) ?? refuse('a revealed size is no size'),
+        size: parseSize(match[1]) ?? refuse('its revealed size is not a size'),
         nonce: match[2] as string,
       };
     else refuse('it has an unknown extension line');

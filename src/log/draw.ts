@@ -5,13 +5,12 @@ import { decodeBase64, isSignedBy, parseNote, type SignedNote } from './signed-n
 import { WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 
 /**
- * A random number that a log cannot choose: what stands in its records is under a signed head
- * before the witness tells the nonce of that head, and the witness tells the same one whenever it
- * is asked.
+ * A random number that a log cannot choose: its records are under a signed head before the witness
+ * reveals the nonce of that head, and the witness always reveals the same one.
  */
 export interface Draw {
   readonly runId: string;
-  /** Of the head, with its root in 64 hex digits. */
+  /** Size of the head; its root has 64 hex digits. */
   readonly size: number;
   readonly root: string;
   /** 64 hex digits. */
@@ -48,16 +47,16 @@ export function parseDraw(text: string): Draw & { readonly note: SignedNote } {
 }
 
 /**
- * SHA-256 of the signed head's text and the nonce that the witness told for it, 64 hex digits: what
- * problems are drawn with.
+ * Returns the seed that problems are drawn with: SHA-256 of the signed head's text and its nonce,
+ * 64 hex digits.
  */
 export const drawnSeed = (head: SignedCheckpoint, { nonce }: Draw): string =>
   hash('sha256', Buffer.concat([Buffer.from(head.note.text), Buffer.from(nonce, 'hex')]));
 
-/** True where the draw says that it is of that head. */
+/** Returns true if the draw names that head. */
 export const isDrawOf = (draw: Draw, head: SignedCheckpoint): boolean =>
   draw.runId === head.runId && draw.size === head.size && draw.root === head.root;
 
-/** True where the key's owner said so. */
+/** Returns true if the key's owner signed the draw. */
 export const isDrawnBy = (draw: { readonly note: SignedNote }, key: TrustedKey | null): boolean =>
   key?.signer !== 'witness' || isSignedBy(draw.note, WITNESS_KEY_NAME, key.publicKey);

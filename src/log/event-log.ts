@@ -1,5 +1,6 @@
 import { durable, type DurableState } from '../durable.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { parseCheckpoint, isRunId, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher, type RunDigests } from './leaf.js';
 import { consistencyProof, MerkleFrontier, rootOf } from './merkle.js';
@@ -7,7 +8,6 @@ import { encodePayload, type LogPayload, type LogValue } from './payload.js';
 import { asLogError, createLogFile, makePlain, openLogFile, type Db } from './schema.js';
 import { parseSessionStart, type SessionStart } from './session.js';
 import type { LogSigner } from './signer.js';
-import type { HeadRequest } from './witness-store.js';
 import { checkStreams, type LogStreams } from './streams.js';
 import { scanLog, type LogState } from './verify.js';
 
@@ -31,15 +31,13 @@ export interface CreateOptions<Name extends string = string> {
   readonly digests: RunDigests;
 }
 
-export interface ResumeOptions<Name extends string = string> {
-  readonly path: string;
-  /** Those that it was created with. */
-  readonly streams: LogStreams<Name>;
+/** The streams are those that it was created with. */
+export interface ResumeOptions<Name extends string = string>
+  extends Pick<CreateOptions<Name>, 'path' | 'streams' | 'signer'> {
   readonly runId?: string;
-  readonly signer: LogSigner;
   /**
-   * The iteration that starts again, and the first record of its interrupted attempt. Null: nothing
-   * was interrupted, no record is abandoned, and none is written to say so.
+   * Iteration that restarts, and the first record of its interrupted attempt. Null: nothing was
+   * interrupted, so no record is abandoned and no resume record is written.
    */
   readonly fromIteration: number | null;
   readonly abandonedFrom: number | null;
@@ -68,8 +66,8 @@ class Clock {
 }
 
 /**
- * The one writer of a run's log. What `append` has returned is on disk. After a failed write the
- * object is unusable and the file is as it was before that write; resume it.
+ * The only writer of a run's log. When `append` returns, its records are on disk. After a failed
+ * write the object is unusable and the file is as it was before that write; resume it.
  */
 export class EventLog<Name extends string = string> {
   readonly path: string;
@@ -111,8 +109,8 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Starts a log: takes a ticket, writes the session start.
-   * @throws IsoproError LOG_TAMPERED where the run had one before, LOG_EXISTS, LOG_WRITE_FAILED,
+   * Starts a log: takes a ticket and writes the session start.
+   * @throws IsoproError LOG_TAMPERED if the run already had one, LOG_EXISTS, LOG_WRITE_FAILED,
    *   WITNESS_UNAVAILABLE, INVALID_ARGUMENT
    */
   static async create<Name extends string>(options: CreateOptions<Name>): Promise<EventLog<Name>> {
@@ -120,14 +118,14 @@ export class EventLog<Name extends string = string> {
     if (!isRunId(runId))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `a run id has 32 hex digits, not ${JSON.stringify(runId)}`,
+        `a run id must have 32 hex digits, not ${JSON.stringify(runId)}`,
       );
     checkStreams(streams); // before a ticket is taken
     const signed = (await signer.heads(runId)).length;
     if (signed > 0)
       throw new IsoproError(
         'LOG_TAMPERED',
-        `the run ${runId} has ${signed} signed heads, but ${path} is empty or gone`,
+        `the run ${runId} has ${signed} signed heads, but ${path} is empty or missing`,
       );
     const ticket = await signer.ticket(runId);
     const payload: LogPayload = {
@@ -141,15 +139,15 @@ export class EventLog<Name extends string = string> {
     };
     const session = parseSessionStart(encodePayload(payload));
     const log = new EventLog(options, createLogFile(path, streams), session, null);
-    log.#write([{ stream: 'control', payload }]);
+    log.#control(payload);
     return log;
   }
 
   /**
-   * Goes on with a log after a crash: verifies all of it against the signer's heads first, stores
-   * heads that the crash kept from the file, then writes a resume record. A log whose session had
-   * ended, with its final head signed or not, can only be finished.
-   * @throws IsoproError LOG_TAMPERED where the log does not verify, LOG_FINISHED, LOG_NOT_FOUND,
+   * Continues a log after a crash: verifies all of it against the signer's heads, stores heads that
+   * the crash kept from the file, then writes a resume record. A log whose session had ended, with
+   * or without a signed final head, can only be finished.
+   * @throws IsoproError LOG_TAMPERED if the log does not verify, LOG_FINISHED, LOG_NOT_FOUND,
    *   LOG_UNREADABLE, LOG_BUSY
    */
   static async resume<Name extends string>(options: ResumeOptions<Name>): Promise<EventLog<Name>> {
@@ -163,44 +161,34 @@ export class EventLog<Name extends string = string> {
       if (typeof first !== 'string')
         throw new IsoproError(
           'LOG_UNREADABLE',
-          `${path} holds no session start; nothing was acknowledged, so begin the run again`,
+          `${path} has no session start and nothing was acknowledged; start the run again`,
         );
       const { runId } = parseSessionStart(first);
       const heads = await signer.heads(runId);
       const key = await signer.key(runId);
-      const { verification, state } = await scanLog(db, {
-        streams,
-        key,
-        heads,
-        ...(options.runId === undefined ? {} : { runId: options.runId }),
-      });
+      const scanned = { streams, key, heads, ...given(options, 'runId') };
+      const { verification, state } = await scanLog(db, scanned);
       const { outcome, disagreement } = verification;
-      if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null) {
+      if ((outcome !== 'ok' && outcome !== 'unterminated') || state.session === null)
         throw new IsoproError(
           'LOG_TAMPERED',
           `${path} is ${outcome} at record ${disagreement?.at ?? 0}: ${disagreement?.reason ?? ''}`,
         );
-      }
-      const isFinished =
-        outcome === 'ok' &&
-        db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size) !==
-          undefined;
-      if (isFinished) throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
+      const head = db.prepare('SELECT 1 FROM checkpoint WHERE size = ?').get(state.frontier.size);
+      if (outcome === 'ok' && head !== undefined)
+        throw new IsoproError('LOG_FINISHED', `the log of run ${runId} is complete`);
       const log = new EventLog(options, db, state.session, state);
-      for (const head of heads) log.#storeHead(head);
+      for (const note of heads) log.#storeHead(note);
       const { fromIteration, abandonedFrom } = options;
       if (!state.ended && fromIteration !== null && abandonedFrom !== null) {
         if (!Number.isSafeInteger(fromIteration) || fromIteration < 0)
-          throw new IsoproError('INVALID_ARGUMENT', 'fromIteration is a whole number');
-        if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size) {
+          throw new IsoproError('INVALID_ARGUMENT', 'fromIteration must be a whole number');
+        if (!Number.isSafeInteger(abandonedFrom) || abandonedFrom < 1 || abandonedFrom > log.size)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `abandonedFrom lies between 1 and the ${log.size} records of the log`,
+            `abandonedFrom must be between 1 and ${log.size}, the number of records in the log`,
           );
-        }
-        log.#write([
-          { stream: 'control', payload: { kind: 'resume', fromIteration, abandonedFrom } },
-        ]);
+        log.#control({ kind: 'resume', fromIteration, abandonedFrom });
       }
       return log;
     } catch (error) {
@@ -264,6 +252,10 @@ export class EventLog<Name extends string = string> {
     return { first, count: records.length };
   }
 
+  #control(payload: LogPayload): void {
+    this.#write([{ stream: 'control', payload }]);
+  }
+
   /**
    * Appends records in the given order in one transaction. They are durable when this returns.
    * @throws IsoproError INVALID_ARGUMENT for a payload without canonical form (nothing is written,
@@ -294,7 +286,7 @@ export class EventLog<Name extends string = string> {
     return head;
   }
 
-  async #sign(final: boolean, stated: Pick<HeadRequest, 'state'> = {}): Promise<SignedCheckpoint> {
+  async #sign(final: boolean, state?: string): Promise<SignedCheckpoint> {
     const { size } = this;
     const old = this.#headFrontier;
     const leaves = this.#db
@@ -303,30 +295,24 @@ export class EventLog<Name extends string = string> {
     const rangeRoot = (low: number, high: number): string => {
       // what lies before the last head is a complete subtree of its tree (RFC 6962 §2.1.2), so only
       // newer leaves are read
-      const known = old.subtrees.find(
-        ({ start, width }) => start === low && start + width === high,
-      );
-      if (known !== undefined) return known.digest;
-      return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
+      const known = old.subtrees.find(({ start, width }) => start === low && width === high - low);
+      return known?.digest ?? rootOf(leaves.iterate(low, high) as IterableIterator<string>);
     };
     const frontier = this.#frontier.clone();
     const proof = consistencyProof(old.size, size, rangeRoot);
+    const { runId } = this.session;
     const note = await this.#signer.signHead({
-      runId: this.session.runId,
-      size,
-      root: frontier.root(),
-      proof,
-      final,
-      ...stated,
+      ...{ runId, size, root: frontier.root(), proof, final },
+      ...given({ state }),
     });
     this.#headFrontier = frontier;
     return this.#storeHead(note);
   }
 
   /**
-   * Has the present head signed and stores it.
-   * @param state digest in hex of what the records come to, for a log that keeps a state; such a
-   *   head also says when it was signed
+   * Has the current head signed and stores it.
+   * @param state digest in hex of the state that the records lead to, for a log that keeps one;
+   *   such a head also states its time of signing
    * @throws IsoproError WITNESS_REFUSED, WITNESS_UNAVAILABLE
    */
   async checkpoint(state?: string): Promise<SignedCheckpoint> {
@@ -335,23 +321,23 @@ export class EventLog<Name extends string = string> {
         this.#state === 'closed' ? 'OBJECT_DISPOSED' : 'LOG_FINISHED',
         `the log ${this.path} is ${this.#state}`,
       );
-    return this.#sign(false, state === undefined ? {} : { state });
+    return this.#sign(false, state);
   }
 
   /**
-   * Learns the ticket's nonce in hex. What must not depend on it (the submitted adapter above all)
-   * has to be appended before: this signs the present head first, and the witness notes its size
-   * beside the nonce.
+   * Returns the ticket's nonce in hex. Append everything that must not depend on it first, above
+   * all the submitted adapter: this call signs the current head, and the witness records its size
+   * with the nonce.
    */
   async reveal(): Promise<string> {
     const head = await this.checkpoint();
     const nonce = await this.#signer.reveal(this.session.runId, head.size);
-    this.#write([{ stream: 'control', payload: { kind: 'nonce', nonce } }]);
+    this.#control({ kind: 'nonce', nonce });
     return nonce;
   }
 
   /**
-   * The nonce that belongs to a signed head of so many records, as the witness's note.
+   * Returns the witness's note with the nonce of the signed head of `size` records.
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(size: number): Promise<string> {
@@ -359,14 +345,14 @@ export class EventLog<Name extends string = string> {
   }
 
   /**
-   * Ends the session, or completes an end that a crash cut short: last record, final head, one
+   * Ends the session, or completes an end that a crash interrupted: last record, final head, one
    * plain file without WAL. Closes the log.
    */
   async finish(payload: { readonly [key: string]: LogValue } = {}): Promise<SignedCheckpoint> {
     if (this.#state === 'open') {
-      // so that one taken out of the file is missed
+      // so that a removed head is noticed
       const heads = this.#db.prepare('SELECT count(*) FROM checkpoint').pluck().get() as number;
-      this.#write([{ stream: 'control', payload: { ...payload, heads, kind: 'session_end' } }]);
+      this.#control({ ...payload, heads, kind: 'session_end' });
       this.#state = 'ended';
     }
     if (this.#state === 'closed')

@@ -3,9 +3,9 @@ import { keyId, type NoteSignature } from './signed-note.js';
 
 /**
  * Forward-secure MAC of the single-process fallback (Bellare and Yee 1997; Schneier and Kelsey
- * 1998): record i carries HMAC-SHA-256(k_i, leaf_i), then k_{i+1} = SHA-256("evolve" ‖ k_i) and k_i
- * is erased. Whoever takes over the process later cannot forge earlier records without k_0; whoever
- * reads the stored k_0 can forge everything.
+ * 1998): record i has HMAC-SHA-256(k_i, leaf_i), then k_{i+1} = SHA-256("evolve" ‖ k_i) and k_i is
+ * erased. An attacker who takes over the process later cannot forge earlier records without k_0; an
+ * attacker who reads the stored k_0 can forge everything.
  */
 const EVOLVE = Buffer.from('evolve', 'latin1');
 const HEAD = Buffer.from('isopro.head.v1', 'latin1');
@@ -17,7 +17,7 @@ export const FORWARD_MAC_TYPE = Buffer.concat([
   Buffer.from('isopro.forward-mac.v1', 'latin1'),
 ]);
 
-/** Key id of a run's MAC; it depends on k_0 only through a hash. */
+/** Returns the key id of a run's MAC; it depends on k_0 only through a hash. */
 export function forwardMacKeyId(name: string, master: Buffer): Buffer {
   return keyId(name, Buffer.concat([FORWARD_MAC_TYPE, hash('sha256', master, 'buffer')]));
 }
@@ -50,17 +50,17 @@ export class ForwardMac {
     return tag;
   }
 
-  /** Moves past records that are tagged already. */
+  /** Skips records that already have a tag. */
   skip(records: number): void {
     for (let i = 0; i < records; i++) this.#evolve();
   }
 
-  /** MAC over a checkpoint's text with the key that the next record would use. */
+  /** Returns the MAC over a checkpoint's text with the key that the next record would use. */
   head(text: string): Buffer {
     return createHmac('sha256', this.#key).update(HEAD).update(text, 'utf8').digest();
   }
 
-  /** The head's MAC as a note signature. */
+  /** Returns the head's MAC as a note signature. */
   sign(text: string, keyName: string, master: Buffer): NoteSignature {
     return { keyName, keyId: forwardMacKeyId(keyName, master), signature: this.head(text) };
   }

@@ -2,14 +2,14 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 /**
- * Where keys and heads are kept: `$ISOPRO_HOME`, else `~/.isopro`. Not the cache folder, where
- * models lie without ISOPRO_HOME: caches are emptied, and a key that is gone leaves its runs
- * without an owner.
+ * Returns the folder of keys and heads: `$ISOPRO_HOME`, else `~/.isopro`. It is not the cache
+ * folder that holds models without ISOPRO_HOME: caches are emptied, and a missing key leaves its
+ * runs without an owner.
  */
 export function isoproHome(): string {
   const home = process.env.ISOPRO_HOME;
   return home === undefined || home === '' ? join(homedir(), '.isopro') : resolve(home);
 }
 
-/** Key, heads and tickets of the local witness. */
+/** Returns the folder of the local witness's key, heads and tickets. */
 export const witnessFolder = (home = isoproHome()): string => join(home, 'witness');

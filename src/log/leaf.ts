@@ -60,14 +60,14 @@ export class LeafHasher {
     return scratch;
   }
 
-  /** Of a payload's bytes, as stored. */
+  /** Returns the leaf hash of a payload's stored bytes. */
   ofBytes(position: LeafPosition, prev: string, payload: Buffer): string {
     const scratch = this.#header(position, prev, payload.length);
     payload.copy(scratch, PAYLOAD_AT);
     return hash('sha256', scratch.subarray(0, PAYLOAD_AT + payload.length), 'hex');
   }
 
-  /** Of a payload's text. */
+  /** Returns the leaf hash of a payload's text. */
   ofText(position: LeafPosition, prev: string, payload: string): string {
     const bytes = Buffer.byteLength(payload);
     const scratch = this.#header(position, prev, bytes);
@@ -77,14 +77,14 @@ export class LeafHasher {
 }
 
 /**
- * What a run commits to before its first record: file digests in hex by name (config, playbook,
+ * Digests that a run commits to before its first record: files in hex by name (config, playbook,
  * model, …).
  */
 export type RunDigests = { readonly [name: string]: string };
 
 /**
- * `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖ SHA-256(RFC
- * 8785 of the digests)).
+ * Returns `prev` of record 0: SHA-256("isopro.genesis.v1" ‖ runId[16] ‖ nonceCommitment[32] ‖
+ * SHA-256(RFC 8785 of the digests)).
  */
 export function genesis(runId: Buffer, nonceCommitment: Buffer, digests: RunDigests): string {
   const committed = hash('sha256', canonicalJson(digests as Json), 'buffer');

@@ -33,28 +33,26 @@ interface Claim {
   readonly runId: string;
   readonly signer: string;
   /**
-   * Ids of the witness keys that signed the ticket, by its own words, in hex; none where it cannot
-   * be read.
+   * Ids in hex of the witness keys that signed the ticket, as the ticket states them; empty if it
+   * is unreadable.
    */
   readonly witnesses: readonly string[];
 }
 
-/** Run and signer as the file claims them; null where it cannot be read that far. */
+/** Returns the run and signer that the file claims; null if they are unreadable. */
 function claims(path: string, streams: LogStreams): Claim | null {
-  let reader: LogReader | null = null;
   try {
-    reader = new LogReader(path, streams);
+    using reader = new LogReader(path, streams);
     for (const { payload } of reader.records()) {
-      return typeof payload.runId === 'string' && typeof payload.signer === 'string'
-        ? { runId: payload.runId, signer: payload.signer, witnesses: witnessesOf(payload.ticket) }
+      const { runId, signer, ticket } = payload;
+      return typeof runId === 'string' && typeof signer === 'string'
+        ? { runId, signer, witnesses: witnessesOf(ticket) }
         : null;
     }
     return null;
   } catch (error) {
     if (error instanceof IsoproError && error.code === 'LOG_UNREADABLE') return null;
     throw error;
-  } finally {
-    reader?.close();
   }
 }
 
@@ -65,13 +63,13 @@ function witnessesOf(ticket: unknown): string[] {
       keyName === WITNESS_KEY_NAME ? [keyId.toString('hex')] : [],
     );
   } catch {
-    return []; // which the verification says
+    return []; // the verification reports it
   }
 }
 
 /**
- * What this machine's witness has signed of a run.
- * @throws IsoproError WITNESS_UNAVAILABLE where its file is empty or gone
+ * Returns the heads that this machine's witness signed for a run.
+ * @throws IsoproError WITNESS_UNAVAILABLE if its file is empty or missing
  */
 function keptHeads(home: string, runId: string): string[] {
   requireKept(home);
@@ -79,22 +77,19 @@ function keptHeads(home: string, runId: string): string[] {
 }
 
 /**
- * A run of another witness is not held against this one's key: that would call an honest one
- * tampered. Where this witness knows the run, it is its own, and another's signature a forgery.
+ * Refuses to compare a run of another witness with this key, which would report an honest run as
+ * tampered. If this witness knows the run, the run is its own and another signature is a forgery.
  */
 function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
-  if (
-    witnesses.length === 0 ||
-    witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))
-  )
-    return;
+  const own = ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex');
+  if (witnesses.length === 0 || witnesses.includes(own)) return;
   if (keptHeads(home, runId).length > 0) return;
   throw new IsoproError(
     'WITNESS_KEY_MISSING',
-    `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not the one of this machine ($ISOPRO_HOME)`,
+    `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not this machine's ($ISOPRO_HOME)`,
     {
       remedy:
-        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME as it was for the run.',
+        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME to the folder that the run used.',
     },
   );
 }
@@ -112,7 +107,7 @@ async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
     } catch (error) {
       throw new IsoproError(
         'WITNESS_KEY_MISSING',
-        `this machine has no key of run ${claim.runId}`,
+        `this machine has no key for run ${claim.runId}`,
         { cause: error },
       );
     } finally {
@@ -126,10 +121,10 @@ async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
 }
 
 /**
- * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this
- * machine's witness keeps of the run are compared too where the key is its key.
+ * Verifies a run folder or a log file with a given key or with this machine's own. If the key
+ * belongs to this machine's witness, the heads that it keeps of the run are compared too.
  * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, WITNESS_UNAVAILABLE
- *   where the witness's own file is gone, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
+ *   if the witness's own file is missing, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
 export async function verifyRun(
   target: string,

@@ -84,14 +84,16 @@ export class MerkleFrontier {
 /** Root of the tree over the leaves [low, high) alone, wherever it comes from. */
 export type RangeRoot = (low: number, high: number) => string;
 
-/** Root of a sequence of leaves. */
+/** Returns the root of a sequence of leaves. */
 export function rootOf(leaves: Iterable<string>): string {
   const frontier = new MerkleFrontier();
   for (const leaf of leaves) frontier.append(leaf);
   return frontier.root();
 }
 
-/** PATH(index, D[size]) of RFC 6962 §2.1.1, lowest sibling first. Needs 0 ≤ index < size. */
+/**
+ * Returns PATH(index, D[size]) of RFC 6962 §2.1.1, lowest sibling first. Needs 0 ≤ index < size.
+ */
 export function inclusionProof(index: number, size: number, rangeRoot: RangeRoot): string[] {
   const path = (low: number, high: number): string[] => {
     if (high - low === 1) return [];
@@ -104,7 +106,8 @@ export function inclusionProof(index: number, size: number, rangeRoot: RangeRoot
 }
 
 /**
- * PROOF(from, D[to]) of RFC 6962 §2.1.2. Empty where from is 0 or equals to. Needs 0 ≤ from ≤ to.
+ * Returns PROOF(from, D[to]) of RFC 6962 §2.1.2; empty if from is 0 or equals to. Needs 0 ≤ from ≤
+ * to.
  */
 export function consistencyProof(from: number, to: number, rangeRoot: RangeRoot): string[] {
   if (from === 0 || from === to) return [];
@@ -122,7 +125,29 @@ const isOdd = (n: number): boolean => n % 2 === 1;
 const half = (n: number): number => Math.floor(n / 2);
 
 /**
- * True where `proof` shows `leaf` to be record `index` of the tree of `size` records with `root`.
+ * Takes the siblings of a proof from a node up to the root.
+ * @param last index of the last node on the level of `node`
+ * @returns false if there are too few or too many siblings or one is not a digest
+ */
+function climb(
+  node: number,
+  last: number,
+  siblings: readonly string[],
+  take: (sibling: string, isLeft: boolean) => void,
+): boolean {
+  for (const sibling of siblings) {
+    if (last === 0 || sibling.length !== 64) return false;
+    const isLeft = isOdd(node) || node === last;
+    take(sibling, isLeft);
+    if (isLeft) while (!isOdd(node) && node !== 0) [node, last] = [half(node), half(last)];
+    [node, last] = [half(node), half(last)];
+  }
+  return last === 0;
+}
+
+/**
+ * Returns true if `proof` shows that `leaf` is record `index` of the tree of `size` records with
+ * `root`.
  */
 export function verifyInclusion(
   leaf: string,
@@ -132,29 +157,16 @@ export function verifyInclusion(
   proof: readonly string[],
 ): boolean {
   if (!(index >= 0 && index < size)) return false;
-  let node = index;
-  let last = size - 1;
   let digest = leaf;
-  for (const sibling of proof) {
-    if (last === 0 || sibling.length !== 64) return false;
-    if (isOdd(node) || node === last) {
-      digest = nodeDigest(sibling, digest);
-      while (!isOdd(node) && node !== 0) {
-        node = half(node);
-        last = half(last);
-      }
-    } else {
-      digest = nodeDigest(digest, sibling);
-    }
-    node = half(node);
-    last = half(last);
-  }
-  return last === 0 && digest === root;
+  const isWhole = climb(index, size - 1, proof, (sibling, isLeft) => {
+    digest = isLeft ? nodeDigest(sibling, digest) : nodeDigest(digest, sibling);
+  });
+  return isWhole && digest === root;
 }
 
 /**
- * True where `proof` shows the tree (to, toRoot) to begin with all records of the tree (from,
- * fromRoot).
+ * Returns true if `proof` shows that the tree (to, toRoot) begins with all records of the tree
+ * (from, fromRoot).
  */
 export function verifyConsistency(
   from: number,
@@ -179,20 +191,9 @@ export function verifyConsistency(
   if (first === undefined) return false;
   let oldDigest = first;
   let newDigest = first;
-  for (const sibling of path) {
-    if (last === 0) return false;
-    if (isOdd(node) || node === last) {
-      oldDigest = nodeDigest(sibling, oldDigest);
-      newDigest = nodeDigest(sibling, newDigest);
-      while (!isOdd(node) && node !== 0) {
-        node = half(node);
-        last = half(last);
-      }
-    } else {
-      newDigest = nodeDigest(newDigest, sibling);
-    }
-    node = half(node);
-    last = half(last);
-  }
-  return last === 0 && oldDigest === fromRoot && newDigest === toRoot;
+  const isWhole = climb(node, last, path, (sibling, isLeft) => {
+    if (isLeft) oldDigest = nodeDigest(sibling, oldDigest);
+    newDigest = isLeft ? nodeDigest(sibling, newDigest) : nodeDigest(newDigest, sibling);
+  });
+  return isWhole && oldDigest === fromRoot && newDigest === toRoot;
 }

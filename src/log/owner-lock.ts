@@ -1,10 +1,10 @@
-/** Who may write: a lock that the kernel takes back from a process that ends, however it does. */
+/** Write lock that the kernel releases when its process ends for any reason. */
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
 import { refuseLink } from '../files.js';
 import { sqliteCode } from './schema.js';
 
-/** How long two that ask at the same moment may take to find out which of them has it. */
+/** Milliseconds in which two simultaneous requests settle who gets the lock. */
 const SETTLE_MS = 500;
 
 /** SQLite's binding is of one Node release line, and may not be there for this one. */
@@ -12,10 +12,13 @@ const doesNotLoad = (cause: unknown): boolean =>
   (cause as { code?: unknown }).code === 'ERR_DLOPEN_FAILED' ||
   (cause as Error).message.startsWith('Could not locate the bindings file');
 
+const DOES_NOT_LOAD =
+  'SQLite does not load in this release of Node. Run `isopro-native doctor` to see what to do.';
+
 /**
- * An exclusive SQLite transaction on a file that holds nothing. A process id in a file could be
- * another process's by now; a transaction belongs to the living one, stopped or not, and leaves
- * nothing behind when that is killed. The file stays: removing it could make two owners.
+ * An exclusive SQLite transaction on an empty file. A process id in a file could belong to another
+ * process later; a transaction belongs to the living process, stopped or not, and leaves nothing
+ * behind when that is killed. The file stays, since removing it could make two owners.
  */
 export class OwnerLock {
   readonly #db: Database.Database;
@@ -24,7 +27,7 @@ export class OwnerLock {
     this.#db = db;
   }
 
-  /** Null where a living process has it. @throws IsoproError WRITE_FAILED */
+  /** Takes the lock; null if a living process holds it. @throws IsoproError WRITE_FAILED */
   static take(file: string, settleMs = SETTLE_MS): OwnerLock | null {
     refuseLink(file);
     let db: Database.Database | undefined;
@@ -37,16 +40,8 @@ export class OwnerLock {
       if (sqliteCode(cause)?.startsWith('SQLITE_BUSY') === true) return null;
       throw new IsoproError(
         'WRITE_FAILED',
-        `the lock ${file} cannot be taken: ${(cause as Error).message}`,
-        {
-          cause,
-          ...(doesNotLoad(cause)
-            ? {
-                remedy:
-                  'SQLite does not load in this release of Node: `isopro-native doctor` says what to do.',
-              }
-            : {}),
-        },
+        `cannot take the lock ${file}: ${(cause as Error).message}`,
+        { cause, ...(doesNotLoad(cause) && { remedy: DOES_NOT_LOAD }) },
       );
     }
   }

@@ -1,7 +1,7 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 
-/** What a record may carry: JSON, and also numbers that are not finite and integers above 2^53. */
+/** Value in a record: JSON, non-finite numbers and integers above 2^53. */
 export type LogValue =
   | null
   | boolean
@@ -20,6 +20,11 @@ export interface LogPayload {
 /** Largest payload in bytes of UTF-8. A rollout of 100,000 tokens needs about 2 MiB. */
 export const MAX_PAYLOAD_BYTES = 16 * 1024 * 1024;
 const MAX_DEPTH = 64;
+
+const isPayload = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as { kind?: unknown }).kind === 'string';
 
 /**
  * `#` marks what JSON has no form for: `#NaN`, `#Infinity`, `#-Infinity`, and `#<decimal>` for a
@@ -68,7 +73,7 @@ function untag(value: Json, depth = 0): LogValue {
     if (/^(0|-?[1-9][0-9]*)$/.test(rest)) return BigInt(rest);
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `the string ${JSON.stringify(value.slice(0, 40))} carries an unknown mark`,
+      `the string ${JSON.stringify(value.slice(0, 40))} has an unknown mark`,
     );
   }
   if (value === null || typeof value !== 'object') return value;
@@ -84,33 +89,26 @@ function untag(value: Json, depth = 0): LogValue {
  *   MAX_PAYLOAD_BYTES
  */
 export function encodePayload(payload: LogPayload): string {
-  if (typeof payload !== 'object' || payload === null || typeof payload.kind !== 'string') {
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'a log payload is an object with a string member `kind`',
-    );
-  }
+  const refuse = (problem: string, cause?: unknown): never => {
+    throw new IsoproError('INVALID_ARGUMENT', problem, { cause });
+  };
+  if (!isPayload(payload)) refuse('a log payload must be an object with a string member `kind`');
   let text: string;
   try {
     text = canonicalJson(tag(payload, 0));
   } catch (error) {
     if (error instanceof IsoproError) throw error;
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
+    return refuse(
       `the log payload of kind ${JSON.stringify(payload.kind)} has no canonical form: ${(error as Error).message}`,
-      { cause: error },
+      error,
     );
   }
-  if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`,
-    );
-  }
+  if (text.length * 3 > MAX_PAYLOAD_BYTES && Buffer.byteLength(text) > MAX_PAYLOAD_BYTES)
+    refuse(`a log payload may have at most ${MAX_PAYLOAD_BYTES} bytes`);
   return text;
 }
 
-/** The value behind a stored text. @throws IsoproError LOG_UNREADABLE where it is not a payload */
+/** Decodes a stored text. @throws IsoproError LOG_UNREADABLE if it is not a payload */
 export function decodePayload(text: string): LogPayload {
   let parsed: unknown;
   try {
@@ -118,22 +116,17 @@ export function decodePayload(text: string): LogPayload {
   } catch (error) {
     throw new IsoproError('LOG_UNREADABLE', 'a record is not JSON', { cause: error });
   }
-  if (
-    typeof parsed !== 'object' ||
-    parsed === null ||
-    typeof (parsed as { kind?: unknown }).kind !== 'string'
-  ) {
+  if (!isPayload(parsed))
     throw new IsoproError(
       'LOG_UNREADABLE',
       'a record is not an object with a string member `kind`',
     );
-  }
   return untag(parsed as Json) as LogPayload;
 }
 
 /**
- * True where every object's keys ascend in UTF-16 code units. Integer-like keys are left to the
- * slow path.
+ * Returns true if the keys of every object ascend in UTF-16 code units. Integer-like keys are left
+ * to the slow path.
  */
 function keysAscend(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
@@ -151,17 +144,12 @@ function keysAscend(value: unknown): boolean {
   return true;
 }
 
-/** True where `text` is the RFC 8785 form of the object it parses to. */
+/** Returns true if `text` is the RFC 8785 form of the object that it parses to. */
 export function isCanonicalPayload(text: string): boolean {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
-    if (
-      typeof parsed !== 'object' ||
-      parsed === null ||
-      typeof (parsed as { kind?: unknown }).kind !== 'string'
-    )
-      return false;
+    if (!isPayload(parsed)) return false;
     // JSON.stringify already prints numbers and strings as RFC 8785 asks; only the order of keys,
     // and lone surrogates (which it escapes, so that their text holds \ud), are left to check.
     if (JSON.stringify(parsed) === text && keysAscend(parsed) && !text.includes('\\ud'))

@@ -62,7 +62,7 @@ export interface ExtensionProof {
   readonly to: string;
 }
 
-/** The log of a run folder, or a log file itself. */
+/** Returns the log of a run folder, or the path itself if it is a log file. */
 export function logFileOf(path: string): string {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
     ? join(path, 'log.sqlite')
@@ -70,7 +70,8 @@ export function logFileOf(path: string): string {
 }
 
 /**
- * Whether the writer of this log was killed before its first record: no tables, or empty ones.
+ * Returns true if the writer was killed before its first record: the file has no tables, or empty
+ * ones.
  * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function isUnbegun(path: string, streams: LogStreams): boolean {
@@ -82,12 +83,8 @@ export function isUnbegun(path: string, streams: LogStreams): boolean {
   } finally {
     db.close();
   }
-  const reader = new LogReader(path, streams);
-  try {
-    return reader.size === 0;
-  } finally {
-    reader.close();
-  }
+  using reader = new LogReader(path, streams);
+  return reader.size === 0;
 }
 
 /** Records [from, until). */
@@ -100,8 +97,9 @@ interface Range {
 const TURN = 20;
 
 /**
- * The same records, with a turn of the event loop every few milliseconds: a log of a stranger's may
- * be long, and whoever reads it hears Ctrl-C. @throws IsoproError ABORTED
+ * Yields the records with a turn of the event loop every few milliseconds: a foreign log may be
+ * long, and its reader must still react to Ctrl-C.
+ * @throws IsoproError ABORTED
  */
 export async function* inTurns<T>(records: Iterable<T>, signal?: AbortSignal): AsyncGenerator<T> {
   let since = performance.now();
@@ -149,7 +147,7 @@ export class LogReader<Name extends string = string> {
     return this.#guard(() => this.#db.prepare('SELECT count(*) FROM log').pluck().get() as number);
   }
 
-  /** Null where the file holds no session start. @throws IsoproError LOG_UNREADABLE */
+  /** Run id; null if the file has no session start. @throws IsoproError LOG_UNREADABLE */
   get runId(): string | null {
     const text = this.#guard(() =>
       this.#db.prepare('SELECT CAST(payload AS TEXT) FROM log WHERE gseq = 0').pluck().get(),
@@ -177,9 +175,9 @@ export class LogReader<Name extends string = string> {
         if (code !== control && next < abandoned.length && abandoned[next]!.from <= gseq) continue;
         const stream = this.#names.get(code);
         if (stream === undefined)
-          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} belongs to an unknown stream`);
         if (!Number.isSafeInteger(timeUs))
-          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
+          throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has an invalid time`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
       }
     } catch (error) {
@@ -188,10 +186,10 @@ export class LogReader<Name extends string = string> {
   }
 
   /**
-   * What interrupted iterations left behind, ascending and apart: each resume record abandons what
-   * lies between the record that it names and itself, control records excepted. The view `live`
-   * says the same for whoever reads the file with SQL; its time grows with the number of resumes
-   * times that of the records, and both are a stranger's to choose.
+   * Returns the ranges that interrupted iterations left behind, ascending and disjoint: each resume
+   * record abandons the records between the one that it names and itself, except control records.
+   * The view `live` gives the same to SQL readers; its time grows with the number of resumes times
+   * the number of records, and a foreign log can make both large.
    */
   #abandoned(): Range[] {
     const rows = this.#db
@@ -222,13 +220,8 @@ export class LogReader<Name extends string = string> {
   }
 
   checkpointNotes(): string[] {
-    return this.#guard(
-      () =>
-        this.#db
-          .prepare('SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size')
-          .pluck()
-          .all() as string[],
-    );
+    const notes = 'SELECT CAST(note AS TEXT) FROM checkpoint ORDER BY size';
+    return this.#guard(() => this.#db.prepare(notes).pluck().all() as string[]);
   }
 
   #rangeRoot(low: number, high: number): string {
@@ -238,14 +231,15 @@ export class LogReader<Name extends string = string> {
     return rootOf(leaves.iterate(low, high) as IterableIterator<string>);
   }
 
-  /** @throws IsoproError INVALID_ARGUMENT where no stored head covers the record */
+  /**
+   * Proves that a record is under a stored head.
+   * @throws IsoproError INVALID_ARGUMENT if no stored head covers the record
+   */
   proveRecord(gseq: number): RecordProof {
     return this.#guard(() => {
-      const notes = this.checkpointNotes();
-      const note = notes.find((each) => parseCheckpoint(each).size > gseq);
-      if (!Number.isSafeInteger(gseq) || gseq < 0 || note === undefined)
+      const head = this.checkpoints().find(({ size }) => size > gseq);
+      if (!Number.isSafeInteger(gseq) || gseq < 0 || head === undefined)
         throw new IsoproError('INVALID_ARGUMENT', `no signed head covers record ${gseq}`);
-      const head = parseCheckpoint(note);
       const row = this.#db
         .prepare(
           'SELECT stream, sseq, ts_us, lower(hex(prev)), CAST(payload AS TEXT) FROM log WHERE gseq = ?',
@@ -261,34 +255,35 @@ export class LogReader<Name extends string = string> {
         runId: head.runId,
         record: { gseq, stream, sseq, timeUs, prev, payload },
         path,
-        checkpoint: note,
+        checkpoint: head.text,
       };
     });
   }
 
   /**
-   * Between two stored heads.
-   * @throws IsoproError INVALID_ARGUMENT where there is no head of such a size
+   * Proves that one stored head extends another.
+   * @throws IsoproError INVALID_ARGUMENT if there is no head of such a size
    */
   proveExtension(from: number, to: number): ExtensionProof {
     return this.#guard(() => {
-      const notes = new Map(
-        this.checkpointNotes().map((each) => [parseCheckpoint(each).size, each]),
-      );
-      const [fromNote, toNote] = [notes.get(from), notes.get(to)];
-      if (fromNote === undefined || toNote === undefined || from > to) {
+      const heads = new Map(this.checkpoints().map((head) => [head.size, head]));
+      const [first, last] = [heads.get(from), heads.get(to)];
+      if (first === undefined || last === undefined || from > to)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `there are signed heads of ${[...notes.keys()].join(', ') || 'no'} records only`,
+          `the only signed heads are of ${[...heads.keys()].join(', ') || 'no'} records`,
         );
-      }
       const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
-      return { runId: parseCheckpoint(toNote).runId, path, from: fromNote, to: toNote };
+      return { runId: last.runId, path, from: first.text, to: last.text };
     });
   }
 
   close(): void {
     this.#db.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 }
 
@@ -304,7 +299,7 @@ function signedHead(note: string, runId: string, key: TrustedKey): SignedCheckpo
 }
 
 /**
- * True where the proof shows the record to be in the log of which the key's owner signed a head. A
+ * Returns true if the proof shows that the record is in a log whose head the key's owner signed. A
  * run without a witness cannot prove single records.
  */
 export function checkRecordProof(
@@ -331,7 +326,7 @@ export function checkRecordProof(
   return verifyInclusion(leaf, gseq, head.size, head.root, proof.path);
 }
 
-/** True where the key's owner signed both heads and the later one extends the earlier. */
+/** Returns true if the key's owner signed both heads and the later one extends the earlier one. */
 export function checkExtensionProof(proof: ExtensionProof, key: TrustedKey): boolean {
   if (!isRunId(proof.runId) || !proof.path.every(isDigest)) return false;
   const from = signedHead(proof.from, proof.runId, key);

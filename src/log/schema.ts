@@ -66,8 +66,8 @@ function describeSchema(db: Db): string {
 const expectations = new WeakMap<LogStreams, string>();
 
 /**
- * True where the file holds exactly the tables, triggers and views above.
- * @throws IsoproError INVALID_ARGUMENT for what are no streams
+ * Returns true if the file has exactly the tables, triggers and views above.
+ * @throws IsoproError INVALID_ARGUMENT if the streams are not valid
  */
 export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
   let expected = expectations.get(streams);
@@ -81,32 +81,24 @@ export function hasExpectedSchema(db: Db, streams: LogStreams): boolean {
   return describeSchema(db) === expected;
 }
 
-/** SQLite's code of a failure (`SQLITE_BUSY`, …), or null where it is not SQLite's. */
+/** Returns SQLite's code of a failure (`SQLITE_BUSY`, …), or null for any other failure. */
 export function sqliteCode(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' && code.startsWith('SQLITE_') ? code : null;
 }
 
-/** SQLite's own failures as this project's errors; anything else passes through. */
+const ERROR_CODES = [
+  ['LOG_WRITE_FAILED', ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY']],
+  ['LOG_BUSY', ['SQLITE_BUSY', 'SQLITE_LOCKED', 'SQLITE_CONSTRAINT']],
+] as const;
+
+/** Converts SQLite's failures to errors of this project; any other failure passes through. */
 export function asLogError(failure: unknown, path: string): unknown {
   const code = sqliteCode(failure);
   if (code === null) return failure;
-  const error = failure as Error;
-  if (
-    code.startsWith('SQLITE_FULL') ||
-    code.startsWith('SQLITE_IOERR') ||
-    code.startsWith('SQLITE_READONLY')
-  ) {
-    return new IsoproError('LOG_WRITE_FAILED', `${path}: ${error.message}`, { cause: error });
-  }
-  if (
-    code.startsWith('SQLITE_BUSY') ||
-    code.startsWith('SQLITE_LOCKED') ||
-    code.startsWith('SQLITE_CONSTRAINT')
-  ) {
-    return new IsoproError('LOG_BUSY', `${path}: ${error.message}`, { cause: error });
-  }
-  return new IsoproError('LOG_UNREADABLE', `${path}: ${error.message}`, { cause: error });
+  const kind = ERROR_CODES.find(([, prefixes]) => prefixes.some((each) => code.startsWith(each)));
+  const { message } = failure as Error;
+  return new IsoproError(kind?.[0] ?? 'LOG_UNREADABLE', `${path}: ${message}`, { cause: failure });
 }
 
 /**
@@ -129,7 +121,7 @@ function configure(db: Db): void {
 export function createLogFile(path: string, streams: LogStreams): Db {
   const schema = schemaOf(streams);
   if (path !== ':memory:' && lstatSync(path, { throwIfNoEntry: false }) !== undefined)
-    throw new IsoproError('LOG_EXISTS', `${path} exists already`);
+    throw new IsoproError('LOG_EXISTS', `${path} already exists`);
   try {
     const db = new Database(path);
     configure(db);
@@ -144,7 +136,7 @@ export function createLogFile(path: string, streams: LogStreams): Db {
 }
 
 /**
- * Folds the WAL into the file. With a reader on it the WAL stays: what it holds is durable too.
+ * Merges the WAL into the file. If there is a reader, the WAL stays, which is durable too.
  * @throws IsoproError LOG_WRITE_FAILED
  */
 export function makePlain(db: Db, path: string): void {
@@ -155,9 +147,7 @@ export function makePlain(db: Db, path: string): void {
   }
 }
 
-/**
- * What a crash left out after the final head: `makePlain` on a log that nobody writes to any more.
- */
+/** Finishes what a crash skipped after the final head: `makePlain` on a log without a writer. */
 export function settleLogFile(path: string): void {
   if (!existsSync(`${path}-wal`)) return;
   const db = openLogFile(path, 'append');
@@ -168,17 +158,17 @@ export function settleLogFile(path: string): void {
   }
 }
 
-/** Ends of the names of the files that SQLite keeps beside a database. */
+/** File name endings of what SQLite keeps next to a database. */
 const BESIDE = ['-wal', '-shm', '-journal'] as const;
 
 /**
  * Opens a log. A reader changes nothing in it.
- * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link where SQLite would
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link if SQLite would
  *   write
  */
 export function openLogFile(path: string, mode: 'read' | 'append'): Db {
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
-  // SQLite makes and writes those beside a log also where the log is only read
+  // SQLite creates and writes the files next to a log even if the log is only read
   for (const file of [...(mode === 'append' ? [path] : []), ...BESIDE.map((end) => path + end)])
     refuseLink(file);
   try {
@@ -196,8 +186,8 @@ export function openLogFile(path: string, mode: 'read' | 'append'): Db {
 }
 
 /**
- * What SQLite finds wrong with the pages of a file, index and rows agreeing included; null where
- * nothing is.
+ * Damage that SQLite reports in the pages of a file, including indexes that disagree with rows;
+ * null if there is none.
  */
 export type PageCheck = string | null;
 

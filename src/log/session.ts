@@ -22,28 +22,24 @@ export type SessionStart = Omit<z.infer<typeof sessionStart>, 'ticket'> & {
   readonly genesis: string;
 };
 
-/** @throws IsoproError LOG_UNREADABLE where a payload's text is no session start */
+/** Reads a payload's text as a session start. @throws IsoproError LOG_UNREADABLE */
 export function parseSessionStart(text: string): SessionStart {
+  const refuse = (reason: string, cause?: unknown): never => {
+    throw new IsoproError('LOG_UNREADABLE', reason, { cause });
+  };
   const parsed = sessionStart.safeParse(decodePayload(text));
-  if (!parsed.success)
-    throw new IsoproError('LOG_UNREADABLE', 'the first record is no session start');
+  if (!parsed.success) return refuse('the first record is not a session start');
   let ticket: SessionStart['ticket'];
   try {
     ticket = parseTicket(parsed.data.ticket);
   } catch (error) {
-    throw new IsoproError('LOG_UNREADABLE', 'the session start carries no ticket', {
-      cause: error,
-    });
+    return refuse('the session start has no ticket', error);
   }
   if (ticket.runId !== parsed.data.runId)
-    throw new IsoproError('LOG_UNREADABLE', "the ticket in the session start is another run's");
+    refuse('the ticket in the session start belongs to another run');
   return {
     ...parsed.data,
     ticket,
-    genesis: genesis(
-      Buffer.from(parsed.data.runId, 'hex'),
-      ticket.nonceCommitment,
-      parsed.data.digests,
-    ),
+    genesis: genesis(Buffer.from(ticket.runId, 'hex'), ticket.nonceCommitment, parsed.data.digests),
   };
 }

@@ -17,22 +17,22 @@ export interface NoteSignature {
 }
 
 export interface SignedNote {
-  /** What was signed, with its last newline. */
+  /** Signed text with its last newline. */
   readonly text: string;
   readonly signatures: readonly NoteSignature[];
 }
 
 const isKeyName = (name: string): boolean => name !== '' && !/[\s+]/u.test(name);
 
-/** The bytes behind base64 with padding, or null where the text is not the one encoding of them. */
+/** Decodes base64 with padding; null if the text is not the canonical encoding. */
 export function decodeBase64(text: string): Buffer | null {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : null;
 }
 
 /**
- * First four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the algorithm
- * byte.
+ * Returns the first four bytes of SHA-256(name ‖ 0x0A ‖ key material). `material` begins with the
+ * algorithm byte.
  */
 export function keyId(name: string, material: Buffer): Buffer {
   return hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), material]), 'buffer').subarray(
@@ -41,15 +41,16 @@ export function keyId(name: string, material: Buffer): Buffer {
   );
 }
 
-/** @throws IsoproError CHECKPOINT_INVALID where the text is not a signed note */
+/** Parses a signed note. @throws IsoproError CHECKPOINT_INVALID if the text is not one */
 export function parseNote(note: string): SignedNote {
   const refuse = (reason: string): never => {
     throw new IsoproError('CHECKPOINT_INVALID', `not a signed note: ${reason}`);
   };
   if (Buffer.byteLength(note) > MAX_NOTE_BYTES) refuse(`longer than ${MAX_NOTE_BYTES} bytes`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden by the specification
-  if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note)) refuse('it holds a control character');
-  if (!note.endsWith('\n')) refuse('its last line does not end');
+  if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note))
+    refuse('it contains a control character');
+  if (!note.endsWith('\n')) refuse('its last line has no line end');
   const split = note.lastIndexOf('\n\n');
   if (split < 0) refuse('it has no empty line before the signatures');
   const lines = note.slice(split + 2, -1).split('\n');
@@ -63,7 +64,7 @@ export function parseNote(note: string): SignedNote {
   return { text: note.slice(0, split + 1), signatures };
 }
 
-/** Appends one signature line to a text, or to a note that has some. */
+/** Appends signature lines to a text. */
 export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
   const lines = signatures.map(
     ({ keyName, keyId: id, signature }) =>
@@ -81,7 +82,10 @@ export interface Ed25519PublicKey {
   readonly key: KeyObject;
 }
 
-/** @throws IsoproError WITNESS_KEY_INVALID unless there are 32 bytes */
+/**
+ * Makes a public key of its bytes.
+ * @throws IsoproError WITNESS_KEY_INVALID unless there are 32 bytes
+ */
 export function ed25519PublicKey(bytes: Buffer): Ed25519PublicKey {
   if (bytes.length !== 32)
     throw new IsoproError(
@@ -130,7 +134,7 @@ export function ed25519KeyId(name: string, publicKey: Ed25519PublicKey): Buffer 
   return keyId(name, Buffer.concat([Buffer.of(ED25519), publicKey.bytes]));
 }
 
-/** True where the note carries a valid signature of this key under this name. */
+/** Returns true if the note has a valid signature of this key under this name. */
 export function isSignedBy(note: SignedNote, name: string, publicKey: Ed25519PublicKey): boolean {
   const id = ed25519KeyId(name, publicKey);
   return note.signatures.some(
@@ -142,7 +146,9 @@ export function isSignedBy(note: SignedNote, name: string, publicKey: Ed25519Pub
   );
 }
 
-/** `<name>+<key id in hex>+<base64(algorithm ‖ key)>`, the form in which keys are published. */
+/**
+ * Returns `<name>+<key id in hex>+<base64(algorithm ‖ key)>`, the form in which keys are published.
+ */
 export function formatVerifierKey(name: string, material: Buffer): string {
   return `${name}+${keyId(name, material).toString('hex')}+${material.toString('base64')}`;
 }
@@ -156,6 +162,6 @@ export function parseVerifierKey(text: string): { name: string; material: Buffer
   }
   const name = match[1] as string;
   if (keyId(name, material).toString('hex') !== match[2])
-    throw new IsoproError('WITNESS_KEY_INVALID', `the id of the key ${name} does not belong to it`);
+    throw new IsoproError('WITNESS_KEY_INVALID', `the key ${name} does not match its id`);
   return { name, material };
 }

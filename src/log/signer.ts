@@ -8,27 +8,25 @@ import { keyId, type NoteSignature } from './signed-note.js';
 import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-key.js';
 import { WitnessStore, type HeadRequest } from './witness-store.js';
 
-/**
- * Who vouches for a run's heads. The witness process is one; SingleProcessSigner is the fallback.
- */
+/** Signs the heads of a run. The witness process is one; SingleProcessSigner is the fallback. */
 export interface LogSigner {
   readonly kind: SignerKind;
-  /** The key that verifies what this signer signs for a run. */
+  /** Returns the key that verifies what this signer signs for a run. */
   key(runId: string): Promise<TrustedKey>;
-  /** The run's ticket note. Same on every call. */
+  /** Returns the run's ticket note, the same on every call. */
   ticket(runId: string): Promise<string>;
-  /** The signed note of a head. @throws IsoproError WITNESS_REFUSED */
+  /** Returns the signed note of a head. @throws IsoproError WITNESS_REFUSED */
   signHead(request: HeadRequest): Promise<string>;
-  /** The nonce in hex, for the last signed head. @throws IsoproError WITNESS_REFUSED */
+  /** Returns the nonce in hex for the last signed head. @throws IsoproError WITNESS_REFUSED */
   reveal(runId: string, size: number): Promise<string>;
   /**
-   * The note of the nonce that belongs to a signed head of so many records (draw.ts).
+   * Returns the note of the nonce of a signed head (draw.ts).
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): Promise<string>;
-  /** Every head signed for the run, oldest first. */
+  /** Returns every head signed for the run, oldest first. */
   heads(runId: string): Promise<string[]>;
-  /** Only where there is no other process: the record's forward-secure MAC. */
+  /** Forward-secure MAC of records, only without a second process. */
   readonly tags?: { begin(runId: string, records: number): void; tag(leaf: string): Buffer };
   close(): Promise<void>;
 }
@@ -38,9 +36,9 @@ export const singleProcessFile = (home = isoproHome()): string =>
   join(witnessFolder(home), 'single-process.sqlite');
 
 /**
- * No second process: heads carry a forward-secure MAC whose k_0 lies in the user's own folder. It
- * guards earlier records against a process that is taken over later, not against the user. Reports
- * say `single-process`.
+ * Signer without a second process: heads have a forward-secure MAC whose k_0 is in the user's own
+ * folder. It protects earlier records from a process that is taken over later, not from the user.
+ * Reports say `single-process`.
  */
 export class SingleProcessSigner implements LogSigner {
   readonly kind = 'single-process';
@@ -53,7 +51,7 @@ export class SingleProcessSigner implements LogSigner {
     } catch (cause) {
       throw new IsoproError(
         'WITNESS_UNAVAILABLE',
-        `the witness folder ${witnessFolder(home)} cannot be used: ${(cause as Error).message}`,
+        `cannot use the witness folder ${witnessFolder(home)}: ${(cause as Error).message}`,
         { cause },
       );
     }
@@ -65,7 +63,7 @@ export class SingleProcessSigner implements LogSigner {
   #sign(text: string, keyName: string, runId: string): NoteSignature {
     const master = this.#store.secret(runId);
     if (keyName === WITNESS_KEY_NAME) {
-      // a ticket from oneself proves nothing; the line keeps the form of a note
+      // a ticket of one's own proves nothing; the line keeps the form of a note
       return {
         keyName,
         keyId: keyId(keyName, FORWARD_MAC_TYPE),
@@ -99,10 +97,7 @@ export class SingleProcessSigner implements LogSigner {
 
   async signHead(request: HeadRequest): Promise<string> {
     if (this.#run?.mac.records !== request.size)
-      throw new IsoproError(
-        'WITNESS_REFUSED',
-        `the MAC stands at another record than ${request.size}`,
-      );
+      throw new IsoproError('WITNESS_REFUSED', `the MAC is not at record ${request.size}`);
     return this.#store.signHead(request);
   }
 

@@ -1,13 +1,13 @@
 /**
- * Which streams a kind of log has. The log itself knows one of them, `control`: its own start,
- * resumptions, nonce and end.
+ * Streams of a kind of log. The log itself knows only `control`: its own start, resumptions, nonce
+ * and end.
  */
 import { ownValue } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 
 /**
- * Given by whoever makes or reads a log; part of the file's form, so that it never changes for logs
- * that are there.
+ * Streams that the writer or reader of a log passes in. They are part of the file format and never
+ * change for existing logs.
  */
 export interface LogStreams<Name extends string = string> {
   /** Each stream's number inside the leaf hash, 1 to 255. */
@@ -20,7 +20,7 @@ const NAME = /^[a-z][a-z_]{0,62}$/;
 const TAKEN: readonly string[] = ['log', 'checkpoint', 'live', 'sqlite'];
 const checked = new WeakSet<LogStreams>();
 
-/** @throws IsoproError INVALID_ARGUMENT where they are no streams that a log can have */
+/** @throws IsoproError INVALID_ARGUMENT if they are no streams that a log can have */
 export function checkStreams(streams: LogStreams): void {
   if (checked.has(streams)) return;
   const { codes, views = {} } = streams;
@@ -28,22 +28,23 @@ export function checkStreams(streams: LogStreams): void {
   const refuse = (reason: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', `streams of a log: ${reason}`);
   };
-  if (!Object.hasOwn(codes, 'control')) refuse('there is no control');
+  if (!Object.hasOwn(codes, 'control')) refuse('the stream control is missing');
   if (numbers.some((code) => !Number.isSafeInteger(code) || code < 1 || code > 255))
-    refuse('a number lies between 1 and 255');
-  if (new Set(numbers).size < numbers.length) refuse('two of them have one number');
+    refuse('each number must be between 1 and 255');
+  if (new Set(numbers).size < numbers.length) refuse('two streams have the same number');
   const wrong = [...Object.keys(codes), ...Object.keys(views)].find((name) => !NAME.test(name));
-  if (wrong !== undefined) refuse(`${JSON.stringify(wrong)} is no name: small letters and _`);
+  if (wrong !== undefined)
+    refuse(`${JSON.stringify(wrong)} is not a valid name: use small letters and _`);
   for (const [view, stream] of Object.entries(views)) {
     if (TAKEN.some((name) => view === name || view.startsWith(`${name}_`)))
-      refuse(`${view} is a name of the file's own`);
+      refuse(`${view} is reserved for the log file itself`);
     if (stream === 'control' || ownValue(codes, stream) === undefined)
-      refuse(`the view ${view} shows no stream of theirs`);
+      refuse(`the view ${view} does not show one of these streams`);
   }
   checked.add(streams);
 }
 
-/** By number. */
+/** Returns the names of the streams by number. */
 export const streamNames = <Name extends string>({
   codes,
 }: LogStreams<Name>): ReadonlyMap<number, Name | 'control'> =>

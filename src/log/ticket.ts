@@ -4,9 +4,9 @@ import { isRunId } from './checkpoint.js';
 import { decodeBase64, parseNote, type SignedNote } from './signed-note.js';
 
 /**
- * What a run must hold before it starts. Tickets are numbered and the witness keeps them all, so a
- * run that was started and dropped leaves a gap that the judge counts. The nonce behind the
- * commitment is not told to the run before its adapter is under a signed head.
+ * Ticket that a run needs before it starts. Tickets are numbered and the witness keeps all of them,
+ * so a dropped run leaves a gap that the judge counts. The run does not learn the nonce behind the
+ * commitment before its adapter is under a signed head.
  */
 export interface Ticket {
   readonly runId: string;
@@ -27,35 +27,26 @@ export function commitToNonce(runId: string, nonce: Buffer): Buffer {
   );
 }
 
-export function ticketText(ticket: Ticket): string {
-  return `${[FIRST_LINE, ticket.runId, ticket.number, ticket.unfinishedBefore, ticket.nonceCommitment.toString('base64')].join('\n')}\n`;
+export function ticketText({ runId, number, unfinishedBefore, nonceCommitment }: Ticket): string {
+  return `${[FIRST_LINE, runId, number, unfinishedBefore, nonceCommitment.toString('base64')].join('\n')}\n`;
 }
 
 /** Reads a ticket; its signature is not checked here. @throws IsoproError CHECKPOINT_INVALID */
 export function parseTicket(text: string): Ticket & { readonly note: SignedNote } {
   const note = parseNote(text);
-  const [first, runId, number, unfinished, commitment] = note.text.slice(0, -1).split('\n');
-  const nonceCommitment = decodeBase64(commitment ?? '');
-  if (
-    first !== FIRST_LINE ||
-    runId === undefined ||
-    !isRunId(runId) ||
-    nonceCommitment?.length !== 32
-  ) {
-    throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
-  }
+  const [, runId = '', number, unfinished, commitment = ''] = note.text.slice(0, -1).split('\n');
   const ticket = {
     runId,
     number: Number(number),
     unfinishedBefore: Number(unfinished),
-    nonceCommitment,
+    nonceCommitment: decodeBase64(commitment) ?? Buffer.alloc(0),
   };
-  if (
-    !Number.isSafeInteger(ticket.number) ||
-    !Number.isSafeInteger(ticket.unfinishedBefore) ||
-    ticketText(ticket) !== note.text
-  ) {
+  const isWellFormed =
+    isRunId(runId) &&
+    ticket.nonceCommitment.length === 32 &&
+    Number.isSafeInteger(ticket.number) &&
+    Number.isSafeInteger(ticket.unfinishedBefore);
+  if (!isWellFormed || ticketText(ticket) !== note.text)
     throw new IsoproError('CHECKPOINT_INVALID', 'not a ticket of a run');
-  }
   return { ...ticket, note };
 }

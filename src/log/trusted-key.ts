@@ -8,10 +8,7 @@ import {
   type Ed25519PublicKey,
 } from './signed-note.js';
 
-/**
- * The key relative to which a log is verified: a witness's public key, or k_0 of a run that had no
- * witness.
- */
+/** Key that a log is verified with: a witness's public key, or k_0 of a run without a witness. */
 export type TrustedKey =
   | { readonly signer: 'witness'; readonly publicKey: Ed25519PublicKey }
   | { readonly signer: 'single-process'; readonly master: Buffer };
@@ -22,7 +19,8 @@ export const WITNESS_KEY_NAME = 'isopro-native/witness';
 const SINGLE_PROCESS_KEY_NAME = 'isopro-native/single-process';
 
 /**
- * One line, `name+keyid+base64`. A single-process key is a secret: who has it can forge the log.
+ * Formats a key as one line, `name+keyid+base64`. A single-process key is a secret: its owner can
+ * forge the log.
  */
 export function formatTrustedKey(key: TrustedKey): string {
   return key.signer === 'witness'
@@ -46,6 +44,6 @@ export function parseTrustedKey(text: string): TrustedKey {
   }
   throw new IsoproError(
     'WITNESS_KEY_INVALID',
-    'the key is neither ed25519 nor a single-process key of this program',
+    'the key is neither an ed25519 key nor a single-process key of isopro-native',
   );
 }

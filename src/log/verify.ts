@@ -6,7 +6,7 @@ import { originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.j
 import { ForwardMac, forwardMacKeyId } from './forward-mac.js';
 import { LeafHasher } from './leaf.js';
 import { MerkleFrontier } from './merkle.js';
-import { isCanonicalPayload, MAX_PAYLOAD_BYTES } from './payload.js';
+import { isCanonicalPayload, MAX_PAYLOAD_BYTES, type LogPayload } from './payload.js';
 import {
   asLogError,
   checkPages,
@@ -30,8 +30,8 @@ import { WITNESS_KEY_NAME, type SignerKind, type TrustedKey } from './trusted-ke
 export type Outcome = 'ok' | 'tampered' | 'truncated' | 'unterminated' | 'equivocation';
 
 /**
- * Where the file first disagrees with itself or with a head. `until` is given where only a range is
- * known: [at, until).
+ * First disagreement of the file with itself or with a head. With `until` only a range is known:
+ * [at, until).
  */
 export interface Disagreement {
   readonly table: 'file' | 'log' | 'checkpoint';
@@ -40,16 +40,19 @@ export interface Disagreement {
   readonly reason: string;
 }
 
-export interface Verification {
+interface Verdict {
   readonly outcome: Outcome;
   readonly disagreement: Disagreement | null;
+}
+
+export interface Verification extends Verdict {
   readonly runId: string | null;
   readonly signer: SignerKind | null;
   /** Records in the file. */
   readonly records: number;
   /**
-   * Records that the largest head in agreement covers; later ones are chained but nobody has
-   * vouched for them.
+   * Records under the largest head in agreement; later ones are chained but no one has vouched for
+   * them.
    */
   readonly signedRecords: number;
   readonly heads: number;
@@ -59,7 +62,7 @@ export interface Verification {
 }
 
 export interface VerifyOptions {
-  /** Those of a log of its kind. */
+  /** Streams of this kind of log. */
   readonly streams: LogStreams;
   readonly key: TrustedKey;
   /**
@@ -73,7 +76,7 @@ export interface VerifyOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-/** What the end of a scan knows; a writer goes on from here. */
+/** State at the end of a scan, from which a writer continues. */
 export interface LogState {
   readonly session: SessionStart | null;
   readonly frontier: MerkleFrontier;
@@ -101,7 +104,19 @@ const tampered = (
   until?: number,
 ): Disagrees => new Disagrees('tampered', { table, at, reason, ...stated({ until }) });
 
-/** As the schema has it; in damaged pages any column may hold anything. */
+const equivocation = (at: number, reason: string): Disagrees =>
+  new Disagrees('equivocation', { table: 'checkpoint', at, reason });
+
+type Refuse = (reason: string) => never;
+
+/** Returns a function that throws a disagreement at one place. */
+const refusing =
+  (table: Disagreement['table'], at: number): Refuse =>
+  (reason) => {
+    throw tampered(table, at, reason);
+  };
+
+/** Row by the schema; in damaged pages any column may hold anything. */
 type Row = [
   gseq: number,
   stream: number,
@@ -153,7 +168,7 @@ class Scan {
     this.#payloadBytes = db.prepare(PAYLOAD_BYTES).pluck();
   }
 
-  /** Record 0 names the run; without it no head can be read as this run's. */
+  /** Reads record 0, which names the run; without it no head can be assigned to this run. */
   begin(): void {
     const { key } = this.options;
     if (key.signer === 'single-process') this.#mac = new ForwardMac(key.master);
@@ -162,52 +177,47 @@ class Scan {
       .pluck()
       .get();
     if (typeof text !== 'string') return;
+    const refuse: Refuse = refusing('log', 0);
     try {
       this.session = parseSessionStart(text);
     } catch (error) {
-      throw tampered('log', 0, (error as Error).message);
+      refuse((error as Error).message);
     }
-    if (this.options.runId !== undefined && this.session.runId !== this.options.runId)
-      throw tampered('log', 0, `the log is of another run, ${this.session.runId}`);
-    if (this.session.signer !== key.signer)
-      throw tampered(
-        'log',
-        0,
-        `the log says that its signer is the ${this.session.signer}, and the key given is a ${key.signer} key`,
-      );
-    if (
-      key.signer === 'witness' &&
-      !isSignedBy(this.session.ticket.note, WITNESS_KEY_NAME, key.publicKey)
-    ) {
-      throw tampered('log', 0, 'the ticket is not signed by the trusted key');
-    }
-    this.lastLeaf = this.session.genesis;
-    this.#hasher = new LeafHasher(Buffer.from(this.session.runId, 'hex'));
+    const { runId, signer, ticket, genesis } = this.session;
+    if (this.options.runId !== undefined && runId !== this.options.runId)
+      refuse(`the log belongs to another run, ${runId}`);
+    if (signer !== key.signer)
+      refuse(`the log names the signer ${signer}, but the given key is a ${key.signer} key`);
+    if (key.signer === 'witness' && !isSignedBy(ticket.note, WITNESS_KEY_NAME, key.publicKey))
+      refuse('the ticket is not signed by the trusted key');
+    this.lastLeaf = genesis;
+    this.#hasher = new LeafHasher(Buffer.from(runId, 'hex'));
   }
 
   #admitHead(text: string, at: number): SignedCheckpoint {
+    const refuse = refusing('checkpoint', at);
     let head: SignedCheckpoint;
     try {
       head = parseCheckpoint(text);
     } catch (error) {
-      throw tampered('checkpoint', at, (error as Error).message);
+      return refuse((error as Error).message);
     }
     if (this.session !== null && head.runId !== this.session.runId)
-      throw tampered('checkpoint', at, `a checkpoint of another run, ${head.runId}`);
+      refuse(`the checkpoint belongs to another run, ${head.runId}`);
     const { key } = this.options;
     const origin = originOf(head.runId);
     if (key.signer === 'witness') {
       if (!isSignedBy(head.note, origin, key.publicKey))
-        throw tampered('checkpoint', at, 'the checkpoint is not signed by the trusted key');
+        refuse('the checkpoint is not signed by the trusted key');
     } else {
       const id = forwardMacKeyId(origin, key.master);
       if (!head.note.signatures.some((each) => each.keyName === origin && each.keyId.equals(id)))
-        throw tampered('checkpoint', at, 'the checkpoint carries no MAC of the trusted key');
+        refuse('the checkpoint has no MAC of the trusted key');
     }
     return head;
   }
 
-  /** All heads, ascending. Two roots for one size end the matter. */
+  /** Reads all heads, ascending. Two roots for one size are an equivocation. */
   readHeads(): void {
     const { key } = this.options;
     const rows = this.db
@@ -215,15 +225,11 @@ class Scan {
       .raw()
       .iterate() as IterableIterator<[number, string]>;
     for (const [size, text] of rows) {
-      if (typeof text !== 'string')
-        throw tampered('checkpoint', size, 'a column of it does not have its type');
+      const refuse = refusing('checkpoint', size);
+      if (typeof text !== 'string') refuse('one of its columns has the wrong type');
       const head = this.#admitHead(text, size);
       if (head.size !== size)
-        throw tampered(
-          'checkpoint',
-          size,
-          `the checkpoint stored for ${size} records counts ${head.size}`,
-        );
+        refuse(`the checkpoint stored for ${size} records is of ${head.size}`);
       this.heads.push(head);
       this.#stored.push(size);
     }
@@ -233,34 +239,23 @@ class Scan {
     this.heads.sort((a, b) => a.size - b.size);
     // a MAC can be checked only where its key is reached, so heads without a public key meet each
     // other in #meetHeads
-    if (key.signer === 'witness') this.#refuseEquivocation(this.heads);
+    if (key.signer !== 'witness') return;
+    this.#refuseEquivocation(this.heads);
     const final = this.heads.find((head) => head.final);
     const last = this.heads.at(-1);
-    if (
-      key.signer === 'witness' &&
-      final !== undefined &&
-      last !== undefined &&
-      last.size > final.size
-    ) {
-      throw new Disagrees('equivocation', {
-        table: 'checkpoint',
-        at: final.size,
-        reason: `a head of ${last.size} records was signed beside the final one of ${final.size}`,
-      });
-    }
+    if (final !== undefined && last!.size > final.size)
+      throw equivocation(
+        final.size,
+        `a head of ${last!.size} records was signed in addition to the final one of ${final.size}`,
+      );
   }
 
   /** @param heads ascending, each signed by the trusted key */
   #refuseEquivocation(heads: readonly SignedCheckpoint[]): void {
     for (let i = 1; i < heads.length; i++) {
-      const [a, b] = [heads[i - 1] as SignedCheckpoint, heads[i] as SignedCheckpoint];
-      if (a.size === b.size && a.root !== b.root) {
-        throw new Disagrees('equivocation', {
-          table: 'checkpoint',
-          at: a.size,
-          reason: `two signed heads of ${a.size} records have different roots`,
-        });
-      }
+      const [a, b] = [heads[i - 1]!, heads[i]!];
+      if (a.size === b.size && a.root !== b.root)
+        throw equivocation(a.size, `two signed heads of ${a.size} records have different roots`);
     }
   }
 
@@ -279,7 +274,7 @@ class Scan {
       throw tampered(
         'log',
         this.signedRecords,
-        `records up to ${size} are not those that the head of ${size} records was signed for`,
+        `the records up to ${size} do not match the signed head of ${size} records`,
         size,
       );
     }
@@ -297,59 +292,48 @@ class Scan {
     const expected = this.frontier.size;
     const [gseq, stream, sseq, timeUs, link, tag, payload] = row;
     const prev = this.lastLeaf;
+    const refuse: Refuse = refusing('log', expected);
     if (gseq !== expected)
-      throw tampered(
-        'log',
-        expected,
+      refuse(
         gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`,
       );
     if (this.session === null || this.#hasher === null)
       throw tampered('log', 0, 'the log does not begin with a session start');
-    if (this.ended) throw tampered('log', gseq, 'a record follows the end of the session');
-    if (!this.#streamNames.has(stream)) throw tampered('log', gseq, `there is no stream ${stream}`);
-    if (sseq !== (this.streamSizes.get(stream) ?? 0))
-      throw tampered(
-        'log',
-        gseq,
-        `its number within the stream is not ${this.streamSizes.get(stream) ?? 0}`,
-      );
+    if (this.ended) refuse('a record follows the end of the session');
+    if (!this.#streamNames.has(stream)) refuse(`there is no stream ${stream}`);
+    const inStream = this.streamSizes.get(stream) ?? 0;
+    if (sseq !== inStream) refuse(`its number in the stream is not ${inStream}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs)
-      throw tampered('log', gseq, 'its time lies before the record before it');
+      refuse('its time is earlier than that of the record before it');
     if (
       (payload !== null && typeof payload !== 'string') ||
       typeof link !== 'string' ||
       (tag !== null && !Buffer.isBuffer(tag))
-    ) {
-      throw tampered('log', gseq, 'a column of it does not have its type');
-    }
-    if (payload === null)
-      throw tampered('log', gseq, `its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
+    )
+      refuse('one of its columns has the wrong type');
+    if (payload === null) refuse(`its payload has more than ${MAX_PAYLOAD_BYTES} bytes`);
     const position = { stream, gseq, sseq, timeUs };
     const exact = !payload.includes('\ufffd');
     const bytes = exact ? null : this.#payloadBytes.get(gseq);
     if (bytes !== null && !Buffer.isBuffer(bytes))
-      throw tampered('log', gseq, 'its payload is not found again by its number');
+      refuse('its payload cannot be read by its number');
     const digest =
       bytes === null
         ? this.#hasher.ofText(position, prev, payload)
         : this.#hasher.ofBytes(position, prev, bytes);
-    if (link !== `${prev}.${digest}`) {
-      throw tampered(
-        'log',
-        gseq,
+    if (link !== `${prev}.${digest}`)
+      refuse(
         link.startsWith(`${prev}.`)
           ? 'its hash does not match its content'
           : 'its link to the record before it is wrong',
       );
-    }
-    // what a control record says is acted on at once
+    // control records take effect at once
     const isControl = stream === this.options.streams.codes.control;
     if (this.canonical !== null && !isControl) this.canonical.add(payload);
-    else if (!isCanonicalPayload(payload))
-      throw tampered('log', gseq, 'its payload is not canonical JSON of a record');
+    else if (!isCanonicalPayload(payload)) refuse('its payload is not canonical JSON of a record');
     if (this.#mac === null ? tag !== null : tag === null || !tag.equals(this.#mac.tag(digest)))
-      throw tampered('log', gseq, 'its MAC is wrong');
-    if (isControl) this.#control(gseq, payload);
+      refuse('its MAC is wrong');
+    if (isControl) this.#control(gseq, payload, refuse);
     this.frontier.append(digest);
     this.streamSizes.set(stream, sseq + 1);
     this.lastLeaf = digest;
@@ -358,15 +342,9 @@ class Scan {
   }
 
   /** One start, any number of resumes, a nonce that fits its commitment, one end. */
-  #control(gseq: number, text: string): void {
-    const payload = JSON.parse(text) as {
-      kind: string;
-      nonce?: unknown;
-      abandonedFrom?: unknown;
-      heads?: unknown;
-    };
-    if (payload.kind === 'session_start' && gseq !== 0)
-      throw tampered('log', gseq, 'the session starts a second time');
+  #control(gseq: number, text: string, refuse: Refuse): void {
+    const payload = JSON.parse(text) as LogPayload;
+    if (payload.kind === 'session_start' && gseq !== 0) refuse('the session starts a second time');
     if (payload.kind === 'session_end') {
       this.ended = true;
       if (typeof payload.heads === 'number') this.#headsBeforeEnd = payload.heads;
@@ -375,7 +353,7 @@ class Scan {
       this.resumes++;
       const from = payload.abandonedFrom;
       if (!Number.isSafeInteger(from) || (from as number) < 1 || (from as number) > gseq)
-        throw tampered('log', gseq, 'the resume record abandons records that are not there');
+        refuse('the resume record abandons records that do not exist');
     }
     if (payload.kind === 'nonce') {
       const nonce =
@@ -384,22 +362,21 @@ class Scan {
           : null;
       const { runId, ticket } = this.session as SessionStart;
       if (nonce === null || !commitToNonce(runId, nonce).equals(ticket.nonceCommitment))
-        throw tampered('log', gseq, 'the nonce is not the one that the ticket commits to');
+        refuse('the nonce does not match the commitment in the ticket');
     }
   }
 
-  outcome(): { outcome: Outcome; disagreement: Disagreement | null } {
+  outcome(): Verdict {
     const size = this.frontier.size;
     const beyond = this.heads[this.#nextHead];
     if (beyond !== undefined) {
       if (beyond.size < size) throw tampered('checkpoint', beyond.size, 'a head was not reached');
       if (this.#mac !== null) {
         if (beyond.size - size > 10_000_000)
-          throw tampered(
+          refusing(
             'checkpoint',
             beyond.size,
-            'the checkpoint counts more records than can be checked',
-          );
+          )('the checkpoint covers more records than can be checked');
         this.#mac.skip(beyond.size - size);
         this.#checkMac(beyond, this.#mac);
       }
@@ -408,7 +385,7 @@ class Scan {
         disagreement: {
           table: 'log',
           at: size,
-          reason: `the file ends at ${size} records and a signed head counts ${beyond.size}`,
+          reason: `the file ends at ${size} records, but a signed head covers ${beyond.size}`,
           until: beyond.size,
         },
       };
@@ -420,22 +397,20 @@ class Scan {
       throw tampered('log', size - 1, 'the final head does not cover an end of the session');
     const stored = this.#stored.filter((each) => each < size).length;
     const counted = this.#headsBeforeEnd;
-    if (counted !== null && counted !== stored) {
-      throw tampered(
+    if (counted !== null && counted !== stored)
+      refusing(
         'checkpoint',
         size - 1,
-        `${stored} heads lie before the end of the session, which counts ${counted}`,
-      );
-    }
+      )(`there are ${stored} heads before the end of the session, which counts ${counted}`);
     return { outcome: 'ok', disagreement: null };
   }
 }
 
 /**
- * Verifies an open log against a key and the heads that are known. The whole log is read once;
- * memory does not grow with it.
- * @throws IsoproError ABORTED, or CHECKPOINT_INVALID where a head passed in `options.heads` is not
- *   one of this key
+ * Verifies an open log against a key and the known heads. It reads the whole log once; memory does
+ * not grow with the log.
+ * @throws IsoproError ABORTED, or CHECKPOINT_INVALID if a head in `options.heads` is not of this
+ *   key
  */
 export async function scanLog(db: Db, options: VerifyOptions): Promise<ScanResult> {
   return (await scanWithPages(db, options, null)).result;
@@ -447,8 +422,8 @@ interface ScanResult {
 }
 
 /**
- * @param file whose pages are checked on the side where a thread is worth it; they are checked here
- *   and now where it is not
+ * Scans a log and checks the pages of its file.
+ * @param file whose pages to check, in a thread if that is worthwhile, else at once
  */
 async function scanWithPages(
   db: Db,
@@ -468,14 +443,14 @@ async function scanWithPages(
     throw error;
   }
   const found = await canonical.finish();
-  // which record it was, and what had been found by then, is for a scan in order to say
+  // a scan in order finds which record it was
   return {
     result: found.canonical || found.pages !== null ? result : await runScan(db, options, null),
     pages: found.pages,
   };
 }
 
-/** 0 where that cannot be read. */
+/** Returns the number of records; 0 if it cannot be read. */
 function countRecords(db: Db): number {
   try {
     return Number(db.prepare('SELECT count(*) FROM log').pluck().get());
@@ -490,15 +465,15 @@ async function runScan(
   canonical: CanonicalCheck | null,
 ): Promise<ScanResult> {
   const scan = new Scan(db, options, canonical);
-  let verdict: { outcome: Outcome; disagreement: Disagreement | null };
+  let verdict: Verdict;
   try {
     if (!hasExpectedSchema(db, options.streams))
-      throw tampered('file', 0, 'its tables, triggers or views are not those of a log');
-    // nothing reads these two, so a change of them would be one that nobody made for a reason
+      throw tampered('file', 0, 'it does not have the tables, triggers and views of a log');
+    // nothing reads these two fields, so no change of them has a legitimate reason
     const isMarked = ['user_version', 'application_id'].some(
       (field) => db.pragma(field, { simple: true }) !== 0,
     );
-    if (isMarked) throw tampered('file', 0, 'its header carries a mark that no log has');
+    if (isMarked) throw tampered('file', 0, 'its header has a mark that logs never have');
     scan.begin();
     scan.readHeads();
     const total = options.onProgress === undefined ? 0 : countRecords(db);
@@ -514,15 +489,10 @@ async function runScan(
     }
     verdict = scan.outcome();
   } catch (error) {
-    const known = error instanceof Disagrees ? error : asLogError(error, 'log');
-    if (known instanceof Disagrees)
-      verdict = { outcome: known.outcome, disagreement: known.disagreement };
-    else if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      verdict = {
-        outcome: 'tampered',
-        disagreement: { table: 'file', at: scan.frontier.size, reason: known.message },
-      };
-    } else throw known;
+    verdict =
+      error instanceof Disagrees
+        ? { outcome: error.outcome, disagreement: error.disagreement }
+        : damaged(unreadableReason(error, 'log'), scan.frontier.size);
   }
   return {
     verification: {
@@ -539,7 +509,19 @@ async function runScan(
   };
 }
 
-const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = {
+const damaged = (reason: string, at = 0): Verdict => ({
+  outcome: 'tampered',
+  disagreement: { table: 'file', at, reason },
+});
+
+/** Returns why SQLite cannot read a file. @throws any other failure */
+function unreadableReason(failure: unknown, path: string): string {
+  const known = asLogError(failure, path);
+  if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') return known.message;
+  throw known;
+}
+
+const UNREADABLE: Omit<Verification, keyof Verdict> = {
   runId: null,
   signer: null,
   records: 0,
@@ -550,8 +532,8 @@ const UNREADABLE: Omit<Verification, 'outcome' | 'disagreement'> = {
 };
 
 /**
- * Verifies the log in a file, which stays as it is. A file that SQLite cannot read is `tampered`,
- * not an error.
+ * Verifies the log in a file and leaves the file unchanged. A file that SQLite cannot read is
+ * `tampered`, not an error.
  * @throws IsoproError LOG_NOT_FOUND, ABORTED
  */
 export async function verifyLogFile(path: string, options: VerifyOptions): Promise<Verification> {
@@ -560,21 +542,9 @@ export async function verifyLogFile(path: string, options: VerifyOptions): Promi
     db = openLogFile(path, 'read');
     const { result, pages } = await scanWithPages(db, options, path);
     if (pages === null) return result.verification;
-    return {
-      ...UNREADABLE,
-      outcome: 'tampered',
-      disagreement: { table: 'file', at: 0, reason: `SQLite finds the file damaged: ${pages}` },
-    };
+    return { ...UNREADABLE, ...damaged(`SQLite reports that the file is damaged: ${pages}`) };
   } catch (error) {
-    const known = asLogError(error, path);
-    if (known instanceof IsoproError && known.code === 'LOG_UNREADABLE') {
-      return {
-        ...UNREADABLE,
-        outcome: 'tampered',
-        disagreement: { table: 'file', at: 0, reason: known.message },
-      };
-    }
-    throw known;
+    return { ...UNREADABLE, ...damaged(unreadableReason(error, path)) };
   } finally {
     db?.close();
   }

@@ -30,13 +30,13 @@ const START_MS = 15_000;
 const ANSWER_MS = 10_000;
 const ATTEMPTS = 3;
 /**
- * Between two looks at another's process: a witness of an earlier home ends once nobody has
- * connected for 250 ms.
+ * Milliseconds between two checks of a foreign process: a witness of an earlier home ends 250 ms
+ * after its last connection.
  */
 const STRANGER_MS = 500;
 const STOPPED =
-  'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
-/** What is under way when the run is cancelled may still be answered. */
+  'If it is stopped, continue it (`kill -CONT`) or end it (`kill -KILL`). Then run the same command again to resume.';
+/** Milliseconds that a pending answer may still take after the run is cancelled. */
 const CANCELLED_MS = 1000;
 
 export interface WitnessClientOptions {
@@ -44,9 +44,9 @@ export interface WitnessClientOptions {
   readonly signal?: AbortSignal;
   /** Told when the witness has not answered and is asked again. */
   readonly onNotice?: (text: string) => void;
-  /** How long to wait for one answer. */
+  /** Milliseconds to wait for one answer. */
   readonly answerMs?: number;
-  /** How long to wait for a witness to start. */
+  /** Milliseconds to wait for a witness to start. */
   readonly startMs?: number;
 }
 
@@ -61,7 +61,7 @@ function connect(address: string): Promise<Socket | null> {
   });
 }
 
-/** The key of a home, once its witness has made one; null where there is none. */
+/** Returns the key of a home once its witness has made one; null before that. */
 function keyOf(home: string): TrustedKey | null {
   try {
     return readTrustedKey(publicKeyFile(home));
@@ -71,7 +71,7 @@ function keyOf(home: string): TrustedKey | null {
   }
 }
 
-/** Whether an answer to a challenge shows that whoever gave it holds the key. */
+/** Returns true if an answer to a challenge proves that its sender has the key. */
 function identifies(answer: Result, challenge: string, key: TrustedKey): boolean {
   if (typeof answer !== 'string' || key.signer !== 'witness') return false;
   try {
@@ -85,7 +85,7 @@ function identifies(answer: Result, challenge: string, key: TrustedKey): boolean
 }
 
 /**
- * Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only,
+ * Starts the witness as a separate process: it shares no terminal, so Ctrl-C reaches only the run,
  * and it ends by itself.
  */
 function startWitness(home: string): ChildProcess {
@@ -105,11 +105,11 @@ function unavailable(address: string, stranger: boolean): IsoproError {
   if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
   return new IsoproError(
     'WITNESS_UNAVAILABLE',
-    `another process listens at ${address}: it does not hold the key of this home`,
+    `another process listens at ${address} and does not have the key of this ISOPRO_HOME`,
     {
       remedy:
-        'Find out which process listens there and end it: only your own witness may listen there. ' +
-        'Then run the same command again: it resumes.',
+        'Find the process that listens there and end it: only your own witness may use that address. ' +
+        'Then run the same command again to resume.',
     },
   );
 }
@@ -156,8 +156,8 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * Connects to this home's witness and starts one if there is none. Nothing is told to a process
-   * that does not hold the key of the home.
+   * Connects to this home's witness and starts one if there is none. A process without the key of
+   * this home learns nothing.
    * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, LOG_UNREADABLE, ABORTED
    */
   static async open(
@@ -194,9 +194,9 @@ export class WitnessClient implements LogSigner {
         this.#endStarted();
         throw isCancelled ? cancelled(this.#options.signal) : unavailable(address, stranger);
       }
-      // again after 2 s: the one before may have lost the lock to one that was ending
+      // retry after 2 s: the earlier one may have lost the lock to a witness that was ending
       if (!stranger && attempt++ % 40 === 0) {
-        requireKept(this.#home); // here, where the reason can be told
+        requireKept(this.#home); // checked here, where the reason can be reported
         this.#started.push(startWitness(this.#home));
       }
       await delay(stranger ? STRANGER_MS : 50);
@@ -204,9 +204,9 @@ export class WitnessClient implements LogSigner {
   }
 
   /**
-   * The connection over a socket, once who listens there has shown that it holds the home's key;
-   * null where it does not: another process has taken the address, or the witness of a home that
-   * was here before has not ended yet.
+   * Returns the connection over a socket if its other side proves that it has the home's key.
+   * Otherwise returns null: another process has taken the address, or the witness of an earlier
+   * home has not ended yet.
    */
   async #identified(socket: Socket): Promise<Connection | null> {
     const key = keyOf(this.#home);
@@ -221,7 +221,7 @@ export class WitnessClient implements LogSigner {
               : (error as IsoproError).code === 'ABORTED'
           )
             throw error;
-          return ''; // it does not know the question, or it is ending
+          return ''; // it does not know the question or is ending
         },
       );
       if (identifies(answer, challenge, key)) return { socket, key };
@@ -236,7 +236,7 @@ export class WitnessClient implements LogSigner {
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => this.#receive(String(chunk)));
     const lose = (): void => {
-      // one that was given up may close when the next is in use
+      // an abandoned socket may close when the next one is in use
       if (this.#socket === socket) this.#lose();
     };
     socket.on('error', lose);
@@ -249,8 +249,8 @@ export class WitnessClient implements LogSigner {
     if (this.#received.length > LARGEST_TEXT) {
       this.#lose();
       return;
-    } // no answer, by whomever
-    if (!chunk.includes('\n')) return; // a long line is looked through once
+    } // not an answer of a witness
+    if (!chunk.includes('\n')) return; // a long line is searched once
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);
@@ -338,7 +338,7 @@ export class WitnessClient implements LogSigner {
       } catch (error) {
         if (attempt === ATTEMPTS || !(error instanceof Unanswered)) throw error;
         this.#options.onNotice?.(
-          `${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`,
+          `${error.message}; asking again (attempt ${attempt + 1} of ${ATTEMPTS})`,
         );
       }
     }
@@ -356,7 +356,7 @@ export class WitnessClient implements LogSigner {
     for (const child of this.#started.splice(0)) child.kill('SIGKILL');
   }
 
-  /** For a person who wants to see what it does. */
+  /** Process id of the witness for messages. */
   #processOf(): string {
     const pid = witnessProcess(this.#home);
     return pid === null ? '' : ` (process ${pid})`;
@@ -365,10 +365,7 @@ export class WitnessClient implements LogSigner {
   async #askText(request: Unnumbered<WitnessRequest>): Promise<string> {
     const result = await this.#ask(request);
     if (typeof result !== 'string')
-      throw new IsoproError(
-        'WITNESS_UNAVAILABLE',
-        'the witness gave an answer to another question',
-      );
+      throw new IsoproError('WITNESS_UNAVAILABLE', 'the witness answered a different question');
     return result;
   }
 
@@ -402,6 +399,6 @@ export class WitnessClient implements LogSigner {
     this.#socket = null;
     this.#connecting = null;
     socket?.end();
-    socket?.unref(); // a stopped witness would never close its side
+    socket?.unref(); // a stopped witness never closes its side
   }
 }

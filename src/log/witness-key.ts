@@ -19,13 +19,13 @@ import { Ed25519Signer } from './signed-note.js';
 import { formatTrustedKey, parseTrustedKey, type TrustedKey } from './trusted-key.js';
 
 const secretFile = (home: string): string => join(witnessFolder(home), 'key.secret');
-/** Public; what `--key` takes. */
+/** Returns the file of the public key, for `--key`. */
 export const publicKeyFile = (home = isoproHome()): string => join(witnessFolder(home), 'key.pub');
-/** Tickets and heads. */
+/** Returns the file of tickets and heads. */
 export const witnessFile = (home = isoproHome()): string =>
   join(witnessFolder(home), 'witness.sqlite');
 
-/** Writes a file that is complete or absent, and leaves one that is there. */
+/** Writes a file atomically and keeps an existing one. */
 function createOnce(path: string, text: string, mode: number): void {
   if (existsSync(path)) return;
   const temporary = `${path}.${process.pid}`;
@@ -57,7 +57,7 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     createOnce(secretFile(home), `${randomBytes(32).toString('hex')}\n`, 0o600);
     const text = readFileSync(secretFile(home), 'utf8').trim();
     if (!/^[0-9a-f]{64}$/.test(text))
-      throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} holds no key`);
+      throw new IsoproError('WITNESS_KEY_INVALID', `${secretFile(home)} does not contain a key`);
     const signer = new Ed25519Signer(Buffer.from(text, 'hex'));
     createOnce(
       publicKeyFile(home),
@@ -69,7 +69,7 @@ export function openWitnessKey(home = isoproHome()): Ed25519Signer {
     if (error instanceof IsoproError) throw error;
     throw new IsoproError(
       'WITNESS_UNAVAILABLE',
-      `the witness folder ${witnessFolder(home)} cannot be used: ${(error as Error).message}`,
+      `cannot use the witness folder ${witnessFolder(home)}: ${(error as Error).message}`,
       {
         cause: error,
       },

@@ -1,6 +1,6 @@
 /**
- * The witness as a process of its own, which a run starts: this module and what it imports, none of
- * the command line.
+ * The witness as a separate process that a run starts: this module and its imports, without the
+ * command line.
  */
 import { runWitness } from './witness-server.js';
 

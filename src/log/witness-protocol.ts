@@ -8,7 +8,7 @@ import { isRunId } from './checkpoint.js';
 import { witnessFolder } from './home.js';
 
 /**
- * One JSON object a line each way. A request line may have this many bytes; a proof needs 64
+ * Bytes of a request line. Each line is one JSON object in either direction; a proof needs up to 64
  * digests of 64 hex digits.
  */
 export const MAX_LINE_BYTES = 64 * 1024;
@@ -46,8 +46,8 @@ export const witnessReply = z.union([
 ]);
 
 /**
- * What the witness signs, under its key name, to show a run that it holds the key of the home: the
- * run draws the challenge. Its first line is that of no ticket, draw or head.
+ * Text that the witness signs under its key name to prove to a run that it has the key of this
+ * home: the run draws the challenge. Its first line differs from those of tickets, draws and heads.
  */
 export const identityText = (challenge: string): string =>
   `isopro-native/witness-identity/v1\n${challenge}\n`;
@@ -56,8 +56,8 @@ export const identityText = (challenge: string): string =>
 const LONGEST_SOCKET = 100;
 
 /**
- * The folder of this user in the temporary folder, where nobody else may put a socket.
- * @throws IsoproError WITNESS_UNAVAILABLE where something else has its name
+ * Returns this user's folder in the temporary folder, where no one else may put a socket.
+ * @throws IsoproError WITNESS_UNAVAILABLE if something else has its name
  */
 function userFolder(): string {
   const uid = process.getuid?.() ?? 0;
@@ -68,11 +68,11 @@ function userFolder(): string {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST')
       throw new IsoproError(
         'WITNESS_UNAVAILABLE',
-        `the folder ${folder} cannot be made: ${(cause as Error).message}`,
+        `cannot create the folder ${folder}: ${(cause as Error).message}`,
         { cause },
       );
   }
-  const status = lstatSync(folder); // of a link, the link's own: it may lead into another's folder
+  const status = lstatSync(folder); // lstat of the link itself: it may lead into another user's folder
   if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
     throw new IsoproError(
       'WITNESS_UNAVAILABLE',
@@ -86,8 +86,8 @@ function userFolder(): string {
 }
 
 /**
- * Address of a home's witness: a socket in its folder, or, where that path is too long for a
- * socket, in the user's folder of the temporary folder, which is made. On Windows, a pipe.
+ * Returns the address of a home's witness: a socket in its folder or, if that path is too long for
+ * a socket, in the user's folder of the temporary folder, which is created. On Windows, a pipe.
  * @throws IsoproError WITNESS_UNAVAILABLE
  */
 export function witnessAddress(home: string): string {
@@ -98,8 +98,8 @@ export function witnessAddress(home: string): string {
 }
 
 /**
- * Where the witness that has the home's lock says which process it is. For people, never acted on:
- * the number may be another's by now.
+ * Returns the file with the process id of the witness that holds the home's lock. It is for people
+ * only: the number may already belong to another process.
  */
 export const witnessProcessFile = (home: string): string => join(witnessFolder(home), 'process');
 

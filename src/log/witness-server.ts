@@ -2,7 +2,6 @@ import { unlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
-import { given } from '../given.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { OwnerLock } from './owner-lock.js';
 import { formatNote, type Ed25519Signer } from './signed-note.js';
@@ -16,25 +15,14 @@ import {
   witnessRequest,
   type WitnessRequest,
 } from './witness-protocol.js';
-import { requireKept, WitnessStore, type HeadRequest } from './witness-store.js';
+import { requireKept, WitnessStore } from './witness-store.js';
 
 export interface WitnessOptions {
   readonly home?: string;
-  /** How long to wait for a first run, and for another one after the last has gone. */
+  /** Milliseconds to wait for a first run, and for another one after the last has gone. */
   readonly idleMs?: number;
   readonly signal?: AbortSignal;
   readonly onListening?: (address: string) => void;
-}
-
-function headRequest({
-  runId,
-  size,
-  root,
-  proof,
-  final,
-  state,
-}: Extract<WitnessRequest, { do: 'sign' }>): HeadRequest {
-  return { runId, size, root, proof, final, ...given({ state }) };
 }
 
 function answer(
@@ -50,7 +38,7 @@ function answer(
     case 'ticket':
       return store.issueTicket(request.runId);
     case 'sign':
-      return store.signHead(headRequest(request));
+      return store.signHead(request);
     case 'reveal':
       return store.reveal(request.runId, request.size);
     case 'draw':
@@ -61,8 +49,8 @@ function answer(
 }
 
 /**
- * Reads lines from a socket and answers each; a line that is no request gets an error, an endless
- * one ends the connection.
+ * Reads lines from a socket and answers each. A line that is not a request gets an error; an
+ * endless one ends the connection.
  */
 function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void {
   let pending = '';
@@ -126,7 +114,7 @@ export async function runWitness(
   const store = openStore(home, signer, lock);
   const address = witnessAddress(home);
   try {
-    // a socket file from a killed witness; the lock says that nobody listens on it
+    // a socket file of a killed witness; the lock shows that no process listens on it
     if (process.platform !== 'win32') unlinkSync(address);
   } catch {
     // there was none
@@ -149,7 +137,7 @@ export async function runWitness(
         reject(
           new IsoproError(
             'WITNESS_UNAVAILABLE',
-            `no witness can listen at ${address}: ${error.message}`,
+            `the witness cannot listen at ${address}: ${error.message}`,
             { cause: error },
           ),
         ),

@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
-import { checkpointText, originOf, parseCheckpoint, type Checkpoint } from './checkpoint.js';
+import { checkpointText, originOf, parseCheckpoint } from './checkpoint.js';
 import { drawText } from './draw.js';
 import { verifyConsistency } from './merkle.js';
 import { asLogError, sqliteCode, type Db } from './schema.js';
@@ -13,7 +13,7 @@ import { WITNESS_KEY_NAME } from './trusted-key.js';
 import { witnessFile } from './witness-key.js';
 import { witnessProcessFile } from './witness-protocol.js';
 
-/** What a run asks to have signed. Digests in hex. */
+/** Head that a run asks the witness to sign. Digests in hex. */
 export interface HeadRequest {
   readonly runId: string;
   readonly size: number;
@@ -22,13 +22,12 @@ export interface HeadRequest {
   readonly proof: readonly string[];
   readonly final: boolean;
   /** Digest of what the records come to; a head that has it also says when it was signed. */
-  readonly state?: string;
+  readonly state?: string | undefined;
 }
 
 export type SignText = (text: string, keyName: string, runId: string) => NoteSignature;
 
 interface TicketRow {
-  readonly note: string;
   readonly nonce: string;
   readonly revealed_size: number | null;
 }
@@ -52,15 +51,14 @@ CREATE TABLE IF NOT EXISTS head (
 CREATE INDEX IF NOT EXISTS head_run ON head (run_id, id);
 `;
 
-/** Whether a file holds a witness's tables. */
-function isBegun(path: string): boolean {
-  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
+const HEADS = 'SELECT note FROM head WHERE run_id = ? ORDER BY id';
+
+/** Reads a witness's file without changing it. */
+function readStore<T>(path: string, read: (db: Db) => T): T {
   let db: Db | null = null;
   try {
     db = new Database(path, { readonly: true, fileMustExist: true });
-    return (
-      db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'ticket'").pluck().get() === 1
-    );
+    return read(db);
   } catch (error) {
     throw asLogError(error, path);
   } finally {
@@ -68,48 +66,52 @@ function isBegun(path: string): boolean {
   }
 }
 
+/** Returns true if a file has a witness's tables. */
+const isBegun = (path: string): boolean =>
+  (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0 &&
+  readStore(
+    path,
+    (db) =>
+      db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'ticket'").pluck().get() === 1,
+  );
+
 /**
- * A witness that begins anew numbers its tickets from 1 and signs a second history of a run: what
- * it signed before has to be there. Its process file is written after its tables, so that where
- * that file is, they were.
- * @throws IsoproError WITNESS_UNAVAILABLE where the file of a home's witness is empty or gone,
- *   LOG_UNREADABLE where it is none of SQLite's
+ * Refuses a home whose witness lost its file: a new one would number its tickets from 1 and sign a
+ * second history of a run. The process file is written after the tables, so if it exists, they did.
+ * @throws IsoproError WITNESS_UNAVAILABLE if the file of a home's witness is empty or missing,
+ *   LOG_UNREADABLE if it is not a SQLite file
  */
 export function requireKept(home: string): void {
   const file = witnessFile(home);
   if (!existsSync(witnessProcessFile(home)) || isBegun(file)) return;
   throw new IsoproError(
     'WITNESS_UNAVAILABLE',
-    `${file} is empty or gone, but ${witnessProcessFile(home)} next to it shows that a witness kept its tickets and heads there`,
+    `${file} is empty or missing, but ${witnessProcessFile(home)} next to it shows that a witness kept tickets and heads in it`,
     {
       remedy:
-        'Put the file back from a copy. Without one, move the whole folder away: a new witness with a new key then starts there, and ' +
-        'earlier runs are verified with the old key.pub (--key FILE).',
+        'Restore the file from a copy. If you have none, move the whole folder away: a new witness with a new key then starts there, and ' +
+        'you verify earlier runs with the old key.pub (--key FILE).',
     },
   );
 }
 
-/** The heads of a run in a witness's file, which stays as it is; none where there is no file. */
+/**
+ * Returns the heads of a run in a witness's file, which stays unchanged; empty if there is no file.
+ */
 export function readWitnessHeads(path: string, runId: string): string[] {
-  let db: Db | null = null;
   try {
-    db = new Database(path, { readonly: true, fileMustExist: true });
-    return db
-      .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id')
-      .pluck()
-      .all(runId) as string[];
+    return readStore(path, (db) => db.prepare(HEADS).pluck().all(runId) as string[]);
   } catch (error) {
-    if (sqliteCode(error)?.startsWith('SQLITE_CANTOPEN') === true) return [];
-    throw asLogError(error, path);
-  } finally {
-    db?.close();
+    const { cause } = error as Error;
+    if (sqliteCode(cause)?.startsWith('SQLITE_CANTOPEN') === true) return [];
+    throw error;
   }
 }
 
 /**
- * The rules of the witness, apart from how it is reached: numbered tickets, one growing line of
- * heads for each run, a nonce that is told only for the head signed last, nothing after the final
- * head. Every answer is on disk before it is given.
+ * Rules of the witness, independent of the transport: numbered tickets, one growing line of heads
+ * per run, a nonce that is revealed only for the last signed head, nothing after the final head.
+ * Every answer is on disk before it is sent.
  */
 export class WitnessStore {
   readonly #db: Db;
@@ -128,9 +130,21 @@ export class WitnessStore {
     }
   }
 
+  /** Returns the first column of a query's first row. */
+  #value<T>(sql: string, ...parameters: unknown[]): T | undefined {
+    return this.#db
+      .prepare(sql)
+      .pluck()
+      .get(...parameters) as T | undefined;
+  }
+
+  #run(sql: string, ...parameters: unknown[]): void {
+    this.#db.prepare(sql).run(...parameters);
+  }
+
   #ticket(runId: string): TicketRow {
     const row = this.#db
-      .prepare('SELECT note, nonce, revealed_size FROM ticket WHERE run_id = ?')
+      .prepare('SELECT nonce, revealed_size FROM ticket WHERE run_id = ?')
       .get(runId) as TicketRow | undefined;
     if (row === undefined)
       throw new IsoproError('WITNESS_REFUSED', `the witness has issued no ticket for run ${runId}`);
@@ -141,33 +155,21 @@ export class WitnessStore {
   issueTicket(runId: string): string {
     const ticket = this.#db
       .transaction((): string => {
-        const existing = this.#db
-          .prepare('SELECT note FROM ticket WHERE run_id = ?')
-          .pluck()
-          .get(runId) as string | undefined;
+        const existing = this.#value<string>('SELECT note FROM ticket WHERE run_id = ?', runId);
         if (existing !== undefined) return existing;
         const nonce = randomBytes(32);
-        const number = this.#db
-          .prepare('SELECT coalesce(max(number), 0) + 1 FROM ticket')
-          .pluck()
-          .get() as number;
-        const unfinishedBefore = this.#db
-          .prepare('SELECT count(*) FROM ticket WHERE finished = 0')
-          .pluck()
-          .get() as number;
+        const number = this.#value<number>('SELECT coalesce(max(number), 0) + 1 FROM ticket')!;
+        const unfinished = 'SELECT count(*) FROM ticket WHERE finished = 0';
+        const unfinishedBefore = this.#value<number>(unfinished)!;
         // k_0 of the single-process fallback; a witness that signs has no use for it
-        const insert = this.#db.prepare(
+        this.#run(
           "INSERT INTO ticket (number, run_id, note, nonce, secret) VALUES (?, ?, '', ?, ?)",
+          ...[number, runId, nonce.toString('hex'), randomBytes(32)],
         );
-        insert.run(number, runId, nonce.toString('hex'), randomBytes(32));
-        const text = ticketText({
-          runId,
-          number,
-          unfinishedBefore,
-          nonceCommitment: commitToNonce(runId, nonce),
-        });
+        const nonceCommitment = commitToNonce(runId, nonce);
+        const text = ticketText({ runId, number, unfinishedBefore, nonceCommitment });
         const note = formatNote(text, [this.#sign(text, WITNESS_KEY_NAME, runId)]);
-        this.#db.prepare('UPDATE ticket SET note = ? WHERE run_id = ?').run(note, runId);
+        this.#run('UPDATE ticket SET note = ? WHERE run_id = ?', note, runId);
         return note;
       })
       .immediate();
@@ -175,89 +177,61 @@ export class WitnessStore {
     return ticket;
   }
 
-  /** A secret of the run's own, made with its ticket. */
+  /** Returns the run's own secret, which is made with its ticket. */
   secret(runId: string): Buffer {
     this.#ticket(runId);
-    return this.#db
-      .prepare('SELECT secret FROM ticket WHERE run_id = ?')
-      .pluck()
-      .get(runId) as Buffer;
+    return this.#value<Buffer>('SELECT secret FROM ticket WHERE run_id = ?', runId)!;
   }
 
   heads(runId: string): string[] {
-    return this.#db
-      .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id')
-      .pluck()
-      .all(runId) as string[];
+    return this.#db.prepare(HEADS).pluck().all(runId) as string[];
   }
 
   /**
    * Signs a head that extends the run's last one.
    * @throws IsoproError WITNESS_REFUSED, and the refusal changes nothing
    */
-  signHead(request: HeadRequest): string {
+  signHead({ runId, size, root, proof, final, state }: HeadRequest): string {
+    const refuse = (reason: string): never => {
+      throw new IsoproError('WITNESS_REFUSED', reason);
+    };
     const head = this.#db
       .transaction((): string => {
-        const ticket = this.#ticket(request.runId);
-        let lastTimeUs = 0;
-        const lastNote = this.#db
-          .prepare('SELECT note FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1')
-          .pluck()
-          .get(request.runId) as string | undefined;
-        if (lastNote !== undefined) {
-          const last = parseCheckpoint(lastNote);
-          lastTimeUs = last.stated?.timeUs ?? 0;
-          const same = last.size === request.size && last.root === request.root;
-          if (same && last.final === request.final) {
-            if (request.state !== undefined && request.state !== last.stated?.state)
-              throw new IsoproError(
-                'WITNESS_REFUSED',
-                `the head of ${last.size} records is signed with another state`,
-              );
-            return lastNote;
+        const ticket = this.#ticket(runId);
+        const lastNote = this.#value<string>(`${HEADS} DESC LIMIT 1`, runId);
+        const last = lastNote === undefined ? null : parseCheckpoint(lastNote);
+        if (last !== null) {
+          const isSame = last.size === size && last.root === root;
+          if (isSame && last.final === final) {
+            if (state !== undefined && state !== last.stated?.state)
+              refuse(`the head of ${last.size} records was signed with a different state`);
+            return lastNote!;
           }
           if (last.final)
-            throw new IsoproError(
-              'WITNESS_REFUSED',
-              `run ${request.runId} is closed: its final head of ${last.size} records is signed`,
-            );
-          if (
-            !same &&
-            !verifyConsistency(last.size, last.root, request.size, request.root, request.proof)
-          ) {
-            throw new IsoproError(
-              'WITNESS_REFUSED',
-              `the head of ${request.size} records does not extend the signed one of ${last.size}`,
-            );
-          }
+            refuse(`run ${runId} is closed: its final head of ${last.size} records is signed`);
+          if (!isSame && !verifyConsistency(last.size, last.root, size, root, proof))
+            refuse(`the head of ${size} records does not extend the signed one of ${last.size}`);
         }
-        const revealed =
-          ticket.revealed_size === null
-            ? null
-            : { size: ticket.revealed_size, nonce: ticket.nonce };
-        const { runId, size, root, final, state } = request;
+        const { revealed_size: revealedSize, nonce } = ticket;
         // times of one log never go back, whatever is done to the clock
-        const stated =
-          state === undefined
-            ? {}
-            : { stated: { timeUs: Math.max(lastTimeUs, Date.now() * 1000), state } };
-        const checkpoint: Checkpoint = { runId, size, root, final, revealed, ...stated };
-        const text = checkpointText(checkpoint);
-        const note = formatNote(text, [this.#sign(text, originOf(request.runId), request.runId)]);
-        this.#db
-          .prepare('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)')
-          .run(request.runId, request.size, note);
-        if (request.final)
-          this.#db.prepare('UPDATE ticket SET finished = 1 WHERE run_id = ?').run(request.runId);
+        const timeUs = Math.max(last?.stated?.timeUs ?? 0, Date.now() * 1000);
+        const text = checkpointText({
+          ...{ runId, size, root, final },
+          revealed: revealedSize === null ? null : { size: revealedSize, nonce },
+          ...(state !== undefined && { stated: { timeUs, state } }),
+        });
+        const note = formatNote(text, [this.#sign(text, originOf(runId), runId)]);
+        this.#run('INSERT INTO head (run_id, size, note) VALUES (?, ?, ?)', runId, size, note);
+        if (final) this.#run('UPDATE ticket SET finished = 1 WHERE run_id = ?', runId);
         return note;
       })
       .immediate();
-    durable(request.final ? 'witness.final_head' : 'witness.head');
+    durable(final ? 'witness.final_head' : 'witness.head');
     return head;
   }
 
   /**
-   * Tells the nonce in hex, once a head of `size` records is the last one signed.
+   * Returns the nonce in hex if a head of `size` records is the last one signed.
    * @throws IsoproError WITNESS_REFUSED
    */
   reveal(runId: string, size: number): string {
@@ -265,16 +239,16 @@ export class WitnessStore {
       .transaction((): string => {
         const ticket = this.#ticket(runId);
         if (ticket.revealed_size !== null) return ticket.nonce;
-        const last = this.#db
-          .prepare('SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1')
-          .pluck()
-          .get(runId) as number | undefined;
+        const last = this.#value<number>(
+          'SELECT size FROM head WHERE run_id = ? ORDER BY id DESC LIMIT 1',
+          runId,
+        );
         if (last !== size)
           throw new IsoproError(
             'WITNESS_REFUSED',
-            `the nonce is told for the last signed head only, and that is not one of ${size} records`,
+            `the nonce is revealed for the last signed head only, which is not of ${size} records`,
           );
-        this.#db.prepare('UPDATE ticket SET revealed_size = ? WHERE run_id = ?').run(size, runId);
+        this.#run('UPDATE ticket SET revealed_size = ? WHERE run_id = ?', size, runId);
         return ticket.nonce;
       })
       .immediate();
@@ -283,20 +257,20 @@ export class WitnessStore {
   }
 
   /**
-   * The note of a nonce that belongs to one signed head: the same on every call, and not to be
-   * known before that head is signed.
+   * Returns the note of a nonce that belongs to one signed head: the same on every call, and
+   * unknown before that head is signed.
    * @throws IsoproError WITNESS_REFUSED
    */
   draw(runId: string, size: number): string {
     const secret = this.secret(runId);
-    const head = this.#db
-      .prepare('SELECT note FROM head WHERE run_id = ? AND size = ? ORDER BY id LIMIT 1')
-      .pluck()
-      .get(runId, size) as string | undefined;
+    const head = this.#value<string>(
+      'SELECT note FROM head WHERE run_id = ? AND size = ? ORDER BY id LIMIT 1',
+      ...[runId, size],
+    );
     if (head === undefined)
       throw new IsoproError(
         'WITNESS_REFUSED',
-        `no head of ${size} records is signed for run ${runId}, so nothing is drawn for it`,
+        `no head of ${size} records is signed for run ${runId}, so there is no draw for it`,
       );
     const { root, note } = parseCheckpoint(head);
     const nonce = createHmac('sha256', secret)

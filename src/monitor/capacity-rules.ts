@@ -1,27 +1,23 @@
-/**
- * The rules of the class `capacity`: is there too little of it (R4), or does part of it lie dormant
- * (R5)?
- */
-import { begunSteps, moduleMeans, NOTHING, readingOf, type Finding, type Rule } from './finding.js';
+/** Rules of the class `capacity`: too little capacity (R4), or part of it dormant (R5). */
+import {
+  begunSteps,
+  found,
+  moduleMeans,
+  NOTHING,
+  readingOf,
+  Rule,
+  type Finding,
+} from './finding.js';
 import type { Iteration } from './measurements.js';
-import type { RuleSet } from './rule-set.js';
-import type { RuleConfig } from './rules.js';
 import { Ema, mean, Persistence } from './smoothing.js';
 
 /**
  * R4: the objective has stopped rising below its target, and capacity is used up. The caller adds
  * that R5 to R7 are silent.
  */
-export class Capacity implements Rule {
+export class Capacity extends Rule {
   #objectives: number[] = [];
-  readonly #flat: Persistence;
-
-  constructor(
-    readonly config: RuleConfig,
-    readonly signals: RuleSet['signals'],
-  ) {
-    this.#flat = new Persistence(config.persistence);
-  }
+  readonly #flat = new Persistence(this.config.persistence);
 
   read(iteration: Iteration): Finding {
     const { objective } = iteration;
@@ -37,14 +33,9 @@ export class Capacity implements Rule {
     const full = [...use].filter(([, value]) => value >= rankUse).map(([name]) => name);
     const usedUp = capacity === null || (use.size > 0 && full.length * 2 >= use.size);
     const saturated = flat && objective.value < this.config.objectiveTarget && usedUp;
-    return {
-      side: saturated ? 'plateau' : 'none',
-      value: bound,
-      threshold: saturationGap,
-      modules: saturated ? full : [],
-      reading: true,
-      warm: true,
-    };
+    return saturated
+      ? found('plateau', bound, saturationGap, full)
+      : found('none', bound, saturationGap);
   }
 
   reseed(): void {
@@ -53,7 +44,7 @@ export class Capacity implements Rule {
   }
 }
 
-/** Least-squares slope of y over 0, 1, 2, … plus one standard error of it. */
+/** Returns the least-squares slope of y over 0, 1, 2, … plus one standard error of it. */
 export function slopeUpperBound(y: readonly number[]): number {
   const n = y.length;
   const center = (n - 1) / 2;
@@ -68,18 +59,10 @@ export function slopeUpperBound(y: readonly number[]): number {
 }
 
 /** R5: the module of which the largest part is dormant. */
-export class Dormancy implements Rule {
-  readonly #ema: Ema;
-  readonly #high: Persistence;
+export class Dormancy extends Rule {
+  readonly #ema = new Ema(this.config.alpha);
+  readonly #high = new Persistence(this.config.persistence);
   #steps = 0;
-
-  constructor(
-    readonly config: RuleConfig,
-    readonly signals: RuleSet['signals'],
-  ) {
-    this.#ema = new Ema(config.alpha);
-    this.#high = new Persistence(config.persistence);
-  }
 
   read(iteration: Iteration, informative: boolean): Finding {
     const trained = begunSteps(iteration.steps, this.signals);
@@ -98,18 +81,10 @@ export class Dormancy implements Rule {
       .filter(([, fraction]) => Number.isFinite(fraction));
     if (fractions.length === 0) return { ...NOTHING, warm };
     const value = this.#ema.update(Math.max(...fractions.map(([, fraction]) => fraction)));
-    const side = this.#high.update(value > limit) ? 'high' : 'none';
-    return {
-      side,
-      value,
-      threshold: limit,
-      modules:
-        side === 'high'
-          ? fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name)
-          : [],
-      reading: true,
-      warm,
-    };
+    const above = fractions.filter(([, fraction]) => fraction > limit).map(([name]) => name);
+    return this.#high.update(value > limit)
+      ? found('high', value, limit, above)
+      : found('none', value, limit);
   }
 
   reseed(): void {

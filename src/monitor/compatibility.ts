@@ -40,7 +40,7 @@ export interface CompatibilityEpoch {
 
 type Signal = Exclude<keyof CompatibilityEpoch, 'has_nan_or_inf'>;
 
-/** Which rules fire at the newest epoch. */
+/** Returns which rules fire at the newest epoch. */
 export function evaluateCompatibility(
   history: readonly CompatibilityEpoch[],
   config: CompatibilityConfig = compatibilityConfig.parse({}),

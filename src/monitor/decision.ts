@@ -14,7 +14,7 @@ import {
 
 /** Iterations after a rule fired in which a decision on it is in time (E, E+1, E+2). */
 export const DECISION_WINDOW = 2;
-/** A deferral names an iteration at most so far ahead at which its rule is clear. */
+/** Most iterations that a deferral may last until its rule is clear. */
 export const MAX_DEFERRAL = 5;
 
 /** A decision as a policy returns it: a closed object, everything required. */
@@ -23,9 +23,9 @@ export interface Decision<O extends Operation = Operation> {
   /** The rule that it answers. */
   readonly cites: readonly [RuleId];
   readonly justification: string;
-  /** One of the rule set's, or `none`. */
+  /** A direction of the rule set, or `none`. */
   readonly remedy_direction: string;
-  /** What is done to the trainee, in this order. */
+  /** Operations on the trainee, in this order. */
   readonly edit: readonly O[];
   readonly deferral: { readonly until: number; readonly reason: string } | null;
 }
@@ -37,7 +37,7 @@ const text = (longest: number): z.ZodString =>
     .trim()
     .min(1)
     .max(longest)
-    .refine((given) => given.isWellFormed(), 'holds half of a surrogate pair');
+    .refine((given) => given.isWellFormed(), 'contains half of a surrogate pair');
 
 /** An operation of a trainee, with its parameters. */
 export function operationForm<T extends TraineeTypes>({
@@ -56,9 +56,9 @@ const directionsOf = ({ answers }: RuleSet): string[] => [
 ];
 
 /**
- * `iteration` and the other members of a record are set by the monitor when it is logged; a policy
- * cannot.
- * @param members that a record has besides
+ * Returns the schema of a decision. The monitor sets `iteration` and the other members of a record;
+ * a policy cannot.
+ * @param members further members of a record
  */
 export const decisionSchema = <T extends TraineeTypes>(
   { trainee, ruleSet }: Watched<T>,
@@ -79,12 +79,12 @@ const refuse = (reason: string): never => {
 };
 
 /**
- * Checks a decision's form and that it answers a rule that fired at this iteration or in the window
- * before it: one cite, the right class of event, the direction for the side that was breached,
- * operations that serve it, a bounded deferral.
- * @param recent evaluations of the window, oldest first; the last one is the decision's own
+ * Checks a decision: its form, and that it answers a rule that fired in this iteration or in the
+ * window before it, with one cite, the right class of event, the direction for the breached side,
+ * operations that serve it and a bounded deferral.
+ * @param recent evaluations of the window, oldest first; the last one is of the decision's own
  *   iteration
- * @returns a copy that nobody else holds
+ * @returns a copy that no one else holds
  * @throws IsoproError DECISION_INVALID; nothing has been logged then
  */
 export function checkDecision<T extends TraineeTypes>(
@@ -97,7 +97,7 @@ export function checkDecision<T extends TraineeTypes>(
   try {
     data = structuredClone(value);
   } catch (cause) {
-    throw new IsoproError('DECISION_INVALID', 'not a decision: it is not data that can be copied', {
+    throw new IsoproError('DECISION_INVALID', 'not a decision: it cannot be cloned', {
       cause,
     });
   }
@@ -105,7 +105,7 @@ export function checkDecision<T extends TraineeTypes>(
   if (!parsed.success) return refuse(`not a decision: ${z.prettifyError(parsed.error)}`);
   const decision = parsed.data as Decision<T['operation']>;
   const [rule] = decision.cites;
-  const now = recent.at(-1)?.iteration ?? refuse('nothing was evaluated yet');
+  const now = recent.at(-1)?.iteration ?? refuse('no rule was evaluated yet');
   const cited = recent
     .filter(({ iteration, rules }) => iteration >= now - DECISION_WINDOW && rules[rule].fired)
     .at(-1);
@@ -115,24 +115,25 @@ export function checkDecision<T extends TraineeTypes>(
     refuse(`a ${decision.event_type} does not answer ${rule}`);
   if (!acts(decision)) {
     if (decision.edit.length > 0 || decision.remedy_direction !== 'none')
-      refuse('a decision without action has no direction and no operation');
+      refuse('a decision without action must not have a direction or an operation');
     if (decision.deferral === null)
-      return refuse('a decision without action says until when its rule is deferred');
+      return refuse('a decision without action must state until when its rule is deferred');
     if (decision.deferral.until <= now || decision.deferral.until > now + MAX_DEFERRAL)
-      refuse(`a deferral ends 1 to ${MAX_DEFERRAL} iterations later`);
+      refuse(`a deferral must end 1 to ${MAX_DEFERRAL} iterations later`);
     return decision;
   }
-  if (decision.deferral !== null) refuse('a decision that acts defers nothing');
+  if (decision.deferral !== null) refuse('a decision that acts must not defer');
   const expected = expectedDirection(ruleSet, rule, cited.rules[rule].side);
   if (decision.remedy_direction !== expected)
     refuse(
-      `${rule} on its ${cited.rules[rule].side} side wants ${expected}, not ${decision.remedy_direction}`,
+      `${rule} on its ${cited.rules[rule].side} side requires ${expected}, not ${decision.remedy_direction}`,
     );
-  if (decision.edit.length === 0) refuse('a decision that acts names its operations');
+  if (decision.edit.length === 0) refuse('a decision that acts must name its operations');
   const forms: Readonly<Record<string, OperationForm>> = trainee.operations;
   for (const operation of decision.edit) {
     const form = forms[operation.op] as OperationForm;
-    if (form.event !== decision.event_type) refuse(`${operation.op} is no ${decision.event_type}`);
+    if (form.event !== decision.event_type)
+      refuse(`${operation.op} does not belong to ${decision.event_type}`);
     if (!form.directions.includes(decision.remedy_direction))
       refuse(`${operation.op} does not ${decision.remedy_direction}`);
     const objection = form.objection?.(operation, decision.remedy_direction) ?? null;
@@ -150,12 +151,12 @@ export interface LoggedDecision<O extends Operation = Operation> {
 export const acts = ({ event_type }: Pick<Decision, 'event_type'>): boolean =>
   event_type !== 'rule_triggered_no_action';
 
-/** While a rule keeps firing it is owed a new answer every so many iterations. */
+/** Iterations after which a rule that keeps firing needs a new answer. */
 export const REOPEN_AFTER = DECISION_WINDOW + 1;
 
 /**
- * The iteration at which the obligation that a rule's present firing belongs to was opened. Needs a
- * rule that fires at the last evaluation.
+ * Returns the iteration at which the obligation of a rule's current firing was opened. The rule
+ * must fire at the last evaluation.
  */
 export function openedAt(evaluations: readonly Evaluation[], rule: RuleId): number {
   const clear = evaluations.findLastIndex(({ rules }) => !rules[rule].fired);

@@ -1,20 +1,17 @@
 /** R3, the rule of the class `process`: has the run stopped gaining? */
 import { IsoproError } from '../errors.js';
 import { gainScore, pairedChange, type PairedChange } from '../statistics/index.js';
-import { NOTHING, type Finding, type Rule } from './finding.js';
+import { found, NOTHING, Rule, type Finding } from './finding.js';
 import type { HeldOutMeasurement, Iteration } from './measurements.js';
-import type { RuleConfig } from './rules.js';
 
 /**
- * The last evaluations speak against an improvement. Each is compared with the best one before all
- * of them on the same problems, so that what counts is how many problems changed sides and not how
- * far a rate may stray; a few problems that show nothing either way end no run.
+ * Fires when the last evaluations are evidence against an improvement. Each is compared with the
+ * best one before all of them on the same problems, so that the number of problems that changed
+ * sides counts and not how far a rate may drift. A few problems that show nothing do not end a run.
  */
-export class EarlyStop implements Rule {
+export class EarlyStop extends Rule {
   #evaluations: HeldOutMeasurement[] = [];
   #losses: number[] = [];
-
-  constructor(readonly config: RuleConfig) {}
 
   read(iteration: Iteration): Finding {
     const { heldOut } = iteration;
@@ -27,15 +24,9 @@ export class EarlyStop implements Rule {
       if (earlier.length === 0) return { ...NOTHING, reading: true, value: heldOut.loss };
       const bar = Math.min(...earlier) - minDelta;
       const best = Math.min(...this.#losses.slice(-patience));
-      return {
-        side: best >= bar ? 'plateau' : 'none',
-        value: best,
-        threshold: bar,
-        reading: true,
-        warm: true,
-      };
+      return found(best >= bar ? 'plateau' : 'none', best, bar);
     }
-    // an adapter that no step has changed is no evidence
+    // an adapter that no step has changed is not evidence
     if (iteration.steps.length === 0) return NOTHING;
     this.#evaluations.push(heldOut);
     const recent = this.#evaluations.slice(-patience);
@@ -45,13 +36,8 @@ export class EarlyStop implements Rule {
     const value = Math.max(...changes.map(({ gain, loss }) => gain - loss));
     const against =
       recent.length === patience && changes.every((change) => gainScore(change, minGain) < -z);
-    return {
-      side: against ? 'plateau' : 'none',
-      value,
-      threshold: minGain,
-      reading: true,
-      warm: recent.length === patience,
-    };
+    const warm = recent.length === patience;
+    return { ...found(against ? 'plateau' : 'none', value, minGain), warm };
   }
 
   reseed(): void {
@@ -70,7 +56,7 @@ function compared(
   } catch (cause) {
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the held-out evaluations up to iteration ${iteration} are not of the same problems`,
+      `the held-out evaluations up to iteration ${iteration} cover different problems`,
       {
         cause,
       },

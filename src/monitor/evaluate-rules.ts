@@ -13,10 +13,10 @@ import { bandMiddle, BatchSize, LearningRate } from './tuning-rules.js';
 export interface RuleEvaluation {
   readonly fired: boolean;
   readonly side: BreachSide;
-  /** The smoothed signal that was compared, null where there is none yet. */
+  /** The smoothed signal that was compared, null if there is none yet. */
   readonly value: number | null;
   readonly threshold: number | null;
-  /** Modules that breach, where the rule looks at modules. */
+  /** Modules that breach, if the rule looks at modules. */
   readonly modules: readonly string[];
   /** Warm, not cooling down. */
   readonly eligible: boolean;
@@ -49,11 +49,11 @@ export function evaluateRules(
   const evaluations = evaluateHistory(history, config, ruleSet);
   const newest = evaluations.at(-1);
   if (newest === undefined)
-    throw new IsoproError('INVALID_ARGUMENT', 'rules are evaluated over at least one iteration');
+    throw new IsoproError('INVALID_ARGUMENT', 'cannot evaluate rules without an iteration');
   return newest;
 }
 
-/** The same for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
+/** Evaluates the rules for every iteration of a history. @throws IsoproError INVALID_ARGUMENT */
 export function evaluateHistory(
   history: readonly Iteration[],
   config: RuleConfig,
@@ -62,8 +62,8 @@ export function evaluateHistory(
   const learningRate = new LearningRate(config, signals);
   const rules: Record<RuleId, Rule> = {
     R1: learningRate,
-    R2: new BatchSize(config),
-    R3: new EarlyStop(config),
+    R2: new BatchSize(config, signals),
+    R3: new EarlyStop(config, signals),
     R4: new Capacity(config, signals),
     R5: new Dormancy(config, signals),
     R6: new Vanishing(config, signals),
@@ -101,7 +101,7 @@ export function evaluateHistory(
     const concluded = Object.fromEntries(
       RULES.map((rule) => [rule, conclude(rule, findings[rule])]),
     ) as Record<RuleId, RuleEvaluation>;
-    // growing is no answer to sick gradients or a wrong rate
+    // growing does not cure sick gradients or a wrong rate
     const ratio = learningRate.ratio;
     const inBand =
       ratio === null || (ratio >= bandMiddle(config) && ratio <= config.r1.updateRatioHigh);
@@ -109,18 +109,13 @@ export function evaluateHistory(
       concluded.R4.fired &&
       (concluded.R5.fired || concluded.R6.fired || concluded.R7.fired || !inBand)
     ) {
-      concluded.R4 = {
-        ...concluded.R4,
-        fired: false,
-        side: 'none',
-        modules: [],
-        recurrence: false,
-      };
+      const silent = { fired: false, side: 'none', modules: [], recurrence: false } as const;
+      concluded.R4 = { ...concluded.R4, ...silent };
     }
     for (const rule of iteration.executed) {
       executedAt.set(rule, now);
       rules[rule].reseed();
-      if (rule === 'R4') rules.R5.reseed(); // what is new is not dormant yet
+      if (rule === 'R4') rules.R5.reseed(); // new capacity is not dormant yet
     }
     return {
       iteration: now,

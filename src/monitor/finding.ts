@@ -1,11 +1,12 @@
-/** What a rule concludes from an iteration, and how it reads the signals of modules. */
+/** Conclusions of a rule from an iteration, and how rules read the signals of modules. */
 import { ownValue } from '../dictionary.js';
+import { groupBy } from '../statistics/paired.js';
 import type { Iteration, ModuleSignals, Step } from './measurements.js';
 import type { RuleSet } from './rule-set.js';
-import type { BreachSide } from './rules.js';
+import type { BreachSide, RuleConfig } from './rules.js';
 import { mean } from './smoothing.js';
 
-/** Before eligibility, cool-down and recurrence are looked at. */
+/** Finding before eligibility, cool-down and recurrence are applied. */
 export interface Finding {
   readonly side: BreachSide;
   readonly value: number | null;
@@ -15,10 +16,15 @@ export interface Finding {
   readonly warm: boolean;
 }
 
-export interface Rule {
-  read(iteration: Iteration, informative: boolean): Finding;
-  /** After an executed remedy: smoothers are seeded by the next reading. */
-  reseed(): void;
+export abstract class Rule {
+  constructor(
+    readonly config: RuleConfig,
+    readonly signals: RuleSet['signals'],
+  ) {}
+
+  abstract read(iteration: Iteration, informative: boolean): Finding;
+  /** Resets the smoothers after an executed remedy; the next reading seeds them. */
+  abstract reseed(): void;
 }
 
 export const NOTHING: Finding = {
@@ -28,30 +34,38 @@ export const NOTHING: Finding = {
   reading: false,
   warm: true,
 };
+/** Returns the finding of a warm rule that had a reading. */
+export const found = (
+  side: BreachSide,
+  value: number | null,
+  threshold: number | null,
+  modules: readonly string[] = [],
+): Finding => ({ side, value, threshold, modules, reading: true, warm: true });
+
 export const positive = (x: number): boolean => Number.isFinite(x) && x > 0;
 
-/** NaN where the module has no such number. */
+/** Returns a module's signal; NaN if it has no such number. */
 export function readingOf(module: ModuleSignals, signal: string): number {
   const value = ownValue(module, signal);
   return typeof value === 'number' ? value : NaN;
 }
 
-/** Mean over the iteration's steps of a module's signal; only finite readings count. */
+/** Returns the mean of a module's signal over the iteration's steps; only finite readings count. */
 export function moduleMeans(steps: readonly Step[], signal: string): Map<string, number> {
-  const values = new Map<string, number[]>();
-  for (const step of steps) {
-    for (const [name, module] of Object.entries(step.modules)) {
-      const value = readingOf(module, signal);
-      if (!Number.isFinite(value)) continue;
-      const list = values.get(name);
-      if (list === undefined) values.set(name, [value]);
-      else list.push(value);
-    }
-  }
+  const readings = steps.flatMap((step) =>
+    Object.entries(step.modules)
+      .map(([name, module]) => ({ name, value: readingOf(module, signal) }))
+      .filter(({ value }) => Number.isFinite(value)),
+  );
+  const values = groupBy(
+    readings,
+    ({ name }) => name,
+    ({ value }) => value,
+  );
   return new Map([...values].map(([name, list]) => [name, mean(list)]));
 }
 
-/** Steps in which some module has begun to contribute. */
+/** Returns the steps in which some module has begun to contribute. */
 export const begunSteps = (
   steps: readonly Step[],
   { begun }: RuleSet['signals'],

@@ -1,7 +1,7 @@
 /**
- * From when a rule can fire. Rules wait for readings: windows, warm-ups, as many in a row as
- * persist. How long that takes together is found by trying: histories that are healthy up to some
- * iteration and as sick as can be from it on, given to the evaluator itself.
+ * Finds the first iteration in which a rule can fire. Rules wait for readings: windows, warm-ups,
+ * persistence. The combined wait is found by experiment: the evaluator reads histories that are
+ * healthy up to some iteration and as sick as possible from then on.
  */
 import { evaluateHistory } from './evaluate-rules.js';
 import type { HeldOutMeasurement, Iteration, Step } from './measurements.js';
@@ -11,7 +11,7 @@ import type { BreachSide, RuleConfig, RuleId } from './rules.js';
 export interface Liveness {
   readonly rule: RuleId;
   readonly criterion: string;
-  /** First iteration after which it can fire; null where none of those looked at is. */
+  /** First iteration after which it can fire; null if there is none among those examined. */
   readonly from: number | null;
 }
 
@@ -55,8 +55,8 @@ function step(
 }
 
 /**
- * What a module's signals say, by what the rules read them as. One signal may be read as several:
- * the last one counts.
+ * Readings of a module's signals by their role in the rules. One signal may have several roles; the
+ * last one counts.
  */
 type ModuleReadings = Readonly<Record<keyof RuleSet['signals'], number>>;
 
@@ -78,76 +78,26 @@ const lost: HeldOutMeasurement = {
 };
 const still = { objective: { value: 0, standardError: 0 } };
 
-const CRITERIA: readonly {
-  readonly rule: RuleId;
-  readonly criterion: string;
-  readonly side: BreachSide;
-  readonly sick: Sickness;
-}[] = [
-  {
-    rule: 'R1',
-    criterion: 'update ratio too high',
-    side: 'high',
-    sick: { module: { change: 1e6 } },
-  },
-  {
-    rule: 'R1',
-    criterion: 'update ratio too low',
-    side: 'low',
-    sick: { module: { change: 1e-30 } },
-  },
-  { rule: 'R1', criterion: 'KL', side: 'high', sick: { iteration: { kl: 1e6 } } },
-  { rule: 'R1', criterion: 'plateau', side: 'plateau', sick: { iteration: still } },
-  {
-    rule: 'R2',
-    criterion: 'noise scale too high',
-    side: 'high',
-    sick: { step: { gradNorm: 1e-6, microBatchNorms: [1e3, 1e3] } },
-  },
-  {
-    rule: 'R2',
-    criterion: 'noise scale too low',
-    side: 'low',
-    sick: { step: { gradNorm: 1e3, microBatchNorms: [1e3, 1e3] } },
-  },
-  { rule: 'R3', criterion: 'no gain', side: 'plateau', sick: { iteration: { heldOut: lost } } },
-  {
-    rule: 'R4',
-    criterion: 'full and flat',
-    side: 'plateau',
-    sick: { module: { capacity: 1, begun: 1 }, iteration: still },
-  },
-  {
-    rule: 'R5',
-    criterion: 'dormant directions',
-    side: 'high',
-    sick: { oneModule: { dormancy: 1 } },
-  },
-  {
-    rule: 'R6',
-    criterion: 'vanishing gradient',
-    side: 'low',
-    sick: { oneModule: { gradient: 1e-30 } },
-  },
-  {
-    rule: 'R7',
-    criterion: 'not finite',
-    side: 'nonfinite',
-    sick: { step: { loss: NaN, nonFinite: ['loss'], applied: false } },
-  },
-  {
-    rule: 'R7',
-    criterion: 'gradient over its median',
-    side: 'high',
-    sick: { module: { gradient: 1e9 } },
-  },
-  {
-    rule: 'R7',
-    criterion: 'gradient outside its past',
-    side: 'high',
-    sick: { step: { gradNorm: 1e9, microBatchNorms: [2e9, 2e9] } },
-  },
-  { rule: 'R7', criterion: 'clipping', side: 'high', sick: { step: { clipped: true } } },
+const CRITERIA: readonly (readonly [RuleId, string, BreachSide, Sickness])[] = [
+  ['R1', 'update ratio too high', 'high', { module: { change: 1e6 } }],
+  ['R1', 'update ratio too low', 'low', { module: { change: 1e-30 } }],
+  ['R1', 'KL', 'high', { iteration: { kl: 1e6 } }],
+  ['R1', 'plateau', 'plateau', { iteration: still }],
+  ['R2', 'noise scale too high', 'high', { step: { gradNorm: 1e-6, microBatchNorms: [1e3, 1e3] } }],
+  ['R2', 'noise scale too low', 'low', { step: { gradNorm: 1e3, microBatchNorms: [1e3, 1e3] } }],
+  ['R3', 'no gain', 'plateau', { iteration: { heldOut: lost } }],
+  ['R4', 'full and flat', 'plateau', { module: { capacity: 1, begun: 1 }, iteration: still }],
+  ['R5', 'dormant directions', 'high', { oneModule: { dormancy: 1 } }],
+  ['R6', 'vanishing gradient', 'low', { oneModule: { gradient: 1e-30 } }],
+  ['R7', 'not finite', 'nonfinite', { step: { loss: NaN, nonFinite: ['loss'], applied: false } }],
+  ['R7', 'gradient over its median', 'high', { module: { gradient: 1e9 } }],
+  [
+    'R7',
+    'gradient outside its past',
+    'high',
+    { step: { gradNorm: 1e9, microBatchNorms: [2e9, 2e9] } },
+  ],
+  ['R7', 'clipping', 'high', { step: { clipped: true } }],
 ];
 
 function history(
@@ -183,7 +133,7 @@ export function liveness(
   stepsPerIteration: number,
   within = 40,
 ): Liveness[] {
-  return CRITERIA.map(({ rule, criterion, side, sick }) => {
+  return CRITERIA.map(([rule, criterion, side, sick]) => {
     let from: number | null = null;
     // a later onset never fires earlier than the iteration before it
     for (let onset = 1; onset <= (from ?? within); onset++) {

@@ -2,8 +2,8 @@ import type { TierVerdicts } from '../statistics/index.js';
 import type { RuleId } from './rules.js';
 
 /**
- * Signals of one module, by the names that its trainee describes. A member that is missing, or not
- * finite, is no reading.
+ * Signals of one module, by the names in its trainee's description. A missing or non-finite member
+ * is not a reading.
  */
 export type ModuleSignals = { readonly [signal: string]: number | readonly number[] };
 
@@ -15,7 +15,7 @@ export interface Step {
   readonly loss: number;
   readonly gradNorm: number;
   readonly clipped: boolean;
-  /** False where something was not finite: then nothing was changed. */
+  /** False if something was not finite; then nothing was changed. */
   readonly applied: boolean;
   /** Names of what was not finite. */
   readonly nonFinite: readonly string[];
@@ -27,22 +27,22 @@ export interface Step {
   readonly modules: { readonly [module: string]: ModuleSignals };
 }
 
-/** On the frozen dev problems. */
+/** Evaluation on the frozen dev problems. */
 export interface HeldOutMeasurement {
   /** Mean over tiers, and the problems with a verdict. */
   readonly passRate: number;
   readonly n: number;
   readonly verdicts: readonly TierVerdicts[];
   /**
-   * The same problems under the best state before this iteration; the untrained model counts as
-   * one.
+   * Verdicts on the same problems in the best state before this iteration; the untrained model
+   * counts as a state.
    */
   readonly best: readonly TierVerdicts[];
 }
 
 /**
- * One iteration as the rules see it: data, K optimiser steps, an evaluation. All of it stands in
- * the metrics stream.
+ * One iteration as the rules see it: data, K optimiser steps, an evaluation. All of it is in the
+ * metrics stream.
  */
 export interface Iteration<S extends Step = Step> {
   readonly iteration: number;
@@ -62,5 +62,5 @@ export interface Iteration<S extends Step = Step> {
   readonly executed: readonly RuleId[];
 }
 
-/** What an iteration measured; what is executed after it is not known yet. */
+/** Measurements of an iteration, without what is executed after it. */
 export type Measurement<S extends Step = Step> = Omit<Iteration<S>, 'executed'>;

@@ -1,6 +1,6 @@
 /**
- * Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing
- * or does not hold.
+ * Decides on a fired rule: how a policy is asked, and what happens to an answer that is late,
+ * missing or invalid.
  */
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
@@ -18,11 +18,10 @@ import type { Watched } from './rule-set.js';
 import type { RuleId } from './rules.js';
 import type { TraineeTypes } from './trainee.js';
 
-/** Everything that a policy is told, frozen through and through. */
+/** Input of a policy, deeply frozen. */
 export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
   /**
-   * The rule to act on: the first of those that fired, or the next one where nothing is left to do
-   * about the first.
+   * Rule to act on: the first that fired, or the next one if nothing is left to do about the first.
    */
   readonly rule: RuleId;
   /** Evaluations so far, oldest first; the last one is the present iteration. */
@@ -30,31 +29,26 @@ export interface DecisionContext<T extends TraineeTypes = TraineeTypes> {
   readonly settings: T['settings'];
   /** Digests of the states that can be gone back to, by what they are called. */
   readonly snapshots: Readonly<Record<string, string>>;
-  /** What the present iteration measured. */
+  /** Measurements of the current iteration. */
   readonly measurements: Measurement<T['step']>;
   /**
    * The iterations before, oldest first, each with the rules whose remedy was executed after it.
    */
   readonly history: readonly Iteration<T['step']>[];
-  /** What was decided in them. */
+  /** Decisions of those iterations. */
   readonly decisions: readonly LoggedDecision<T['operation']>[];
   /** The contract, as the run's genesis commits to it: what each rule sees, and what answers it. */
   readonly playbook: string;
 }
 
 export interface DecideOptions {
-  /**
-   * Aborted when the run is cancelled, and when time is up: nobody waits for the answer any more.
-   */
+  /** Aborted when the run is cancelled or time is up: the answer is no longer awaited. */
   readonly signal: AbortSignal;
   /** Milliseconds until then. */
   readonly timeout: number;
 }
 
-/**
- * Decides on one fired rule. Anything may stand behind it: the answer is data, and checked like any
- * other.
- */
+/** Decides on one fired rule. It may be any code: the answer is data and is checked as such. */
 export interface Policy<T extends TraineeTypes = TraineeTypes> {
   readonly name: string;
   decide(
@@ -63,10 +57,10 @@ export interface Policy<T extends TraineeTypes = TraineeTypes> {
   ): Decision<T['operation']> | Promise<Decision<T['operation']>>;
 }
 
-/** Milliseconds. */
+/** Default of the milliseconds that a policy may take. */
 export const DEFAULT_POLICY_TIMEOUT = 60_000;
 
-/** Changes nothing: the rule has to be clear by then. */
+/** Returns a decision that changes nothing; the rule must be clear by `until`. */
 export function defer(
   rule: RuleId,
   iteration: number,
@@ -83,7 +77,7 @@ export function defer(
   };
 }
 
-/** Logs and changes nothing. */
+/** Policy that only logs and changes nothing. */
 export const observe = {
   name: 'observe',
   decide: ({ rule, evaluations }: Pick<DecisionContext, 'rule' | 'evaluations'>): Decision<never> =>
@@ -94,7 +88,7 @@ export const observe = {
     ),
 };
 
-/** Why a rule was left without an answer. */
+/** Reason why a rule has no answer. */
 export interface Refusal {
   readonly rule: RuleId;
   readonly code: 'DECISION_INVALID' | 'POLICY_FAILED' | 'POLICY_TIMEOUT';
@@ -114,7 +108,7 @@ export interface DecidingOptions<T extends TraineeTypes> {
 
 const REASON_LENGTH = 1000;
 
-/** What a stranger threw, in words that have a place in the log. */
+/** Returns text for the log from a value that foreign code threw. */
 function wordsOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message : thrown)
@@ -138,7 +132,7 @@ async function answerOf<T extends TraineeTypes>(
   const late = (): IsoproError =>
     new IsoproError(
       'POLICY_TIMEOUT',
-      `the policy ${policy.name} gave no answer within ${timeout} ms`,
+      `the policy ${policy.name} did not answer within ${timeout} ms`,
     );
   const over = new AbortController();
   const asked = performance.now();
@@ -162,7 +156,7 @@ async function answerOf<T extends TraineeTypes>(
       ),
       ending,
     ]);
-    // one that held the event loop kept its own time from being over
+    // a policy that blocked the event loop also delayed its timer
     if (performance.now() - asked > timeout) throw late();
     return answer;
   } finally {
@@ -173,13 +167,12 @@ async function answerOf<T extends TraineeTypes>(
 }
 
 /**
- * Decisions on the rules that fired. The policy is asked about the first of them, and where it only
- * defers that one, about the next; once it acts, the others are deferred to that. An obligation
- * gets one deferral and one action at most, so that what was answered before is not answered again.
- *
- * Where it throws, is late or answers what does not hold, nothing is done in its place: the rule is
- * left without an answer, nobody is asked further in this iteration, and while the rule fires it is
- * asked again in the next one.
+ * Decides on the rules that fired. The policy is asked about the first rule and, if it only defers
+ * that one, about the next. Once it acts, the other rules are deferred to that action. An
+ * obligation gets at most one deferral and one action, so an answered rule is not answered again.
+ * If the policy throws, is late or gives an invalid answer, nothing is done instead: the rule stays
+ * without an answer, no further rule is asked about in this iteration, and the policy is asked
+ * again in the next iteration while the rule fires.
  * @param situation all of the context but what depends on the rule; frozen
  * @throws IsoproError ABORTED
  */

@@ -3,8 +3,8 @@ import type { RuleId } from './rules.js';
 import type { Measured, Operation } from './trainee.js';
 
 /**
- * What an operation did, as measured on the trainee; the judge compares it with the next
- * iteration's records.
+ * Measured effect of an operation on the trainee; the judge compares it with the next iteration's
+ * records.
  */
 export interface Effect<O extends Operation = Operation> {
   readonly kind: 'effect';
@@ -14,7 +14,7 @@ export interface Effect<O extends Operation = Operation> {
   readonly executed: boolean;
   /** Measured consequence by name: the learning rate now in force, what a step is made of, … */
   readonly measured: Measured;
-  /** Why it was not executed. */
+  /** Reason why it was not executed. */
   readonly failure?: string;
 }
 
@@ -38,26 +38,20 @@ export async function executeDecision<O extends Operation>(
   const effects: Effect<O>[] = [];
   const [rule] = decision.cites;
   for (const operation of decision.edit) {
+    const effect = { kind: 'effect', iteration, rule, operation } as const;
     try {
       const measured = await executor.execute(operation);
-      effects.push({ kind: 'effect', iteration, rule, operation, executed: true, measured });
+      effects.push({ ...effect, executed: true, measured });
     } catch (error) {
-      effects.push({
-        kind: 'effect',
-        iteration,
-        rule,
-        operation,
-        executed: false,
-        measured: {},
-        failure: error instanceof Error ? error.message : String(error),
-      });
+      const failure = error instanceof Error ? error.message : String(error);
+      effects.push({ ...effect, executed: false, measured: {}, failure });
       break;
     }
   }
   return effects;
 }
 
-/** Rules whose remedy was executed as a whole; they go into the iteration's `executed`. */
+/** Returns the rules whose remedy was fully executed, for the iteration's `executed`. */
 export function executedRules(
   decisions: readonly Decision[],
   effects: readonly Effect[],

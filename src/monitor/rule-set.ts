@@ -9,7 +9,7 @@ import type { EventType, Trainee, TraineeTypes } from './trainee.js';
 
 export interface RuleSet {
   readonly id: string;
-  /** Names of the modules' signals that the rules read. Null: the trainee has none of that kind. */
+  /** Names of the modules' signals that the rules read; null if the trainee has no such signal. */
   readonly signals: {
     /** R1: how far a step moved a module, for its size. */
     readonly change: string;
@@ -22,12 +22,12 @@ export interface RuleSet {
     /** R4: part of its capacity that a module uses; without it a flat objective alone decides. */
     readonly capacity: string | null;
     /**
-     * R5, R6: above 0 where a module has begun to contribute, before which it is neither dormant
-     * nor vanishing.
+     * R5, R6: above 0 if a module has begun to contribute, before which it is neither dormant nor
+     * vanishing.
      */
     readonly begun: string | null;
   };
-  /** Which classes of event answer a rule, and which direction cures a breach on a side. */
+  /** Classes of event that answer a rule, and the direction that cures a breach on a side. */
   readonly answers: Readonly<
     Record<
       RuleId,
@@ -51,7 +51,7 @@ export interface Watched<T extends TraineeTypes = TraineeTypes> {
 }
 
 /**
- * The direction that cures a breach on a side; null where that side does not exist for the rule.
+ * Returns the direction that cures a breach on a side; null if the rule does not have that side.
  */
 export const expectedDirection = (
   { answers }: RuleSet,
@@ -61,7 +61,7 @@ export const expectedDirection = (
 
 const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex');
 
-/** What a run commits to in its genesis. */
+/** Returns the digests that a run commits to in its genesis. */
 export function monitorDigests(
   ruleSet: RuleSet,
   config: RuleConfig,

@@ -5,8 +5,8 @@ export const RULES = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7'] as const;
 export type RuleId = (typeof RULES)[number];
 
 /**
- * Who goes first where several fire: non-finite and exploding, vanishing, dormant (recycle before
- * growing), capacity, rate, batch, stop.
+ * Order in which rules that fired together are answered: non-finite and exploding, vanishing,
+ * dormant (recycle before growing), capacity, rate, batch, stop.
  */
 export const PRECEDENCE: readonly RuleId[] = ['R7', 'R6', 'R5', 'R4', 'R1', 'R2', 'R3'];
 
@@ -21,7 +21,7 @@ export const RULE_CLASS: Readonly<Record<RuleId, 'stability' | 'capacity' | 'tun
     R7: 'stability',
   };
 
-/** On which side of its band a rule fired. */
+/** Side of its band on which a rule fired. */
 export type BreachSide = 'high' | 'low' | 'plateau' | 'nonfinite' | 'none';
 
 /**
@@ -38,11 +38,11 @@ export const ruleConfig = z.strictObject({
   persistence: z.number().int().min(1).default(3),
   /** Iterations after an executed remedy in which its rule stays silent. */
   coolDown: z.number().int().min(0).default(1),
-  /** A rule that fires again within so many iterations after its remedy recurs. */
+  /** Iterations after its remedy within which a rule that fires again counts as recurring. */
   recurrenceWindow: z.number().int().min(0).default(5),
   r1: z
     .strictObject({
-      /** How far an optimiser step moves a module, for its size; median over modules. */
+      /** Update of a module in one optimiser step relative to its size; median over modules. */
       updateRatioHigh: z.number().positive().default(5e-3),
       updateRatioLow: z.number().positive().default(1e-5),
       /** Mean KL(new‖old) of an output over the iteration's own data, nats. */
@@ -63,13 +63,13 @@ export const ruleConfig = z.strictObject({
       /** Evaluations without improvement. */
       patience: z.number().int().min(1).default(5),
       /**
-       * For verdicts: the gain in the mean over tiers that a run has to be able to show against the
-       * best before it,
+       * Gain in the mean over tiers that a run must be able to show against the best before it, for
+       * verdicts,
        */
       minGain: z.number().gt(0).lt(1).default(0.05),
-      /** and the score below which the pairs speak against so much. */
+      /** and the score below which the pairs are evidence against that gain. */
       z: z.number().min(0).default(1.645),
-      /** For a loss. */
+      /** Least improvement of a loss. */
       minDelta: z.number().min(0).default(1e-3),
     })
     .prefault({}),
@@ -107,7 +107,7 @@ export const ruleConfig = z.strictObject({
       clipFraction: z.number().gt(0).max(1).default(0.5),
     })
     .prefault({}),
-  /** R1's plateau and R4 are silent where the train objective has reached this. */
+  /** Train objective at which R1's plateau and R4 become silent. */
   objectiveTarget: z.number().min(0).max(1).default(0.85),
 });
 export type RuleConfig = z.infer<typeof ruleConfig>;
@@ -115,7 +115,7 @@ export type RuleConfig = z.infer<typeof ruleConfig>;
 export type RuleConfigInput = z.input<typeof ruleConfig>;
 export const DEFAULT_RULES: RuleConfig = ruleConfig.parse({});
 
-/** What the profiles of a run change. */
+/** Thresholds that differ by profile of a run. */
 export const PROFILE_PATIENCE = { downloaded: 2, embedded: 3 } as const;
 export const profileRules = (profile: keyof typeof PROFILE_PATIENCE): RuleConfig =>
   ruleConfig.parse({ r3: { patience: PROFILE_PATIENCE[profile] } });

@@ -12,11 +12,11 @@ export class Ema {
     if (!(alpha > 0 && alpha <= 1))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `a smoothing factor lies in (0, 1], not at ${alpha}`,
+        `a smoothing factor must be greater than 0 and at most 1, not ${alpha}`,
       );
   }
 
-  /** Null before the first value. */
+  /** Current average; null before the first value. */
   get value(): number | null {
     return this.#value;
   }
@@ -32,20 +32,26 @@ export class Ema {
   }
 }
 
-/** The trace of an average over values; empty for none. @throws IsoproError INVALID_ARGUMENT */
+/**
+ * Returns the running average over values; empty for no values.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
 export function smooth(values: readonly number[], alpha: number): number[] {
   const ema = new Ema(alpha);
   return values.map((x) => ema.update(x));
 }
 
-/** True once a condition has held n times in a row, until it fails. */
+/** Reports a condition that held n times in a row, until it fails. */
 export class Persistence {
   #held = 0;
 
   /** @throws IsoproError INVALID_ARGUMENT unless n is a whole number from 1 */
   constructor(readonly n: number) {
     if (!Number.isSafeInteger(n) || n < 1)
-      throw new IsoproError('INVALID_ARGUMENT', `persistence is a whole number from 1, not ${n}`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `persistence must be a whole number of at least 1, not ${n}`,
+      );
   }
 
   update(condition: boolean): boolean {

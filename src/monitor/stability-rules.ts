@@ -1,24 +1,22 @@
 /** The rules of the class `stability`: do gradients vanish (R6), or explode (R7)? */
 import { ownValue } from '../dictionary.js';
-import { begunSteps, moduleMeans, NOTHING, positive, type Finding, type Rule } from './finding.js';
+import {
+  begunSteps,
+  found,
+  moduleMeans,
+  NOTHING,
+  positive,
+  Rule,
+  type Finding,
+} from './finding.js';
 import type { Iteration, Step } from './measurements.js';
-import type { RuleSet } from './rule-set.js';
-import type { RuleConfig } from './rules.js';
 import { LogBand, mean, median, Persistence } from './smoothing.js';
 
 /** R6: a module whose gradient is a vanishing part of the median module's, or exactly zero. */
-export class Vanishing implements Rule {
-  readonly #band: LogBand;
-  readonly #zero: Persistence;
+export class Vanishing extends Rule {
+  readonly #band = new LogBand(this.config, this.config.r6.relativeGradientLow, null);
+  readonly #zero = new Persistence(this.config.persistence);
   #steps = 0;
-
-  constructor(
-    readonly config: RuleConfig,
-    readonly signals: RuleSet['signals'],
-  ) {
-    this.#band = new LogBand(config, config.r6.relativeGradientLow, null);
-    this.#zero = new Persistence(config.persistence);
-  }
 
   read(iteration: Iteration, informative: boolean): Finding {
     const trained = begunSteps(iteration.steps, this.signals);
@@ -35,28 +33,14 @@ export class Vanishing implements Rule {
     const middle = median(norms.map(([, norm]) => norm));
     if (norms.length === 0 || !positive(middle)) return { ...NOTHING, warm };
     const smallest = Math.min(...norms.map(([, norm]) => norm));
-    const below = (): string[] =>
-      norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
+    const below = norms.filter(([, norm]) => norm < limit * middle).map(([name]) => name);
     const zero = this.#zero.update(smallest === 0);
-    if (smallest === 0)
-      // log 0 is no reading of the average
-      return {
-        side: zero ? 'low' : 'none',
-        value: 0,
-        threshold: limit,
-        modules: zero ? below() : [],
-        reading: true,
-        warm,
-      };
-    const { side, value } = this.#band.update(smallest / middle);
-    return {
-      side,
-      value,
-      threshold: limit,
-      modules: side === 'low' ? below() : [],
-      reading: true,
-      warm,
-    };
+    // log 0 is not a reading for the average
+    const { side, value } =
+      smallest === 0
+        ? ({ side: zero ? 'low' : 'none', value: 0 } as const)
+        : this.#band.update(smallest / middle);
+    return found(side, value, limit, side === 'low' ? below : []);
   }
 
   reseed(): void {
@@ -66,24 +50,15 @@ export class Vanishing implements Rule {
 }
 
 /** R7: something not finite, at once; gradients far above their own past; too much clipping. */
-export class Exploding implements Rule {
+export class Exploding extends Rule {
   #baseline: number[] = [];
-  readonly #ratio: Persistence;
-  readonly #unusual: Persistence;
-  readonly #clipped: Persistence;
+  readonly #ratio = new Persistence(this.config.persistence);
+  readonly #unusual = new Persistence(this.config.persistence);
+  readonly #clipped = new Persistence(this.config.persistence);
   #warmup: number[] = [];
   #warmupClipped = 0;
   #center = 0;
   #variance = 0;
-
-  constructor(
-    readonly config: RuleConfig,
-    readonly signals: RuleSet['signals'],
-  ) {
-    this.#ratio = new Persistence(config.persistence);
-    this.#unusual = new Persistence(config.persistence);
-    this.#clipped = new Persistence(config.persistence);
-  }
 
   /**
    * z-score of a step's log gradient norm; the statistics take in at most a z of zHigh (ZClip), so
@@ -136,32 +111,21 @@ export class Exploding implements Rule {
       this.#warmup.length >= this.config.r7.zWarmupSteps &&
       this.#warmupClipped * 4 <= this.#warmup.length;
     const clipped = this.#clipped.update(bounded && part > clipFraction);
-    if (broken.length > 0)
-      return {
-        side: 'nonfinite',
-        value: broken.length,
-        threshold: 0,
-        modules: [...new Set(broken.flatMap((step) => step.nonFinite))],
-        reading: true,
-        warm: true,
-      };
-    const modules = [...largest]
-      .filter(([, norm]) => norm > ratioHigh * usual)
-      .map(([name]) => name);
+    if (broken.length > 0) {
+      const names = new Set(broken.flatMap((step) => step.nonFinite));
+      return found('nonfinite', broken.length, 0, [...names]);
+    }
+    const above = [...largest].filter(([, norm]) => norm > ratioHigh * usual);
     if (ratioFired)
-      return {
-        side: 'high',
-        value: ratio,
-        threshold: ratioHigh,
-        modules,
-        reading: true,
-        warm: true,
-      };
-    if (unusual)
-      return { side: 'high', value: median(scores), threshold: zHigh, reading: true, warm: true };
-    if (clipped)
-      return { side: 'high', value: part, threshold: clipFraction, reading: true, warm: true };
-    return { side: 'none', value: ratio, threshold: ratioHigh, reading: true, warm: true };
+      return found(
+        'high',
+        ratio,
+        ratioHigh,
+        above.map(([name]) => name),
+      );
+    if (unusual) return found('high', median(scores), zHigh);
+    if (clipped) return found('high', part, clipFraction);
+    return found('none', ratio, ratioHigh);
   }
 
   reseed(): void {

@@ -1,7 +1,6 @@
 /**
- * What the monitor knows of a thing that is trained: what it measures, what can be done to it, what
- * it can be put back to. All of it is data that the trainee brings along; the monitor itself knows
- * of no kind of model.
+ * Description of what is trained: its measurements, its operations and its restorable states. The
+ * trainee brings all of it as data; the monitor knows no kind of model.
  */
 import type { z } from 'zod';
 import type { Dictionary } from '../dictionary.js';
@@ -18,12 +17,9 @@ export type EventType = (typeof EVENT_TYPES)[number];
 export interface SignalForm {
   /** `indices`: a list of whole numbers from 0. */
   readonly form: 'number' | 'indices';
-  /** In words, with its unit. */
+  /** Description with its unit. */
   readonly what: string;
-  /**
-   * What records stand for that were written before it was measured; without it they are
-   * unreadable.
-   */
+  /** Value for records from before this signal was measured; without it they are unreadable. */
   readonly absent?: number;
 }
 
@@ -32,28 +28,28 @@ export interface Operation {
   readonly op: string;
 }
 
-/** What an operation led to, as it was measured on the trainee, by name. */
+/** Measured consequences of an operation, by name. */
 export type Measured = Readonly<Record<string, number | string>>;
 
-/** What a trainee is made of, by the names of its modules. */
+/** Structure of a trainee by module name. */
 export type Structure<M = unknown> = Dictionary<M>;
 
 export interface ModuleForm<M = unknown> {
   readonly form: z.ZodType<M>;
   /**
-   * In what a module is another than it should be, in words; null where in nothing.
-   * @param exported as an exported file has it, which may not show all
+   * Describes the first difference between two modules; null if there is none.
+   * @param exported true if `found` comes from an exported file, which may not show everything
    */
   difference(expected: M, found: M, exported: boolean): string | null;
 }
 
-/** What the log shows of an operation that was executed; where it does not, it was not. */
+/** Evidence in the log that an operation was executed; without it, it was not. */
 export interface Consequence {
-  /** Its effect's measurements, numbers to one part in a million. */
+  /** Measurements of its effect; numbers to one part in a million. */
   readonly measured?: Measured;
   /**
    * Base learning rate from then on: its effect measured it as `learningRate`, and the next step
-   * ran at what the schedule makes of it.
+   * ran at that rate times the schedule's factor.
    */
   readonly learningRate?: number;
   /**
@@ -69,36 +65,36 @@ export interface OperationForm<O extends Operation = Operation, M = unknown> {
   readonly event: EventType;
   /** Directions of the rule set that it serves. */
   readonly directions: readonly string[];
-  /** All members but `op`. */
+  /** Parameters: all members except `op`. */
   readonly parameters: z.ZodRawShape;
-  /**
-   * Why parameters of the right form do not hold where it serves that direction; null where they
-   * do.
-   */
+  /** Returns why well-formed parameters are not valid for a direction; null if they are. */
   objection?(operation: O, direction: string): string | null;
-  /** Without it an effect that says that it was executed is enough. */
+  /**
+   * Returns the expected consequences; without this member, an effect that states its execution is
+   * enough.
+   */
   consequence?(operation: O): Consequence;
   /**
-   * What it makes of the structure; without it the structure stays, or is that of the state that it
-   * puts back.
-   * @returns a text where it cannot have been executed on that structure: why
+   * Returns the structure after the operation; without this member the structure stays, or is that
+   * of the restored state.
+   * @returns a text that says why it cannot have been executed on that structure
    */
   restructure?(operation: O, structure: Structure<M>, measured: Measured): Structure<M> | string;
 }
 
 /** The types of one kind of trainee. */
 export interface TraineeTypes {
-  /** What a policy may know of it while it trains. */
+  /** Settings that a policy sees during training. */
   readonly settings: unknown;
   readonly operation: Operation;
   readonly step: Step;
-  /** What its structure has of one module. */
+  /** Structure of one module. */
   readonly module: unknown;
 }
 
 export interface Trainee<T extends TraineeTypes = TraineeTypes> {
   readonly id: string;
-  /** By the names that they have in a step and in its record, beside those that every step has. */
+  /** Signals by their names in a step and its record, in addition to those of every step. */
   readonly signals: {
     readonly step: Readonly<Record<string, SignalForm>>;
     readonly module: Readonly<Record<string, SignalForm>>;
@@ -110,6 +106,6 @@ export interface Trainee<T extends TraineeTypes = TraineeTypes> {
     >;
   };
   readonly structure: ModuleForm<T['module']>;
-  /** Digests of the states that it can be put back to, by what they are called. */
+  /** Returns the digests of the restorable states, by name. */
   snapshots(settings: T['settings']): Readonly<Record<string, string>>;
 }

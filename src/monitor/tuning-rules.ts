@@ -1,31 +1,26 @@
 /** The rules of the class `tuning`: is the learning rate right (R1), and the batch (R2)? */
-import { NOTHING, positive, readingOf, type Finding, type Rule } from './finding.js';
+import { found, NOTHING, positive, readingOf, Rule, type Finding } from './finding.js';
 import type { Iteration } from './measurements.js';
-import type { RuleSet } from './rule-set.js';
 import type { RuleConfig } from './rules.js';
 import { Ema, LogBand, mean, median, Persistence } from './smoothing.js';
 
 /**
- * Middle of R1's band, in logarithms. Below it a rate is small rather than large, and an objective
- * that stands still asks for neither less of it nor for capacity.
+ * Returns the logarithmic middle of R1's band. Below it a rate is small rather than large, so a
+ * stalled objective calls for neither a lower rate nor more capacity.
  */
 export const bandMiddle = ({ r1 }: RuleConfig): number =>
   Math.sqrt(r1.updateRatioLow * r1.updateRatioHigh);
 
 /** R1: how far a step moves the modules, KL, plateau of the train objective. */
-export class LearningRate implements Rule {
-  readonly #band: LogBand;
-  readonly #kl: Persistence;
+export class LearningRate extends Rule {
+  readonly #band = new LogBand(
+    this.config,
+    this.config.r1.updateRatioLow,
+    this.config.r1.updateRatioHigh,
+  );
+  readonly #kl = new Persistence(this.config.persistence);
   #objectives: { value: number; standardError: number }[] = [];
   #steps = 0;
-
-  constructor(
-    readonly config: RuleConfig,
-    readonly signals: RuleSet['signals'],
-  ) {
-    this.#band = new LogBand(config, config.r1.updateRatioLow, config.r1.updateRatioHigh);
-    this.#kl = new Persistence(config.persistence);
-  }
 
   get ratio(): number | null {
     return this.#band.value;
@@ -50,9 +45,10 @@ export class LearningRate implements Rule {
     const klBreach = this.#kl.update(kl !== null && Number.isFinite(kl) && kl > klHigh);
     if (objective !== null && Number.isFinite(objective.value)) this.#objectives.push(objective);
     const reading = ratio !== null || kl !== null || objective !== null;
-    if (ratio !== null && ratio.side !== 'none') return { ...ratio, reading, warm };
-    if (klBreach) return { side: 'high', value: kl, threshold: klHigh, reading, warm };
-    // a plateau wants a smaller rate, which is no cure where the weights hardly move
+    if (ratio !== null && ratio.side !== 'none')
+      return { ...found(ratio.side, ratio.value, ratio.threshold), warm };
+    if (klBreach) return { ...found('high', kl, klHigh), warm };
+    // a plateau calls for a smaller rate, which does not help if the weights hardly move
     const recent =
       (this.ratio ?? Infinity) < bandMiddle(this.config) ? [] : this.#objectives.slice(-patience);
     const earlier = this.#objectives.slice(0, -patience);
@@ -66,21 +62,10 @@ export class LearningRate implements Rule {
       const best = earlier.reduce((a, b) => (b.value > a.value ? b : a));
       const bar = best.value + best.standardError;
       if (recent.length === patience && recent.every(({ value }) => value <= bar))
-        return {
-          side: 'plateau',
-          value: Math.max(...recent.map(({ value }) => value)),
-          threshold: bar,
-          reading,
-          warm,
-        };
+        return { ...found('plateau', Math.max(...recent.map(({ value }) => value)), bar), warm };
     }
-    return {
-      side: 'none',
-      value: ratio?.value ?? this.#band.value,
-      threshold: ratio?.threshold ?? null,
-      reading,
-      warm,
-    };
+    const none = found('none', ratio?.value ?? this.#band.value, ratio?.threshold ?? null);
+    return { ...none, reading, warm };
   }
 
   reseed(): void {
@@ -94,18 +79,11 @@ export class LearningRate implements Rule {
  * R2: McCandlish's simple noise scale over the batch, from micro-batches of unequal size by their
  * means.
  */
-export class BatchSize implements Rule {
-  readonly #noise: Ema;
-  readonly #signal: Ema;
-  readonly #high: Persistence;
-  readonly #low: Persistence;
-
-  constructor(readonly config: RuleConfig) {
-    this.#noise = new Ema(config.alpha);
-    this.#signal = new Ema(config.alpha);
-    this.#high = new Persistence(config.persistence);
-    this.#low = new Persistence(config.persistence);
-  }
+export class BatchSize extends Rule {
+  readonly #noise = new Ema(this.config.alpha);
+  readonly #signal = new Ema(this.config.alpha);
+  readonly #high = new Persistence(this.config.persistence);
+  readonly #low = new Persistence(this.config.persistence);
 
   read(iteration: Iteration, informative: boolean): Finding {
     if (!informative) return NOTHING;
@@ -137,13 +115,8 @@ export class BatchSize implements Rule {
     const { noiseToBatchLow, noiseToBatchHigh } = this.config.r2;
     const high = this.#high.update(ratio > noiseToBatchHigh);
     const low = this.#low.update(ratio < noiseToBatchLow);
-    return {
-      side: high ? 'high' : low ? 'low' : 'none',
-      value: ratio,
-      threshold: low ? noiseToBatchLow : noiseToBatchHigh,
-      reading: true,
-      warm: true,
-    };
+    const side = high ? 'high' : low ? 'low' : 'none';
+    return found(side, ratio, low ? noiseToBatchLow : noiseToBatchHigh);
   }
 
   reseed(): void {

@@ -11,14 +11,13 @@ import { readJson } from '../files.js';
 import type { GateEvidence, RollbackDecision } from '../gate/index.js';
 import {
   probation as probationForm,
-  type EventOf,
   type Probation,
   type ProbationInput,
   type RegistryEvent,
 } from './events.js';
 import { judgeRollback, keepTrials } from './gates.js';
-import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
-import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
+import { aliasText } from './names.js';
+import { checkedName, rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import {
   observedAgainst,
   policyOf,
@@ -27,27 +26,27 @@ import {
   type RegistryState,
 } from './state.js';
 
-/** Where a key lies in [0, 1), for one version under one name: SHA-256, its first 52 bits. */
+/**
+ * Returns the place of a key in [0, 1) for one version under one name: the first 52 bits of a
+ * SHA-256.
+ */
 function placeOf({ slot, alias, current }: AliasState, key: string): number {
   const digest = hash('sha256', JSON.stringify([aliasText(slot, alias), current, key]));
   return Number.parseInt(digest.slice(0, 13), 16) / 2 ** 52;
 }
 
 export interface Arm {
-  /** Null: the base without an adapter. */
+  /** Id of the version; null for the base model without an adapter. */
   readonly id: string | null;
   readonly arm: 'current' | 'previous';
-  /**
-   * What answers the same in the shadow, where somebody wants to compare; undefined where there is
-   * no other version.
-   */
+  /** Other version to compare with in the shadow; undefined if there is none. */
   readonly other: string | null | undefined;
 }
 
 /**
- * Which version a key gets: what the name stands for, or, where that is on probation and the key is
- * not of its share, the version before. The same key gets the same one until the name is moved; a
- * larger share takes nobody out. Without a key: what the name stands for.
+ * Returns the version that a key gets: the current one, or the one before if the name is on
+ * probation and the key is not in its share. A key gets the same version until the name is moved; a
+ * larger share removes no key. Without a key: the current version.
  */
 export function armOf(state: RegistryState, named: AliasState, key?: string): Arm {
   const { slot, alias, current, probation } = named;
@@ -62,20 +61,17 @@ export function armOf(state: RegistryState, named: AliasState, key?: string): Ar
   return { id: previous, arm: 'previous', other: current };
 }
 
-/** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
+/** Returns the state of a name that refers to an adapter. @throws IsoproError REGISTRY_REFUSED */
 function requireNamed(
   state: RegistryState,
-  { slot, alias = CHAMPION }: AliasName,
+  name: AliasName,
 ): AliasState & { readonly current: string } {
-  const place = {
-    slot: checked(slotForm, slot, 'slot'),
-    alias: checked(aliasForm, alias, 'alias'),
-  };
-  const found = state.alias(place.slot, place.alias);
+  const { slot, alias } = checkedName(name);
+  const found = state.alias(slot, alias);
   if (found === null || found.current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(place.slot, place.alias)} names no adapter that could be watched`,
+      `${aliasText(slot, alias)} does not name an adapter that can be watched`,
     );
   return { ...found, current: found.current };
 }
@@ -83,22 +79,24 @@ function requireNamed(
 type Trials = GateEvidence['trials'];
 
 /**
- * Of the version that a name stands for, since it was moved there.
- * @throws IsoproError REGISTRY_INVALID where kept trials are gone
+ * Returns the trials of the current version since the name was moved to it.
+ * @throws IsoproError REGISTRY_INVALID if kept trials are missing
  */
 export function trialsOf({ paths }: Registry, evidence: readonly string[]): Trials {
   return evidence.flatMap((sha256) => {
     const file = paths.trials(sha256);
+    const refuse = (cause?: unknown): never => {
+      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are missing or changed`, {
+        cause,
+      });
+    };
     let kept: { trials: Trials };
     try {
       kept = readJson(file) as { trials: Trials };
     } catch (cause) {
-      throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`, {
-        cause,
-      });
+      return refuse(cause);
     }
-    if (hash('sha256', trialsText(kept.trials)) === sha256) return kept.trials;
-    throw new IsoproError('REGISTRY_INVALID', `the trials ${file} are gone or changed`);
+    return hash('sha256', trialsText(kept.trials)) === sha256 ? kept.trials : refuse();
   });
 }
 
@@ -106,9 +104,9 @@ const trialsText = (trials: Trials): string => `${canonicalJson(asJson({ trials 
 
 export interface Observation {
   readonly decision: RollbackDecision;
-  /** Null where the name stays. */
+  /** The move; null if the name stays. */
   readonly moved: Moved | null;
-  /** Of the name from now on. */
+  /** Probation of the name from now on. */
   readonly probation: Probation | null;
 }
 
@@ -121,10 +119,10 @@ export interface ObserveRequest extends AliasName {
 }
 
 /**
- * Takes trials in, together with all that were posted since the name was moved: puts the version
- * before back where they show that it was better, and ends the probation where enough problems have
- * passed. Trials that contradict themselves or earlier ones are not taken in.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing to compare, GATE_EVIDENCE_INVALID,
+ * Adds trials to all that were posted since the name was moved, rolls back if they show that the
+ * version before was better, and ends the probation once enough problems have passed. Contradictory
+ * trials are rejected.
+ * @throws IsoproError REGISTRY_REFUSED if there is nothing to compare, GATE_EVIDENCE_INVALID,
  *   ADAPTER_CORRUPT
  */
 export async function observe(
@@ -141,27 +139,16 @@ export async function observe(
     if (decision.decision === 'invalid') return { decision, moved: null, probation };
     const isWorse = decision.decision === 'rollback';
     if (isWorse) await registry.requireBytesOf(state, against);
-    const observed: EventOf<'observed'> = {
-      kind: 'observed',
-      slot,
-      alias,
-      id: current,
-      against,
-      decision: decision.decision,
-      blocks: decision.blocks,
-      evidence: await keepTrials(registry, trialsText(trials)),
-    };
-    const events: RegistryEvent[] = [observed];
-    const hasPassed = !isWorse && probation !== null && decision.blocks >= probation.problems;
-    if (hasPassed)
-      events.push({
-        kind: 'probation',
-        slot,
-        alias,
-        id: current,
-        terms: null,
-        reason: `${decision.blocks} problems passed`,
-      });
+    const { blocks } = decision;
+    const evidence = await keepTrials(registry, trialsText(trials));
+    const place = { slot, alias, id: current };
+    const observed = { against, decision: decision.decision, blocks, evidence };
+    const events: RegistryEvent[] = [{ kind: 'observed', ...place, ...observed }];
+    const hasPassed = !isWorse && probation !== null && blocks >= probation.problems;
+    if (hasPassed) {
+      const reason = `${blocks} problems passed`;
+      events.push({ kind: 'probation', ...place, terms: null, reason });
+    }
     if (isWorse) {
       const whole = await keepTrials(
         registry,
@@ -176,14 +163,14 @@ export async function observe(
 }
 
 export interface ProbationRequest extends AliasName {
-  /** Null ends it: everybody gets the version that the name stands for. */
+  /** Terms; null ends the probation, and every key gets the current version. */
   readonly terms: ProbationInput | null;
   readonly reason?: string;
 }
 
 /**
- * Alpha and margin of the first look at a version hold for as long as it is in use, whatever became
- * of its probation.
+ * Starts, changes or ends a probation. Alpha and margin of the first look at a version stay for as
+ * long as it is in use, even after its probation.
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT
  */
 export async function setProbation(

@@ -1,6 +1,6 @@
 /**
- * How the evidence of each gate, and of each version that was watched, grew from problem to
- * problem: from the trials that were kept.
+ * Growth of the evidence of each gate and of each watched version, problem by problem, from the
+ * kept trials.
  */
 import { existsSync } from 'node:fs';
 import { readJson } from '../files.js';
@@ -16,13 +16,13 @@ export interface Course {
   /** `gate`: for the challenger; `watch`: for the version before. */
   readonly kind: 'gate' | 'watch';
   readonly alias: string;
-  /** Of a gate. */
+  /** Number of the gate; null for a watch. */
   readonly gate: number | null;
   /** The version that is questioned, and the other one; null: the base without an adapter. */
   readonly id: string;
   readonly against: string | null;
   readonly decision: string;
-  /** ln of the e-value after so many problems. */
+  /** Natural logarithm of the e-value after each number of problems. */
   readonly points: readonly { readonly problems: number; readonly logE: number }[];
   readonly logThreshold: number;
 }
@@ -33,8 +33,8 @@ type Trials = GateEvidence['trials'];
 const POINTS = 60;
 
 /**
- * The trials of the first so many problems, each time a few more, in the order in which the
- * problems came.
+ * Yields the trials of the first problems, each time a few more, in the order in which the problems
+ * came.
  */
 function* prefixes(trials: Trials): Generator<readonly [problems: number, trials: Trials]> {
   const order = new Map<string, number>();
@@ -53,8 +53,8 @@ function* prefixes(trials: Trials): Generator<readonly [problems: number, trials
 }
 
 /**
- * Of the gates by e-process that were decided, and of the versions that were watched; what is no
- * longer kept is left out.
+ * Returns the courses of decided e-process gates and of watched versions; those whose trials are no
+ * longer kept are left out.
  */
 export function evidenceCourses(registry: Registry, { state, events }: Reading): Course[] {
   const courses: Course[] = [];
@@ -87,7 +87,7 @@ export function evidenceCourses(registry: Registry, { state, events }: Reading):
 function watchCourses(registry: Registry, events: Reading['events']): Course[] {
   const courses: Course[] = [];
   const state = new RegistryState();
-  /** Where the watch of a version ends: with a move, or with the log. */
+  /** Ends the watch of a version, at a move or at the end of the log. */
   const end = (named: AliasState | null): void => {
     if (named?.observed == null || named.current === null) return;
     const { slot, alias, current, observed } = named;

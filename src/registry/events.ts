@@ -1,7 +1,4 @@
-/**
- * What can happen in a registry, as its log holds it. What each event changes, and which may follow
- * which, says state.ts.
- */
+/** Events of a registry as its log stores them. state.ts defines their effects and their order. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { gatePolicy, rollbackPolicy } from '../gate/index.js';
@@ -10,20 +7,22 @@ import type { LogStreams } from '../log/streams.js';
 import { alias, slot } from './names.js';
 import { adapterRecord, sha256 } from './record.js';
 
-/** One stream beside the log's own. */
+/** One stream in addition to the log's own. */
 export const REGISTRY_STREAMS: LogStreams<'registry'> = { codes: { registry: 1, control: 7 } };
 
 const note = z.string().max(2000);
 const gateNumber = z.number().int().min(1);
 
-/** On what terms a name stands for a version that is new to it. */
+/** Terms under which a name refers to a version that is new to it. */
 export const probation = rollbackPolicy.extend({
-  /** Of the keys that get the new version; the others get the one before. */
+  /** Share of the keys that get the new version; the others get the one before. */
   share: z.number().gt(0).lte(1),
-  /** On which both were graded without an alarm: then everybody gets the new one. */
+  /**
+   * Problems on which both must be graded without an alarm before every key gets the new version.
+   */
   problems: z.number().int().min(1).max(1_000_000),
 });
-/** How many of them where nobody says. */
+/** Default number of these problems. */
 export const PROBATION_PROBLEMS = 100;
 export type Probation = z.output<typeof probation>;
 export type ProbationInput = z.input<typeof probation>;
@@ -37,13 +36,13 @@ export const registryEvent = z.discriminatedUnion('kind', [
     from: sha256.nullable(),
     to: sha256.nullable(),
     cause: z.enum(['promotion', 'assignment', 'rollback']),
-    /** The gate that accepted it; null where there was none. */
+    /** Gate that accepted it; null if there was no gate. */
     gate: gateNumber.nullable(),
     forced: z.boolean(),
-    /** SHA-256 of the kept trials that a rollback was decided by; null where somebody decided. */
+    /** SHA-256 of the kept trials that decided a rollback; null if a person decided. */
     evidence: sha256.nullable(),
     reason: note,
-    /** What a caller named this move by, so that it can repeat the call. */
+    /** Caller's name of this move, which makes the call repeatable. */
     transaction: z.string().min(1).max(200).nullable(),
   }),
   z.strictObject({
@@ -57,7 +56,7 @@ export const registryEvent = z.discriminatedUnion('kind', [
     policy: gatePolicy,
     attempt: z.number().int().min(1),
     alpha: z.number().min(0).max(0.5),
-    /** `foreign`: not for a version that was trained on answers of its own line. */
+    /** `foreign` refuses a version that was trained on answers of its own line. */
     lineage: z.enum(['any', 'foreign']).default('any'),
   }),
   z.strictObject({
@@ -79,10 +78,10 @@ export const registryEvent = z.discriminatedUnion('kind', [
       'infrastructure-error',
     ]),
     reasons: z.array(note).max(1000),
-    /** SHA-256 of the file of trials that is kept beside the log. */
+    /** SHA-256 of the file of trials that is kept next to the log. */
     evidence: sha256,
   }),
-  /** Begins, changes or (null) ends the probation of what a name stands for. */
+  /** Starts, changes or (null) ends the probation of a name's version. */
   z.strictObject({
     kind: z.literal('probation'),
     slot,
@@ -92,8 +91,8 @@ export const registryEvent = z.discriminatedUnion('kind', [
     reason: note,
   }),
   /**
-   * Trials of what a name stands for and of the version before, and what all of them since its move
-   * say together.
+   * Trials of the current version and of the one before, with the result of all of them since the
+   * move.
    */
   z.strictObject({
     kind: z.literal('observed'),
@@ -103,7 +102,7 @@ export const registryEvent = z.discriminatedUnion('kind', [
     /** Null: the base without an adapter. */
     against: sha256.nullable(),
     decision: z.enum(['keep', 'rollback']),
-    /** Problems that count by now. */
+    /** Problems that count so far. */
     blocks: z.number().int().min(0),
     /** SHA-256 of the file of the trials that came with this event. */
     evidence: sha256,
@@ -126,12 +125,15 @@ export const registryEvent = z.discriminatedUnion('kind', [
 export type RegistryEvent = z.output<typeof registryEvent>;
 export type EventOf<Kind extends RegistryEvent['kind']> = Extract<RegistryEvent, { kind: Kind }>;
 
-/** @throws IsoproError REGISTRY_INVALID where a record of the log is no event of a registry */
+/**
+ * Reads a record as an event.
+ * @throws IsoproError REGISTRY_INVALID if it is not a registry event
+ */
 export function readEvent(payload: LogPayload, gseq: number): RegistryEvent {
   const parsed = registryEvent.safeParse(payload);
   if (parsed.success) return parsed.data;
   throw new IsoproError(
     'REGISTRY_INVALID',
-    `record ${gseq} is no event of a registry: ${z.prettifyError(parsed.error).slice(0, 300)}`,
+    `record ${gseq} is not a registry event: ${z.prettifyError(parsed.error).slice(0, 300)}`,
   );
 }

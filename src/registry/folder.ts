@@ -1,4 +1,4 @@
-/** What lies in a registry's folder, and who may write there. */
+/** Contents of a registry's folder, and the lock of its writers. */
 import { createReadStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,11 +18,11 @@ export interface RegistryPaths {
   readonly lock: string;
   readonly adapters: string;
   readonly evidence: string;
-  /** Who serves from this registry now, and what they are asked. */
+  /** Running servers of this registry and the questions to them. */
   readonly servers: string;
-  /** What the aliases name, for other programs; nothing here reads it to decide anything. */
+  /** Versions by alias, for other programs; no code here decides by it. */
   readonly pointer: string;
-  /** By the SHA-256 of the bytes. */
+  /** File of an adapter by the SHA-256 of its bytes. */
   adapter(sha256: string): string;
   trials(sha256: string): string;
 }
@@ -49,8 +49,8 @@ export function registryPaths(folder: string): RegistryPaths {
 const filesIn = (folder: string): string[] => (isFolder(folder) ? readdirSync(folder) : []);
 
 /**
- * What only a registry with a log can have left: a kept adapter, evidence, the pointer; null:
- * nothing.
+ * Returns a file that only a registry with a log can have left (a kept adapter, evidence or the
+ * pointer); null if there is none.
  */
 export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths): string | null {
   for (const each of [adapters, evidence]) {
@@ -60,7 +60,7 @@ export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths)
   return existsSync(pointer) ? relative(folder, pointer) : null;
 }
 
-/** @throws IsoproError WRITE_FAILED */
+/** Creates the folders of a registry. @throws IsoproError WRITE_FAILED */
 export function makeRegistryFolder({ folder, adapters, evidence }: RegistryPaths): void {
   try {
     for (const each of [adapters, evidence]) makeFolder(each);
@@ -72,7 +72,10 @@ export function makeRegistryFolder({ folder, adapters, evidence }: RegistryPaths
 /** Writers take turns of milliseconds; one that has waited for so long has met one that hangs. */
 const PATIENCE_MS = 20_000;
 
-/** @throws IsoproError CONFLICT where another process writes all the time, WRITE_FAILED */
+/**
+ * Runs work under the lock of a file.
+ * @throws IsoproError CONFLICT if another process keeps writing, WRITE_FAILED
+ */
 export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS;
   let lock = OwnerLock.take(file);
@@ -81,9 +84,7 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
       throw new IsoproError(
         'CONFLICT',
         `another process has been writing to ${file} for ${PATIENCE_MS / 1000} s`,
-        {
-          remedy: 'Let it finish or end it, then run the same command again.',
-        },
+        { remedy: 'Let it finish or end it. Then run the same command again.' },
       );
     await delay(20);
     lock = OwnerLock.take(file);
@@ -95,15 +96,18 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   }
 }
 
-/** Opened when it is read: a stream that fails before anybody listens would end the process. */
+/**
+ * Yields the bytes of a file and opens it only on reading: a stream that fails before it has a
+ * listener would end the process.
+ */
 async function* bytesOf(file: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(file) as AsyncIterable<Uint8Array>;
 }
 
 /**
- * Keeps a file under the SHA-256 of its bytes.
- * @throws IsoproError ADAPTER_CORRUPT where the bytes are not those that were examined;
- *   WRITE_FAILED, SYSTEM_LIMIT
+ * Stores a file under the SHA-256 of its bytes.
+ * @throws IsoproError ADAPTER_CORRUPT if the bytes differ from the examined ones; WRITE_FAILED,
+ *   SYSTEM_LIMIT
  */
 export async function keepBytes(source: string, sha256: string, target: string): Promise<void> {
   if (existsSync(target) && (await hashFile(target)) === sha256) return;
@@ -124,11 +128,11 @@ const pointer = z.object({
 const pointerText = (records: number, map: AliasMap): string =>
   `${JSON.stringify({ format: POINTER_FORMAT, records, aliases: Object.fromEntries(map) }, null, 2)}\n`;
 
-/** @throws IsoproError WRITE_FAILED; the older one is untouched */
+/** Writes the pointer. @throws IsoproError WRITE_FAILED; the earlier one stays */
 export const writePointer = (file: string, records: number, map: AliasMap): Promise<void> =>
   writeFileAtomically(file, [Buffer.from(pointerText(records, map))]);
 
-/** Whether the file says what the log says. */
+/** Returns true if the file matches the log. */
 export function pointerAgrees(file: string, map: AliasMap): boolean {
   try {
     const parsed = pointer.parse(JSON.parse(readFileSync(file, 'utf8')));

@@ -1,5 +1,5 @@
 /**
- * A gate on record: what is asked, and that it is asked, stands under a signed head before anybody
+ * Gates on record: the question and the fact that it is asked are under a signed head before anyone
  * can know the problems.
  */
 import { hash } from 'node:crypto';
@@ -28,10 +28,10 @@ import type { Ledger } from './ledger.js';
 import { requireWhole } from './looks.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { sha256 } from './record.js';
-import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
+import { checkedName, rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
 import { isOpen, requireLevel, type GateState } from './state.js';
 
-/** How trials name the incumbent where there is none: the base without an adapter. */
+/** Name of the incumbent in trials if it is the base model without an adapter. */
 export const BASE_VERSION = 'base';
 
 export interface GateRequest extends AliasName {
@@ -39,14 +39,14 @@ export interface GateRequest extends AliasName {
   readonly challenger: string;
   readonly policy?: GatePolicyInput;
   /**
-   * `foreign` refuses a challenger that was trained on answers of its own line: of itself, of the
-   * incumbent, or of what either was trained on from. Default `any`: a loop on its own answers is
-   * what a run is.
+   * `foreign` refuses a challenger that was trained on answers of its own line: its own, the
+   * incumbent's, or those of the versions that either was trained from. Default `any`, since a run
+   * is a loop on its own answers.
    */
   readonly lineage?: 'any' | 'foreign';
 }
 
-/** What a gate is decided by: `decide` says what trials and guards hold. */
+/** Evidence that decides a gate; see `decide` for trials and guards. */
 export interface GateTrials extends Pick<GateEvidence, 'trials' | 'guards'> {
   /** The gate's own: the problems were drawn with it. */
   readonly seed: string;
@@ -60,7 +60,7 @@ const gateRequest = z.strictObject({
   lineage: z.enum(['any', 'foreign']).default('any'),
 });
 
-/** The first signed head that covers a record, and the seed that the witness tells for it. */
+/** Draws the seed that the witness reveals for the first signed head over a record. */
 async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint): Promise<string> {
   const note = await log.draw(head.size);
   const seed = drawnSeed(head, parseDraw(note));
@@ -69,7 +69,7 @@ async function draw({ log, write }: Ledger, gate: number, head: SignedCheckpoint
 }
 
 /**
- * Begins a gate, which counts as an attempt whatever becomes of it, and draws its seed.
+ * Opens a gate and draws its seed. The gate counts as an attempt, whatever its outcome.
  * @throws IsoproError REGISTRY_REFUSED, CONFLICT, GATE_POLICY_INVALID
  */
 export async function openGate(registry: Registry, request: GateRequest): Promise<GateState> {
@@ -95,26 +95,23 @@ export async function openGate(registry: Registry, request: GateRequest): Promis
 }
 
 /**
- * The seed of a gate whose opening a crash cut short: the same one that it would have had.
+ * Draws the seed of a gate whose opening a crash interrupted; it is the one that the gate would
+ * have had.
  * @throws IsoproError REGISTRY_REFUSED
  */
 export async function drawGate(registry: Registry, gate: number): Promise<string> {
   return registry.write(async (ledger) => {
     const { state, events, heads } = ledger.reading;
-    const found = state.gates[gate - 1];
-    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    const found = state.gate(gate);
     if (found.seed !== null) return found.seed;
     const opened = events.find(({ event }) => event.kind === 'gate_opened' && event.gate === gate)!;
-    return draw(
-      ledger,
-      gate,
-      heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([])),
-    );
+    const head = heads.find(({ size }) => size > opened.gseq) ?? (await ledger.write([]));
+    return draw(ledger, gate, head);
   });
 }
 
 /**
- * What `decide` says of a gate's trials; nothing is written.
+ * Returns the decision of `decide` on a gate's trials without writing anything.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
 export function judgeGate(
@@ -124,17 +121,17 @@ export function judgeGate(
   if (seed === null || of !== seed)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `the trials are of the seed ${String(of).slice(0, 64)}, and gate ${gate} drew ${seed ?? 'none yet'}`,
+      `the trials use the seed ${String(of).slice(0, 64)}, but gate ${gate} drew ${seed ?? 'none yet'}`,
     );
   const evidence = { attempt, trials, ...stated({ guards }) };
   return decide({ id: challenger }, { id: incumbent ?? BASE_VERSION }, evidence, policy);
 }
 
-/** The bytes that a gate's evidence is kept as. */
+/** Returns the text that a gate's evidence is kept as. */
 export const trialsText = (gate: number, { seed, trials, guards }: GateTrials): string =>
   `${canonicalJson(asJson({ gate, seed, trials, ...stated({ guards }) }))}\n`;
 
-/** @returns the SHA-256 that they are kept by */
+/** Stores trials. @returns the SHA-256 that they are stored under */
 export async function keepTrials(registry: Registry, text: string): Promise<string> {
   const evidence = hash('sha256', text);
   await writeFileAtomically(registry.paths.trials(evidence), [Buffer.from(text)]);
@@ -142,9 +139,9 @@ export async function keepTrials(registry: Registry, text: string): Promise<stri
 }
 
 /**
- * Decides a gate from its trials and writes that down; they are kept. More trials may follow after
- * `needs-more-trials` and `infrastructure-error`: all of them together, those of earlier looks
- * unchanged but for trials that failed.
+ * Decides a gate from its trials, records the decision and keeps the trials. After
+ * `needs-more-trials` and `infrastructure-error` more trials may follow: give all of them together,
+ * those of earlier looks unchanged except trials that failed.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
 export async function decideGate(
@@ -153,8 +150,7 @@ export async function decideGate(
   given: GateTrials,
 ): Promise<GateDecision> {
   return registry.write(async ({ reading: { state, events }, write }) => {
-    const found = state.gates[gate - 1];
-    if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
+    const found = state.gate(gate);
     const decision = judgeGate(found, given);
     if (isOpen(found)) requireWhole(registry, gate, events, given);
     const evidence = await keepTrials(registry, trialsText(gate, given));
@@ -165,14 +161,14 @@ export async function decideGate(
 }
 
 export interface RollbackRequest extends AliasName {
-  /** Of the version in use and of the one before, in the order of time. */
+  /** Trials of the version in use and of the one before, in the order of time. */
   readonly trials: GateEvidence['trials'];
   readonly policy?: RollbackPolicyInput;
 }
 
 /**
- * What `decideRollback` says of the version that a name stands for and the one that a rollback
- * would put back.
+ * Returns the decision of `decideRollback` on the current version and the one that a rollback would
+ * restore.
  */
 export const judgeRollback = (
   from: string | null,
@@ -182,17 +178,16 @@ export const judgeRollback = (
   decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
 
 /**
- * Puts back what a name stood for before, where the trials show that what it stands for has become
- * worse; they are kept. Where the version was watched, alpha and margin are those of its first
- * look.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another
+ * Restores the version before if the trials show that the current one has become worse; the trials
+ * are kept. If the version was watched, alpha and margin are those of its first look.
+ * @throws IsoproError REGISTRY_REFUSED if there is no version before or the policy has another
  *   level; GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
  */
 export async function rollbackByEvidence(
   registry: Registry,
-  { slot: place, alias: name = CHAMPION, ...given }: RollbackRequest,
+  given: RollbackRequest,
 ): Promise<{ readonly decision: RollbackDecision; readonly moved: Moved | null }> {
-  const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
+  const { slot, alias } = checkedName(given);
   return registry.write(async ({ reading: { state }, write }) => {
     const named = state.alias(slot, alias);
     const from = named?.current ?? null;

@@ -1,6 +1,5 @@
 /**
- * What was in use on a day, and the proof of it for somebody who has nothing but the witness's
- * public key.
+ * Versions in use at a time, and the proof of it for someone who has only the witness's public key.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -10,20 +9,15 @@ import { decodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, LogReader, type RecordProof } from '../log/read.js';
 import { isSignedBy } from '../log/signed-note.js';
 import type { TrustedKey } from '../log/trusted-key.js';
-import { readEvent, REGISTRY_STREAMS } from './events.js';
+import { readEvent, REGISTRY_STREAMS, type EventOf } from './events.js';
 import type { Placed, Reading } from './ledger.js';
 import { aliasText } from './names.js';
 import type { Registry } from './registry.js';
 import { RegistryState, rootOfAliases, type AliasMap } from './state.js';
 
-export interface Move {
+export interface Move
+  extends Readonly<Pick<EventOf<'moved'>, 'from' | 'to' | 'cause' | 'gate' | 'forced' | 'reason'>> {
   readonly alias: string;
-  readonly from: string | null;
-  readonly to: string | null;
-  readonly cause: string;
-  readonly gate: number | null;
-  readonly forced: boolean;
-  readonly reason: string;
   readonly timeUs: number;
 }
 
@@ -36,7 +30,7 @@ const moveOf = ({ event, timeUs }: Pick<Placed, 'event' | 'timeUs'>): Move[] => 
 /** Every move of every alias, oldest first. */
 export const movesOf = ({ events }: Pick<Reading, 'events'>): Move[] => events.flatMap(moveOf);
 
-/** What the aliases named at a moment, by the times of the log itself. */
+/** Returns the versions of the aliases at a moment, by the times in the log. */
 export function aliasesAt({ events }: Pick<Reading, 'events'>, timeUs: number): AliasMap {
   const state = new RegistryState();
   for (const { event, timeUs: at } of events) if (at <= timeUs) state.apply(event, at);
@@ -63,15 +57,15 @@ const historyProof = z.strictObject({
   /** Microseconds since 1970. */
   atUs: z.int().min(0),
   /**
-   * The last signed head not after the date, what the aliases named then; null where the date lies
-   * before the first.
+   * Last signed head not after the date, with the aliases at that head; null if the date is before
+   * the first head.
    */
   before: z
     .strictObject({ head: z.string(), aliases: z.array(z.tuple([z.string(), digest.nullable()])) })
     .nullable(),
-  /** The first signed head after the date. */
+  /** First signed head after the date. */
   after: z.string(),
-  /** That it continues the one before; null where there is none. */
+  /** Proof that it continues the head before; null if there is none. */
   extension: z.array(z.string()).nullable(),
   /** Every record between the two heads. */
   records: z.array(recordProof),
@@ -80,16 +74,16 @@ export type HistoryProof = z.output<typeof historyProof>;
 
 export interface ProvenHistory {
   /**
-   * The witness's own times of the two heads; `notBeforeUs` is null where the date lies before the
-   * first.
+   * Witness's own times of the two heads; `notBeforeUs` is null if the date is before the first
+   * head.
    */
   readonly notBeforeUs: number | null;
   readonly notAfterUs: number;
-  /** At the first of the two. */
+  /** Aliases at the first of the two heads. */
   readonly aliases: AliasMap;
   /**
-   * Between the two, by the registry's own clock; where there is none, the aliases named this all
-   * the time between the two.
+   * Moves between the two heads by the registry's own clock; without any, the aliases held for the
+   * whole time.
    */
   readonly moves: readonly Move[];
 }
@@ -97,19 +91,22 @@ export interface ProvenHistory {
 const timeOf = ({ stated }: SignedCheckpoint): number => stated?.timeUs ?? -1;
 
 /**
- * The proof of what was in use at a moment. A moment after the last signed head has a head signed
+ * Proves what was in use at a moment. If the moment is after the last signed head, a head is signed
  * now.
- * @throws IsoproError INVALID_ARGUMENT for a date to come, or a registry without a witness
+ * @throws IsoproError INVALID_ARGUMENT for a future time or a registry without a witness
  */
 export async function proveAt(registry: Registry, timeUs: number): Promise<HistoryProof> {
   if (!(timeUs >= 0 && timeUs <= Date.now() * 1000))
-    throw new IsoproError('INVALID_ARGUMENT', 'nothing can be proved of a time to come');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the time is in the future, so nothing can be proved about it',
+    );
   const isAfter = (head: SignedCheckpoint): boolean => timeOf(head) > timeUs;
   let { heads } = await registry.read();
   if (!heads.some(isAfter)) {
     // the head is signed after the date, not with it
     while (Date.now() * 1000 <= timeUs) await delay(1);
-    await registry.write(async ({ write }) => void (await write([{ kind: 'witnessed' }])));
+    await registry.write(({ write }) => write([{ kind: 'witnessed' }]));
     ({ heads } = await registry.read());
   }
   const after = heads.find(isAfter);
@@ -119,43 +116,39 @@ export async function proveAt(registry: Registry, timeUs: number): Promise<Histo
       `the witness signed the last head at ${new Date(timeOf(heads.at(-1)!) / 1000).toISOString()}`,
     );
   const before = heads.findLast((head) => head.size < after.size) ?? null;
-  const reader = new LogReader(registry.paths.log, REGISTRY_STREAMS);
-  try {
-    if (reader.checkpoints().length === 0)
-      throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
-    const { events } = await registry.read();
-    const state = new RegistryState();
-    for (const { event, gseq, timeUs: at } of events)
-      if (gseq < (before?.size ?? 0)) state.apply(event, at);
-    const records = Array.from({ length: after.size - (before?.size ?? 0) }, (_, i) =>
-      reader.proveRecord((before?.size ?? 0) + i),
-    );
-    return {
-      format: 'isopro.history.v1',
-      runId: after.runId,
-      atUs: timeUs,
-      before:
-        before === null
-          ? null
-          : { head: before.text, aliases: state.map().map(([alias, id]) => [alias, id]) },
-      after: after.text,
-      extension: before === null ? null : [...reader.proveExtension(before.size, after.size).path],
-      records: records.map((proof) => ({ ...proof, path: [...proof.path] })),
-    };
-  } finally {
-    reader.close();
-  }
+  using reader = new LogReader(registry.paths.log, REGISTRY_STREAMS);
+  if (reader.checkpoints().length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', 'the registry has no signed head');
+  const { events } = await registry.read();
+  const start = before?.size ?? 0;
+  const state = new RegistryState();
+  for (const { event, gseq, timeUs: at } of events) if (gseq < start) state.apply(event, at);
+  return {
+    format: 'isopro.history.v1',
+    runId: after.runId,
+    atUs: timeUs,
+    before: before && {
+      head: before.text,
+      aliases: state.map().map(([alias, id]) => [alias, id]),
+    },
+    after: after.text,
+    extension: before && [...reader.proveExtension(before.size, after.size).path],
+    records: Array.from({ length: after.size - start }, (_, i) => {
+      const proof = reader.proveRecord(start + i);
+      return { ...proof, path: [...proof.path] };
+    }),
+  };
 }
 
 /**
- * What a proof shows, by the key alone: two signed heads around the date, each with the root of the
- * map of aliases; every record between them; and that these lead from the one map to the other.
- * @throws IsoproError INVALID_ARGUMENT saying what does not hold
+ * Checks a proof with the key alone: two signed heads around the date, each with the root of the
+ * alias map; every record between them; and that these records turn the first map into the second.
+ * @throws IsoproError INVALID_ARGUMENT that says what does not hold
  */
 export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   const refuse = (reason: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', `the proof does not hold: ${reason}`, {
-      remedy: 'Ask for the proof again where it came from.',
+      remedy: 'Request the proof again from its source.',
     });
   };
   const parsed = historyProof.safeParse(given);
@@ -167,13 +160,13 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     const head = parseCheckpoint(text);
     if (head.runId !== runId || !isSignedBy(head.note, originOf(runId), key.publicKey))
       refuse(`the head ${which} is not signed by this key`);
-    if (head.stated === undefined) refuse(`the head ${which} carries no time`);
+    if (head.stated === undefined) refuse(`the head ${which} has no time`);
     return head;
   };
   const first = before === null ? null : headOf(before.head, 'before');
   const last = headOf(afterText, 'after');
   if ((first !== null && timeOf(first) > atUs) || timeOf(last) <= atUs)
-    refuse('the two heads do not lie around the date');
+    refuse('the two heads are not before and after the date');
   const start = first?.size ?? 0;
   if (first !== null) {
     if (
@@ -182,10 +175,12 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     )
       refuse('the later head does not continue the earlier one');
     if (rootOfAliases(before!.aliases) !== first.stated?.state)
-      refuse('the aliases are not those that the earlier head was signed for');
+      refuse('the aliases do not match the earlier head');
   }
   if (records.length !== last.size - start)
-    refuse(`${last.size - start} records lie between the heads, and ${records.length} are shown`);
+    refuse(
+      `${last.size - start} records are between the heads, but the proof shows ${records.length}`,
+    );
   const aliases = new Map(before?.aliases ?? []);
   const moves: Move[] = [];
   records.forEach((proof, i) => {
@@ -197,14 +192,14 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     const event = readEvent(decodePayload(record.payload), record.gseq);
     for (const move of moveOf({ event, timeUs: record.timeUs })) {
       if ((aliases.get(move.alias) ?? null) !== move.from)
-        refuse(`record ${record.gseq} moves ${move.alias} from what it did not name`);
+        refuse(`record ${record.gseq} moves ${move.alias} from a version that it did not name`);
       aliases.set(move.alias, move.to);
       moves.push(move);
     }
   });
   const result = [...aliases].sort(([a], [b]) => (a < b ? -1 : 1));
   if (rootOfAliases(result) !== last.stated?.state)
-    refuse('the moves do not lead to what the later head was signed for');
+    refuse('the moves do not lead to the aliases of the later head');
   return {
     notBeforeUs: first === null ? null : timeOf(first),
     notAfterUs: timeOf(last),

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { SignedCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
 import { isoproHome } from '../log/home.js';
@@ -26,15 +27,15 @@ import {
 import { RegistryState } from './state.js';
 
 export interface LedgerOptions {
-  /** Where keys are; default `$ISOPRO_HOME`. */
+  /** Folder of keys; default `$ISOPRO_HOME`. */
   readonly home?: string;
-  /** Who vouches; default: this home's witness, a process of its own. */
+  /** Signer of the heads; default: this home's witness, a separate process. */
   readonly signer?: LogSigner;
   /** Public key of the witness that has to have signed; default: this home's own. */
   readonly keyFile?: string;
-  /** For a new registry: without a witness process. Its history proves nothing to others. */
+  /** False: a new registry has no witness process, and its history proves nothing to others. */
   readonly witness?: boolean;
-  /** Write although the clock lies behind the last event. */
+  /** Write even if the clock is behind the last event. */
   readonly acceptClock?: boolean;
 }
 
@@ -55,50 +56,42 @@ export interface Reading {
   readonly lastTimeUs: number;
 }
 
-/** What the system's clock may be corrected by. */
+/** Largest correction of the system's clock, in microseconds. */
 const CLOCK_SLACK_US = 10 * 60 * 1e6;
 
 /**
- * Folds the log as far as it is given, and holds every head's state against the fold.
- * @throws IsoproError REGISTRY_INVALID where the log holds what cannot have happened
+ * Folds the log up to `records` and compares every head's state with the fold.
+ * @throws IsoproError REGISTRY_INVALID if the log has an impossible event
  */
 function fold(path: string, records = Infinity): Reading {
-  const reader = new LogReader(path, REGISTRY_STREAMS);
-  try {
-    const state = new RegistryState();
-    const events: Placed[] = [];
-    const heads = reader.checkpoints();
-    const stated = new Map(heads.map((head) => [head.size, head.stated?.state]));
-    let read = 0;
-    let lastTimeUs = 0;
-    for (const { gseq, stream, timeUs, payload } of reader.records()) {
-      if (gseq >= records) break;
-      if (stream === 'registry') {
-        const event = readEvent(payload, gseq);
-        try {
-          state.apply(event, timeUs);
-        } catch (cause) {
-          throw new IsoproError(
-            'REGISTRY_INVALID',
-            `record ${gseq} cannot have happened: ${(cause as Error).message}`,
-            { cause },
-          );
-        }
-        events.push({ event, gseq, timeUs });
+  using reader = new LogReader(path, REGISTRY_STREAMS);
+  const refuse = (what: string, cause?: unknown): never => {
+    throw new IsoproError('REGISTRY_INVALID', what, { cause });
+  };
+  const state = new RegistryState();
+  const events: Placed[] = [];
+  const heads = reader.checkpoints();
+  const stated = new Map(heads.map((head) => [head.size, head.stated?.state]));
+  let read = 0;
+  let lastTimeUs = 0;
+  for (const { gseq, stream, timeUs, payload } of reader.records()) {
+    if (gseq >= records) break;
+    if (stream === 'registry') {
+      const event = readEvent(payload, gseq);
+      try {
+        state.apply(event, timeUs);
+      } catch (cause) {
+        refuse(`record ${gseq} cannot have happened: ${(cause as Error).message}`, cause);
       }
-      read = gseq + 1;
-      lastTimeUs = timeUs;
-      const claimed = stated.get(read);
-      if (claimed !== undefined && claimed !== state.root())
-        throw new IsoproError(
-          'REGISTRY_INVALID',
-          `the head of ${read} records was signed for other aliases than the records come to`,
-        );
+      events.push({ event, gseq, timeUs });
     }
-    return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
-  } finally {
-    reader.close();
+    read = gseq + 1;
+    lastTimeUs = timeUs;
+    const claimed = stated.get(read);
+    if (claimed !== undefined && claimed !== state.root())
+      refuse(`the head of ${read} records does not match the aliases that the records lead to`);
   }
+  return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
 }
 
 function requireSound({ outcome, disagreement }: Verification, path: string): void {
@@ -109,7 +102,7 @@ function requireSound({ outcome, disagreement }: Verification, path: string): vo
   );
 }
 
-/** What to do about a log is another thing for a registry than for a run. */
+/** Runs work and gives log errors a remedy for registries. */
 async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -119,14 +112,14 @@ async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
     throw new IsoproError(error.code, error.message, {
       cause: error,
       remedy:
-        'Do not use this registry: restore an untouched copy of its folder. `isopro-native adapters validate` says what is wrong.',
+        'Do not use this registry. Restore an unchanged copy of its folder. `isopro-native adapters validate` shows what is wrong.',
     });
   }
 }
 
 /**
- * Whether a log was begun in the folder.
- * @throws IsoproError LOG_TAMPERED where one was, and is empty or gone
+ * Returns true if the folder has a log.
+ * @throws IsoproError LOG_TAMPERED if there was one and it is empty or missing
  */
 export function isThere(paths: RegistryPaths): boolean {
   if (existsSync(paths.log) && !isUnbegun(paths.log, REGISTRY_STREAMS)) return true;
@@ -134,18 +127,18 @@ export function isThere(paths: RegistryPaths): boolean {
   if (traces === null) return false;
   throw new IsoproError(
     'LOG_TAMPERED',
-    `${paths.log} is empty or gone, but ${traces} next to it belongs to what it recorded`,
+    `${paths.log} is empty or missing, but ${traces} next to it belongs to it`,
   );
 }
 
-/** @throws IsoproError REGISTRY_NOT_FOUND */
+/** Requires that the registry exists. @throws IsoproError REGISTRY_NOT_FOUND */
 export function requireThere(paths: RegistryPaths): void {
   if (!isThere(paths))
     throw new IsoproError('REGISTRY_NOT_FOUND', `there is no registry in ${paths.folder}`);
 }
 
 /**
- * The key that a registry is held against.
+ * Returns the key that a registry is verified with.
  * @throws IsoproError WITNESS_KEY_MISSING, WITNESS_KEY_INVALID
  */
 export async function keyOf(
@@ -168,25 +161,20 @@ export async function verifyLedger(
   requireThere(paths);
   const options = { streams: REGISTRY_STREAMS };
   if (signer === undefined)
-    return verifyRun(paths.log, {
-      ...options,
-      home,
-      ...(keyFile === undefined ? {} : { keyFile }),
-    });
-  const reader = new LogReader(paths.log, REGISTRY_STREAMS);
-  let runId: string;
-  try {
-    runId = reader.runId ?? '';
-  } finally {
-    reader.close();
-  }
+    return verifyRun(paths.log, { ...options, home, ...given({ keyFile }) });
+  const runId = withReader(paths, (reader) => reader.runId ?? '');
   const [key, heads] = [await signer.key(runId), await signer.heads(runId)];
   return verifyLogFile(paths.log, { ...options, key, heads });
 }
 
+function withReader<T>(paths: RegistryPaths, read: (reader: LogReader<'registry'>) => T): T {
+  using reader = new LogReader(paths.log, REGISTRY_STREAMS);
+  return read(reader);
+}
+
 /**
- * What a signed head vouches for; what a crash has left behind it counts once somebody writes
- * again.
+ * Reads the records under a signed head; records that a crash left after it count once someone
+ * writes again.
  * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, LOG_UNREADABLE,
  *   WITNESS_KEY_MISSING
  */
@@ -198,7 +186,7 @@ export async function readLedger(paths: RegistryPaths, options: LedgerOptions): 
   });
 }
 
-/** Open for writing; nobody else is. */
+/** Ledger that is open for writing by this process only. */
 export interface Ledger {
   readonly reading: Reading;
   readonly log: EventLog<'registry'>;
@@ -210,36 +198,17 @@ export interface Ledger {
 }
 
 async function signerOf(
-  { signer, home = isoproHome(), witness = true }: LedgerOptions,
+  { home = isoproHome(), witness = true }: LedgerOptions,
   paths: RegistryPaths,
 ): Promise<LogSigner> {
-  if (signer !== undefined) return { ...borrowed(signer), close: async () => undefined };
-  let kind = witness ? 'witness' : 'single-process';
-  if (isThere(paths)) {
-    const reader = new LogReader(paths.log, REGISTRY_STREAMS);
-    try {
-      for (const { payload } of reader.records()) {
-        kind = String(payload.signer);
-        break;
-      }
-    } finally {
-      reader.close();
-    }
-  }
+  const kind = isThere(paths)
+    ? withReader(paths, (reader) => {
+        const [first] = reader.records();
+        return first?.payload.signer;
+      })
+    : witness && 'witness';
   return kind === 'witness' ? await WitnessClient.open(home) : new SingleProcessSigner(home);
 }
-
-const borrowed = (signer: LogSigner): LogSigner => ({
-  kind: signer.kind,
-  key: (runId) => signer.key(runId),
-  ticket: (runId) => signer.ticket(runId),
-  signHead: (request) => signer.signHead(request),
-  reveal: (runId, size) => signer.reveal(runId, size),
-  draw: (runId, size) => signer.draw(runId, size),
-  heads: (runId) => signer.heads(runId),
-  ...(signer.tags === undefined ? {} : { tags: signer.tags }),
-  close: async () => undefined,
-});
 
 async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLog<'registry'>> {
   const common = { path: paths.log, streams: REGISTRY_STREAMS, signer };
@@ -256,8 +225,8 @@ async function openLog(paths: RegistryPaths, signer: LogSigner): Promise<EventLo
 }
 
 /**
- * Does one piece of work as the only writer, on what the whole log says.
- * @param create whether a registry that is not there is begun
+ * Runs one piece of work as the only writer, on the state of the whole log.
+ * @param create true to start a registry that does not exist
  * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED,
  *   WITNESS_UNAVAILABLE, and as readLedger
  */
@@ -270,7 +239,7 @@ export async function writeLedger<T>(
   if (!create) await ofRegistry(async () => requireThere(paths));
   makeRegistryFolder(paths);
   const alone = async (): Promise<T> => {
-    const signer = await signerOf(options, paths);
+    const signer = options.signer ?? (await signerOf(options, paths));
     try {
       const log = await openLog(paths, signer);
       try {
@@ -279,7 +248,7 @@ export async function writeLedger<T>(
         log.close();
       }
     } finally {
-      await signer.close();
+      if (options.signer === undefined) await signer.close();
     }
   };
   return ofRegistry(() => withLock(paths.lock, alone));

@@ -1,6 +1,6 @@
 /**
- * Looks at a gate: each holds every trial of those before it. Trials that could be left out, or
- * changed, once it is known how they came out would make any challenger win.
+ * Looks at a gate. Each look contains every trial of those before it: if trials could be left out
+ * or changed once their outcome is known, any challenger would win.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ export const looksAt = (gate: number, events: Reading['events']): readonly strin
     event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : [],
   );
 
-/** Null where they are gone or changed. */
+/** Returns the kept trials of a look; null if they are missing or changed. */
 export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Look | null {
   let text: string;
   try {
@@ -31,7 +31,7 @@ export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Lo
   return hash('sha256', text) === sha256 ? (JSON.parse(text) as Look) : null;
 }
 
-/** What makes a trial this one: no look has two of it. */
+/** Returns the identity of a trial; no look has two trials with the same one. */
 const placeOf = (
   guard: string | null,
   { task, problem, sample = 0, version }: TrialInput,
@@ -42,21 +42,22 @@ interface Seen {
   readonly guard: string | null;
 }
 
-/** All that was seen of a gate so far. */
+/** Trials of a gate that were seen so far. */
 export class Looks {
   readonly #seen = new Map<string, Seen>();
 
   /**
-   * As they were last seen, in the order in which they were first.
-   * @param guard null: of the target
+   * Returns the trials as last seen, in the order in which they first appeared.
+   * @param guard null for the target
    */
   trials(guard: string | null): TrialInput[] {
     return [...this.#seen.values()].flatMap((seen) => (seen.guard === guard ? [seen.trial] : []));
   }
 
   /**
-   * @returns of an earlier look, what this one leaves out or changes, a few of them and how many
-   *   more; empty where nothing
+   * Takes a look.
+   * @returns what it leaves out or changes of an earlier look: a few trials and how many more;
+   *   empty if nothing
    */
   take({ trials, guards = {} }: Look): readonly string[] {
     const given = new Map<string, Seen>();
@@ -89,8 +90,8 @@ function isUnchanged(before: TrialInput, now: TrialInput): boolean {
 }
 
 /**
- * What was seen of a gate before.
- * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are gone or changed
+ * Returns the trials of earlier looks at a gate.
+ * @throws IsoproError REGISTRY_INVALID if trials of an earlier look are missing or changed
  */
 export function earlierLooks(
   registry: Pick<Registry, 'paths'>,
@@ -103,7 +104,7 @@ export function earlierLooks(
     if (look === null)
       throw new IsoproError(
         'REGISTRY_INVALID',
-        `gate ${gate}: the trials ${registry.paths.trials(sha256)} are gone or changed`,
+        `gate ${gate}: the trials ${registry.paths.trials(sha256)} are missing or changed`,
       );
     looks.take(look);
   }
@@ -111,8 +112,8 @@ export function earlierLooks(
 }
 
 /**
- * @throws IsoproError GATE_EVIDENCE_INVALID where a look lacks trials of those before it;
- *   REGISTRY_INVALID
+ * Requires that a look contains the trials of those before it.
+ * @throws IsoproError GATE_EVIDENCE_INVALID if it does not; REGISTRY_INVALID
  */
 export function requireWhole(
   registry: Pick<Registry, 'paths'>,
@@ -124,7 +125,7 @@ export function requireWhole(
   if (broken.length === 0) return;
   throw new IsoproError(
     'GATE_EVIDENCE_INVALID',
-    `gate ${gate} was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+    `gate ${gate} has earlier looks, and the evidence does not contain all of their trials unchanged: ${broken.join('; ')}`,
     {
       remedy:
         'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',

@@ -1,10 +1,8 @@
-/**
- * How adapters are named: `base#hash`, which never means another one, and aliases, which are moved.
- */
+/** Names of adapters: `base#hash`, which always means the same adapter, and aliases, which move. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 
-/** What somebody wants an adapter for. */
+/** Purpose of an adapter. */
 export interface Slot {
   /** A task or a scenario. */
   readonly scenario: string;
@@ -20,7 +18,7 @@ const part = z
   .string()
   .regex(
     /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,98}[A-Za-z0-9_])?$/,
-    'has letters, digits, _, . and - only',
+    'must have only letters, digits, _, . and -',
   );
 export const slot = z.strictObject({
   scenario: part,
@@ -30,11 +28,11 @@ export const slot = z.strictObject({
 export type SlotInput = z.input<typeof slot>;
 export const alias = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,49}$/, 'has small letters, digits and - only');
+  .regex(/^[a-z][a-z0-9-]{0,49}$/, 'must have only small letters, digits and -');
 
 /**
- * `sql@champion`, `sql/solver/staging@champion`; parts that are the default are left out from the
- * end.
+ * Formats an alias: `sql@champion`, `sql/solver/staging@champion`; default parts at the end are
+ * left out.
  */
 export function aliasText({ scenario, role, environment }: Slot, name: string): string {
   const parts = [scenario, role, environment];
@@ -44,13 +42,13 @@ export function aliasText({ scenario, role, environment }: Slot, name: string): 
 
 export type Reference =
   | { readonly kind: 'alias'; readonly slot: Slot; readonly alias: string }
-  /** Beginning of an id; `base` is null where it was not given. */
+  /** Beginning of an id; `base` is null if not given. */
   | { readonly kind: 'id'; readonly base: string | null; readonly prefix: string };
 
 /** Fewer digits of an id could be a word. */
 const FEWEST_DIGITS = 6;
 
-/** Null where the text is no name of a registry. */
+/** Parses a name; null if the text is not a name of a registry. */
 export function parseReference(text: string): Reference | null {
   const [place, name, ...more] = text.split('@');
   if (place !== undefined && name !== undefined && more.length === 0) {
@@ -65,7 +63,10 @@ export function parseReference(text: string): Reference | null {
 
 type Alias = Extract<Reference, { kind: 'alias' }>;
 
-/** Of a scenario alone the champion; null where the text is not an alias. */
+/**
+ * Parses an alias; a scenario alone means its champion.
+ * @returns null if the text is not an alias
+ */
 function parseAlias(text: string): Alias | null {
   const parsed = parseReference(text.includes('@') ? text : `${text}@${CHAMPION}`);
   return parsed?.kind === 'alias' ? parsed : null;
@@ -84,6 +85,6 @@ export function requireAlias(text: string): Alias {
   });
 }
 
-/** The base's part of a name: its file without the ending. */
+/** Returns the base's part of a name: its file without the ending. */
 export const baseSlug = (base: string): string =>
   base.replace(/^.*[/\\]/, '').replace(/\.gguf$/i, '');

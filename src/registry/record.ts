@@ -1,25 +1,16 @@
 /**
- * What the registry knows of an adapter, for ever: which bytes on which base, asked in which way,
- * trained how, on what, by whom.
+ * Permanent record of an adapter: its bytes and base, its prompt format, and how, on what and by
+ * whom it was trained.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { baseSlug } from './names.js';
 
-export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is no SHA-256 in hexadecimal');
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'is not a SHA-256 in hexadecimal');
 const text = z.string().min(1).max(1000);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([
-    z.null(),
-    z.boolean(),
-    z.number(),
-    z.string(),
-    z.array(json),
-    z.record(z.string(), json),
-  ]),
-);
+const json: z.ZodType<Json> = z.json();
 
 export const adapterRecord = z.strictObject({
   format: z.literal('isopro.adapter.v1'),
@@ -31,10 +22,7 @@ export const adapterRecord = z.strictObject({
     layers: z.array(count).max(10_000),
   }),
   base: z.strictObject({ name: text, sha256, architecture: z.string().max(100) }),
-  /**
-   * Identifies the chat template and its renderer; null where nobody said how prompts were
-   * rendered.
-   */
+  /** Identifies the chat template and its renderer; null if unknown. */
   rendererId: sha256.nullable(),
   /** Whatever else makes the adapter what it is: of a run its settings. */
   settings: z.record(z.string(), json),
@@ -44,8 +32,8 @@ export const adapterRecord = z.strictObject({
       sha256: sha256.nullable(),
       rows: count.nullable(),
       /**
-       * Whose answers it was trained on, as `producedBy` names them, or `adapter:ID`; none where
-       * they are nobody's here.
+       * Sources of the answers that it was trained on, as in `producedBy`, or `adapter:ID`; empty
+       * if no version here gave them.
        */
       answersOf: z.array(text).max(1000).default([]),
     })
@@ -54,7 +42,10 @@ export const adapterRecord = z.strictObject({
   lineage: z.strictObject({
     /** Id of the adapter that training went on from. */
     parent: sha256.nullable(),
-    /** What made it, so that its own later answers can be kept out of its next data: `run:…`. */
+    /**
+     * Producers of the adapter (`run:…`), so that its own later answers can be kept out of its next
+     * data.
+     */
     producedBy: z.array(text).max(1000),
   }),
 });
@@ -76,6 +67,6 @@ export const recordId = ({ format, adapter, base, rendererId, settings }: Adapte
     }),
   );
 
-/** `base#hash`, with 12 digits of the id. */
+/** Returns `base#hash` with 12 digits of the id. */
 export const nameOf = (record: AdapterRecord, id = recordId(record)): string =>
   `${baseSlug(record.base.name)}#${id.slice(0, 12)}`;

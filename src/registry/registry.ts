@@ -1,6 +1,6 @@
 /**
- * Adapters that are published, moved under names and put back. Each call stands alone: nothing is
- * held between two of them.
+ * Publishes adapters, moves names between them and rolls names back. Calls are independent: nothing
+ * is held between two of them.
  */
 import { z } from 'zod';
 import { inspectAdapter } from '../engine/adapter-files.js';
@@ -8,7 +8,7 @@ import { checked } from '../engine/argument-check.js';
 import { hashFile } from '../engine/adapter.js';
 import { statSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
-import { probation, type EventOf, type ProbationInput, type RegistryEvent } from './events.js';
+import { probation, type EventOf, type RegistryEvent } from './events.js';
 import { defaultRegistry, keepBytes, registryPaths, type RegistryPaths } from './folder.js';
 import {
   readLedger,
@@ -34,23 +34,24 @@ export interface RegistryOptions extends LedgerOptions {
   readonly folder?: string;
 }
 
-/** What the registry cannot read from the adapter itself. */
-export interface PublishRequest {
+const request = z.strictObject({
   /** A GGUF. */
-  readonly file: string;
-  readonly base: { readonly name: string; readonly sha256: string; readonly architecture?: string };
-  readonly rendererId?: string | null;
-  readonly settings?: AdapterRecord['settings'];
-  readonly dataset?: z.input<typeof adapterRecord>['dataset'];
-  readonly evidence?: AdapterRecord['evidence'];
-  readonly lineage?: AdapterRecord['lineage'];
-}
+  file: z.string().min(1),
+  base: z.strictObject({ name: z.string().min(1), sha256, architecture: z.string().optional() }),
+  rendererId: adapterRecord.shape.rendererId.default(null),
+  settings: adapterRecord.shape.settings.default({}),
+  dataset: adapterRecord.shape.dataset.default(null),
+  evidence: adapterRecord.shape.evidence.default([]),
+  lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
+});
+/** Facts about an adapter that the registry cannot read from its file. */
+export type PublishRequest = z.input<typeof request>;
 
 export interface Published {
   readonly id: string;
   readonly name: string;
   readonly record: AdapterRecord;
-  /** False where it had been published before. */
+  /** False if it was already published. */
   readonly isNew: boolean;
 }
 
@@ -60,23 +61,26 @@ export interface AliasName {
   readonly alias?: string;
 }
 
-export interface MoveRequest extends AliasName {
+const move = z.strictObject({
+  slot: slotForm,
+  alias: aliasForm.default(CHAMPION),
   /** The whole id of a published adapter. */
-  readonly id: string;
+  id: sha256,
   /** The gate that accepted it; champion only. */
-  readonly gate?: number;
+  gate: z.number().int().min(1).optional(),
   /** Without a gate; champion only. It is on record. */
-  readonly force?: boolean;
-  readonly reason?: string;
-  /** What the alias has to name now; default: what it named when the call began. */
-  readonly expected?: string | null;
+  force: z.boolean().default(false),
+  reason: z.string().max(2000).default(''),
+  /** Version that the alias must name now; default: the one that it named when the call began. */
+  expected: sha256.nullable().optional(),
   /** A second call with the same one changes nothing. */
-  readonly transaction?: string;
-  /** On these terms at first: part of the keys get it, until enough problems have passed. */
-  readonly probation?: ProbationInput;
-  /** How long running servers may take to load it, in milliseconds. Default: a minute. */
-  readonly patienceMs?: number;
-}
+  transaction: z.string().min(1).max(200).optional(),
+  /** Terms of a probation: part of the keys get it, until enough problems have passed. */
+  probation: probation.optional(),
+  /** Milliseconds that running servers may take to load it. Default: a minute. */
+  patienceMs: z.number().min(0).max(86_400_000).default(60_000),
+});
+export type MoveRequest = z.input<typeof move>;
 
 export interface Moved {
   readonly alias: string;
@@ -84,26 +88,10 @@ export interface Moved {
   readonly to: string | null;
 }
 
-const request = z.strictObject({
-  file: z.string().min(1),
-  base: z.strictObject({ name: z.string().min(1), sha256, architecture: z.string().optional() }),
-  rendererId: adapterRecord.shape.rendererId.default(null),
-  settings: adapterRecord.shape.settings.default({}),
-  dataset: adapterRecord.shape.dataset.default(null),
-  evidence: adapterRecord.shape.evidence.default([]),
-  lineage: adapterRecord.shape.lineage.default({ parent: null, producedBy: [] }),
-});
-const move = z.strictObject({
-  slot: slotForm,
-  alias: aliasForm.default(CHAMPION),
-  id: sha256,
-  gate: z.number().int().min(1).optional(),
-  force: z.boolean().default(false),
-  reason: z.string().max(2000).default(''),
-  expected: sha256.nullable().optional(),
-  transaction: z.string().min(1).max(200).optional(),
-  probation: probation.optional(),
-  patienceMs: z.number().min(0).max(86_400_000).default(60_000),
+/** Checks a name and fills in its defaults. @throws IsoproError INVALID_ARGUMENT */
+export const checkedName = ({ slot, alias = CHAMPION }: AliasName) => ({
+  slot: checked(slotForm, slot, 'slot'),
+  alias: checked(aliasForm, alias, 'alias'),
 });
 
 export const rollbackOf = (
@@ -114,23 +102,14 @@ export const rollbackOf = (
   reason: string,
   evidence: string | null = null,
 ): EventOf<'moved'> => ({
-  kind: 'moved',
-  slot,
-  alias,
-  from,
-  to,
-  cause: 'rollback',
-  gate: null,
-  forced: false,
-  evidence,
-  reason,
-  transaction: null,
+  ...{ kind: 'moved', slot, alias, from, to, cause: 'rollback' },
+  ...{ gate: null, forced: false, evidence, reason, transaction: null },
 });
 
 export type KeptBytes = 'sound' | 'missing' | 'changed';
 
 export const describeBytes = (file: string, bytes: Exclude<KeptBytes, 'sound'>): string =>
-  bytes === 'missing' ? `${file} is gone` : `${file} has other bytes than were published`;
+  bytes === 'missing' ? `${file} is missing` : `${file} does not have the published bytes`;
 
 export class Registry {
   readonly paths: RegistryPaths;
@@ -142,7 +121,7 @@ export class Registry {
   }
 
   /**
-   * The whole registry as the signed log has it.
+   * Reads the whole registry from its signed log.
    * @throws IsoproError REGISTRY_NOT_FOUND, REGISTRY_INVALID, LOG_TAMPERED, WITNESS_KEY_MISSING
    */
   read(): Promise<Reading> {
@@ -150,7 +129,7 @@ export class Registry {
   }
 
   /**
-   * One piece of work as the only writer.
+   * Runs one piece of work as the only writer.
    * @throws IsoproError REGISTRY_NOT_FOUND, CONFLICT, REGISTRY_CLOCK, LOG_WRITE_FAILED
    */
   write<T>(work: (ledger: Ledger) => Promise<T>): Promise<T> {
@@ -158,41 +137,35 @@ export class Registry {
   }
 
   /**
-   * Puts an adapter in for good: its bytes are copied, its record is never changed. Publishing it
-   * again changes nothing.
-   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH where the adapter names
-   *   another base; REGISTRY_REFUSED where its parent is not published; WRITE_FAILED,
-   *   LOG_WRITE_FAILED
+   * Publishes an adapter permanently: its bytes are copied, and its record never changes.
+   * Publishing it again changes nothing.
+   * @throws IsoproError ADAPTER_CORRUPT, MODEL_NOT_FOUND; ADAPTER_MISMATCH if the adapter names
+   *   another base; REGISTRY_REFUSED if its parent is not published; WRITE_FAILED, LOG_WRITE_FAILED
    */
   async publish(given: PublishRequest): Promise<Published> {
     const { file, base, ...rest } = checked(request, given, 'request');
     const found = await inspectAdapter(file);
     if (found.format !== 'gguf')
-      throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT's format`, {
+      throw new IsoproError('INVALID_ARGUMENT', `${file} is a folder in PEFT format`, {
         remedy:
-          'Make a GGUF of it first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
+          'Convert it to GGUF first: `isopro-native adapters export FOLDER --model MODEL --format gguf --out FILE`.',
       });
     if (found.base.sha256 !== null && found.base.sha256 !== base.sha256)
       throw new IsoproError(
         'ADAPTER_MISMATCH',
         `${file} was trained on the base ${found.base.sha256}, not on ${base.sha256} (${base.name})`,
       );
+    const targets = new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, '')));
     const record = adapterRecord.parse({
       format: 'isopro.adapter.v1',
       adapter: {
         sha256: found.sha256,
         bytes: statSync(file).size,
         rank: Math.max(0, ...found.modules.map(({ rank }) => rank)),
-        targets: [
-          ...new Set(found.modules.map(({ name }) => name.replace(/^blk\.\d+\./, ''))),
-        ].sort(),
+        targets: [...targets].sort(),
         layers: [...found.layers].sort((a, b) => a - b),
       },
-      base: {
-        name: base.name,
-        sha256: base.sha256,
-        architecture: base.architecture ?? found.architecture,
-      },
+      base: { ...base, architecture: base.architecture ?? found.architecture },
       ...rest,
     });
     const id = recordId(record);
@@ -207,26 +180,15 @@ export class Registry {
   }
 
   /**
-   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other
-   * without. Servers that run (`serveAdapters`) have loaded it by then; where none does, there is
-   * nothing to wait for.
-   * @throws IsoproError CONFLICT where somebody else has moved it since the call began;
-   *   REGISTRY_REFUSED; ADAPTER_CORRUPT where its bytes are not those that were published;
-   *   SERVER_NOT_READY where a running server does not load it, or not in time
+   * Moves an alias to an adapter: champion by a gate that accepted it or by force, any other alias
+   * without. Running servers (`serveAdapters`) have loaded it when the call returns.
+   * @throws IsoproError CONFLICT if someone else has moved it since the call began;
+   *   REGISTRY_REFUSED; ADAPTER_CORRUPT if its bytes are not the published ones; SERVER_NOT_READY
+   *   if a running server cannot load it, or not in time
    */
   async move(given: MoveRequest): Promise<Moved> {
-    const {
-      slot,
-      alias,
-      id,
-      gate,
-      force,
-      reason,
-      expected,
-      transaction,
-      probation: terms,
-      patienceMs,
-    } = checked(move, given, 'request');
+    const { slot, alias, id, reason, transaction, ...asked } = checked(move, given, 'request');
+    const { expected, probation: terms, patienceMs } = asked;
     const text = aliasText(slot, alias);
     const { state: seen } = await this.read();
     const done = (state: RegistryState): Moved | null => {
@@ -248,8 +210,8 @@ export class Registry {
       from: expected === undefined ? (seen.alias(slot, alias)?.current ?? null) : expected,
       to: id,
       cause: alias === CHAMPION ? 'promotion' : 'assignment',
-      gate: gate ?? null,
-      forced: force,
+      gate: asked.gate ?? null,
+      forced: asked.force,
       evidence: null,
       reason,
       transaction: transaction ?? null,
@@ -257,7 +219,7 @@ export class Registry {
     const events: RegistryEvent[] = [moved];
     if (terms !== undefined) events.push({ kind: 'probation', slot, alias, id, terms, reason });
     await this.requireBytesOf(seen, id);
-    // what is refused is refused before a server is asked
+    // refuse before asking servers
     for (const event of events) seen.apply(event, 0);
     const base = seen.entries.get(id)!.record.base.sha256;
     const questions = new Questions(this.paths, { id, alias: text, patienceMs });
@@ -268,7 +230,7 @@ export class Registry {
           const before = done(state);
           if (before !== null) return before;
           await this.requireBytesOf(state, id);
-          // one began meanwhile
+          // a server started meanwhile
           if (!questions.covers(serversOf(this.paths, text, base))) return null;
           await write(events);
           return { alias: text, from: moved.from, to: id };
@@ -281,20 +243,17 @@ export class Registry {
   }
 
   /**
-   * Puts back what the alias named before, in one call and without a gate.
+   * Restores the version that the alias named before, in one call and without a gate.
    * @throws IsoproError REGISTRY_REFUSED, CONFLICT
    */
   async rollback({
-    slot: place,
-    alias: name = CHAMPION,
     reason = '',
     expected,
+    ...name
   }: AliasName & Pick<MoveRequest, 'reason' | 'expected'>): Promise<Moved> {
-    const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
-    const seen =
-      expected === undefined
-        ? ((await this.read()).state.alias(slot, alias)?.current ?? null)
-        : expected;
+    const { slot, alias } = checkedName(name);
+    const current = async () => (await this.read()).state.alias(slot, alias)?.current ?? null;
+    const seen = expected === undefined ? await current() : expected;
     return this.write(async ({ reading: { state }, write }) => {
       const to = state.rollbackTarget(slot, alias);
       await this.requireBytesOf(state, to);
@@ -303,19 +262,16 @@ export class Registry {
     });
   }
 
-  /**
-   * Says of an adapter that nobody may use it any more.
-   * @throws IsoproError REGISTRY_REFUSED where an alias names it
-   */
+  /** Withdraws an adapter from use. @throws IsoproError REGISTRY_REFUSED if an alias names it */
   async withdraw(id: string, reason: string): Promise<void> {
-    await this.write(
-      async ({ write }) =>
-        void (await write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }])),
+    await this.write(({ write }) =>
+      write([{ kind: 'withdrawn', id: checked(sha256, id, 'id'), reason }]),
     );
   }
 
   /**
-   * Of what is about to be put in use; the base without an adapter has none.
+   * Checks the bytes of a version that is about to be used; the base model without an adapter has
+   * none.
    * @throws IsoproError ADAPTER_CORRUPT
    */
   async requireBytesOf(state: RegistryState, id: string | null): Promise<void> {
@@ -323,7 +279,7 @@ export class Registry {
     if (entry !== undefined) await this.requireBytes(entry.record);
   }
 
-  /** Where an adapter's bytes are, and whether they are those that were published. */
+  /** Returns the file of an adapter's bytes and whether they are the published ones. */
   async bytesOf({
     adapter: { sha256: expected },
   }: AdapterRecord): Promise<{ readonly file: string; readonly bytes: KeptBytes }> {
@@ -334,15 +290,14 @@ export class Registry {
   }
 
   /**
-   * @throws IsoproError ADAPTER_CORRUPT where the bytes are not there, or not those of the record
+   * Returns the file of an adapter.
+   * @throws IsoproError ADAPTER_CORRUPT if its bytes are missing or do not match the record
    */
   async requireBytes(record: AdapterRecord): Promise<string> {
     const { file, bytes } = await this.bytesOf(record);
     if (bytes === 'sound') return file;
     throw new IsoproError('ADAPTER_CORRUPT', describeBytes(file, bytes), {
-      remedy: 'Publish the same adapter again: that puts its bytes back.',
+      remedy: 'Publish the same adapter again to restore its bytes.',
     });
   }
 }
-
-export type { Slot };

@@ -1,9 +1,10 @@
 /**
- * From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing
- * else in its place unless asked for.
+ * Resolves a name to a file with checked bytes. If nothing fits, the result has a typed reason, and
+ * a fallback is used only on request.
  */
 import { rendererChange } from '../engine/renderer-change.js';
-import { IsoproError } from '../errors.js';
+import { IsoproError, type ErrorCode } from '../errors.js';
+import { given } from '../given.js';
 import { describeBytes, type Registry } from './registry.js';
 import { aliasText, parseReference, type Reference } from './names.js';
 import { nameOf, type AdapterRecord } from './record.js';
@@ -27,9 +28,9 @@ export interface Resolved {
   readonly id: string;
   readonly name: string;
   readonly record: AdapterRecord;
-  /** Its bytes have just been hashed. */
+  /** File whose bytes were just hashed. */
   readonly file: string;
-  /** Why it is not what was asked for; null where it is. */
+  /** Reason for a fallback; null if it is the requested version. */
   readonly fallback: Unresolved | null;
 }
 /** The base without an adapter, which was asked for as a fallback. */
@@ -42,22 +43,22 @@ export interface NotResolved {
   readonly ok: false;
   readonly reason: Unresolved;
   readonly message: string;
-  /** Where the one of the error's code does not fit. */
+  /** Remedy, if that of the error's code does not fit. */
   readonly remedy?: string;
 }
 
-/** What it will be used with; what is not given is not compared. */
+/** Model that the adapter will be used with; members that are not given are not compared. */
 export interface Serving {
   readonly baseSha256?: string;
   readonly rendererId?: string;
   /**
-   * The id that the model's template had before the renderer was corrected; null where it has that
-   * one still.
+   * Id that the model's template had before the renderer was corrected; null if it still has that
+   * id.
    */
   readonly formerRendererId?: string | null;
 }
 
-/** What a model is to adapters. */
+/** Returns what adapters are compared with in a model. */
 export async function servingOf(model: {
   hash(): Promise<string>;
   readonly rendererId: string;
@@ -71,16 +72,17 @@ export async function servingOf(model: {
 }
 
 export interface ResolveOptions extends Serving {
-  /**
-   * `base`, or a name to use instead; each use is written to the registry's log. Absent: there is
-   * none.
-   */
+  /** `base` or a fallback name; each use is written to the registry's log. Absent: no fallback. */
   readonly fallback?: string;
 }
 
-const not = (reason: Unresolved, message: string): NotResolved => ({ ok: false, reason, message });
+export const not = (reason: Unresolved, message: string): NotResolved => ({
+  ok: false,
+  reason,
+  message,
+});
 
-/** The one entry whose id, and base where that was given, begins so. */
+/** Returns the only entry whose id begins with the prefix and whose base matches, if given. */
 function entryOf(
   state: RegistryState,
   { base, prefix }: Extract<Reference, { kind: 'id' }>,
@@ -93,16 +95,16 @@ function entryOf(
   if (found.length > 1)
     return not(
       'ambiguous-id',
-      `${text} is the beginning of ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`,
+      `${text} matches ${found.length} ids: ${found.map(({ id }) => id).join(', ')}`,
     );
   return found[0] ?? not('unknown-id', `nothing is published as ${text}`);
 }
 
-/** What a name means, without a look at any file. */
+/** Looks up a name without reading files. */
 export function lookUp(state: RegistryState, text: string): Entry | NotResolved {
   const reference = parseReference(text);
   if (reference === null)
-    return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is no name of an adapter`);
+    return not('not-a-name', `${JSON.stringify(text.slice(0, 100))} is not the name of an adapter`);
   if (reference.kind === 'id') return entryOf(state, reference, text);
   const found = state.alias(reference.slot, reference.alias);
   const full = aliasText(reference.slot, reference.alias);
@@ -115,12 +117,12 @@ export function lookUp(state: RegistryState, text: string): Entry | NotResolved 
 const TRAIN_AGAIN =
   'Train the adapter again with this version, or use it with the version of isopro-native that trained it.';
 
-/** Why an adapter may not answer here; null where it may. */
+/** Returns why an adapter does not fit a model; null if it does. */
 export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
     return not(
       'foreign-base',
-      `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`,
+      `the adapter was trained on ${base.name} (${base.sha256}), but the model is ${serving.baseSha256}`,
     );
   if (serving.rendererId === undefined || rendererId === null) return null;
   const { formerRendererId = null } = serving;
@@ -142,7 +144,7 @@ async function resolveOne(
   return 'ok' in entry ? entry : resolveEntry(registry, entry, serving);
 }
 
-/** Hashes the bytes of what is published. */
+/** Checks a published adapter against a model and hashes its bytes. */
 export async function resolveEntry(
   registry: Registry,
   entry: Entry,
@@ -160,33 +162,27 @@ export async function resolveEntry(
   return { ok: true, id, name: nameOf(record, id), record, file, fallback: null };
 }
 
-/** Writes down that something else was used than what was asked for. */
+/** Records that a fallback was used. */
 export async function noteFallback(
   registry: Registry,
   text: string,
-  { reason, message }: NotResolved,
+  { reason: why, message }: NotResolved,
   to: string | null,
 ): Promise<void> {
   const reference = parseReference(text);
-  const place =
+  const { slot, alias } =
     reference?.kind === 'alias'
       ? reference
       : { slot: { scenario: 'none', role: 'default', environment: 'default' }, alias: 'none' };
-  const event = {
-    kind: 'fell_back',
-    slot: place.slot,
-    alias: place.alias,
-    reason: `${text}: ${reason}: ${message}`.slice(0, 2000),
-    to,
-  } as const;
-  await registry.write(async ({ write }) => void (await write([event])));
+  const reason = `${text}: ${why}: ${message}`.slice(0, 2000);
+  await registry.write(({ write }) => write([{ kind: 'fell_back', slot, alias, reason, to }]));
 }
 
 /**
- * Finds what a name stands for now and hashes its bytes.
+ * Resolves a name to its current version and hashes its bytes.
  * @param text `sql@champion`, `sql/solver/staging@shadow`, `qwen2.5-3b#3f2a9c`, or the beginning of
  *   an id
- * @throws IsoproError as Registry.read; what does not fit is no error here
+ * @throws IsoproError as Registry.read; a version that does not fit is not an error here
  */
 export async function resolveAdapter(
   registry: Registry,
@@ -199,22 +195,24 @@ export async function resolveAdapter(
   if (found.ok || fallback === undefined) return found;
   const instead = fallback === 'base' ? null : await resolveOne(registry, state, fallback, serving);
   if (instead?.ok === false)
-    return not(instead.reason, `${found.message}; and the fallback: ${instead.message}`);
+    return not(instead.reason, `${found.message}; the fallback failed too: ${instead.message}`);
   await noteFallback(registry, text, found, instead?.id ?? null);
   return instead === null
     ? { ok: true, id: null, fallback: found.reason }
     : { ...instead, fallback: found.reason };
 }
 
-/** A typed reason as what a command throws. */
+const ERROR_CODES: Readonly<Partial<Record<Unresolved, ErrorCode>>> = {
+  'bytes-missing': 'ADAPTER_CORRUPT',
+  'bytes-changed': 'ADAPTER_CORRUPT',
+  'foreign-base': 'ADAPTER_MISMATCH',
+  'renderer-mismatch': 'ADAPTER_MISMATCH',
+};
+
+/** Converts a typed reason to the error of a command. */
 export function unresolvedError({ reason, message, remedy }: NotResolved): IsoproError {
-  const code =
-    reason === 'bytes-missing' || reason === 'bytes-changed'
-      ? 'ADAPTER_CORRUPT'
-      : reason === 'foreign-base' || reason === 'renderer-mismatch'
-        ? 'ADAPTER_MISMATCH'
-        : 'REGISTRY_UNRESOLVED';
-  return new IsoproError(code, message, remedy === undefined ? {} : { remedy });
+  const code = ERROR_CODES[reason] ?? 'REGISTRY_UNRESOLVED';
+  return new IsoproError(code, message, given({ remedy }));
 }
 
 /** Refuses a model that the adapter is not for. @throws IsoproError ADAPTER_MISMATCH */

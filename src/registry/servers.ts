@@ -1,8 +1,8 @@
 /**
- * Processes that serve from a registry, and how a promotion asks them: each has a file that says
- * what it serves and a lock that the kernel takes back when it ends. Who wants to move a name
- * leaves a question beside it and waits for the answer; the name is moved when every living server
- * has the version loaded.
+ * Processes that serve from a registry, and how a promotion asks them. Each has a file that says
+ * what it serves and a lock that the kernel releases when it ends. To move a name, a process leaves
+ * a question next to that file and waits for the answer. The name is moved when every living server
+ * has loaded the version.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -16,9 +16,9 @@ import { OwnerLock } from '../log/owner-lock.js';
 import type { RegistryPaths } from './folder.js';
 import { sha256 } from './record.js';
 
-/** What a server says of itself. */
+/** Self-description of a server. */
 const presence = z.object({
-  /** Aliases; null: whatever name stands for an adapter of its base. */
+  /** Served aliases; null means every name of an adapter of its base. */
   names: z.array(z.string()).nullable(),
   baseSha256: z.string().nullable(),
 });
@@ -37,8 +37,8 @@ const QUESTION = /^([0-9a-f]{16})\.([0-9a-f]{16})\.ask$/;
 const nonce = (): string => randomBytes(8).toString('hex');
 
 /**
- * What is no whole file of the form is not there: another process is writing or has just removed
- * it.
+ * Reads a file in a form; null if it is incomplete or missing, since another process may be writing
+ * or may have just removed it.
  */
 function read<T>(file: string, form: z.ZodType<T>): T | null {
   try {
@@ -52,7 +52,7 @@ function read<T>(file: string, form: z.ZodType<T>): T | null {
 const write = (file: string, value: unknown): Promise<void> =>
   writeFileAtomically(file, [Buffer.from(`${JSON.stringify(value)}\n`)]);
 
-/** Between two looks at what others wrote. */
+/** Milliseconds between two looks at the files of others. */
 const LOOK_MS = 50;
 
 const namesIn = (folder: string): string[] => {
@@ -76,7 +76,8 @@ export class Registration {
   }
 
   /**
-   * To be called under the registry's lock, so that no name moves before the first reading.
+   * Registers this process. Call it under the registry's lock, so that no name moves before the
+   * first reading.
    * @throws IsoproError WRITE_FAILED
    */
   static async take({ servers }: RegistryPaths, said: Presence): Promise<Registration> {
@@ -84,7 +85,7 @@ export class Registration {
     const name = nonce();
     const lock = OwnerLock.take(join(servers, `${name}.lock`));
     if (lock === null)
-      throw new IsoproError('WRITE_FAILED', `the lock ${name} in ${servers} is another's`);
+      throw new IsoproError('WRITE_FAILED', `another process holds the lock ${name} in ${servers}`);
     const registration = new Registration(servers, name, lock);
     try {
       await write(join(servers, `${name}.json`), said);
@@ -95,7 +96,7 @@ export class Registration {
     return registration;
   }
 
-  /** Questions that nobody has withdrawn, by what they are answered to. */
+  /** Returns the open questions by the ids that their answers use. */
   questions(): ReadonlyMap<string, Question> {
     const found = new Map<string, Question>();
     for (const name of namesIn(this.#folder)) {
@@ -124,8 +125,8 @@ export class Registration {
 }
 
 /**
- * Takes away what a server left that has ended. Names are random: none comes a second time. What
- * another holds open stays for the next.
+ * Removes the files of a server that has ended. Names are random and never repeat. Files that
+ * another process holds open stay for the next sweep.
  */
 function sweep(folder: string, server: string): void {
   for (const name of namesIn(folder)) {
@@ -136,7 +137,7 @@ function sweep(folder: string, server: string): void {
   }
 }
 
-/** Those that live and serve a name, by their own names. */
+/** Returns the living servers of a name by their ids. */
 export function serversOf({ servers }: RegistryPaths, alias: string, baseSha256: string): string[] {
   return namesIn(servers).flatMap((name) => {
     const [, server] = SERVER.exec(name) ?? [];
@@ -155,12 +156,14 @@ export function serversOf({ servers }: RegistryPaths, alias: string, baseSha256:
   });
 }
 
-/** Questions to servers about one move; while they stand, each keeps the version loaded. */
+/**
+ * Questions to servers about one move; each server keeps the version loaded while they are open.
+ */
 export class Questions {
   readonly #folder: string;
   readonly #question: Question;
   readonly #deadline: number;
-  /** Of each server, by its name. */
+  /** Question ids by server. */
   readonly #asked = new Map<string, string>();
 
   constructor({ servers }: RegistryPaths, asked: Question) {
@@ -169,15 +172,14 @@ export class Questions {
     this.#deadline = performance.now() + asked.patienceMs;
   }
 
-  /** Whether all of these have the version loaded, as far as they were asked. */
+  /** Returns true if all of these servers were asked and have loaded the version. */
   covers(servers: readonly string[]): boolean {
     return servers.every((server) => this.#asked.has(server));
   }
 
   /**
-   * Asks the servers that were not asked before, and waits until each has loaded the version or
-   * ended.
-   * @throws IsoproError SERVER_NOT_READY where one refuses, or has not answered in time
+   * Asks the servers that were not yet asked and waits until each has loaded the version or ended.
+   * @throws IsoproError SERVER_NOT_READY if one refuses or does not answer in time
    */
   async ask(servers: readonly string[]): Promise<void> {
     const asked = servers
@@ -199,13 +201,13 @@ export class Questions {
       if (given !== null)
         throw new IsoproError(
           'SERVER_NOT_READY',
-          `a running server does not load ${id} for ${alias}: ${given.reason}: ${given.message}`,
+          `a running server cannot load ${id} for ${alias}: ${given.reason}: ${given.message}`,
         );
       const lock = existsSync(join(this.#folder, `${server}.json`))
         ? OwnerLock.take(join(this.#folder, `${server}.lock`), 0)
         : null;
       lock?.release();
-      // it has ended, and serves nobody
+      // it has ended and serves no one
       if (lock !== null || !existsSync(join(this.#folder, `${server}.json`))) return;
       if (performance.now() >= this.#deadline)
         throw new IsoproError(

@@ -1,7 +1,7 @@
 /**
- * What a process that serves needs of a registry: names resolved from memory, adapters whose bytes
- * were hashed before they were loaded, and a promotion that waits until they are. What is in use
- * follows the log; whoever asks reads no file.
+ * Service for a process that serves from a registry: it resolves names from memory, hashes adapters
+ * before loading them, and lets a promotion wait until they are loaded. It follows the log;
+ * requests read no file.
  */
 import { statSync } from 'node:fs';
 import { checked } from '../engine/argument-check.js';
@@ -16,6 +16,7 @@ import { nameOf } from './record.js';
 import type { Registry } from './registry.js';
 import {
   lookUp,
+  not,
   noteFallback,
   resolveEntry,
   unresolvedError,
@@ -27,7 +28,7 @@ import {
 import { Registration, type Answer, type Question } from './servers.js';
 import type { AliasState } from './state.js';
 
-/** An adapter as whoever serves holds it; `id` is the SHA-256 of the bytes that were loaded. */
+/** Loaded adapter of a server; `id` is the SHA-256 of the bytes that were loaded. */
 export interface LoadedVersion {
   readonly id: string;
 }
@@ -35,26 +36,23 @@ export interface LoadedVersion {
 export interface ServiceOptions<T extends LoadedVersion> extends Serving {
   /** Loads a file that was just hashed: `({ file }) => model.loadAdapter(file)`. */
   readonly load: (version: Resolved) => Promise<T>;
-  /** Called when nobody holds it and no name stands for it any more. */
+  /** Called when no one holds the adapter and no name refers to it any more. */
   readonly unload: (loaded: T) => Promise<void> | void;
-  /**
-   * Aliases that are loaded at once and kept ready; default: whatever stands for an adapter of
-   * `baseSha256`.
-   */
+  /** Aliases to load at once and keep ready; default: every alias of an adapter of `baseSha256`. */
   readonly names?: readonly string[];
   /**
-   * `base`, or a name to use instead of one that cannot be served; each is written to the
-   * registry's log. Absent: there is none.
+   * `base` or a fallback name for versions that cannot be served; each use is written to the
+   * registry's log. Absent: no fallback.
    */
   readonly fallback?: string;
   /**
-   * What went wrong while nobody asked: a name that cannot be loaded, a log that was changed. What
-   * is loaded goes on being served.
+   * Called with background errors: a name that cannot be loaded, a changed log. Loaded versions are
+   * still served.
    */
   readonly onError?: (error: IsoproError) => void;
-  /** A name stands for something else by now, and that is loaded. */
+  /** Called when a name refers to a different version and that version is loaded. */
   readonly onMoved?: (alias: string, id: string | null) => void;
-  /** Between two looks at the registry, in milliseconds. Default 200. */
+  /** Milliseconds between two looks at the registry. Default 200. */
   readonly lookMs?: number;
 }
 
@@ -62,14 +60,14 @@ export interface ServiceOptions<T extends LoadedVersion> extends Serving {
 export interface ServedVersion<T> extends Omit<Arm, 'other'> {
   /** `base#hash`; null: the base without an adapter. */
   readonly name: string | null;
-  /** Null: the base without an adapter. */
+  /** Loaded adapter; null for the base model without an adapter. */
   readonly adapter: T | null;
   /**
-   * What answers the same in the shadow for a comparison: a name to `resolve`, `base` for none,
-   * null where there is no other version.
+   * Version to compare with in the shadow: a name for `resolve`, `base` for the base model, null if
+   * there is no other version.
    */
   readonly shadow: string | null;
-  /** Why it is not what was asked for; null where it is. */
+  /** Reason for a fallback; null if it is the requested version. */
   readonly fallback: Unresolved | null;
   release(): void;
   [Symbol.dispose](): void;
@@ -80,7 +78,7 @@ interface Held<T> {
   holders: number;
 }
 
-/** Before a log that could not be read is read again: checking it may take long. */
+/** Milliseconds before an unreadable log is read again, since checking it may take long. */
 const REST_MS = 5000;
 
 const lookForm = z.number().min(1).max(3_600_000).default(200);
@@ -91,15 +89,15 @@ export class AdapterService<T extends LoadedVersion> {
   readonly #registration: Registration;
   #reading: Reading;
   #seen: string;
-  /** By the id of the record. */
+  /** Held versions by record id. */
   readonly #held = new Map<string, Held<T>>();
-  /** Versions that somebody asked to be ready, by the question, with the moment until when. */
+  /** Requested versions by question, each with the time until which it is kept. */
   readonly #asked = new Map<string, { readonly id: string; readonly until: number }>();
-  /** What each name stood for when it was last looked at. */
+  /** Version of each name at the last look. */
   readonly #stood = new Map<string, string | null>();
   readonly #fellBack = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
-  /** Whether what this reading names was loaded, or tried. */
+  /** True if the versions of this reading were loaded, or tried. */
   #isReady = false;
   #restsUntil = 0;
   #looking: Promise<void> = Promise.resolve();
@@ -131,22 +129,21 @@ export class AdapterService<T extends LoadedVersion> {
     look();
   }
 
-  /** What the registry said when it was last looked at. */
+  /** The registry at the last look. */
   get reading(): Reading {
     return this.#reading;
   }
 
-  /** Aliases that stand for something that can be asked for here. */
+  /** Returns the aliases that can be requested here. */
   names(): readonly string[] {
     return this.#served().map(({ slot, alias }) => aliasText(slot, alias));
   }
 
   /**
-   * The version that a name stands for: for a key that is always the same one, such as a user's or
-   * a conversation's, always the same one while the name is not moved, also where only a share of
-   * the keys get what is new.
-   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH where it cannot be
-   *   served and no fallback was configured
+   * Returns the version of a name. The same key (such as a user or a conversation) gets the same
+   * version until the name is moved, even if only a share of the keys get the new one.
+   * @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH if it cannot be
+   *   served and no fallback is configured
    */
   async resolve(name: string, key?: string): Promise<ServedVersion<T>> {
     if (this.#closed) throw new IsoproError('OBJECT_DISPOSED', 'the service has been closed');
@@ -159,11 +156,11 @@ export class AdapterService<T extends LoadedVersion> {
     if ('reason' in instead)
       throw unresolvedError({
         ...instead,
-        message: `${found.message}; and the fallback: ${instead.message}`,
+        message: `${found.message}; the fallback failed too: ${instead.message}`,
       });
     const note = `${name} ${found.reason} ${instead.id}`;
     if (!this.#fellBack.has(note)) {
-      // once a process: a name that is gone may be asked for a thousand times a second
+      // once per process: a missing name may be requested a thousand times a second
       this.#fellBack.add(note);
       await noteFallback(this.#registry, name, found, instead.id).catch((error: unknown) => {
         this.#fellBack.delete(note);
@@ -174,13 +171,13 @@ export class AdapterService<T extends LoadedVersion> {
     return { ...instead, fallback: found.reason };
   }
 
-  /** Looks at the registry now, instead of when it is time to. */
+  /** Looks at the registry now instead of at the next scheduled time. */
   async look(): Promise<void> {
     await this.#looking;
     await (this.#looking = this.#looking.then(() => this.#look()));
   }
 
-  /** Leaves those that serve; what is still held is unloaded when it is released. */
+  /** Stops serving; versions that are still held are unloaded on release. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -209,29 +206,17 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   #base(arm: Arm['arm'], shadow: string | null): ServedVersion<T> {
-    const release = (): void => {};
-    return {
-      id: null,
-      name: null,
-      adapter: null,
-      arm,
-      shadow,
-      fallback: null,
-      release,
-      [Symbol.dispose]: release,
-    };
+    return served<T>({ id: null, name: null, adapter: null, arm, shadow }, () => {});
   }
 
   async #find(name: string, key?: string): Promise<ServedVersion<T> | NotResolved> {
     const { state } = this.#reading;
     const reference = parseReference(name);
     const named = reference?.kind === 'alias' ? state.alias(reference.slot, reference.alias) : null;
-    const shadowOf = (other: string | null | undefined): string | null =>
-      other === undefined
-        ? null
-        : other === null
-          ? 'base'
-          : nameOf(state.entries.get(other)!.record, other);
+    const shadowOf = (other: string | null | undefined): string | null => {
+      if (other === undefined) return null;
+      return other === null ? 'base' : nameOf(state.entries.get(other)!.record, other);
+    };
     if (named === null || named.current === null) {
       const entry = lookUp(state, name);
       return 'ok' in entry ? entry : this.#hold(entry.id, 'current', null);
@@ -250,7 +235,7 @@ export class AdapterService<T extends LoadedVersion> {
       const found = this.#load(id);
       held = { loaded: found, holders: 0 };
       this.#held.set(id, held);
-      // what did not load is tried again by the next who asks
+      // the next request retries what did not load
       found.catch(() => this.#held.delete(id));
     }
     held.holders++;
@@ -263,17 +248,8 @@ export class AdapterService<T extends LoadedVersion> {
     };
     try {
       const adapter = await held.loaded;
-      const { record } = this.#reading.state.entries.get(id)!;
-      return {
-        id,
-        name: nameOf(record, id),
-        adapter,
-        arm,
-        shadow,
-        fallback: null,
-        release,
-        [Symbol.dispose]: release,
-      };
+      const name = nameOf(this.#reading.state.entries.get(id)!.record, id);
+      return served({ id, name, adapter, arm, shadow }, release);
     } catch (error) {
       release();
       if (error instanceof Refused) return error.why;
@@ -281,32 +257,21 @@ export class AdapterService<T extends LoadedVersion> {
     }
   }
 
-  /** Hashes the bytes, loads them, and holds what was loaded against the record. */
+  /** Hashes the bytes, loads them and compares the loaded adapter with the record. */
   async #load(id: string): Promise<T> {
-    const { load, unload, baseSha256, rendererId, formerRendererId } = this.#options;
-    const serving = {
-      ...given({ baseSha256, rendererId, formerRendererId }),
-    };
+    const { load, unload } = this.#options;
+    const serving = given(this.#options, 'baseSha256', 'rendererId', 'formerRendererId');
     const entry = this.#reading.state.entries.get(id);
-    if (entry === undefined)
-      throw new Refused({
-        ok: false,
-        reason: 'unknown-id',
-        message: `nothing is published as ${id}`,
-      });
+    if (entry === undefined) throw new Refused(not('unknown-id', `nothing is published as ${id}`));
     const found = await resolveEntry(this.#registry, entry, serving);
     if (!found.ok) throw new Refused(found);
     const loaded = await load(found);
     if (loaded.id === found.record.adapter.sha256) return loaded;
     await unload(loaded);
-    throw new Refused({
-      ok: false,
-      reason: 'bytes-changed',
-      message: `${found.file} changed while it was loaded`,
-    });
+    throw new Refused(not('bytes-changed', `${found.file} changed while it was loaded`));
   }
 
-  /** Lets go of what nobody holds and nothing stands for. */
+  /** Unloads versions that no one holds and no name refers to. */
   #let(): void {
     const wanted = new Set<string | null | undefined>(
       [...this.#asked.values()].map(({ id }) => id),
@@ -352,8 +317,7 @@ export class AdapterService<T extends LoadedVersion> {
   }
 
   /**
-   * What names stand for now, and what a rollback would put back: that has to be at hand before the
-   * log says so.
+   * Loads the current versions and those that a rollback would restore, before the log needs them.
    */
   async #makeReady(): Promise<void> {
     for (const { slot, alias, current } of this.#served()) {
@@ -384,7 +348,7 @@ export class AdapterService<T extends LoadedVersion> {
     const now = performance.now();
     const left = new Set<string>();
     for (const [asked, { until }] of this.#asked) {
-      const isLeft = now > until; // by an asker that was killed
+      const isLeft = now > until; // by a killed asker
       if (isLeft) this.#registration.drop(asked);
       if (isLeft) left.add(asked);
       if (isLeft || !questions.has(asked)) this.#asked.delete(asked);
@@ -416,6 +380,11 @@ export class AdapterService<T extends LoadedVersion> {
   }
 }
 
+const served = <T>(
+  version: Omit<ServedVersion<T>, 'fallback' | 'release' | typeof Symbol.dispose>,
+  release: () => void,
+): ServedVersion<T> => ({ ...version, fallback: null, release, [Symbol.dispose]: release });
+
 /** Carries a typed reason through a promise that several wait for. */
 class Refused extends Error {
   constructor(readonly why: NotResolved) {
@@ -434,8 +403,7 @@ function signature({ paths }: Registry): string {
 }
 
 /**
- * Begins to serve from a registry: this process is one that a promotion waits for from now on,
- * until `close`.
+ * Starts to serve from a registry: promotions wait for this process until `close`.
  * @throws IsoproError as Registry.read
  */
 export async function serveAdapters<T extends LoadedVersion>(
@@ -451,13 +419,8 @@ export async function serveAdapters<T extends LoadedVersion>(
   const registration = await withLock(paths.lock, () => Registration.take(paths, said));
   try {
     const seen = signature(registry);
-    const service = new AdapterService(
-      registry,
-      options,
-      registration,
-      await registry.read(),
-      seen,
-    );
+    const reading = await registry.read();
+    const service = new AdapterService(registry, options, registration, reading, seen);
     await service.look();
     return service;
   } catch (error) {

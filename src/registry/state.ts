@@ -1,6 +1,6 @@
 /**
- * What a registry holds: a fold over its events and nothing else. The one state machine: what it
- * refuses is never written, and a log that holds it all the same is not read.
+ * State of a registry: a fold over its events and nothing else. It is the only state machine: what
+ * it refuses is never written, and a log with such an event is not read.
  */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
@@ -20,19 +20,16 @@ import { recordId, type AdapterRecord } from './record.js';
 export interface Entry {
   readonly id: string;
   readonly record: AdapterRecord;
-  /** Of its record in the log, microseconds since 1970. */
+  /** Time of its record in the log, microseconds since 1970. */
   readonly publishedUs: number;
-  /** Why it may no longer be used; null where it may. */
+  /** Reason why it may no longer be used; null if it may. */
   readonly withdrawn: string | null;
   /** Its bytes were deleted. */
   readonly collected: boolean;
 }
 
 export interface Observed {
-  /**
-   * Of the first look at the version, whatever it was held against: it stays for as long as the
-   * version is in use.
-   */
+  /** Level of the first look at the version; it stays for as long as the version is in use. */
   readonly policy: RollbackPolicy;
   /** The version before; null: the base without an adapter. */
   readonly against: string | null;
@@ -45,32 +42,26 @@ export interface Observed {
 export interface AliasState {
   readonly slot: Slot;
   readonly alias: string;
-  /** Null after a rollback to before the first: the base without an adapter. */
+  /**
+   * Current version; null after a rollback to before the first one: the base model without an
+   * adapter.
+   */
   readonly current: string | null;
-  /** What it named before, the last one at the end; what was rolled back is not among it. */
+  /** Earlier versions, the latest last; rolled-back versions are not included. */
   readonly previous: readonly (string | null)[];
-  /** How often it was moved. */
+  /** Number of moves. */
   readonly moves: number;
   readonly movedUs: number;
-  /** On what terms it stands for what it stands for; null where everybody gets that. */
+  /** Terms of the current probation; null if every key gets the current version. */
   readonly probation: Probation | null;
-  /** What was posted since it was moved; null where nothing was. */
+  /** Trials posted since the last move; null if there are none. */
   readonly observed: Observed | null;
 }
 
-export interface GateState {
-  readonly gate: number;
-  readonly slot: Slot;
-  readonly alias: string;
-  readonly challenger: string;
-  readonly incumbent: string | null;
-  readonly policy: GatePolicy;
-  readonly attempt: number;
-  readonly alpha: number;
-  readonly lineage: EventOf<'gate_opened'>['lineage'];
-  /** Null until the witness has told the nonce. */
+export interface GateState extends Readonly<Omit<EventOf<'gate_opened'>, 'kind'>> {
+  /** Seed; null until the witness has revealed the nonce. */
   readonly seed: string | null;
-  /** The last; null where there is none. */
+  /** Last decision; null if there is none. */
   readonly decision: Decision | null;
   readonly evidence: string | null;
   readonly used: boolean;
@@ -80,16 +71,16 @@ function refuse(message: string): never {
   throw new IsoproError('REGISTRY_REFUSED', message);
 }
 
-/** What trials are held against where a name is not on probation at the first look. */
+/** Level for a version that is not on probation at the first look. */
 const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
 
-/** Of the probation that a name is on, if any. */
+/** Returns the level of a name's probation, or the default. */
 const policyNow = ({ probation }: Pick<AliasState, 'probation'>): RollbackPolicy =>
   probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
 
 /**
- * What trials of the version in use are held against: an e-process whose level is chosen after a
- * look promises nothing.
+ * Returns the level for trials of the version in use. An e-process whose level is chosen after a
+ * look guarantees nothing.
  */
 export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): RollbackPolicy =>
   named.observed?.policy ?? policyNow(named);
@@ -97,25 +88,25 @@ export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): Rol
 const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
 
 /**
- * @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level
- *   than these were held against
+ * Requires that terms keep the level under which trials were compared.
+ * @throws IsoproError REGISTRY_REFUSED
  */
 export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
   const seen = named.observed?.policy;
   if (seen !== undefined && fixed(terms) !== fixed(seen))
-    refuse(`trials were already held against ${fixed(seen)}, which stays`);
+    refuse(`trials were already compared under ${fixed(seen)}, which cannot change`);
 }
 
 /**
- * Where the version before was withdrawn, another one is before it, and what was seen against the
- * first says nothing of that.
+ * Returns the observations against a version. After a withdrawal a different version comes before,
+ * and earlier trials say nothing about it.
  */
 export const observedAgainst = (
   { observed }: AliasState,
   against: string | null,
 ): Observed | null => (observed?.against === against ? observed : null);
 
-/** What no later gate of an alias may change: how alpha is spent. */
+/** Returns how alpha is spent, which no later gate of an alias may change. */
 function spendingOf(policy: GatePolicy): Json {
   const { kind, alpha } = policy;
   switch (policy.kind) {
@@ -135,7 +126,7 @@ export const isOpen = ({ decision }: Pick<GateState, 'decision'>): boolean =>
 /** `alias id`, sorted: the map whose root every signed head carries. */
 export type AliasMap = readonly (readonly [alias: string, id: string | null])[];
 
-/** Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
+/** Returns the Merkle root (RFC 6962) over the entries in order, 64 hex digits. */
 export const rootOfAliases = (map: AliasMap): string =>
   rootOf(
     map.map((entry) =>
@@ -150,7 +141,7 @@ export class RegistryState {
   readonly #transactions = new Map<string, EventOf<'moved'>>();
   #events = 0;
 
-  /** That were applied. */
+  /** Number of applied events. */
   get events(): number {
     return this.#events;
   }
@@ -182,12 +173,15 @@ export class RegistryState {
       .sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** What every signed head carries. */
+  /** Returns the root that every signed head carries. */
   root(): string {
     return rootOfAliases(this.map());
   }
 
-  /** Ids that may not lose their bytes: what an alias names, and what a rollback would put back. */
+  /**
+   * Returns the ids whose bytes must stay: those that an alias names and those that a rollback
+   * would restore.
+   */
   inUse(): ReadonlySet<string> {
     return new Set(
       this.aliases
@@ -196,43 +190,42 @@ export class RegistryState {
     );
   }
 
-  /** How many gates on a name were begun. */
+  /** Returns the number of gates that were opened on a name. */
   attempts(slot: Slot, alias: string): number {
     const text = aliasText(slot, alias);
     return this.#gates.filter((gate) => aliasText(gate.slot, gate.alias) === text).length;
   }
 
   /**
-   * The last gate of an adapter for a name, where it may move it yet: open, or accepted and not
-   * used, against what the name stands for.
+   * Returns the last gate of an adapter for a name if it can still move it: open, or accepted and
+   * unused, against the current version.
    */
   pendingGate(slot: Slot, alias: string, challenger: string): GateState | null {
     const text = aliasText(slot, alias);
     const last = this.#gates.findLast(
       (gate) => gate.challenger === challenger && aliasText(gate.slot, gate.alias) === text,
     );
-    if (
-      last === undefined ||
-      last.seed === null ||
-      last.used ||
-      last.incumbent !== (this.alias(slot, alias)?.current ?? null)
-    )
+    const current = this.alias(slot, alias)?.current ?? null;
+    if (last === undefined || last.seed === null || last.used || last.incumbent !== current)
       return null;
     return last.decision === 'accepted' || isOpen(last) ? last : null;
   }
 
-  /** What a rollback would put back; undefined where there is nothing. */
+  /** Returns the version that a rollback would restore; undefined if there is none. */
   before(slot: Slot, alias: string): string | null | undefined {
     return this.#aliases
       .get(aliasText(slot, alias))
       ?.previous.findLast((id) => id === null || this.#usable(id));
   }
 
-  /** What a rollback would put back. @throws IsoproError REGISTRY_REFUSED where there is nothing */
+  /**
+   * Returns the version that a rollback would restore.
+   * @throws IsoproError REGISTRY_REFUSED if there is none
+   */
   rollbackTarget(slot: Slot, alias: string): string | null {
     const found = this.before(slot, alias);
     return found === undefined
-      ? refuse(`${aliasText(slot, alias)} has nothing before it that could be put back`)
+      ? refuse(`${aliasText(slot, alias)} has no earlier version to restore`)
       : found;
   }
 
@@ -248,7 +241,8 @@ export class RegistryState {
     return entry;
   }
 
-  #gate(number: number): GateState {
+  /** Returns a gate by its number. @throws IsoproError REGISTRY_REFUSED if there is no such gate */
+  gate(number: number): GateState {
     return this.#gates[number - 1] ?? refuse(`there is no gate ${number}`);
   }
 
@@ -257,9 +251,9 @@ export class RegistryState {
   }
 
   /**
-   * Takes an event in, or throws and is as it was.
-   * @param timeUs of its record in the log
-   * @throws IsoproError REGISTRY_REFUSED, CONFLICT where the alias names something else by now
+   * Applies an event, or throws and stays as it was.
+   * @param timeUs time of its record in the log
+   * @throws IsoproError REGISTRY_REFUSED, CONFLICT if the alias names a different version now
    */
   apply(event: RegistryEvent, timeUs: number): void {
     switch (event.kind) {
@@ -273,13 +267,13 @@ export class RegistryState {
         this.#open(event);
         break;
       case 'gate_drawn': {
-        const gate = this.#gate(event.gate);
-        if (gate.seed !== null) refuse(`the seed of gate ${event.gate} is drawn already`);
+        const gate = this.gate(event.gate);
+        if (gate.seed !== null) refuse(`the seed of gate ${event.gate} was already drawn`);
         this.#replaceGate({ ...gate, seed: event.seed });
         break;
       }
       case 'gate_decided': {
-        const gate = this.#gate(event.gate);
+        const gate = this.gate(event.gate);
         if (gate.seed === null)
           refuse(`gate ${event.gate} has no seed yet, so nothing can have been measured for it`);
         if (!isOpen(gate)) refuse(`gate ${event.gate} was decided: ${gate.decision}`);
@@ -302,10 +296,10 @@ export class RegistryState {
         const known = this.#named(event);
         const { slot, alias, against, blocks, evidence } = event;
         if (against !== this.rollbackTarget(slot, alias))
-          refuse('the trials are of another version before');
+          refuse('the trials compare with a different earlier version');
         const earlier = observedAgainst(known, against);
         if (blocks < (earlier?.blocks ?? 0))
-          refuse(`${earlier?.blocks} problems were seen already`);
+          refuse(`${earlier?.blocks} problems were already seen`);
         const observed = {
           policy: policyOf(known),
           against,
@@ -341,11 +335,11 @@ export class RegistryState {
   }
 
   #publish({ id, record }: EventOf<'published'>, timeUs: number): void {
-    if (recordId(record) !== id) refuse(`the record of ${id} is another one's`);
+    if (recordId(record) !== id) refuse(`the record does not match the id ${id}`);
     const known = this.#entries.get(id);
-    if (known !== undefined && !known.collected) refuse(`${id} is published already`);
+    if (known !== undefined && !known.collected) refuse(`${id} is already published`);
     const { parent } = record.lineage;
-    // so that no lineage comes back to itself
+    // so that no lineage is circular
     if (parent !== null && !this.#entries.has(parent))
       refuse(`its parent ${parent} is not published`);
     this.#entries.set(
@@ -356,14 +350,14 @@ export class RegistryState {
     );
   }
 
-  /** The alias that an event is about, if it stands for what the event says. */
+  /** Returns the alias of an event if it names the event's version. */
   #named({ slot, alias, id }: EventOf<'probation' | 'observed'>): AliasState {
     const text = aliasText(slot, alias);
     const known = this.#aliases.get(text);
     if (known?.current === id) return known;
     throw new IsoproError(
       'CONFLICT',
-      `${text} names ${known?.current ?? 'nothing'} by now, not ${id}`,
+      `${text} names ${known?.current ?? 'nothing'} now, not ${id}`,
     );
   }
 
@@ -373,38 +367,36 @@ export class RegistryState {
     const known = this.#aliases.get(text);
     const current = known?.current ?? null;
     if (transaction !== null && this.#transactions.has(transaction))
-      refuse(`the transaction ${transaction} is done already`);
+      refuse(`the transaction ${transaction} was already done`);
     if (from !== current)
       throw new IsoproError(
         'CONFLICT',
-        `${text} names ${current ?? 'nothing'} by now, not ${from ?? 'nothing'}`,
+        `${text} names ${current ?? 'nothing'} now, not ${from ?? 'nothing'}`,
       );
     if (event.evidence !== null && cause !== 'rollback')
       refuse(`trials of a ${cause} belong to its gate`);
-    let previous = [...(known?.previous ?? [])];
+    const before = known?.previous ?? [];
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
-        refuse(`a rollback of ${text} goes to what it named before`);
-      previous = previous.slice(0, previous.lastIndexOf(to));
+        refuse(`a rollback of ${text} must restore what it named before`);
     } else {
-      if (to === null) refuse(`${text} can be moved to a published adapter only`);
+      if (to === null) refuse(`${text} can only be moved to a published adapter`);
       this.#requireUsable(to);
-      if (to === current) refuse(`${text} names ${to} already`);
+      if (to === current) refuse(`${text} already names ${to}`);
       if ((cause === 'promotion') !== (alias === CHAMPION))
-        refuse(`${text} is moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
+        refuse(`${text} must be moved by ${alias === CHAMPION ? 'a promotion' : 'an assignment'}`);
       if (cause === 'promotion' && forced !== (number === null))
-        refuse(`${text} takes a gate that accepted, or force`);
-      previous.push(current);
+        refuse(`${text} needs a gate that accepted, or force`);
     }
     if (number !== null) {
-      const gate = this.#gate(number);
+      const gate = this.gate(number);
       if (
         cause !== 'promotion' ||
         aliasText(gate.slot, gate.alias) !== text ||
         gate.challenger !== to
       )
         refuse(`gate ${number} is about another move`);
-      if (gate.used) refuse(`gate ${number} has moved ${text} before`);
+      if (gate.used) refuse(`gate ${number} was already used to move ${text}`);
       if (gate.decision !== 'accepted')
         refuse(
           `gate ${number} has not accepted ${gate.challenger}: ${gate.decision ?? 'undecided'}`,
@@ -412,25 +404,23 @@ export class RegistryState {
       if (gate.incumbent !== current)
         throw new IsoproError(
           'CONFLICT',
-          `gate ${number} held ${to} against ${gate.incumbent ?? 'the base'}, and ${text} has moved since`,
+          `gate ${number} compared ${to} with ${gate.incumbent ?? 'the base'}, but ${text} has moved since`,
         );
       this.#replaceGate({ ...gate, used: true });
     }
-    const moves = (known?.moves ?? 0) + 1;
     this.#aliases.set(text, {
-      slot,
-      alias,
-      current: to,
-      previous,
-      moves,
-      movedUs: timeUs,
-      probation: null,
-      observed: null,
+      ...{ slot, alias, current: to, movedUs: timeUs, probation: null, observed: null },
+      previous:
+        cause === 'rollback' ? before.slice(0, before.lastIndexOf(to)) : [...before, current],
+      moves: (known?.moves ?? 0) + 1,
     });
     if (transaction !== null) this.#transactions.set(transaction, event);
   }
 
-  /** What names a version, those that it was trained on from, and what made them. */
+  /**
+   * Returns the names of a version, of the versions that it was trained from, and of what produced
+   * them.
+   */
   #line(id: string | null): string[] {
     const names: string[] = [];
     for (let entry = id === null ? undefined : this.#entries.get(id); entry !== undefined; ) {
@@ -445,12 +435,12 @@ export class RegistryState {
     const { gate, slot, alias, challenger, incumbent, policy, attempt, alpha } = event;
     const text = aliasText(slot, alias);
     const current = this.#aliases.get(text)?.current ?? null;
-    if (alias !== CHAMPION) refuse(`${text} takes no gate: only ${CHAMPION} is moved by one`);
+    if (alias !== CHAMPION) refuse(`${text} cannot have a gate: only ${CHAMPION} is moved by one`);
     if (gate !== this.#gates.length + 1) refuse(`the next gate is ${this.#gates.length + 1}`);
     this.#requireUsable(challenger);
     if (incumbent !== current)
-      throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} by now`);
-    if (challenger === current) refuse(`${challenger} is what ${text} names already`);
+      throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} now`);
+    if (challenger === current) refuse(`${text} already names ${challenger}`);
     const line = new Set(
       event.lineage === 'any' ? [] : [...this.#line(challenger), ...this.#line(incumbent)],
     );
@@ -459,7 +449,7 @@ export class RegistryState {
       [];
     if (own.length > 0)
       refuse(
-        `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not take`,
+        `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not accept`,
       );
     if (attempt !== this.attempts(slot, alias) + 1)
       refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
@@ -471,7 +461,7 @@ export class RegistryState {
       canonicalJson(spendingOf(first.policy)) !== canonicalJson(spendingOf(policy))
     )
       refuse(
-        `the first gate on ${text} settled how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`,
+        `the first gate on ${text} fixed how its alpha is spent: ${canonicalJson(spendingOf(first.policy))}`,
       );
     this.#gates.push({ ...event, seed: null, decision: null, evidence: null, used: false });
   }

@@ -1,6 +1,6 @@
 /**
- * Whether everything in a registry is as its log says, what can be put right, and what may be
- * thrown away.
+ * Checks that a registry matches its log, repairs what can be repaired and deletes what is not
+ * needed.
  */
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -23,12 +23,12 @@ import { Looks } from './looks.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import { describeBytes, type Registry } from './registry.js';
-import { observedAgainst, policyOf, RegistryState } from './state.js';
+import { observedAgainst, policyOf, RegistryState, type Entry } from './state.js';
 
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
   readonly message: string;
-  /** Whether `repair` puts it right. */
+  /** True if `repair` fixes it. */
   readonly repairable: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Validation {
   readonly defects: readonly Defect[];
 }
 
-/** What a log that was changed or damaged is refused with. */
+/** Error codes of a changed or damaged log. */
 const DAMAGE: readonly string[] = [
   'LOG_TAMPERED',
   'LOG_UNREADABLE',
@@ -52,8 +52,8 @@ const digestOf = async (file: string): Promise<string | null> =>
   existsSync(file) ? hashFile(file) : null;
 
 /**
- * Everything that can be checked: log, heads, bytes, evidence, and each gate's seed and decision
- * again.
+ * Checks everything that can be checked: log, heads, bytes, evidence, and the seed and decision of
+ * each gate.
  */
 export async function validateRegistry(registry: Registry): Promise<Validation> {
   const { paths, options } = registry;
@@ -75,7 +75,7 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   const { state, records } = reading;
   const defects: Defect[] = [];
   if (verification.records > records) {
-    const message = `${verification.records - records} records at the end are not signed yet`;
+    const message = `${verification.records - records} records at the end are not yet signed`;
     defects.push({ kind: 'unsigned', message, repairable: true });
   }
   for (const { id, record, collected } of state.entries.values()) {
@@ -89,7 +89,7 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
   if (!pointerAgrees(paths.pointer, state.map()))
     defects.push({
       kind: 'pointer',
-      message: `${path.basename(paths.pointer)} does not say what the log says`,
+      message: `${path.basename(paths.pointer)} does not match the log`,
       repairable: true,
     });
   return {
@@ -102,8 +102,8 @@ export async function validateRegistry(registry: Registry): Promise<Validation> 
 }
 
 /**
- * Each gate again: its seed from the head and the witness's word, its decision from the trials that
- * were kept.
+ * Checks each gate again: its seed from the head and the witness's note, its decision from the kept
+ * trials.
  */
 async function gateDefects(
   { paths, options }: Registry,
@@ -111,12 +111,9 @@ async function gateDefects(
 ): Promise<Defect[]> {
   const key = await keyOf(runId, options);
   const defects: Defect[] = [];
-  const fail = (
-    gate: number,
-    message: string,
-    kind: Defect['kind'] = 'gate',
-    repairable = false,
-  ): void => void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
+  const fail = (gate: number, message: string, as: Partial<Defect> = {}): void => {
+    defects.push({ kind: 'gate', repairable: false, ...as, message: `gate ${gate}: ${message}` });
+  };
   const drawn = new Set<number>();
   const looks = new Map<number, Looks>();
   const opened = new Map<number, number>();
@@ -134,14 +131,16 @@ async function gateDefects(
       )
         fail(
           event.gate,
-          'its seed is not the one that the witness drew for the first head over its opening',
+          'its seed is not the one that the witness drew for the first signed head after it was opened',
         );
     }
     if (event.kind === 'gate_decided') {
       const gate = state.gates[event.gate - 1]!;
       const file = paths.trials(event.evidence);
       if ((await digestOf(file)) !== event.evidence) {
-        fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, 'evidence');
+        fail(event.gate, `its trials (${path.basename(file)}) are missing or changed`, {
+          kind: 'evidence',
+        });
         continue;
       }
       const given = readJson(file) as GateTrials;
@@ -151,11 +150,11 @@ async function gateDefects(
       if (broken.length > 0)
         fail(
           event.gate,
-          `the look in record ${gseq} does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+          `the look in record ${gseq} does not contain all trials of the earlier looks unchanged: ${broken.join('; ')}`,
         );
       const again = judgeGate(gate, given).decision;
       if (again !== event.decision)
-        fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
+        fail(event.gate, `its trials give ${again}, but the log says ${event.decision}`);
     }
   }
   for (const { event, gseq } of events) {
@@ -167,7 +166,7 @@ async function gateDefects(
       judgeRollback(event.from, event.to, readJson(file) as RollbackRequest).decision === 'rollback'
     )
       continue;
-    const what = isKept ? 'do not show what it says' : 'are gone or changed';
+    const what = isKept ? 'do not support it' : 'are missing or changed';
     defects.push({
       kind: 'evidence',
       message: `the trials of the rollback in record ${gseq} (${path.basename(file)}) ${what}`,
@@ -175,14 +174,11 @@ async function gateDefects(
     });
   }
   for (const gate of opened.keys())
-    if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', 'gate', true);
+    if (!drawn.has(gate)) fail(gate, 'its seed was never drawn', { repairable: true });
   return defects;
 }
 
-/**
- * What was posted of versions in use, once more: what it said of them, with all that had been
- * posted before.
- */
+/** Checks the observations of versions in use again, each with everything posted before it. */
 function observationDefects(registry: Registry, { events }: Reading): Defect[] {
   const state = new RegistryState();
   const defects: Defect[] = [];
@@ -191,21 +187,16 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
     state.apply(event, timeUs);
     if (event.kind !== 'observed') continue;
     const { id, against, evidence } = event;
-    const fail = (message: string): void =>
-      void defects.push({
-        kind: 'evidence',
-        message: `record ${gseq}: ${message}`,
-        repairable: false,
-      });
+    const fail = (what: string): void => {
+      defects.push({ kind: 'evidence', message: `record ${gseq}: ${what}`, repairable: false });
+    };
     try {
-      const trials = trialsOf(registry, [
-        ...(observedAgainst(named!, against)?.evidence ?? []),
-        evidence,
-      ]);
+      const earlier = observedAgainst(named!, against)?.evidence ?? [];
+      const trials = trialsOf(registry, [...earlier, evidence]);
       const { decision, blocks } = judgeRollback(id, against, { trials, policy: policyOf(named!) });
       if (decision !== event.decision || blocks !== event.blocks)
         fail(
-          `its trials say ${decision} after ${blocks} problems, and the log says ${event.decision} after ${event.blocks}`,
+          `its trials give ${decision} after ${blocks} problems, but the log says ${event.decision} after ${event.blocks}`,
         );
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
@@ -216,8 +207,9 @@ function observationDefects(registry: Registry, { events }: Reading): Defect[] {
 }
 
 /**
- * Signs what a crash left unsigned, draws the seeds that it left undrawn and writes the pointer
- * again. What was changed by hand stays as it is. @returns what was put right
+ * Signs records that a crash left unsigned, draws missing seeds and rewrites the pointer. Manual
+ * changes stay.
+ * @returns the defects that were fixed
  */
 export async function repairRegistry(registry: Registry): Promise<readonly Defect[]> {
   const { defects } = await validateRegistry(registry);
@@ -243,8 +235,8 @@ export interface Collected {
 }
 
 /**
- * Deletes files that no record knows, and with `unused` the bytes of adapters that no alias names
- * and no rollback would put back. What is known of them stays.
+ * Deletes files that no record knows and, with `unused`, the bytes of adapters that no alias names
+ * and no rollback would restore. Their records stay.
  */
 export async function collectGarbage(
   registry: Registry,
@@ -253,26 +245,21 @@ export async function collectGarbage(
   const { paths } = registry;
   return registry.write(async ({ reading: { state, events }, write }) => {
     const inUse = state.inUse();
-    const ids = unused
-      ? [...state.entries.values()]
-          .filter(({ id, collected }) => !collected && !inUse.has(id))
-          .map(({ id }) => id)
-      : [];
+    const there = [...state.entries.values()].filter(({ collected }) => !collected);
+    const gone = there.filter(({ id }) => unused && !inUse.has(id));
+    const ids = gone.map(({ id }) => id);
     if (ids.length > 0 && !dryRun) await write([{ kind: 'collected', ids }]);
-    const gone = new Set(ids);
+    const fileOf = ({ record }: Entry): string =>
+      path.basename(paths.adapter(record.adapter.sha256));
     const kept = new Set([
-      ...[...state.entries.values()]
-        .filter(({ id, collected }) => !collected && !gone.has(id))
-        .map(({ record }) => path.basename(paths.adapter(record.adapter.sha256))),
+      ...there.filter((entry) => !gone.includes(entry)).map(fileOf),
       ...events.flatMap(({ event }) =>
         'evidence' in event && event.evidence !== null
           ? [path.basename(paths.trials(event.evidence))]
           : [],
       ),
     ]);
-    const collectable = new Set(
-      ids.map((id) => path.basename(paths.adapter(state.entries.get(id)!.record.adapter.sha256))),
-    );
+    const collectable = new Set(gone.map(fileOf));
     const files: string[] = [];
     let bytes = 0;
     for (const folder of [paths.adapters, paths.evidence]) {

@@ -1,7 +1,9 @@
 /**
- * Which of thousands of rollouts a reader gets to see: the same number of every tier, iteration and
- * verdict, as far as there are any.
+ * Chooses the rollouts to show out of thousands: equally many of every tier, iteration and verdict,
+ * as far as there are any.
  */
+
+import { groupBy } from '../statistics/paired.js';
 
 export interface RolloutPlace {
   readonly gseq: number;
@@ -11,28 +13,21 @@ export interface RolloutPlace {
 }
 
 /**
- * Numbers of the chosen records, ascending. Within a stratum they lie evenly apart in the order of
- * the log.
+ * Returns the numbers of the chosen records, ascending. Within a stratum they are evenly spaced in
+ * the order of the log.
  */
 export function chooseRollouts(places: readonly RolloutPlace[], limit: number): number[] {
-  const strata = new Map<string, number[]>();
-  for (const { gseq, iteration, tier, verdict } of places) {
-    const key = JSON.stringify([verdict, tier, iteration]);
-    const stratum = strata.get(key);
-    if (stratum === undefined) strata.set(key, [gseq]);
-    else stratum.push(gseq);
-  }
+  const strata = groupBy(
+    places,
+    ({ verdict, tier, iteration }) => JSON.stringify([verdict, tier, iteration]),
+    ({ gseq }) => gseq,
+  );
   let lists = [...strata].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, list]) => list);
   if (lists.length > limit)
     lists = Array.from({ length: limit }, (_, i) => lists[Math.floor((i * lists.length) / limit)]!);
   const quotas = lists.map(() => 0);
-  for (
-    let left = Math.min(
-      limit,
-      lists.reduce((sum, { length }) => sum + length, 0),
-    );
-    left > 0;
-  ) {
+  let left = Math.min(limit, lists.flat().length);
+  while (left > 0) {
     for (let i = 0; i < lists.length && left > 0; i++) {
       if (quotas[i]! === lists[i]!.length) continue;
       quotas[i]!++;

@@ -1,6 +1,6 @@
 /**
- * Which modules of the package decide something, by their imports: the built files say it, so that
- * it is the same in a clone and in an installed package.
+ * Finds the modules that decide results by their imports. It reads the built files, so the result
+ * is the same in a clone and in an installed package.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,8 +11,8 @@ import { canonicalJson } from '../canonical-json.js';
 const COMMENTS = /^\s*(?:\/\/|\/\*|\* ).*$/gm;
 /**
  * Imports and exports with a source, side effects; dynamic imports; modules that are started as
- * threads or processes. The URL of a module that is not started is no import: a user's task is told
- * by one where the public API lies.
+ * threads or processes. The URL of a module that is not started is not an import: it tells a user's
+ * task where the public API is.
  */
 const REFERENCES = [
   /\b(?:from|import)\s*(['"])(\.[^'"]*)\1/g,
@@ -20,7 +20,7 @@ const REFERENCES = [
   /\b(?:startThread|fileURLToPath)\(\s*new URL\(\s*(['"])(\.[^'"]*\.js)\1/g,
 ];
 
-/** Null where there is none: text may look like an import. */
+/** Reads a file; null if it does not exist, since text may look like an import. */
 function read(file: string): Buffer | null {
   try {
     return readFileSync(file);
@@ -52,7 +52,10 @@ export function coveredModules(folder: string, roots: readonly string[]): Map<st
   return new Map([...covered].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** SHA-256 over paths and contents of the covered modules. @param roots as coveredModules */
+/**
+ * Returns the SHA-256 over paths and contents of the covered modules.
+ * @param roots as coveredModules
+ */
 export const hashModules = (folder: string, roots: readonly string[]): string =>
   hash(
     'sha256',

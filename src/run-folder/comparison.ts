@@ -33,25 +33,25 @@ export interface PairedCounts {
 
 export interface Comparison extends PairedCounts {
   /**
-   * Mean over tiers (a group counting as one) of the difference in accuracy, with the 95 % interval
-   * that excludes 0 exactly where p is below 0.05; null where a tier has no pair, and p is then
-   * McNemar's over all problems.
+   * Mean over tiers (a group counts as one) of the difference in accuracy, with the 95 % interval
+   * that excludes 0 exactly if p is below 0.05; null if a tier has no pair, and p is then McNemar's
+   * over all problems.
    */
   readonly difference: (Interval & { readonly mean: number }) | null;
-  /** By tier and by group, not adjusted for their number. */
+  /** Counts by tier and by group, not adjusted for their number. */
   readonly byTier: Dictionary<PairedCounts>;
-  /** By further reading of the same replies that both have. */
+  /** Comparison by further reading of the replies, if both have it. */
   readonly readings: { readonly [reading in Reading]?: Omit<Comparison, 'readings'> };
 }
 
 /** A difference with a larger p, or this one, may be chance. */
 export const LEVEL = 0.05;
-/** What a comparison says of the mean. */
+/** Result of a comparison of means. */
 export type Finding = 'better' | 'worse' | 'chance';
 
 /**
- * By the sign of the difference of the means and its p; how many problems were gained and lost
- * decides nothing.
+ * Returns the finding by the sign of the difference of means and its p; the numbers of gained and
+ * lost problems do not decide.
  */
 export function findingOf({ difference, p }: Pick<Comparison, 'difference' | 'p'>): Finding {
   if (difference === null || difference.mean === 0 || p >= LEVEL) return 'chance';
@@ -70,7 +70,7 @@ function counts(changes: readonly Change[]): PairedCounts {
 
 type Compared = Pick<LoggedEvaluation, 'outcomes' | 'setSha256' | 'formed' | 'lenient'>;
 
-/** @throws IsoproError RUNS_NOT_COMPARABLE where they are not of the same problems */
+/** @throws IsoproError RUNS_NOT_COMPARABLE if they are not of the same problems */
 export function compareEvaluations(
   before: Compared,
   after: Compared,
@@ -103,7 +103,7 @@ function compareOutcomes(
   ) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
-      `the evaluations are of different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
+      `the evaluations cover different problems: ${before.outcomes.length} in set ${before.setSha256.slice(0, 12)}, ` +
         `${after.outcomes.length} in set ${after.setSha256.slice(0, 12)}`,
     );
   }
@@ -135,8 +135,8 @@ function compareOutcomes(
 }
 
 /**
- * Before and after on the test problems; null until both are there, or where they are not of the
- * same problems.
+ * Compares before and after on the test problems; null until both exist, or if they cover different
+ * problems.
  */
 export function testComparison(run: RunRecord): Comparison | null {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
@@ -151,9 +151,9 @@ export function testComparison(run: RunRecord): Comparison | null {
 }
 
 /**
- * What a comparison says beside two printed means. Those are over all decided replies, and may
- * differ from those over the problems that were decided twice, which are what is tested: where
- * their changes point to different sides, neither is a claim.
+ * Returns the finding next to two printed means. These are over all decided replies and may differ
+ * from the means over the problems decided twice, which are tested: if their changes have different
+ * signs, neither is a claim.
  */
 export function findingBeside(
   [before, after]: readonly [number, number],
@@ -163,7 +163,7 @@ export function findingBeside(
   return printed === Math.sign(comparison.difference?.mean ?? 0) ? findingOf(comparison) : 'chance';
 }
 
-/** What came of a run on the test problems; null until there is a comparison. */
+/** Returns the finding of a run on the test problems; null until there is a comparison. */
 export function testFinding(run: RunRecord, comparison = testComparison(run)): Finding | null {
   const [before, after] = [
     testEvaluation(run, 'before')?.summary.mean,
@@ -174,19 +174,19 @@ export function testFinding(run: RunRecord, comparison = testComparison(run)): F
     : findingBeside([before, after], comparison);
 }
 
-/** `constrained`: accuracy under the grammar of answers, of replies of its own. */
+/** `constrained`: accuracy under the answer grammar, from separate replies. */
 export const RATES = [...READINGS, 'constrained'] as const;
 
-/** A rate beside accuracy on the test problems, of the same replies or of further ones. */
+/** A rate in addition to accuracy on the test problems, of the same replies or of further ones. */
 export interface TestRate {
   readonly name: (typeof RATES)[number];
   readonly before: Rates | null;
   readonly after: Rates | null;
-  /** Null until both are there. */
+  /** Change; null until both exist. */
   readonly change: Omit<Comparison, 'readings'> | null;
 }
 
-/** Those that a run has. */
+/** Returns the rates that a run has. */
 export function testRates(run: RunRecord): TestRate[] {
   const [before, after] = [
     testEvaluation(run, 'before')?.summary,

@@ -8,24 +8,23 @@ import { dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-schema.js';
 import { LORA_MODULE } from '../trainees/lora/structure.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
-import type { NewRunRecord } from './streams.js';
 
-/** What a trainee is made of, by module. */
+/** Returns the schema of a trainee's structure by module. */
 export const structureOf = <S extends z.ZodType>(module: S) =>
   dictionaryOf(module).refine(
     (of) => Object.keys(of).every((name) => name.length >= 1 && name.length <= 200),
-    "a module's name has 1 to 200 characters",
+    'a module name must have 1 to 200 characters',
   );
 const targets = structureOf(LORA_MODULE.form);
 /** Rank and scale by module name (blk.3.attn_k). */
 export type AdapterTargets = z.infer<typeof targets>;
 
-/** `Trainer.info.targets` in the form of the log. */
+/** Returns `Trainer.info.targets` in the form of the log. */
 export const adapterTargets = (
   list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
 ): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
 
-/** The same with a part of its strength. */
+/** Returns the targets scaled to a part of their strength. */
 export const weakened = (of: AdapterTargets, strength: number): AdapterTargets =>
   dictionary(
     Object.entries(of).map(([module, { rank, scale }]) => [
@@ -40,7 +39,7 @@ export const layers = z.object({
   method: z.string(),
   /** Ascending. */
   layers: z.array(z.int().min(0)).max(10_000),
-  /** What the method measured, by layer. */
+  /** Measurements of the method by layer. */
   scores: z.array(number).max(10_000).nullable(),
 });
 /** Metrics: the layers that are trained, chosen before the first step. */
@@ -53,8 +52,8 @@ export const adapterState = z.object({
   targets,
 });
 /**
- * Metrics: an adapter that can be gone back to, under the digest that `rollback`, `stop` and a gate
- * name. The first one precedes the first step.
+ * Metrics: a restorable adapter, under the digest that `rollback`, `stop` and a gate name. The
+ * first one precedes the first step.
  */
 export type AdapterState = z.infer<typeof adapterState>;
 
@@ -65,7 +64,7 @@ export const gate = z.object({
   restored: sha256,
 });
 /**
- * Effects: the dev gate put an earlier adapter back, named by its adapter_state. It makes no
+ * Effects: the dev gate restored an earlier adapter, named by its adapter_state. It creates no
  * obligation.
  */
 export type Gate = z.infer<typeof gate>;
@@ -78,26 +77,26 @@ export const checkpoint = z.object({
   digest: sha256,
 });
 /**
- * Metrics: a checkpoint by the digest over all of it. The run goes on with none but those that live
- * records under a signed head name.
+ * Metrics: a checkpoint by the digest over all of it. The run continues only from checkpoints that
+ * live records under a signed head name.
  */
 export type CheckpointNamed = z.infer<typeof checkpoint>;
 
 export const keptReplies = z.object({
   kind: z.literal('kept_replies'),
   /**
-   * Records of the log up to the checkpoint that the run goes on from; 1 before there is one. It
+   * Records of the log up to the checkpoint that the run continues from; 1 before there is one. It
    * names the file.
    */
   after: z.int().min(1),
   replies: z.int().min(0),
-  /** Of the file's beginning, with their SHA-256. */
+  /** Bytes at the beginning of the file, with their SHA-256. */
   bytes: z.int().min(0),
   sha256,
 });
 /**
- * Metrics: finished replies that lie in a file beside the log, so that they need not be sampled
- * again after an interruption. They count as far as such a record under a signed head names them.
+ * Metrics: finished replies in a file next to the log, so that they need not be sampled again after
+ * an interruption. They count as far as such a record under a signed head names them.
  */
 export type KeptRepliesNamed = z.infer<typeof keptReplies>;
 
@@ -107,7 +106,7 @@ export const refusedCheckpoint = z.object({
   name: text,
   reason: text,
 });
-/** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
+/** Metrics: a checkpoint that a resumed run rejected, and why. */
 export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
 
 const strength = z.number().gt(0).max(1);
@@ -126,8 +125,8 @@ export const submission = z.object({
   restraint: restraint.optional(),
 });
 /**
- * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit to
- * forgetting `restraint` says how strong it is in that file; the scales of `targets` are those of
+ * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit on
+ * forgetting, `restraint` states its strength in that file; the scales of `targets` are those of
  * the file.
  */
 export type Submission = z.infer<typeof submission>;
@@ -147,38 +146,27 @@ const count = z.number().int().min(0);
 
 export const sessionEnd = z.object({
   kind: z.literal('session_end'),
-  /** Why the run ended. */
+  /** Reason why the run ended. */
   stopped: z.string(),
   seconds: z.number(),
   peakRssBytes: z.number(),
   tokens: z.object({ prompt: count, sampled: count, trained: count }),
-  /** Those that were trained. */
+  /** Trained layers. */
   layers: z.array(z.int()),
-  /** Of the submitted adapter. */
+  /** Iteration of the submitted adapter. */
   adapterIteration: iteration,
 });
-/**
- * Control: what a run says of itself in the record that ends its session; the log's own members
- * stand beside these.
- */
+/** Control: members of a run in the record that ends its session, in addition to the log's own. */
 export type SessionEnd = z.infer<typeof sessionEnd>;
 
-export const layersRecord = (value: Omit<LayersRecord, 'kind'>): NewRunRecord =>
-  recordOf('metrics', layers, value);
-export const adapterStateRecord = (value: Omit<AdapterState, 'kind'>): NewRunRecord =>
-  recordOf('metrics', adapterState, value);
-export const checkpointRecord = (value: Omit<CheckpointNamed, 'kind'>): NewRunRecord =>
-  recordOf('metrics', checkpoint, value);
-export const keptRepliesRecord = (value: Omit<KeptRepliesNamed, 'kind'>): NewRunRecord =>
-  recordOf('metrics', keptReplies, value);
-export const refusedCheckpointRecord = (value: Omit<RefusedCheckpoint, 'kind'>): NewRunRecord =>
-  recordOf('metrics', refusedCheckpoint, value);
-export const gateRecord = (value: Omit<Gate, 'kind'>): NewRunRecord =>
-  recordOf('effects', gate, value);
-export const submissionRecord = (value: Omit<Submission, 'kind'>): NewRunRecord =>
-  recordOf('metrics', submission, value);
-export const probeRecord = (value: Omit<ProbeRecord, 'kind'>): NewRunRecord =>
-  recordOf('metrics', probe, value);
-/** For `EventLog.finish`, which writes it. */
+export const layersRecord = recordOf('metrics', layers);
+export const adapterStateRecord = recordOf('metrics', adapterState);
+export const checkpointRecord = recordOf('metrics', checkpoint);
+export const keptRepliesRecord = recordOf('metrics', keptReplies);
+export const refusedCheckpointRecord = recordOf('metrics', refusedCheckpoint);
+export const gateRecord = recordOf('effects', gate);
+export const submissionRecord = recordOf('metrics', submission);
+export const probeRecord = recordOf('metrics', probe);
+/** Checks the members for `EventLog.finish`, which writes them. */
 export const sessionEndMembers = (value: Omit<SessionEnd, 'kind'>): Omit<SessionEnd, 'kind'> =>
   sessionEnd.omit({ kind: true }).parse(value);

@@ -1,6 +1,6 @@
 /**
- * Figures of a run as the single verdicts in its log give them. A log holds no sums: whoever shows
- * or judges a run derives them here, so that nothing that it says of itself is believed.
+ * Derives the figures of a run from the single verdicts in its log. A log has no sums: every reader
+ * and the judge derive them here, so that no claim of the run is believed.
  */
 import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import type { HeldOutMeasurement, Measurement } from '../monitor/measurements.js';
@@ -34,12 +34,14 @@ export interface TierCounts {
   passed: number;
   failed: number;
   undecided: number;
-  /** Those that training takes, whatever their verdict; references too, which nobody sampled. */
+  /**
+   * Rollouts that training uses, whatever their verdict, and references, which were not sampled.
+   */
   admitted: number;
 }
 
 /**
- * Whether training takes a rollout: into the replay buffer, in contrast with the other samples of
+ * Returns true if training uses a rollout: in the replay buffer, in contrast with other samples of
  * its problem, or with a teacher.
  */
 export const isTrainedOn = (admission: string): boolean =>
@@ -51,6 +53,12 @@ interface CountedRollout {
   readonly tier: string;
   readonly verdict: { readonly kind: string };
   readonly admission: string;
+}
+
+/** Kinds of verdict of a problem's samples, and whether something of it is trained on. */
+interface Group {
+  readonly kinds: Set<string>;
+  isTrainedOn: boolean;
 }
 
 type Objective = NonNullable<Measurement['objective']>;
@@ -67,19 +75,26 @@ function meanRate(tiers: readonly TierCounts[]): Objective {
   };
 }
 
+/** Returns the value of a key and creates it if it is missing. */
+function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const value = map.get(key) ?? make();
+  map.set(key, value);
+  return value;
+}
+
+const addOne = <K>(counts: Map<K, number>, key: K): unknown =>
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+
 /** Counts the rollouts stream. */
 export class RolloutTally {
   readonly #counts = new Map<number, Map<string, TierCounts>>();
-  /** Those for the replay buffer. */
+  /** Rollouts for the replay buffer. */
   readonly #buffered = new Map<number, Map<string, number>>();
-  /** By problem: kinds of verdict, and whether something of it is trained on. */
-  readonly #groups = new Map<
-    number,
-    Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>
-  >();
-  /** By iteration. */
+  /** Groups by iteration and problem. */
+  readonly #groups = new Map<number, Map<string, Group>>();
+  /** Refused passes by iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
-  /** By iteration, of what was taken so far. */
+  /** Objectives by iteration, of the records so far. */
   #objectives: Map<number, Objective> | null = null;
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
@@ -89,46 +104,37 @@ export class RolloutTally {
     counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
     if (isTrainedOn(admission)) counts.admitted++;
     if (admission === 'admitted') this.#buffer(iteration, tier);
-    if (kind === 'pass' && !isTrainedOn(admission)) {
-      const refused = this.#refused.get(iteration) ?? new Map<string, number>();
-      this.#refused.set(iteration, refused.set(admission, (refused.get(admission) ?? 0) + 1));
-    }
-    const groups =
-      this.#groups.get(iteration) ??
-      new Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>();
-    this.#groups.set(iteration, groups);
-    const group = groups.get(problemId) ?? { kinds: new Set(), isTrainedOn: false };
+    if (kind === 'pass' && !isTrainedOn(admission))
+      addOne(
+        at(this.#refused, iteration, () => new Map<string, number>()),
+        admission,
+      );
+    const groups = at(this.#groups, iteration, () => new Map<string, Group>());
+    const group = at(groups, problemId, () => ({ kinds: new Set<string>(), isTrainedOn: false }));
     group.kinds.add(kind);
     group.isTrainedOn ||= isTrainedOn(admission);
-    groups.set(problemId, group);
   }
 
-  /** What training takes although nobody sampled it: it has no verdict to count. */
+  /** Counts a reference, which training uses although it was not sampled and has no verdict. */
   takeReference({ iteration, tier }: Pick<CountedRollout, 'iteration' | 'tier'>): void {
     this.#countsOf(iteration, tier).admitted++;
     this.#buffer(iteration, tier);
   }
 
   #countsOf(iteration: number, tier: string): TierCounts {
-    const tiers = this.#counts.get(iteration) ?? new Map<string, TierCounts>();
-    this.#counts.set(iteration, tiers);
-    const counts = tiers.get(tier) ?? {
-      sampled: 0,
-      passed: 0,
-      failed: 0,
-      undecided: 0,
-      admitted: 0,
-    };
-    tiers.set(tier, counts);
-    return counts;
+    const none = { sampled: 0, passed: 0, failed: 0, undecided: 0, admitted: 0 };
+    const tiers = at(this.#counts, iteration, () => new Map<string, TierCounts>());
+    return at(tiers, tier, () => none);
   }
 
   #buffer(iteration: number, tier: string): void {
-    const buffered = this.#buffered.get(iteration) ?? new Map<string, number>();
-    this.#buffered.set(iteration, buffered.set(tier, (buffered.get(tier) ?? 0) + 1));
+    addOne(
+      at(this.#buffered, iteration, () => new Map<string, number>()),
+      tier,
+    );
   }
 
-  /** By iteration and tier, in the order of the log. */
+  /** Counts by iteration and tier, in the order of the log. */
   get counts(): ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>> {
     return this.#counts;
   }
@@ -141,7 +147,7 @@ export class RolloutTally {
     return dictionary(sums);
   }
 
-  /** The same of one iteration. */
+  /** Returns the passes of one iteration that training did not use. */
   refusedIn(iteration: number): Dictionary<number> {
     return dictionary(this.#refused.get(iteration) ?? []);
   }
@@ -151,13 +157,13 @@ export class RolloutTally {
   }
 
   /**
-   * Train objective of an iteration: mean over tiers of the part that passed, so that it does not
-   * fall when harder tiers get more rollouts, with its standard error; null where the iteration
-   * decided nothing. A tier of which it decided nothing stands with its last counts: over the
-   * others alone the mean would move with the choice of tiers, which rules R1 and R4 would take for
-   * a change of the model. Each tier counts as one, also those of a group. The standard error is
-   * that of independent replies: replies to one problem are alike, and where they are, it is too
-   * small, so that rule R1 takes less for progress.
+   * Returns the train objective of an iteration with its standard error: the mean over tiers of the
+   * pass rate, which does not fall when harder tiers get more rollouts; null if the iteration
+   * decided nothing. A tier without decisions keeps its last counts: over the others alone the mean
+   * would move with the choice of tiers, and rules R1 and R4 would take that for a change of the
+   * model. Each tier counts as one, also within a group. The standard error assumes independent
+   * replies. Replies to one problem are alike, so it is too small, and rule R1 takes less for
+   * progress.
    */
   objective(iteration: number): Objective | null {
     this.#objectives ??= this.#deriveObjectives();
@@ -178,9 +184,9 @@ export class RolloutTally {
   }
 
   /**
-   * Part of an iteration's groups that tell something: some samples passed and some failed, or
-   * something is trained on, as where all passed, or scores are the reward; null where nothing was
-   * sampled.
+   * Returns the fraction of an iteration's groups that are informative: some samples passed and
+   * some failed, or training uses something of them (as where all passed or scores are the reward);
+   * null if nothing was sampled.
    */
   informative(iteration: number): number | null {
     const groups = [...(this.#groups.get(iteration)?.values() ?? [])];
@@ -191,7 +197,10 @@ export class RolloutTally {
         ).length / groups.length;
   }
 
-  /** Rollouts that a buffer with room for so many of each tier keeps after an iteration. */
+  /**
+   * Returns how many rollouts of each tier a buffer with room for `tierCap` of each keeps after an
+   * iteration.
+   */
   buffer(iteration: number, tierCap: number): Record<string, number> {
     const kept = new Map<string, number>();
     for (const [at, tiers] of [...this.#buffered].sort(([a], [b]) => a - b)) {
@@ -203,7 +212,7 @@ export class RolloutTally {
   }
 }
 
-/** Passed over decided, whatever their tiers. */
+/** Returns passed over decided, whatever their tiers. */
 export function pooledHitRate(
   counts: ReadonlyMap<string, Readonly<Pick<TierCounts, 'passed' | 'failed'>>>,
 ): number | null {
@@ -215,8 +224,8 @@ export function pooledHitRate(
 }
 
 /**
- * Loss per labelled token over an iteration's steps; null where there was none, or one was not
- * finite.
+ * Returns the loss per labelled token over an iteration's steps; null if there were no steps or one
+ * loss was not finite.
  */
 export function meanLoss(
   steps: readonly { readonly loss: number; readonly tokens: number }[],
@@ -226,7 +235,7 @@ export function meanLoss(
   return Number.isFinite(loss) ? loss : null;
 }
 
-/** What an evaluation of the dev problems tells the rules. */
+/** Returns what the rules read from an evaluation of the dev problems. */
 export const heldOutReading = (
   { mean, n }: Pick<Summary, 'mean' | 'n'>,
   verdicts: readonly TierVerdicts[],
@@ -235,7 +244,7 @@ export const heldOutReading = (
 
 type TierOf = Policies['tiers'][number];
 
-/** The task's tiers as the log names them, and any further ones that its records name. */
+/** Returns the task's tiers as the log names them, and any further ones in its records. */
 export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<string>): TierOf[] {
   const tiers = [...(named ?? [])];
   const known = new Set(tiers.map(({ id }) => id));
@@ -249,7 +258,7 @@ export function tiersOf(named: readonly TierOf[] | undefined, ids: Iterable<stri
 
 type JudgedSet = Pick<HeldOut, 'outcomes' | 'figures' | 'formed' | 'lenient'>;
 
-/** The verdicts of an evaluation with what they say beside their kinds. */
+/** Returns the verdicts of an evaluation with their figures and readings. */
 export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): Outcome[] =>
   outcomes.map(([, tier, kind], i) => ({
     tier,
@@ -259,7 +268,7 @@ export const verdictsOf = ({ outcomes, figures, formed, lenient }: JudgedSet): O
     ...(lenient === undefined ? {} : { lenient: lenient[i]! }),
   }));
 
-/** The outcomes of an evaluation as another reading has them; null where it has none. */
+/** Returns the outcomes of an evaluation under another reading; null if it has no such reading. */
 export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut['outcomes'] | null {
   const read = underReading(verdictsOf(evaluation), reading);
   return read === null
@@ -268,8 +277,8 @@ export function outcomesUnder(evaluation: JudgedSet, reading: Reading): HeldOut[
 }
 
 /**
- * Figures that any verdict of a log's evaluations has: where one has a score, all are measured by
- * it.
+ * Returns the figures that any verdict of a log's evaluations has: if one has a score, all are
+ * measured by it.
  */
 export function figuresLogged(
   evaluations: readonly JudgedSet[],
@@ -284,17 +293,17 @@ export function figuresLogged(
 export interface LoggedEvaluation
   extends Omit<HeldOut, 'kind' | 'tokens' | 'finishes' | 'why' | 'examples'> {
   readonly mean: number | null;
-  /** Why its replies do not pass; null where the log does not tell. */
+  /** Failures of its replies; null if the log does not say. */
   readonly failures: Failures | null;
-  /** With intervals, which take a bootstrap. */
+  /** Summary with intervals, which need a bootstrap. */
   readonly summary: Summary;
 }
 
 type Explained = Pick<HeldOut, 'outcomes' | 'formed' | 'finishes' | 'why' | 'examples'>;
 
 /**
- * Counted from the single replies. Null for a log that does not say of each whether an answer was
- * read.
+ * Counts failures from the single replies; null for a log that does not say of each reply whether
+ * an answer was read.
  */
 export function failuresLogged({
   outcomes,
@@ -320,7 +329,7 @@ export function failuresLogged({
   return tally.failures;
 }
 
-/** An evaluation with its figures, which are derived where they are asked for. */
+/** Returns an evaluation with its figures, which are derived on access. */
 export function loggedEvaluation(
   { kind: _, tokens: __, finishes, why, examples, ...evaluation }: HeldOut | Constrained,
   tiers: readonly TierOf[],
@@ -340,7 +349,7 @@ export function loggedEvaluation(
   };
 }
 
-/** Sums over the single texts that a log holds. */
+/** Returns the sums over the single texts in a log. */
 export const loggedForgetting = ({
   english,
   replies,
@@ -350,7 +359,7 @@ export const loggedForgetting = ({
     replies.map(({ tokenIds, before, after }) => ({ tokens: tokenIds.length, before, after })),
   );
 
-/** Whether verdicts can be paired: the same problems and tiers, in the same order. */
+/** Returns true if verdicts can be paired: the same problems and tiers in the same order. */
 export const ofSameProblems = (
   a: Pick<HeldOut, 'outcomes'>,
   b: Pick<HeldOut, 'outcomes'>,
@@ -359,8 +368,8 @@ export const ofSameProblems = (
   a.outcomes.every(([id, tier], i) => id === b.outcomes[i]![0] && tier === b.outcomes[i]![1]);
 
 /**
- * What keeps the evaluations of a log from being compared, in words; null where each set's are of
- * the same problems.
+ * Returns why the evaluations of a log cannot be compared; null if those of each set cover the same
+ * problems.
  */
 export function strayEvaluation(
   evaluations: readonly Pick<HeldOut, 'set' | 'when' | 'iteration' | 'outcomes'>[],
@@ -370,14 +379,14 @@ export function strayEvaluation(
     const first = evaluations.find((other) => other.set === set)!;
     if (!ofSameProblems(first, evaluation))
       return (
-        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} is not of the problems of ` +
+        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} does not cover the same problems as ` +
         `the first one`
       );
   }
   return null;
 }
 
-/** The dev problems after an iteration, against the best evaluation of them before it. */
+/** Dev evaluation after an iteration, compared with the best one before it. */
 export interface DevComparison {
   readonly evaluation: LoggedEvaluation;
   readonly verdicts: readonly TierVerdicts[];
@@ -386,7 +395,10 @@ export interface DevComparison {
   readonly rolledBack: boolean;
 }
 
-/** By iteration. @param evaluations none of them stray */
+/**
+ * Compares each dev evaluation with the best one before it, by iteration.
+ * @param evaluations none of them stray
+ */
 export function compareDev(
   evaluations: readonly LoggedEvaluation[],
   tiers: readonly TierOf[],
@@ -413,9 +425,9 @@ export function compareDev(
 }
 
 /**
- * Accuracy of the trivial policies, each derived where it is asked for.
- * @param problems outcomes of a model on the same set, for its problems' tiers
- * @returns null where a policy has not one verdict a problem
+ * Returns the accuracy of the trivial policies, each derived on access.
+ * @param problems outcomes of a model on the same set, for the tiers of its problems
+ * @returns null if a policy does not have one verdict per problem
  */
 export function policySummaries(
   { outcomes, figures: said, tiers }: Policies,

@@ -21,7 +21,7 @@ export const devReply = z.object({
   iteration,
   problemId: z.string(),
   finish,
-  /** Of all its replies. */
+  /** Tokens of all its replies. */
   tokenIds: z.array(z.int()),
   turns: turns.optional(),
 });
@@ -29,7 +29,9 @@ export type DevReply = z.infer<typeof devReply>;
 
 const kind = z.enum(['pass', 'fail', 'none']);
 
-/** What is said of each reply beside its verdict says it of each, and what passes was read. */
+/**
+ * Returns true if the readings fit the verdicts: one per reply, and a reply that passes was read.
+ */
 const readingsFit = ({
   outcomes,
   formed,
@@ -41,7 +43,7 @@ const readingsFit = ({
       verdict !== 'pass' || (formed?.[i] !== false && (lenient?.[i] ?? 'pass') === 'pass'),
   );
 const READINGS_FIT =
-  'there are as many readings as verdicts, and a reply that passes was well-formed and passes leniently';
+  'there must be as many readings as verdicts, and a reply that passes must be well-formed and pass leniently';
 
 const reasonsFit = ({
   outcomes,
@@ -50,7 +52,8 @@ const reasonsFit = ({
 }: Omit<z.infer<typeof heldOutMembers>, 'kind'>): boolean =>
   (why === undefined || why.length === outcomes.length) &&
   examples.every(({ at }) => at < outcomes.length);
-const REASONS_FIT = 'there are as many reasons as verdicts, and each example is of one of them';
+const REASONS_FIT =
+  'there must be as many reasons as verdicts, and each example must belong to one of them';
 
 const heldOutMembers = z.object({
   kind: z.literal('held_out'),
@@ -62,13 +65,13 @@ const heldOutMembers = z.object({
    * adapter_state is as good.
    */
   adapter: sha256.nullable(),
-  /** Of the problem ids, as in the manifest. */
+  /** SHA-256 of the problem ids, as in the manifest. */
   setSha256: sha256,
   /** [problem id, tier, verdict], in the set's order. */
   outcomes: z.array(z.tuple([sha256, z.string(), kind])),
-  /** What each verdict says beside its kind; absent where none says anything. */
+  /** Figures of each verdict; absent if no verdict has any. */
   figures: z.array(figures).optional(),
-  /** Whether the strict reading of each reply succeeded. */
+  /** True for each reply whose strict reading succeeded. */
   formed: z.array(z.boolean()).optional(),
   /**
    * Verdicts on the same replies under the task's most lenient reading; of a task that has one, on
@@ -76,8 +79,8 @@ const heldOutMembers = z.object({
    */
   lenient: z.array(kind).optional(),
   /**
-   * Why each reply does not pass: the violations of one that fails, sorted, and what the verifier
-   * said where it did not decide.
+   * Reasons why each reply does not pass: the sorted violations of a failure, or what the verifier
+   * said if it did not decide.
    */
   why: z.array(z.array(z.string())).optional(),
   /**
@@ -122,7 +125,7 @@ const constrainedMembers = heldOutMembers.extend({
 });
 export const constrained = fitting(constrainedMembers);
 /**
- * Evaluations: the test problems once more, decoded under the task's grammar of answers; after the
+ * Evaluations: the test problems again, decoded under the task's answer grammar; follows the
  * `held_out` record of the same time.
  */
 export type Constrained = z.infer<typeof constrained>;
@@ -135,11 +138,11 @@ export const forgetting = z.object({
   /** SHA-256 of the two texts. */
   texts: z.object({ english: sha256, prompts: sha256 }),
   /**
-   * By paragraph: tokens, and the sums of their log-probabilities under the base and under the
+   * Tokens of each paragraph, and the sums of their log-probabilities under the base and under the
    * adapter, nats.
    */
   english: z.array(z.object({ tokens: z.int().min(1), ...scoredText })).min(1),
-  /** By prompt: what the base said, and the same sums. */
+  /** Reply of the base model to each prompt, and the same sums. */
   replies: z.array(z.object({ tokenIds: z.array(z.int()).min(1), ...scoredText })),
 });
 /**
@@ -152,8 +155,8 @@ export const teacherRecordForm = z.object({
   /** SHA-256 of its file. */
   model: sha256,
   /**
-   * Of the dev problems, in the set's order, answered greedily as the run asks them, with the
-   * teacher's own solved examples.
+   * Verdicts on the dev problems in the set's order, answered greedily as the run asks them, with
+   * the teacher's own solved examples.
    */
   outcomes: z.array(z.tuple([sha256, z.string(), kind])),
 });
@@ -176,9 +179,9 @@ const policiesMembers = z.object({
   kind: z.literal('policies'),
   /** The task's, in its order. */
   tiers: z.array(tier),
-  /** By policy: a verdict for each test problem, in the set's order. */
+  /** Verdicts of each policy on each test problem, in the set's order. */
   outcomes: dictionaryOf(z.array(kind)),
-  /** By policy: what each verdict says beside its kind; absent where none says anything. */
+  /** Figures of each verdict of each policy; absent if no verdict has any. */
   figures: dictionaryOf(z.array(figures)).optional(),
 });
 export const policies = policiesMembers.refine(
@@ -200,9 +203,9 @@ export const iterationReport = z.object({
   iteration,
   /** SHA-256 of the token ids and labels of every step's sequences, in order. */
   data: z.string(),
-  /** Of the adapter that the iteration ended with. */
+  /** Digest of the adapter at the end of the iteration. */
   adapterId: z.string(),
-  /** Between trainer and sampler, nats; null where it was not measured. */
+  /** Gap between trainer and sampler, nats; null if not measured. */
   samplerGap: number.nullable(),
   learningRate: z.number(),
   seconds: z.object({ rollouts: z.number(), training: z.number(), evaluation: z.number() }),
@@ -214,35 +217,22 @@ export const iterationReport = z.object({
  */
 export type IterationRecord = z.infer<typeof iterationReport>;
 
-export const devReplyRecord = (value: Omit<DevReply, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', devReply, value);
-export const heldOutRecord = (value: Omit<HeldOut, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', heldOut, value);
-export const constrainedRecord = (value: Omit<Constrained, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', constrained, value);
-export const teacherRecord = (value: Omit<TeacherRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', teacherRecordForm, value);
-export const forgettingRecord = (value: Omit<ForgettingRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', forgetting, value);
-export const iterationReportRecord = (value: Omit<IterationRecord, 'kind'>): NewRunRecord =>
-  recordOf('evaluations', iterationReport, value);
+export const devReplyRecord = recordOf('evaluations', devReply);
+export const heldOutRecord = recordOf('evaluations', heldOut);
+export const constrainedRecord = recordOf('evaluations', constrained);
+export const teacherRecord = recordOf('evaluations', teacherRecordForm);
+export const forgettingRecord = recordOf('evaluations', forgetting);
+export const iterationReportRecord = recordOf('evaluations', iterationReport);
 export const policiesRecord = ({
   tiers,
   verdicts,
 }: Pick<Policies, 'tiers'> & {
   readonly verdicts: Dictionary<readonly Pick<Outcome, 'kind' | keyof Figures>[]>;
 }): NewRunRecord => {
-  const given = Object.entries(verdicts);
-  const outcomes = dictionary(
-    given.map(([policy, judged]) => [policy, judged.map(({ kind }) => kind)] as const),
-  );
-  const silent = figuresGiven(Object.values(verdicts).flat()).length === 0;
-  const all = silent
-    ? {}
-    : {
-        figures: dictionary(
-          given.map(([policy, judged]) => [policy, judged.map(figuresOf)] as const),
-        ),
-      };
-  return recordOf('evaluations', policies, { tiers, outcomes, ...all });
+  const byPolicy = <T>(read: (judged: Pick<Outcome, 'kind' | keyof Figures>) => T) =>
+    dictionary(Object.entries(verdicts).map(([policy, judged]) => [policy, judged.map(read)]));
+  const isSilent = figuresGiven(Object.values(verdicts).flat()).length === 0;
+  const outcomes = byPolicy(({ kind }) => kind);
+  const said = isSilent ? {} : { figures: byPolicy(figuresOf) };
+  return recordOf('evaluations', policies)({ tiers, outcomes, ...said });
 };

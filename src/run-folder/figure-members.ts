@@ -1,4 +1,4 @@
-/** What a verdict in the log says beside its kind. */
+/** Figures of a verdict in the log. */
 import { z } from 'zod';
 import { figuresGiven, type Figures } from '../statistics/index.js';
 
@@ -9,7 +9,7 @@ export const figureMembers = {
 };
 export const figures = z.object(figureMembers);
 export const FIGURES_FIT =
-  'there are as many figures as verdicts, and a verdict of kind none has none';
+  'there must be as many figures as verdicts, and a verdict of kind none must have no figures';
 export const figuresFit = (
   given: readonly Figures[] | undefined,
   kinds: readonly string[],

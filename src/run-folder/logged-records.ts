@@ -1,11 +1,21 @@
 /**
- * The one reader of a run's records: each kind in its form, by what reads them whatever was
- * trained.
+ * The reader of a run's records: each kind in its form, as far as it can be read without knowing
+ * what was trained.
  */
 import { z } from 'zod';
 import type { LogRecord } from '../log/read.js';
 import { adapterState, gate, layers, sessionEnd, submission } from './course-records.js';
-import { RolloutTally } from './derived-figures.js';
+import { dictionary } from '../dictionary.js';
+import {
+  figuresLogged,
+  loggedEvaluation,
+  loggedForgetting,
+  policySummaries,
+  RolloutTally,
+  strayEvaluation,
+  tiersOf,
+  type LoggedEvaluation,
+} from './derived-figures.js';
 import {
   constrained,
   forgetting,
@@ -14,6 +24,7 @@ import {
   policies,
 } from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
+import type { Summary } from '../statistics/index.js';
 import { readRecord } from './record.js';
 import { Questions } from './question.js';
 import { problem, reference, rollout } from './rollout-records.js';
@@ -26,7 +37,7 @@ import {
   type JudgedReplyText,
 } from '../tasks/failures.js';
 
-/** By kind; members that no reader shows are left out. */
+/** Forms by kind; members that no reader shows are left out. */
 const FORMS = {
   session_start: z.object({ runId: z.string(), runConfig: z.unknown() }),
   held_out: heldOut,
@@ -47,25 +58,18 @@ const FORMS = {
 export type LoggedKind = keyof typeof FORMS;
 export type Logged<K extends LoggedKind> = z.output<(typeof FORMS)[K]>;
 
-export const anyRollout = rollout.pick({
-  iteration: true,
-  problemId: true,
-  tier: true,
-  text: true,
-  turns: true,
-  finish: true,
-  form: true,
-  meanLogprob: true,
-  verdict: true,
-  admission: true,
-  advantage: true,
-  tokenIds: true,
+export const anyRollout = rollout.omit({
+  kind: true,
+  sample: true,
+  seed: true,
+  adapterId: true,
+  weight: true,
 });
 export type AnyRollout = z.output<typeof anyRollout>;
 
 type Explained = Pick<AnyRollout, 'problemId' | 'tier' | 'text' | 'finish' | 'form' | 'verdict'>;
 
-/** What a logged rollout says of why it does not pass. */
+/** Returns why a logged rollout does not pass. */
 export const rolloutReason = ({
   problemId,
   tier,
@@ -94,17 +98,16 @@ export class LoggedRecords {
   readonly rollouts = new RolloutTally();
   readonly #failing = new FailureTally();
   readonly #questions = new Questions();
-  /** What the rollouts that follow answer. */
+  /** Problem of the rollouts that follow. */
   #asked: z.output<typeof asked> | null = null;
   readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
-  readonly #onRollout: ((gseq: number, rollout: AnyRollout) => void) | undefined;
 
-  constructor(onRollout?: (gseq: number, rollout: AnyRollout) => void) {
-    this.#onRollout = onRollout;
-  }
+  constructor(readonly onRollout?: (gseq: number, rollout: AnyRollout) => void) {}
 
   /**
-   * @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out
+   * Takes a record.
+   * @throws IsoproError LOG_UNREADABLE if it does not have the form of its kind; it is then left
+   *   out
    */
   take(record: LogRecord): void {
     const { kind } = record.payload;
@@ -117,7 +120,7 @@ export class LoggedRecords {
       this.rollouts.take(counted);
       const { prompt, right } = this.#asked?.problemId === counted.problemId ? this.#asked : {};
       this.#failing.take({ ...rolloutReason(counted), asked: prompt, right });
-      this.#onRollout?.(record.gseq, counted);
+      this.onRollout?.(record.gseq, counted);
     } else if (kind === 'reference') {
       this.rollouts.takeReference(readRecord(reference, record));
     } else if (Object.hasOwn(FORMS, kind)) {
@@ -126,23 +129,43 @@ export class LoggedRecords {
     }
   }
 
-  /** Why sampled rollouts do not pass, each example with its question. */
+  /** Failures of sampled rollouts, each example with its question. */
   get failures(): Failures {
     const { rows, ...counted } = this.#failing.failures;
     const told = ({ example, ...row }: Failure): Failure => {
       if (example?.asked === undefined) return { ...row, example };
-      return {
-        ...row,
-        example: {
-          ...example,
-          asked: shortenedReply(this.#questions.of(example.tier, example.asked)),
-        },
-      };
+      const asked = shortenedReply(this.#questions.of(example.tier, example.asked));
+      return { ...row, example: { ...example, asked } };
     };
     return { ...counted, rows: rows.map(told) };
   }
 
-  /** In the order of the log. */
+  /**
+   * Returns the figures of the evaluations. `policies` is null if the trivial policies were not
+   * judged on the test problems.
+   * @param further tiers that other records name
+   */
+  evaluations(further: readonly string[] = []) {
+    const heldOuts = this.of('held_out');
+    const named = this.last('policies');
+    const forgot = this.last('forgetting');
+    const ids = heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier));
+    const tiers = tiersOf(named?.tiers, [...ids, ...further]);
+    const figures = figuresLogged(heldOuts, named);
+    const derived = (each: Parameters<typeof loggedEvaluation>[0]): LoggedEvaluation =>
+      loggedEvaluation(each, tiers, figures);
+    const test = heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [];
+    return {
+      stray: strayEvaluation(heldOuts),
+      tiers,
+      evaluations: heldOuts.map(derived),
+      constrained: this.of('constrained').map(derived),
+      policies: named === null ? dictionary<Summary>() : policySummaries(named, test, figures),
+      forgetting: forgot && loggedForgetting(forgot),
+    };
+  }
+
+  /** Returns the records of a kind in the order of the log. */
   of<K extends LoggedKind>(kind: K): Logged<K>[] {
     return (this.#lists[kind] ?? []) as Logged<K>[];
   }

@@ -8,8 +8,8 @@ import { hashModules } from './code-hash.js';
 import type { MachineClass, RunStart } from './manifest.js';
 
 /**
- * What decides whether two machines compute the same bits with the same code: system, instruction
- * sets, llama.cpp.
+ * Returns what decides whether two machines compute the same bits with the same code: system,
+ * instruction sets, llama.cpp release.
  */
 export function machineClass(): MachineClass {
   const { addon } = loadAddon();

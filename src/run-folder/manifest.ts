@@ -13,6 +13,7 @@ import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { isRunFolder, runPaths } from './paths.js';
+import { sha256 } from './record.js';
 import { byPart } from './written-settings.js';
 
 /**
@@ -26,19 +27,9 @@ export const MANIFEST_FORMAT = 'isopro.run.v2';
 
 const MAX_MANIFEST_CHARACTERS = 4_000_000;
 
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const json: z.ZodType<Json> = z.lazy(() =>
-  z.union([
-    z.null(),
-    z.boolean(),
-    z.number(),
-    z.string(),
-    z.array(json),
-    z.record(z.string(), json),
-  ]),
-);
+const json: z.ZodType<Json> = z.json();
 
 const evaluationSet = z.strictObject({
   /**
@@ -46,7 +37,7 @@ const evaluationSet = z.strictObject({
    * task without such files; `split`: rows of a data file that are kept from training.
    */
   origin: z.enum(['frozen', 'generated', 'split']),
-  /** SHA-256 of the committed file; null where there is none. */
+  /** SHA-256 of the committed file; null if there is none. */
   file: sha256.nullable(),
   /** Problems of each tier. */
   perTier: z.number().int().min(1).max(100_000),
@@ -57,7 +48,7 @@ const evaluationSet = z.strictObject({
 
 const start = z.strictObject({
   code: z.strictObject({
-    /** Of the package. */
+    /** Version of the package. */
     version: z.string().min(1).max(100),
     /** SHA-256 over the package's own modules that decide a run (code-hash.ts). */
     javascript: sha256,
@@ -67,7 +58,7 @@ const start = z.strictObject({
   machine: z.strictObject({
     platform: z.string().max(50),
     arch: z.string().max(50),
-    /** Of llama.cpp. */
+    /** Release of llama.cpp. */
     llamaRelease: z.string().max(100),
     /** Instruction sets that the loaded CPU back end uses, ascending. */
     features: z.array(z.string().max(100)).max(200),
@@ -89,13 +80,13 @@ const start = z.strictObject({
        */
       file: sha256.nullable(),
     })
-    // never a path: whoever is told it as the name of a task would run that file
+    // never a path: openTask would run the file behind it
     .refine(({ id, file }) => file !== null || /^[a-z0-9][\w-]*$/i.test(id), {
       path: ['id'],
       message: 'not the name of a built-in task',
     }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
-  /** How held-out accuracy is measured: greedy. */
+  /** Settings of the greedy held-out evaluation. */
   evaluation: z.strictObject({
     style: z.enum(PROMPT_STYLES),
     maxTokens: z.number().int().min(1).max(65_536),
@@ -106,18 +97,12 @@ const start = z.strictObject({
       .min(1)
       .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
-    /**
-     * Whose kernels multiply with the weights; absent in manifests from before there was a choice:
-     * ggml's.
-     */
+    /** Matrix kernels; absent in manifests from before there was a choice: ggml's. */
     matmul: z.enum(KERNELS).optional(),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),
-  /**
-   * Of the learning rate, as the trainer takes it; remedies change the base rate that it
-   * multiplies.
-   */
+  /** Learning-rate schedule of the trainer; remedies change the base rate that it multiplies. */
   schedule: z.strictObject({
     schedule: z.enum(['constant', 'linear', 'cosine']),
     warmupSteps: count,
@@ -132,7 +117,7 @@ const start = z.strictObject({
    */
   settings: z.record(z.string(), json),
 });
-/** What determines a run. */
+/** Everything that determines a run. */
 export type RunStart = z.infer<typeof start>;
 export type EvaluationSetIdentity = z.infer<typeof evaluationSet>;
 export type MachineClass = RunStart['machine'];
@@ -140,11 +125,11 @@ export type MachineClass = RunStart['machine'];
 const manifest = z.strictObject({
   /** Version 1 has its settings side by side, version 2 by part. */
   format: z.enum(['isopro.run.v1', MANIFEST_FORMAT]),
-  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  runId: z.string().refine(isRunId, 'must have 32 hex digits'),
   start,
   /**
-   * null until the run has ended. `adapter` is null where nothing was trained: the bare base is
-   * submitted.
+   * Null until the run has ended. `adapter` is null if nothing was trained: the base model is
+   * submitted alone.
    */
   result: z.strictObject({ adapter: sha256.nullable() }).nullable(),
 });
@@ -175,8 +160,8 @@ export function startDigests({
 }
 
 /**
- * A member in which two values differ, by its path, such as `settings.seed`; undefined where one
- * has it not.
+ * A member that differs between two values, by its path, such as `settings.seed`; undefined if one
+ * value does not have it.
  */
 export interface Change {
   readonly path: string;
@@ -184,7 +169,7 @@ export interface Change {
   readonly is: Json | undefined;
 }
 
-/** Empty where they are the same. */
+/** Returns the differing members of two values; empty if they are equal. */
 export function jsonChanges(a: Json, b: Json): Change[] {
   const changes: Change[] = [];
   const compare = (x: Json | undefined, y: Json | undefined, path: string): void => {
@@ -203,21 +188,23 @@ export function jsonChanges(a: Json, b: Json): Change[] {
 type TaskIdentity = RunStart['task'];
 
 /**
- * Whether a task is rows of data, whose version begins the hash over all that decides their
- * verdicts (src/tasks/data/open-data.ts).
+ * Returns true if a task is rows of data, whose version is the beginning of the hash over
+ * everything that decides their verdicts (src/tasks/data/open-data.ts).
  */
 export const isOfRows = ({ version, file }: TaskIdentity): boolean =>
   file?.slice(0, 12) === version;
 
-/** What a file of rows is called is no part of the task. */
+/** Returns true if two tasks are the same. The name of a data file is not part of its task. */
 export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
   a.version === b.version && (a.id === b.id || (isOfRows(a) && isOfRows(b)));
 
-/** Paths of the members in which two values differ. */
+/** Returns the paths of the members that differ. */
 export const jsonDifferences = (a: Json, b: Json): string[] =>
   jsonChanges(a, b).map(({ path }) => path);
 
-/** As jsonChanges, settings by part; empty where they are the same run. */
+/**
+ * Returns the differences between two starts with settings by part; empty if they are the same run.
+ */
 export function startChanges(a: RunStart, b: RunStart): Change[] {
   const whole = (start: RunStart): Json => ({ ...start, settings: byPart(start.settings) }) as Json;
   return jsonChanges(whole(a), whole(b));
@@ -235,18 +222,19 @@ function valueShown(value: Json | undefined): string {
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
 }
 
-/** In words: `settings.iterations 3 (now 2)`. */
+/** Formats changes: `settings.iterations 3 (now 2)`. */
 export const changesText = (changes: readonly Change[]): string =>
   changes
     .map(({ path, was, is }) => `${path} ${valueShown(was)} (now ${valueShown(is)})`)
     .join(', ');
 
 export const CONTINUE_ELSEWHERE =
-  'Start again in another folder with --out, or continue with the version of isopro-native that began the run.';
+  'Start again in another folder with --out, or continue with the version of isopro-native that started the run.';
 
 /**
- * RUN_DIFFERS, for what began with other values. An earlier version computed the hash of the code
- * in another way; a manifest does not say which way, so that both reasons are named.
+ * Returns RUN_DIFFERS for a run that started with other values. An earlier version computed the
+ * hash of the code differently; a manifest does not say which way, so the message names both
+ * reasons.
  * @param paths of the members that differ
  */
 export const runDiffers = (message: string, paths: readonly string[]): IsoproError =>
@@ -259,7 +247,7 @@ export const runDiffers = (message: string, paths: readonly string[]): IsoproErr
       )
     : new IsoproError('RUN_DIFFERS', message);
 
-/** @throws IsoproError WRITE_FAILED; an older manifest is untouched */
+/** Writes a manifest. @throws IsoproError WRITE_FAILED; an earlier manifest stays */
 export async function writeManifest(folder: string, value: RunManifest): Promise<void> {
   await writeFileAtomically(runPaths(folder).manifest, [
     Buffer.from(`${JSON.stringify(manifest.parse(value), null, 2)}\n`),
@@ -267,14 +255,14 @@ export async function writeManifest(folder: string, value: RunManifest): Promise
   durable(value.result === null ? 'run.manifest' : 'run.result');
 }
 
-/** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
+/** Reads the manifest of a folder. @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID */
 export function readManifest(folder: string): RunManifest {
   const file = runPaths(folder).manifest;
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no manifest.json`, { cause });
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} has no manifest.json`, { cause });
   }
   if (text.length > MAX_MANIFEST_CHARACTERS)
     throw new IsoproError(
@@ -290,7 +278,7 @@ export function readManifest(folder: string): RunManifest {
   } catch (cause) {
     throw new IsoproError(
       'RUN_MANIFEST_INVALID',
-      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      `${file} is not readable JSON: ${(cause as Error).message}`,
       { cause },
     );
   }
@@ -300,8 +288,8 @@ export function readManifest(folder: string): RunManifest {
 }
 
 /**
- * The run that a log has to be of (VerifyOptions.runId): the one that its folder's manifest names;
- * any where there is none.
+ * Returns the run that a log must belong to (VerifyOptions.runId): the one in its folder's
+ * manifest, or any if there is no manifest.
  * @throws IsoproError RUN_MANIFEST_INVALID
  */
 export const namedRun = (target: string): { readonly runId?: string } =>

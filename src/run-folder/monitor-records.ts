@@ -17,12 +17,12 @@ import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
 import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
 import { iteration as iterationNumber, number, readRecord } from './record.js';
-import type { NewRunRecord } from './streams.js';
+import type { NewRunRecord, RunStream } from './streams.js';
 
 /**
- * How the monitor's findings stand in the log, and how a judge reads them back. What was measured
- * is spread into a record first and the monitor's own members last, so that nothing that comes with
- * a measurement can name another iteration or kind.
+ * Writes the monitor's findings to the log and reads them back. Measurements are spread into a
+ * record first and the monitor's own members last, so that a measurement cannot set another
+ * iteration or kind.
  */
 
 /**
@@ -34,62 +34,33 @@ export function iterationRecords(
   notes: { readonly [key: string]: LogValue } = {},
 ): NewRunRecord[] {
   const { steps, executed: _, ...rest } = iteration;
+  const own = { iteration: iteration.iteration };
   return [
-    ...steps.map(
-      (step): NewRunRecord => ({
-        stream: 'metrics',
-        payload: {
-          ...(step as unknown as { readonly [key: string]: LogValue }),
-          kind: 'step',
-          iteration: iteration.iteration,
-        },
-      }),
-    ),
-    {
-      stream: 'metrics',
-      payload: {
-        ...(rest as unknown as { readonly [key: string]: LogValue }),
-        notes,
-        kind: 'iteration',
-        iteration: iteration.iteration,
-        stepCount: steps.length,
-      },
-    },
+    ...steps.map((step) => record('metrics', { ...step, kind: 'step', ...own })),
+    record('metrics', { ...rest, notes, kind: 'iteration', ...own, stepCount: steps.length }),
   ];
 }
 
-export function evaluationRecord(evaluation: Evaluation): NewRunRecord {
-  return {
-    stream: 'rule_evals',
-    payload: {
-      ...(evaluation as unknown as { readonly [key: string]: LogValue }),
-      kind: 'rule_eval',
-    },
-  };
-}
+const record = (stream: RunStream, payload: object): NewRunRecord => ({
+  stream,
+  payload: payload as LogPayload,
+});
 
-/** A checked decision, stamped with the monitor's own iteration. */
-export function decisionRecord(decision: Decision, iteration: number): NewRunRecord {
-  return {
-    stream: 'decisions',
-    payload: {
-      ...(decision as unknown as { readonly [key: string]: LogValue }),
-      kind: 'decision',
-      iteration,
-    },
-  };
-}
+export const evaluationRecord = (evaluation: Evaluation): NewRunRecord =>
+  record('rule_evals', { ...evaluation, kind: 'rule_eval' });
+
+/** Returns the record of a checked decision in the monitor's own iteration. */
+export const decisionRecord = (decision: Decision, iteration: number): NewRunRecord =>
+  record('decisions', { ...decision, kind: 'decision', iteration });
 
 /**
- * Decisions: a rule that the policy left without an answer that holds, and why. It answers nothing.
+ * Returns the record of a rule that the policy left without a valid answer, and why; it answers
+ * nothing.
  */
-export function refusedRecord(refusal: Refusal, iteration: number): NewRunRecord {
-  return { stream: 'decisions', payload: { ...refusal, kind: 'refused', iteration } };
-}
+export const refusedRecord = (refusal: Refusal, iteration: number): NewRunRecord =>
+  record('decisions', { ...refusal, kind: 'refused', iteration });
 
-export function effectRecord(effect: Effect): NewRunRecord {
-  return { stream: 'effects', payload: effect as unknown as LogPayload };
-}
+export const effectRecord = (effect: Effect): NewRunRecord => record('effects', effect);
 
 function signalForm({ form, absent }: SignalForm): z.ZodType {
   if (form === 'indices') return z.array(z.number().int());
@@ -126,12 +97,12 @@ export const stepForm = <T extends TraineeTypes>({
     modules: dictionaryOf(z.object(signalForms(signals.module))),
   }) as unknown as z.ZodType<StepRecord<T>>;
 
-/** What is read of a step whatever is trained; `tokens` weigh its loss. */
+/** Members of a step that every trainee has; `tokens` weigh its loss. */
 export const anyStep = step
   .pick({ iteration: true, loss: true })
   .extend({ tokens: number.default(1) });
 
-/** Rule evaluations: what is read of one without knowing the rules. */
+/** Rule evaluations: the members that are read without knowing the rules. */
 export const anyEvaluation = z.object({
   iteration: iterationNumber,
   rules: dictionaryOf(
@@ -166,7 +137,7 @@ type DecisionRecord<T extends TraineeTypes> = Decision<T['operation']> & {
   readonly iteration: number;
 };
 
-/** Decisions: one that was checked, with the iteration that the monitor stamped on it. */
+/** Decisions: a checked decision with the iteration that the monitor assigned. */
 export const decisionForm = <T extends TraineeTypes>(
   watched: Watched<T>,
 ): z.ZodType<DecisionRecord<T>> =>
@@ -175,7 +146,7 @@ export const decisionForm = <T extends TraineeTypes>(
     iteration: z.number().int().min(0),
   }) as unknown as z.ZodType<DecisionRecord<T>>;
 
-/** What is read of a decision whatever is trained. */
+/** Members of a decision that every trainee has. */
 export const anyDecision = z.object({
   iteration: iterationNumber,
   event_type: z.string(),
@@ -193,7 +164,7 @@ const effect = z.object({
   failure: z.string().optional(),
 });
 
-/** Effects: what an operation did, as it was measured. */
+/** Effects: the measured effect of an operation. */
 export const effectForm = <T extends TraineeTypes>(
   trainee: Trainee<T>,
 ): z.ZodType<Effect<T['operation']>> =>
@@ -201,15 +172,15 @@ export const effectForm = <T extends TraineeTypes>(
     Effect<T['operation']>
   >;
 
-/** What is read of an effect whatever is trained. */
+/** Members of an effect that every trainee has. */
 export const anyEffect = effect
   .pick({ iteration: true, executed: true, failure: true })
   .extend({ rule: z.string(), operation: dictionaryOf(z.unknown()) });
 const executedForm = effect.pick({ iteration: true, rule: true, executed: true });
 
 /**
- * The rules' history from live records of the metrics and effects streams, in log order.
- * @throws IsoproError LOG_UNREADABLE where a record of the monitor does not have its form, or an
+ * Reads the rules' history from live records of the metrics and effects streams, in log order.
+ * @throws IsoproError LOG_UNREADABLE if a record of the monitor does not have its form or an
  *   iteration lacks steps
  */
 export function readHistory<T extends TraineeTypes>(
@@ -231,7 +202,7 @@ export function readHistory<T extends TraineeTypes>(
       ) {
         throw new IsoproError(
           'LOG_UNREADABLE',
-          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, and ${steps.length} precede it`,
+          `record ${record.gseq} counts ${stepCount} steps of iteration ${iteration.iteration}, but ${steps.length} precede it`,
         );
       }
       history.push({
@@ -249,7 +220,7 @@ export function readHistory<T extends TraineeTypes>(
   if (steps.length > 0)
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `${steps.length} steps at the end belong to no iteration`,
+      `${steps.length} steps at the end do not belong to an iteration`,
     );
   return history.map((iteration) => ({
     ...iteration,
@@ -259,16 +230,21 @@ export function readHistory<T extends TraineeTypes>(
   }));
 }
 
-/** The decisions of live records, in log order. @throws IsoproError LOG_UNREADABLE */
+/**
+ * Reads the decisions of live records in log order.
+ * @param refuse throws for a record without its form
+ * @throws IsoproError LOG_UNREADABLE by default
+ */
 export function readDecisions<T extends TraineeTypes>(
   records: Iterable<LogRecord>,
   watched: Watched<T>,
+  refuse?: (what: string) => never,
 ): LoggedDecision<T['operation']>[] {
   const form = decisionForm(watched);
   const decisions: LoggedDecision<T['operation']>[] = [];
   for (const record of records) {
     if (record.stream !== 'decisions' || record.payload.kind !== 'decision') continue;
-    const { kind: _, iteration, ...decision } = readRecord(form, record);
+    const { kind: _, iteration, ...decision } = readRecord(form, record, refuse);
     decisions.push({ iteration, decision });
   }
   return decisions;

@@ -3,29 +3,29 @@ import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
 import { isFile, isFolder, makeFolder } from '../files.js';
 
-/** Where the parts of a run lie in its folder. */
+/** Paths of the parts of a run in its folder. */
 export interface RunPaths {
   readonly folder: string;
   readonly manifest: string;
   readonly log: string;
-  /** Held by the process that the run goes on in. */
+  /** Lock of the process that runs it. */
   readonly lock: string;
   readonly checkpoints: string;
   /** Finished replies of what is being sampled, by the records of the log before it. */
   keptReplies(after: number): string;
   readonly adapters: string;
   readonly report: string;
-  /** What `run --mode` measured with other methods, after the log had ended. */
+  /** Measurements of `run --mode` with other methods, made after the log had ended. */
   readonly comparison: string;
   /** Figures for programs that show them, a folder a tracker. */
   readonly trackers: string;
-  /** What the last judge of this folder found. */
+  /** Findings of the last judge of this folder. */
   readonly judgeTrace: string;
   /** File of an adapter, by its SHA-256 in hexadecimal. */
   adapter(sha256: string): string;
 }
 
-/** What `keptReplies` names. */
+/** File names of `keptReplies`. */
 export const KEPT_REPLIES = /^replies-\d+\.jsonl$/;
 
 export function runPaths(folder: string): RunPaths {
@@ -46,10 +46,7 @@ export function runPaths(folder: string): RunPaths {
   };
 }
 
-/**
- * Makes the folder and its subfolders; harmless where they are there.
- * @throws IsoproError WRITE_FAILED
- */
+/** Creates the folder and its subfolders; existing ones stay. @throws IsoproError WRITE_FAILED */
 export function makeRunFolder(folder: string): RunPaths {
   const paths = runPaths(folder);
   try {
@@ -57,7 +54,7 @@ export function makeRunFolder(folder: string): RunPaths {
   } catch (cause) {
     throw new IsoproError(
       'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      `cannot create the run folder ${folder}: ${(cause as Error).message}`,
       { cause },
     );
   }

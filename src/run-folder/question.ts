@@ -1,19 +1,19 @@
 /** Characters of a shared word that are shown with what differs: a word may be a whole document. */
 const MOST_ADDED = 200;
 
-/** How many characters, from one end on, are the same. */
+/** Returns how many characters are the same, counted from one end. */
 function alike(a: string, b: string, at: (i: number) => number): number {
   let length = 0;
   while (length < Math.min(a.length, b.length) && a.at(at(length)) === b.at(at(length))) length++;
   return length;
 }
 
-/** Of a tier. */
+/** Most prompts of a tier that are remembered. */
 const MOST_KNOWN = 16;
 
 /**
- * What a prompt asks, as far as that can be told without its task: what most prompts of its tier do
- * not begin and end with.
+ * Finds the question in a prompt without its task: the part that most prompts of its tier do not
+ * begin or end with.
  */
 export class Questions {
   readonly #known = new Map<string, string[]>();
@@ -25,8 +25,8 @@ export class Questions {
   }
 
   /**
-   * What most others of the tier have too, at both ends: not all of them, since a question that is
-   * a solved example of the others stands behind other examples itself.
+   * Returns how much most other prompts of the tier share at both ends. Not all of them: a question
+   * that is a solved example of the others has other examples before it.
    */
   #shared(tier: string, prompt: string): { readonly begin: number; readonly end: number } | null {
     const others = (this.#known.get(tier) ?? []).filter((other) => other !== prompt);

@@ -2,45 +2,30 @@
  * Everything of a log that concerns accuracy; one that cannot be read is an error here, where
  * `readRun` tells its defects.
  */
-import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
-import type { Forgetting, Summary } from '../statistics/index.js';
-import type { Failures } from '../tasks/failures.js';
-import {
-  figuresLogged,
-  loggedEvaluation,
-  loggedForgetting,
-  policySummaries,
-  strayEvaluation,
-  tiersOf,
-  type LoggedEvaluation,
-  type RolloutTally,
-} from './derived-figures.js';
-import type { Policies } from './evaluation-records.js';
+import type { RolloutTally } from './derived-figures.js';
+import type { RunRecord } from './read-run.js';
 import { LoggedRecords, type Logged } from './logged-records.js';
 import { runPaths } from './paths.js';
 import { RUN_STREAMS } from './streams.js';
 
-export interface LoggedEvaluations {
+export interface LoggedEvaluations
+  extends Pick<
+    RunRecord,
+    | 'evaluations'
+    | 'constrained'
+    | 'tiers'
+    | 'policies'
+    | 'forgetting'
+    | 'failures'
+    | 'steps'
+    | 'submission'
+  > {
   readonly runId: string;
-  readonly evaluations: readonly LoggedEvaluation[];
-  /**
-   * Of the test problems under the grammar of answers, before and after; empty where that was not
-   * asked for.
-   */
-  readonly constrained: readonly LoggedEvaluation[];
   readonly iterations: readonly Logged<'iteration_report'>[];
-  readonly tiers: Policies['tiers'];
-  readonly policies: Dictionary<Summary>;
-  /** Null where it was not measured. */
-  readonly forgetting: Forgetting | null;
   readonly rollouts: RolloutTally;
-  /** Why rollouts do not pass. */
-  readonly failures: Failures;
-  readonly steps: readonly Logged<'step'>[];
   readonly rules: readonly Logged<'rule_eval'>[];
-  readonly submission: Logged<'submission'> | null;
   readonly end: Logged<'session_end'> | null;
 }
 
@@ -56,8 +41,8 @@ export function readEvaluations(folder: string): LoggedEvaluations {
   };
   const logged = new LoggedRecords();
   let runId: string;
-  const reader = new LogReader(file, RUN_STREAMS);
-  try {
+  {
+    using reader = new LogReader(file, RUN_STREAMS);
     runId = reader.runId ?? '';
     for (const record of reader.records()) {
       try {
@@ -66,32 +51,14 @@ export function readEvaluations(folder: string): LoggedEvaluations {
         unreadable((cause as Error).message, cause);
       }
     }
-  } finally {
-    reader.close();
   }
-  const heldOuts = logged.of('held_out');
-  const named = logged.last('policies');
-  const stray = strayEvaluation(heldOuts);
+  const { stray, policies, ...figures } = logged.evaluations();
   if (stray !== null) unreadable(stray);
-  const tiers = tiersOf(
-    named?.tiers,
-    heldOuts.flatMap(({ outcomes }) => outcomes.map(([, tier]) => tier)),
-  );
-  const figures = figuresLogged(heldOuts, named);
-  const forgot = logged.last('forgetting');
-  const test = heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [];
   return {
     runId,
-    evaluations: heldOuts.map((each) => loggedEvaluation(each, tiers, figures)),
-    constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
+    ...figures,
     iterations: logged.of('iteration_report'),
-    tiers,
-    policies:
-      named === null
-        ? dictionary<Summary>()
-        : (policySummaries(named, test, figures) ??
-          unreadable('the trivial policies were not judged on the test problems')),
-    forgetting: forgot === null ? null : loggedForgetting(forgot),
+    policies: policies ?? unreadable('the trivial policies were not judged on the test problems'),
     rollouts: logged.rollouts,
     failures: logged.failures,
     steps: logged.of('step'),

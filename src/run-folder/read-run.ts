@@ -13,17 +13,7 @@ import { IsoproError } from '../errors.js';
 import { LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, type RunManifest } from './manifest.js';
 import { runPaths } from './paths.js';
-import {
-  figuresLogged,
-  loggedEvaluation,
-  loggedForgetting,
-  meanLoss,
-  policySummaries,
-  strayEvaluation,
-  tiersOf,
-  type LoggedEvaluation,
-  type TierCounts,
-} from './derived-figures.js';
+import { meanLoss, type LoggedEvaluation, type TierCounts } from './derived-figures.js';
 import type { Policies } from './evaluation-records.js';
 import { anyRollout, LoggedRecords, type AnyRollout, type Logged } from './logged-records.js';
 import { readRecord } from './record.js';
@@ -65,7 +55,7 @@ export type { LoggedEvaluation };
 export interface ShownRollout extends Omit<AnyRollout, 'tokenIds' | 'turns'> {
   readonly gseq: number;
   readonly tokens: number;
-  /** The prompt, or the problem as JSON where the log holds no prompt. */
+  /** Prompt, or the problem as JSON if the log has no prompt. */
   readonly prompt: string;
 }
 
@@ -85,21 +75,21 @@ export interface RunRecord {
   readonly tiers: readonly TierInfo[];
   readonly evaluations: readonly LoggedEvaluation[];
   /**
-   * Of the test problems under the grammar of answers, before and after; empty where that was not
-   * asked for.
+   * Evaluations of the test problems under the answer grammar, before and after; empty if not
+   * requested.
    */
   readonly constrained: readonly LoggedEvaluation[];
   readonly policies: Dictionary<Summary>;
-  /** Of the submitted adapter; null where it was not measured. */
+  /** Forgetting of the submitted adapter; null if not measured. */
   readonly forgetting: Forgetting | null;
-  /** What other methods reach with the same model; not part of the signed log. */
+  /** Results of other methods with the same model; not part of the signed log. */
   readonly methods: z.output<typeof comparisonForm> | null;
   readonly iterations: readonly IterationFigures[];
   /** Counts of rollouts by iteration and tier, of unfinished iterations too. */
   readonly rollouts: ReadonlyMap<number, ReadonlyMap<string, Readonly<TierCounts>>>;
   readonly steps: readonly Logged<'step'>[];
   readonly layers: Logged<'layers'> | null;
-  /** The last one. */
+  /** Last adapter state. */
   readonly adapterState: Logged<'adapter_state'> | null;
   readonly submission: Logged<'submission'> | null;
   readonly gates: readonly Logged<'gate'>[];
@@ -107,14 +97,14 @@ export interface RunRecord {
   readonly decisions: readonly Logged<'decision'>[];
   readonly effects: readonly Logged<'effect'>[];
   readonly end: Omit<Logged<'session_end'>, 'kind' | 'layers'> | null;
-  /** Some of all rollouts, chosen evenly. */
+  /** Some of the rollouts, chosen evenly. */
   readonly shown: readonly ShownRollout[];
   readonly rolloutCount: number;
-  /** Why rollouts do not pass. */
+  /** Failures of rollouts. */
   readonly failures: Failures;
   /** Passes that training did not take, by what became of them. */
   readonly refused: Dictionary<number>;
-  /** What could not be read, in words. */
+  /** Sentences about what could not be read. */
   readonly defects: readonly string[];
 }
 
@@ -132,17 +122,14 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
   const taken = new Taken();
   const shown: ShownRollout[] = [];
   const attempt = (read: (reader: LogReader) => void): void => {
-    let reader: LogReader | null = null;
     try {
-      reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
+      using reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
       read(reader);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       taken.defects.add(
-        `the log could not be read to its end: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
+        `the log could not be read completely: ${error.message.replaceAll(path.join(folder, path.sep), '')}`,
       );
-    } finally {
-      reader?.close();
     }
   };
   attempt((reader) => {
@@ -221,57 +208,39 @@ class Taken {
       (begun.runId !== manifest.runId ||
         canonicalJson(begun.runConfig as Json) !== canonicalJson(manifest.start as Json))
     )
-      this.defects.add('manifest.json is not the configuration with which the log begins');
+      this.defects.add('manifest.json does not match the configuration at the start of the log');
     for (const [kind, n] of this.#malformed)
       this.defects.add(`${n} record${n === 1 ? '' : 's'} of kind ${kind} could not be read`);
-    const named = logged.last('policies');
-    const heldOuts = logged.of('held_out');
-    const stray = strayEvaluation(heldOuts);
+    const { stray, tiers, evaluations, constrained, policies, forgetting } = logged.evaluations(
+      this.places.map((place) => place.tier),
+    );
     if (stray !== null) this.defects.add(stray);
-    const tiers = tiersOf(named?.tiers, [
-      ...heldOuts.flatMap(({ outcomes }) => outcomes.map(([, id]) => id)),
-      ...this.places.map((place) => place.tier),
-    ]);
-    const figures = figuresLogged(heldOuts, named);
-    const evaluations = heldOuts.map((each) => loggedEvaluation(each, tiers, figures));
     const after = evaluations.findLast(({ set, when }) => set === 'test' && when === 'after');
-    const summaries =
-      named === null
-        ? {}
-        : policySummaries(
-            named,
-            heldOuts.find(({ set }) => set === 'test')?.outcomes ?? [],
-            figures,
-          );
-    if (summaries === null)
+    if (policies === null)
       this.defects.add('the trivial policies were not judged on the test problems');
     const { kind, tierCap = Infinity } = readWrittenSettings(manifest.start.settings).buffer;
     const steps = logged.of('step');
-    const forgot = logged.last('forgetting');
     return {
       folder,
       manifest,
       time: this.#time,
-      // a title that is the name says nothing beside it
+      // a title that repeats the name adds nothing
       tiers: tiers.map((tier) => (tier.title === tier.id ? { ...tier, title: '' } : tier)),
       evaluations,
-      constrained: logged.of('constrained').map((each) => loggedEvaluation(each, tiers, figures)),
+      constrained,
       shown,
-      policies: summaries ?? {},
-      forgetting: forgot === null ? null : loggedForgetting(forgot),
-      // the loop's own row is the log's, whatever the file beside it says
+      policies: policies ?? {},
+      forgetting,
+      // the loop's own row comes from the log, whatever the file says
       methods:
         comparison === null
           ? null
           : {
               ...comparison,
-              methods: comparison.methods.flatMap((row) =>
-                row.method !== 'isopro'
-                  ? [row]
-                  : after === undefined
-                    ? []
-                    : [{ ...row, test: after.summary }],
-              ),
+              methods: comparison.methods.flatMap((row) => {
+                if (row.method !== 'isopro') return [row];
+                return after === undefined ? [] : [{ ...row, test: after.summary }];
+              }),
             },
       iterations: logged.of('iteration_report').map(({ kind: _, ...report }) => ({
         ...report,
@@ -302,22 +271,22 @@ function endOf(logged: Logged<'session_end'> | null): RunRecord['end'] {
   return end;
 }
 
-/** The evaluation of the test set before or after; null where it was not made. */
+/** Returns the evaluation of the test set before or after; null if it was not made. */
 export const testEvaluation = (
   { evaluations }: Pick<RunRecord, 'evaluations'>,
   when: 'before' | 'after',
 ): LoggedEvaluation | null =>
   evaluations.findLast((each) => each.set === 'test' && each.when === when) ?? null;
 
-/** Dev evaluations by iteration, 0 being before any training. */
+/** Returns the dev evaluations by iteration; 0 is before any training. */
 export const devEvaluations = ({
   evaluations,
 }: Pick<RunRecord, 'evaluations'>): LoggedEvaluation[] =>
   evaluations.filter(({ set, when }) => set === 'dev' && when !== 'after');
 
 /**
- * Tiers and groups in the task's order, a group after its last tier; `keys` are those of an
- * evaluation, which the log keeps sorted.
+ * Sorts tiers and groups in the task's order, a group after its last tier.
+ * @param keys of an evaluation, which the log keeps sorted
  */
 export function inOrder(keys: readonly string[], tiers: readonly TierInfo[]): string[] {
   const position = (key: string): number => {

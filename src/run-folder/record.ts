@@ -1,10 +1,10 @@
 /**
- * What every kind of record in a run's log has in common: how it is written in its stream, and how
- * it is read back.
+ * Shared parts of all kinds of record in a run's log: how a record is written to its stream and
+ * read back.
  */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { LogValue } from '../log/payload.js';
+import type { LogPayload } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
 import type { NewRunRecord, RunStream } from './streams.js';
 
@@ -16,28 +16,23 @@ export const number = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.litera
 type RecordForm = z.ZodObject<{ kind: z.ZodLiteral<string> }>;
 
 /**
- * A record of a stream, as its form has it: members of the value that are none of the form's are
- * left out.
+ * Returns a writer of a kind of record in its stream. It leaves out members that the form does not
+ * have.
  */
-export function recordOf<F extends RecordForm>(
-  stream: RunStream,
-  form: F,
-  value: Omit<z.input<F>, 'kind'>,
-): NewRunRecord {
-  const payload = form.parse({ ...value, kind: form.shape.kind.value });
-  return {
-    stream,
-    payload: payload as unknown as { readonly kind: string; readonly [key: string]: LogValue },
+export const recordOf =
+  <F extends RecordForm>(stream: RunStream, form: F) =>
+  (value: Omit<z.input<F>, 'kind'>): NewRunRecord => {
+    const payload = form.parse({ ...value, kind: form.shape.kind.value });
+    return { stream, payload: payload as unknown as LogPayload };
   };
-}
 
 const unreadable = (what: string): never => {
   throw new IsoproError('LOG_UNREADABLE', what);
 };
 
 /**
- * The payload of a record in a form of its kind.
- * @param refuse throws what the reader says of a record that has it not
+ * Reads the payload of a record in a form of its kind.
+ * @param refuse throws for a record that does not have that form
  * @throws IsoproError LOG_UNREADABLE by default
  */
 export function readRecord<T>(
@@ -48,5 +43,7 @@ export function readRecord<T>(
   const parsed = form.safeParse(payload);
   return parsed.success
     ? parsed.data
-    : refuse(`record ${gseq} is no ${payload.kind} record: ${z.prettifyError(parsed.error)}`);
+    : refuse(
+        `record ${gseq} is not a valid ${payload.kind} record: ${z.prettifyError(parsed.error)}`,
+      );
 }

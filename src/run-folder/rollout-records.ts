@@ -17,8 +17,8 @@ export const problem = z.object({
   problem: dictionaryOf(z.unknown()),
   prompt: z.string().optional(),
   /**
-   * Where a table of failures shows a reply to it: a reply that passes, shortened. For readers;
-   * nothing is derived from it.
+   * A reply that passes, shortened, if a table of failures shows a reply to this problem. For
+   * readers; nothing is derived from it.
    */
   right: z.string().optional(),
   promptIds: z.array(z.int()),
@@ -26,7 +26,7 @@ export const problem = z.object({
 /** Rollouts: what the rollouts that follow it answer. */
 export type ProblemRecord = z.infer<typeof problem>;
 
-/** What becomes of a rollout. */
+/** Fates of a rollout. */
 export const ADMISSIONS = [
   'admitted', // into the replay buffer: its likelihood is raised where it is drawn
   'contrasted', // with the other samples of its problem: trained on with its advantage, up or down
@@ -42,10 +42,7 @@ export const ADMISSIONS = [
 ] as const;
 export type Admission = (typeof ADMISSIONS)[number];
 
-/**
- * Replies that did not end the episode: how many tokens each has, and what the model was told after
- * it.
- */
+/** Replies that did not end the episode: their number of tokens, and the message after each. */
 export const turns = z
   .array(
     z.object({
@@ -67,10 +64,10 @@ export const rollout = z.object({
   tier: z.string(),
   sample: z.int(),
   seed: z.string(),
-  /** Of all its replies. */
+  /** Tokens of all its replies. */
   tokenIds: z.array(z.int()),
   turns: turns.optional(),
-  /** Of the last reply. */
+  /** Text of the last reply. */
   text: z.string(),
   finish,
   adapterId: z.string().nullable(),
@@ -82,12 +79,12 @@ export const rollout = z.object({
     violations: z.array(z.string()),
     details: z.array(z.string()).optional(),
     reason: z.string().optional(),
-    /** What the answer came to beside what was right, shortened. */
+    /** Result of the answer next to the right one, shortened. */
     results: z.object({ found: z.string(), expected: z.string() }).optional(),
     ...figureMembers,
   }),
   admission: z.enum(ADMISSIONS),
-  /** Of a contrasted one. */
+  /** Advantage of a contrasted rollout. */
   advantage: z.number().optional(),
   /** 1 - smoothed solve rate of its problem; what the replay draws by. */
   weight: z.number(),
@@ -103,7 +100,7 @@ export const reference = z.object({
   iteration,
   problemId: z.string(),
   tier: z.string(),
-  /** Of the text, and the one that ends the turn. */
+  /** Tokens of the text and the one that ends the turn. */
   tokenIds: z.array(z.int()),
   text: z.string(),
 });
@@ -113,18 +110,18 @@ export const reference = z.object({
  */
 export type ReferenceRecord = z.infer<typeof reference>;
 
-/** What the stream holds. */
+/** Any record of the stream. */
 export type RolloutsRecord = ProblemRecord | RolloutRecord | ReferenceRecord;
 
-/** A record of the stream, written. */
+/** Writes a record of the stream. */
 export function rolloutsRecord(record: RolloutsRecord): NewRunRecord {
-  if (record.kind === 'problem') return recordOf('rollouts', problem, record);
+  if (record.kind === 'problem') return recordOf('rollouts', problem)(record);
   return record.kind === 'rollout'
-    ? recordOf('rollouts', rollout, record)
-    : recordOf('rollouts', reference, record);
+    ? recordOf('rollouts', rollout)(record)
+    : recordOf('rollouts', reference)(record);
 }
 
-/** A record of the stream, read. @throws IsoproError LOG_UNREADABLE */
+/** Reads a record of the stream. @throws IsoproError LOG_UNREADABLE */
 export function readRolloutsRecord(record: LogRecord): RolloutsRecord {
   const { kind } = record.payload;
   if (kind === 'problem') return readRecord(problem, record);

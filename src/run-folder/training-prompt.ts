@@ -1,11 +1,11 @@
-/** What a run set before every question that its adapter was trained on, in words. */
+/** Describes what a run put before every question that its adapter was trained on. */
 import type { RunStart } from './manifest.js';
 import { readWrittenSettings } from './written-settings.js';
 
 export const solvedExamples = (count: number): string =>
   `${count} solved ${count === 1 ? 'example' : 'examples'}`;
 
-/** null where that was nothing. */
+/** Returns what came before the question; null if nothing did. */
 export function trainedBehind({ settings }: Pick<RunStart, 'settings'>): string | null {
   const { system, examples } = readWrittenSettings(settings).sampling;
   const parts = [

@@ -1,83 +1,51 @@
 /**
- * The settings of a run as its manifest and its log hold them: by part. Those of `isopro.run.v1`
- * lie side by side under the names of their flags, and whoever reads settings reads both here. What
- * is written stays as it is: the log's digests are of it.
+ * Reads the settings of a run in its manifest and its log. Those of `isopro.run.v1` are flat, under
+ * the names of their flags; later ones are grouped by part. Written settings stay unchanged: the
+ * log's digests cover them.
  */
 import { z } from 'zod';
 
-/** What version 1 called the members of each part; those of no part have the same names. */
-const VERSION_1: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  model: {
-    name: 'model',
-    threads: 'threads',
-    contextTokens: 'contextTokens',
-    maxSequences: 'maxSequences',
-  },
-  sampling: {
-    rollouts: 'rollouts',
-    samples: 'samples',
-    temperature: 'temperature',
-    topP: 'topP',
-    maxTokens: 'maxTokens',
-    turns: 'turns',
-    style: 'style',
-    allocation: 'allocation',
-    allocationFloor: 'allocationFloor',
-  },
-  buffer: {
-    kind: 'buffer',
-    tierCap: 'tierCap',
-    newShare: 'newShare',
-    accumulate: 'accumulate',
-    accept: 'accept',
-  },
-  algorithm: {
-    id: 'algorithm',
-    variant: 'variant',
-    klCoefficient: 'klCoefficient',
-    clipLow: 'clipLow',
-    clipHigh: 'clipHigh',
-  },
-  optimiser: {
-    stepsPerIteration: 'stepsPerIteration',
-    batchSize: 'batchSize',
-    learningRate: 'learningRate',
-    warmupSteps: 'warmupSteps',
-    weightDecay: 'weightDecay',
-    maxNorm: 'maxNorm',
-  },
-  layers: {
-    choice: 'layers',
-    topLayers: 'topLayers',
-    targets: 'targets',
-    rank: 'rank',
-    scale: 'scale',
-    dropout: 'dropout',
-    trainerMemory: 'trainerMemory',
-    boundaryMemory: 'boundaryMemory',
-  },
-  evaluation: { devSize: 'devSize', testSize: 'testSize', gate: 'gate', gateLevel: 'gateLevel' },
-  monitor: { patience: 'patience', policy: 'policy' },
+/** Members of each part that version 1 has under the same names, like members of no part. */
+const SAME_NAMES: Readonly<Record<string, string>> = {
+  model: 'threads contextTokens maxSequences',
+  sampling: 'rollouts samples temperature topP maxTokens turns style allocation allocationFloor',
+  buffer: 'tierCap newShare accumulate accept',
+  algorithm: 'variant klCoefficient clipLow clipHigh',
+  optimiser: 'stepsPerIteration batchSize learningRate warmupSteps weightDecay maxNorm',
+  layers: 'topLayers targets rank scale dropout trainerMemory boundaryMemory',
+  evaluation: 'devSize testSize gate gateLevel',
+  monitor: 'patience policy',
 };
-const MOVED = new Set(Object.values(VERSION_1).flatMap((names) => Object.values(names)));
+/** The member of a part that version 1 named like the part itself. */
+const OWN_NAME: Readonly<Record<string, string>> = {
+  model: 'name',
+  buffer: 'kind',
+  algorithm: 'id',
+  layers: 'choice',
+};
+/** Current and version-1 names of the members of each part. */
+const VERSION_1 = Object.entries(SAME_NAMES).map(([part, names]) => {
+  const own = OWN_NAME[part];
+  const same = names.split(' ').map((name) => [name, name] as const);
+  return [part, own === undefined ? same : [[own, part] as const, ...same]] as const;
+});
+const MOVED = new Set(VERSION_1.flatMap(([, names]) => names.map(([, old]) => old)));
 
 type Members = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Settings by part, from either version's; anything else as it is. Nothing is checked. */
+/** Returns settings by part from either version; anything else unchanged. Nothing is checked. */
 export function byPart(written: unknown): unknown {
-  if (!isObject(written) || Object.keys(VERSION_1).some((part) => isObject(written[part])))
+  if (!isObject(written) || Object.keys(SAME_NAMES).some((part) => isObject(written[part])))
     return written;
-  const named = (names: Readonly<Record<string, string>>): Members =>
+  const named = (names: readonly (readonly [string, string])[]): Members =>
     Object.fromEntries(
-      Object.entries(names).flatMap(([name, old]) =>
-        Object.hasOwn(written, old) ? [[name, written[old]]] : [],
-      ),
+      names.flatMap(([name, old]) => (Object.hasOwn(written, old) ? [[name, written[old]]] : [])),
     );
   return {
     ...Object.fromEntries(Object.entries(written).filter(([name]) => !MOVED.has(name))),
-    ...Object.fromEntries(Object.entries(VERSION_1).map(([part, names]) => [part, named(names)])),
+    ...Object.fromEntries(VERSION_1.map(([part, names]) => [part, named(names)])),
   };
 }
 
@@ -114,7 +82,8 @@ const shown = z
 export type WrittenSettings = z.output<typeof shown>;
 
 /**
- * The settings that are read of any run's; what a log lacks, or has in another form, is undefined.
+ * Reads the settings that are used of any run; a member that the log lacks or has in another form
+ * is undefined.
  */
 export const readWrittenSettings = (written: unknown): WrittenSettings =>
   shown.parse(byPart(written));

@@ -223,7 +223,7 @@ describe('in a terminal', () => {
         verdict: 'not_verified',
         notVerified: [
           '3 verdicts of rollouts were not found in time',
-          'no fresh problems were asked for',
+          'no fresh problems were requested',
         ],
       }),
     ])

@@ -277,7 +277,7 @@ describe('what is not measured is not verified', () => {
       'a built-in task that is a file, it says',
       { start: (start) => ({ ...start, task: { ...start.task, file: 'cd'.repeat(32) } }) },
       {},
-      /is a file of its author/,
+      /is a user's file/,
     ],
     [
       'a task that nobody has',
@@ -289,7 +289,7 @@ describe('what is not measured is not verified', () => {
       'an honest run without its test problems',
       {},
       { heldOut: 'none' },
-      /test problems were not answered again/,
+      /test problems were not evaluated again/,
     ],
     [
       'an honest run without those before',

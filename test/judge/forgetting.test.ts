@@ -580,11 +580,11 @@ describe('a run', () => {
         },
       };
       await expect(checkForgetting(judges, far, own, false, {})).rejects.toThrow(
-        /another class of machine, of which 0.02 may be rounding/,
+        /another class of machine, and rounding explains at most 0.02/,
       );
       await expect(
         readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) }),
-      ).rejects.toThrow(/with another adapter/);
+      ).rejects.toThrow(/with a different adapter/);
       // nor what a run leaves out: some texts, or all that its settings promise
       for (const sameMachine of [true, false]) {
         const fewer = { prompts, record: { ...record, english: record.english.slice(1) } };
@@ -677,11 +677,11 @@ describe('a run', () => {
       const claim = (change: object) =>
         readForgettingClaim(reader, start, { ...submitted, ...change });
       await expect(claim({ restraint: undefined })).rejects.toThrow(
-        /the limit to what may be forgotten is .*, and the submission says none/,
+        /the limit on forgetting is .*, but the submission states none/,
       );
       await expect(
         claim({ restraint: { ...submitted.restraint, limit: 2 * limit } }),
-      ).rejects.toThrow(/and the submission says/);
+      ).rejects.toThrow(/but the submission states/);
       await expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).rejects.toThrow(
         /the strength is 1, and what was tried gives/,
       );

@@ -51,7 +51,7 @@ describe('is no pass', () => {
   test('where the judge found too few verdicts', () => {
     const fresh = freshOf(summaryOf([[10, 10]]), summaryOf([[12, 12, 1]]));
     expect(freshDoubts(fresh)).toEqual([
-      'the accuracy on fresh problems is no result: 1 verdict could not be found',
+      'the accuracy on fresh problems is not valid: 1 verdict could not be determined',
     ]);
     const none = freshOf(summaryOf([[10, 10]]), summaryOf([[0, 0, 25]]));
     expect([none.gap, none.p]).toEqual([null, 1]);

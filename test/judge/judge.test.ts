@@ -308,7 +308,7 @@ describe('an honest run', () => {
     expect([report.verdict, report.failure]).toEqual(['not_verified', null]);
     expect(report.steps.find(({ step }) => step === 4)).toMatchObject({
       status: 'findings',
-      detail: expect.stringMatching(/not this judge's: javascript abababababab/),
+      detail: expect.stringMatching(/differs from this judge's: javascript abababababab/),
     });
     expect(honestReport.steps.find(({ step }) => step === 4)).toMatchObject({ status: 'pass' });
   });
@@ -354,7 +354,7 @@ describe('the check cannot be made (an error, not a verdict)', () => {
     const { name } = readManifest(honest.folder).start.model;
     expect(unnamed).toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: `the run's base model is ${name}, by its manifest, and none was named`,
+      message: `the run's base model is ${name}, by its manifest, and you did not name a model`,
       remedy: expect.stringContaining('--model'),
     });
   });
@@ -463,7 +463,7 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
       ) as never;
     expect(await verify(a.folder)).toMatchObject({
       outcome: 'tampered',
-      disagreement: { table: 'log', at: 0, reason: expect.stringMatching(/of another run, bbbb/) },
+      disagreement: { table: 'log', at: 0, reason: expect.stringMatching(/another run, bbbb/) },
     });
     expect(await verify(b.folder)).toMatchObject({ outcome: 'ok' });
     // nothing names the run that it has to be of
@@ -566,7 +566,7 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
   test("thresholds that are not the profile's are named, and are no failure", () => {
     expect(honestReport.ruleSettings).toContain('r4.window 3 (5)');
     expect(honestReport.steps.find(({ name }) => name === 'rule_recomputation')!.detail).toMatch(
-      /not the profile's: .*r4\.window 3 \(5\)/,
+      /differ from the profile: .*r4\.window 3 \(5\)/,
     );
   });
 
@@ -867,7 +867,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(
       13,
       verified(await cheating({ records: consistently(flipped) })),
-      /the run logged pass, and the verifier says fail/,
+      /the run logged pass, but the verifier says fail/,
     );
   });
 
@@ -896,7 +896,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
       await failsAt(
         13,
         verified(await cheating({ records })),
-        /the run logged the figures \{"score":0\.9\}, and the verifier finds \{\}/,
+        /the run logged the figures \{"score":0\.9\}, but the verifier finds \{\}/,
       );
   });
 
@@ -915,7 +915,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(
       13,
       verified(await cheating({ records: unread })),
-      /well-formed, and the task reads it otherwise/,
+      /well-formed, but the task disagrees/,
     );
   });
 
@@ -933,7 +933,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(
       13,
       verified(await cheating({ records: other })),
-      /its reply breaks another, and the verifier finds/,
+      /its reply breaks another, but the verifier finds/,
     );
   });
 
@@ -975,7 +975,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await failsAt(
       13,
       verified(await cheating({ records: consistently(none) })),
-      /are ones that the run did not find/,
+      /are missing in the run/,
     );
   });
 
@@ -993,7 +993,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     const { steps } = await verified(await cheating({ records: slow }));
     expect(steps.find(({ name }) => name === 'rollout_verification')).toMatchObject({
       status: 'findings',
-      detail: expect.stringMatching(/; 1 verdict that the run did not find$/),
+      detail: expect.stringMatching(/; 1 verdict missing in the run$/),
     });
   });
 
@@ -1027,12 +1027,12 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     [
       'stopped twice',
       (ids) => ({ tokenIds: [...ids, ids.at(-1)!], finish: 'stop' }),
-      /goes on after its end token/,
+      /continues after its end token/,
     ],
     [
       'cut off after it had ended',
       (ids) => ({ tokenIds: [...ids], finish: 'length' }),
-      /cut off holds an end token/,
+      /cut off contains an end token/,
     ],
     [
       'cut off before there was a reason to',
@@ -1088,7 +1088,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
             ? withPayload(record, { tokenIds: trained.ok, finish: 'stop' })
             : record,
         ])(batch, at),
-      /dev problem 0: the run logged fail, and the verifier says pass/,
+      /dev problem 0: the run logged fail, but the verifier says pass/,
     ],
     ['no replies', onRecord('dev_reply', () => []), /one reply to each dev problem/],
     [
@@ -1114,7 +1114,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
               ? []
               : [record],
         ),
-      /the dev accuracy of iteration 1|is not an evaluation of the dev problems/,
+      /the dev accuracy of iteration 1|does not list the dev problems/,
     ],
     [
       'a reply that ended where it did not',
@@ -1238,7 +1238,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     const salted = { ...heldOut.problem, salt: 1 };
     const problem = { ...salted, id: problemId(salted) };
     const run = await cheating({ records: instead(problem, heldOut.promptIds) });
-    await failsAt(13, verified(run), /its prompt the same/);
+    await failsAt(13, verified(run), /its prompt is the same/);
     expect((await judged(run)).steps.find(({ step }) => step === 13)).toMatchObject({
       status: 'skipped',
       detail: expect.stringMatching(/no more than that/),
@@ -1626,7 +1626,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     expect(some.steps.find(({ step }) => step === 10)).toMatchObject({
       status: 'findings',
       detail: expect.stringMatching(
-        /^every verdict is as claimed; 3 figures of verdicts differ from the claim; /,
+        /^every verdict matches the claim; 3 figures of verdicts differ from the claim; /,
       ),
     });
   });
@@ -1664,7 +1664,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
       await failsAt(
         10,
         evaluated(await cheating({ after: claims('fail'), start })),
-        /beyond what another machine's rounding explains/,
+        /more than another machine's rounding explains/,
       );
     const report = await evaluated(await cheating({ after: claims('fail', 2), start: elsewhere }));
     expect(report).toMatchObject({
@@ -1687,7 +1687,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
   test.each<[string, Cheat]>([
     ['other problems', { records: onTest(onOthers), after: onOthers }],
     [
-      'for another adapter',
+      'with a different adapter',
       { after: (record) => withPayload(record, { adapter: 'ab'.repeat(32) }) },
     ],
     [
@@ -1701,7 +1701,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
       },
     ],
     [
-      'read in between',
+      'also evaluated during training',
       {
         records: (batch, i) =>
           i === 2 ? [...batch, withPayload(trained.batches[0]![0]!, { when: 'iteration' })] : batch,

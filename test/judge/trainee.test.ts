@@ -177,7 +177,7 @@ describe('the structure of another kind of trainee', () => {
     [
       'a step that measured others',
       [state(0, small), added('block1'), step(1, small)],
-      'measured other modules than are adapted',
+      'did not measure the adapted modules',
     ],
     [
       'a state of another form',

@@ -266,7 +266,7 @@ describe('the witness process', () => {
     ).rejects.toMatchObject({
       code: 'WITNESS_KEY_MISSING',
       message: expect.stringMatching(
-        /signed by the witness with the key [0-9a-f]{8}, which is not the one of this machine/,
+        /signed by the witness with the key [0-9a-f]{8}, which is not this machine's/,
       ),
     });
     // where that witness knows the run itself, another's signature is a forgery
@@ -324,7 +324,7 @@ describe('the witness process', () => {
     damage(witnessFile(home));
     const refusal = expect.objectContaining({
       code: 'WITNESS_UNAVAILABLE',
-      message: expect.stringContaining(`${witnessFile(home)} is empty or gone`) as never,
+      message: expect.stringContaining(`${witnessFile(home)} is empty or missing`) as never,
     }) as never;
     // at once, and not after the time for its start
     await expect(WitnessClient.open(home)).rejects.toThrow(refusal);
@@ -358,7 +358,7 @@ describe('the witness process', () => {
     expect((await verifyRun(path, { streams: RUN_STREAMS, home })).outcome).toBe('ok');
     rmSync(witnessFile(home));
     await expect(verifyRun(path, { streams: RUN_STREAMS, home })).rejects.toThrow(
-      /is empty or gone/,
+      /is empty or missing/,
     );
     // one who judges by a key of another's has nothing to do with it
     const elsewhere = temporaryFolder();
@@ -455,7 +455,7 @@ describe('the witness process', () => {
         }) as never,
       );
       expect(notices).toEqual(
-        [2, 3].map((attempt) => `${silent}; it is asked again (${attempt} of 3)`),
+        [2, 3].map((attempt) => `${silent}; asking again (attempt ${attempt} of 3)`),
       );
       witness.kill('SIGCONT');
       expect(await client.ticket(RUN)).toBe(ticket);
@@ -604,7 +604,7 @@ onSockets('the address of the witness', () => {
     try {
       await expect(WitnessClient.open(home, { startMs: 300 })).rejects.toMatchObject({
         code: 'WITNESS_UNAVAILABLE',
-        message: expect.stringContaining('does not hold the key of this home') as never,
+        message: expect.stringContaining('does not have the key of this ISOPRO_HOME') as never,
       });
       expect(other.asked.length).toBeGreaterThan(0);
       for (const question of other.asked)

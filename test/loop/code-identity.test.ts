@@ -50,7 +50,7 @@ test(
       message: expect.stringMatching(
         /code\.javascript .*The code of isopro-native has changed since then, or the version that began it computed/,
       ),
-      remedy: expect.stringContaining('or continue with the version of isopro-native that began'),
+      remedy: expect.stringContaining('or continue with the version of isopro-native that started'),
     });
   },
 );

@@ -142,12 +142,12 @@ describe('references: an upper line', () => {
     [
       'other tokens than those of its text',
       () => withFirst({ tokenIds: tokensOf('h') }),
-      /not those of its text/,
+      /do not match its text/,
     ],
     [
       'one without its end',
       () => withFirst({ tokenIds: tokensOf('c').slice(0, -1) }),
-      /not those of its text/,
+      /do not match its text/,
     ],
     [
       'one of another problem',
@@ -181,7 +181,7 @@ describe('references: an upper line', () => {
             : record,
         );
       },
-      /says that training takes its rollout as/,
+      /states that training uses its rollout as/,
     ],
   ])('%s is a hard fail', async (_, changed, message) => {
     await expect(verify(changed())).rejects.toThrow(message);
@@ -190,7 +190,7 @@ describe('references: an upper line', () => {
   test('a run that accepts what passes may hold none', async () => {
     const settings = { ...start().settings, buffer: { kind: 'balanced', accept: 'passing' } };
     await expect(checkFigures(readerOf(records), settings)).rejects.toThrow(
-      /is a reference to train on, and the run accepts passing/,
+      /is a reference to train on, but the run accepts passing/,
     );
   });
 

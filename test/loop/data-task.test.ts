@@ -143,7 +143,7 @@ test('a run is judged from a copy of its data and split, and not from other data
       status: 'skipped',
       detail: expect.stringMatching(
         options.task === undefined
-          ? /name your copy with --task/
+          ? /name your copy of it with --task/
           : /with its split and its check, has SHA-256/,
       ),
     });

@@ -207,7 +207,7 @@ describe('a run whose context holds one, two or three turns, as the problem is',
               turns: undefined,
             }),
           ),
-        /ended for want of room, and the context of 512 tokens has it/,
+        /ended for lack of room, but the context of 512 tokens has room/,
       ],
       [
         'a reply that ended its episode as the task has it',
@@ -216,24 +216,24 @@ describe('a run whose context holds one, two or three turns, as the problem is',
             ({ verdict }) => verdict.kind === 'pass',
             () => ended,
           ),
-        /ended for want of room, and the task has it end there/,
+        /ended for lack of room, but the task ends there/,
       ],
       [
         'an end for want of room that is called one of the task',
         () => forged(full, () => ({ finish: 'stop' })),
-        /would have gone on/,
+        /the task continues after/,
       ],
       [
         'and one of the limit of tokens',
         () => forged(full, () => ({ finish: 'length' })),
-        /cut off holds an end token/,
+        /cut off contains an end token/,
       ],
     ])('%s is a hard fail', async (_, changed, message) => {
       await expect(verify(changed())).rejects.toThrow(message);
     });
 
     test('of a run that says that it had more room, or less, is a hard fail', async () => {
-      await expect(verify(records, 1024)).rejects.toThrow(/has it for another reply/);
+      await expect(verify(records, 1024)).rejects.toThrow(/has room for another reply/);
       await expect(verify(records, 400)).rejects.toThrow(/has no room for reply 2/);
     });
 
@@ -246,7 +246,7 @@ describe('a run whose context holds one, two or three turns, as the problem is',
           512,
           1,
         ),
-      ).rejects.toThrow(/the task has it end there/);
+      ).rejects.toThrow(/the task ends there/);
     });
   });
 });

@@ -123,7 +123,7 @@ async function wrongAfter(name: string, stops: readonly Stop[]): Promise<string[
   // nothing but what it was not asked for keeps it from being a pass
   if (
     verdict !== (FULL ? 'pass' : 'not_verified') ||
-    notVerified.join() !== (FULL ? '' : 'test problems were not answered again')
+    notVerified.join() !== (FULL ? '' : 'test problems were not evaluated again')
   )
     wrong.push(`the judge says ${verdict}: ${failure?.detail ?? notVerified.join('; ')}`);
   if (existsSync(file(`${name}/log.sqlite-wal`))) wrong.push('the finished log still has a WAL');

@@ -301,7 +301,7 @@ each('where the file cannot be written the run says so once and goes on', async 
       expect(judged).toMatchObject({
         verdict: 'not_verified',
         failure: null,
-        notVerified: ['test problems were not answered again'],
+        notVerified: ['test problems were not evaluated again'],
       });
     });
 

@@ -348,7 +348,7 @@ describe('checkpoints', () => {
     };
     expect(await judgeRun({ ...judged, heldOut: 'none' })).toMatchObject({
       verdict: 'not_verified', // nothing else keeps it from being a pass
-      notVerified: ['test problems were not answered again'],
+      notVerified: ['test problems were not evaluated again'],
     });
   }, 120_000);
 
@@ -466,7 +466,7 @@ describe('two processes on one folder', () => {
       const { code, stdout, stderr } = await running.result;
       expect(code === 0 ? '' : stderr).toBe('');
       expect(stderr).toContain(
-        `the witness (process ${pid}) has not answered for 10 s; it is asked again (2 of 3)`,
+        `the witness (process ${pid}) has not answered for 10 s; asking again (attempt 2 of 3)`,
       );
       expect(adapterOf(stdout)).toBe(expected);
       expect(hasEnded(pid)).toBe(true);

@@ -90,7 +90,7 @@ test('its scores are derived again by the same grader, and by no other', async (
     expect(step(other, 'rollout_verification')).toMatchObject({
       status: 'skipped',
       detail: expect.stringMatching(
-        /with its split and its check, has SHA-256 .*; 16 verdicts of a model not verified$/,
+        /with its split and its check, has SHA-256 .*; 16 model verdicts not verified$/,
       ),
     });
   }

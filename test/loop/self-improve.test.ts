@@ -101,7 +101,7 @@ test('an interrupted run goes on and ends with the same adapter', async () => {
 
 test('remedies would be undone: a run that carries them out is refused, and so is a policy of the caller', async () => {
   expect(() => resolveSettings({ ...settings(), monitor: { policy: 'scripted' } })).toThrow(
-    'algorithm.fromBase: what a remedy changes',
+    'algorithm.fromBase: each iteration restarts',
   );
   const policy = { name: 'mine', decide: () => null } as never;
   await expect(run(settings(), { out: file('refused'), policy })).rejects.toMatchObject({

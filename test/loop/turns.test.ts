@@ -191,17 +191,17 @@ describe('the log of episodes', () => {
     [
       'another question',
       ({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }),
-      /told something else/,
+      /is not what the task says/,
     ],
     [
       'other tokens of the question',
       ({ turns }) => ({ turns: [{ ...turns![0]!, saidIds: [1, 2] }] }),
-      /not those of what the model was told/,
+      /do not match the message/,
     ],
     [
       'another first reply',
       ({ turns }) => ({ turns: [{ ...turns![0]!, text: 'z' }] }),
-      /not what the sampled tokens say/,
+      /does not match the sampled tokens/,
     ],
     [
       'replies cut elsewhere',
@@ -215,7 +215,7 @@ describe('the log of episodes', () => {
         turns: undefined,
         text: turns![0]!.text,
       }),
-      /would have gone on/,
+      /the task continues after/,
     ],
   ])('%s is a hard fail', async (_what, change, message) => {
     await expect(verify(withChange(change))).rejects.toThrow(message);
@@ -227,7 +227,7 @@ describe('the log of episodes', () => {
     );
     await expect(
       verify(withChange(({ turns }) => ({ turns: [{ ...turns![0]!, said: 'Say c.' }] }), at)),
-    ).rejects.toThrow(/told something else/);
+    ).rejects.toThrow(/is not what the task says/);
   });
 });
 

@@ -207,7 +207,10 @@ test('the course of a watch goes on over what was posted, and ends with the move
   ).toEqual([]);
   expect(trialsOf(registry, evidence)).toEqual(wins([A, B], 5));
   const file = registry.paths.trials(evidence[1]!);
-  const changed = { code: 'REGISTRY_INVALID', message: `the trials ${file} are gone or changed` };
+  const changed = {
+    code: 'REGISTRY_INVALID',
+    message: `the trials ${file} are missing or changed`,
+  };
   writeFileSync(file, readFileSync(file, 'utf8').replace('"p3"', '"p9"'));
   expect(() => trialsOf(registry, evidence)).toThrow(expect.objectContaining(changed) as never);
   rmSync(file);
@@ -276,7 +279,7 @@ test('looks that are kept are read again, and a look that is gone or changed is 
     expect.objectContaining({
       code: 'GATE_EVIDENCE_INVALID',
       message:
-        'gate 1 was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ' +
+        'gate 1 has earlier looks, and the evidence does not contain all of their trials unchanged: ' +
         `problem p0, sample 0, version ${B.slice(0, 12)} is left out`,
       remedy:
         'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.',
@@ -286,7 +289,7 @@ test('looks that are kept are read again, and a look that is gone or changed is 
   writeFileSync(file, `${readFileSync(file, 'utf8')} `);
   const gone = {
     code: 'REGISTRY_INVALID',
-    message: `gate 1: the trials ${file} are gone or changed`,
+    message: `gate 1: the trials ${file} are missing or changed`,
   };
   for (const damage of [() => {}, () => rmSync(file)]) {
     damage();

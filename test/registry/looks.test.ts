@@ -155,7 +155,7 @@ describe('a look at a gate', () => {
   ])('is refused where it has %s, and the gate goes on', async (_, of) => {
     const before = await records();
     await expect(look(...of())).rejects.toThrow(
-      coded('GATE_EVIDENCE_INVALID', 'gate 1 was looked at before'),
+      coded('GATE_EVIDENCE_INVALID', 'gate 1 has earlier looks'),
     );
     expect(await records()).toBe(before);
     expect(
@@ -198,7 +198,7 @@ describe('a look at a gate', () => {
     for (const name of readdirSync(registry.paths.evidence))
       rmSync(path.join(registry.paths.evidence, name));
     await expect(look([...first, ...further(30)], lengths)).rejects.toThrow(
-      coded('REGISTRY_INVALID', 'gone or changed'),
+      coded('REGISTRY_INVALID', 'missing or changed'),
     );
   });
 

@@ -165,7 +165,7 @@ describe('what is refused says why, and counts as no event', () => {
     [message: string, before: readonly RegistryEvent[], event: RegistryEvent, code?: string]
   >([
     [`the record of ${A} is another one's`, [], { kind: 'published', id: A, record: record(2) }],
-    [`${A} is published already`, [], { kind: 'published', id: A, record: record(1) }],
+    [`${A} is already published`, [], { kind: 'published', id: A, record: record(1) }],
     [
       `its parent ${NONE} is not published`,
       [],
@@ -175,25 +175,25 @@ describe('what is refused says why, and counts as no event', () => {
         record: record(4, { lineage: { parent: NONE, producedBy: [] } }),
       },
     ],
-    [`sql@champion names ${A} by now, not nothing`, [], move({ to: B }), 'CONFLICT'],
+    [`sql@champion names ${A} now, not nothing`, [], move({ to: B }), 'CONFLICT'],
     [
-      `sql@shadow names nothing by now, not ${A}`,
+      `sql@shadow names nothing now, not ${A}`,
       [],
       move({ alias: 'shadow', from: A, cause: 'assignment', forced: false }),
       'CONFLICT',
     ],
     ['trials of a promotion belong to its gate', [], move({ from: A, to: B, evidence: digest(9) })],
     [
-      'a rollback of sql@champion goes to what it named before',
+      'a rollback of sql@champion must restore what it named before',
       promoted,
       back({ from: B, to: null }),
     ],
     [
-      'sql@champion has nothing before it that could be put back',
+      'sql@champion has no earlier version to restore',
       [back({ from: A, to: null })],
       back({ to: null }),
     ],
-    ['sql@champion can be moved to a published adapter only', [], move({ from: A, to: null })],
+    ['sql@champion can only be moved to a published adapter', [], move({ from: A, to: null })],
     [`${NONE} is not published`, [], move({ from: A, to: NONE })],
     [
       `${B} was withdrawn: it leaks`,
@@ -209,12 +209,12 @@ describe('what is refused says why, and counts as no event', () => {
     ['sql@champion is moved by a promotion', [], move({ from: A, to: B, cause: 'assignment' })],
     ['sql@shadow is moved by an assignment', [], move({ alias: 'shadow', to: B })],
     [
-      'sql@champion takes a gate that accepted, or force',
+      'sql@champion needs a gate that accepted, or force',
       [],
       move({ from: A, to: B, forced: false }),
     ],
     [
-      'sql@champion takes a gate that accepted, or force',
+      'sql@champion needs a gate that accepted, or force',
       accepted,
       move({ from: A, to: B, gate: 1 }),
     ],
@@ -248,12 +248,12 @@ describe('what is refused says why, and counts as no event', () => {
       'CONFLICT',
     ],
     [
-      'the transaction t is done already',
+      'the transaction t was already done',
       [move({ from: A, to: B, transaction: 't' })],
       move({ from: B, to: C, transaction: 't' }),
     ],
     [
-      'sql@shadow takes no gate: only champion is moved by one',
+      'sql@shadow cannot have a gate: only champion is moved by one',
       [],
       opening({ alias: 'shadow', incumbent: null }),
     ],
@@ -262,7 +262,7 @@ describe('what is refused says why, and counts as no event', () => {
     [`${NONE} is not published`, [], opening({ challenger: NONE })],
     [`sql@champion names ${A} by now`, [], opening({ incumbent: null }), 'CONFLICT'],
     ['sql@champion names nothing by now', [back({ from: A, to: null })], opening(), 'CONFLICT'],
-    [`${A} is what sql@champion names already`, [], opening({ challenger: A })],
+    [`sql@champion already names ${A}`, [], opening({ challenger: A })],
     [
       'the next attempt on sql@champion is 1',
       [],
@@ -271,13 +271,13 @@ describe('what is refused says why, and counts as no event', () => {
     ['the next attempt on sql@champion is 2', opened, opening({ gate: 2 })],
     [`attempt 1 on sql@champion has ${alphaOf(policy, 1)} to spend`, [], opening({ alpha: 0.5 })],
     [
-      `the first gate on sql@champion settled how its alpha is spent: ${spending}`,
+      `the first gate on sql@champion fixed how its alpha is spent: ${spending}`,
       opened,
       opening({ gate: 2, attempt: 2, policy: other, alpha: alphaOf(other, 2) }),
     ],
     ['there is no gate 1', [], drawing()],
     ['there is no gate 2', opened, drawing(2)],
-    ['the seed of gate 1 is drawn already', opened, drawing()],
+    ['the seed of gate 1 was already drawn', opened, drawing()],
     [
       'gate 1 has no seed yet, so nothing can have been measured for it',
       [opening()],
@@ -289,27 +289,27 @@ describe('what is refused says why, and counts as no event', () => {
       [...opened, deciding('inconclusive')],
       deciding('accepted'),
     ],
-    [`sql@champion names ${A} by now, not ${B}`, [], probation(), 'CONFLICT'],
-    [`sql@shadow names nothing by now, not ${B}`, [], probation({ alias: 'shadow' }), 'CONFLICT'],
+    [`sql@champion names ${A} now, not ${B}`, [], probation(), 'CONFLICT'],
+    [`sql@shadow names nothing now, not ${B}`, [], probation({ alias: 'shadow' }), 'CONFLICT'],
     ['sql@champion is not on probation', promoted, probation({ terms: null })],
     [
-      'trials were already held against alpha 0.05, margin 0, which stays',
+      'trials were already compared under alpha 0.05, margin 0, which cannot change',
       [...promoted, probation(), seeing()],
       probation({ terms: { ...terms, alpha: 0.01 } }),
     ],
     [
-      'trials were already held against alpha 0.05, margin 0, which stays',
+      'trials were already compared under alpha 0.05, margin 0, which cannot change',
       [...promoted, seeing()],
       probation({ terms: { ...terms, margin: 0.1 } }),
     ],
     [
-      'sql@champion has nothing before it that could be put back',
+      'sql@champion has no earlier version to restore',
       [back({ from: A, to: null })],
       seeing({ id: null as never, against: null }),
     ],
-    ['the trials are of another version before', promoted, seeing({ against: null })],
-    ['the trials are of another version before', promoted, seeing({ against: C })],
-    ['5 problems were seen already', [...promoted, seeing()], seeing({ blocks: 4 })],
+    ['the trials compare with a different earlier version', promoted, seeing({ against: null })],
+    ['the trials compare with a different earlier version', promoted, seeing({ against: C })],
+    ['5 problems were already seen', [...promoted, seeing()], seeing({ blocks: 4 })],
     [`${A} is in use as sql@champion`, [], { kind: 'withdrawn', id: A, reason: '' }],
     [
       `${A} is in use as sql@champion, sql/x@shadow`,
@@ -508,7 +508,7 @@ describe('what each event changes', () => {
       const again = (): void =>
         state.apply(opening({ gate: 2, attempt: 2, policy: two, alpha: alphaOf(two, 2) }), 1);
       if (fits) expect(again).not.toThrow();
-      else expect(again).toThrow('settled how its alpha is spent');
+      else expect(again).toThrow('fixed how its alpha is spent');
     }
   });
 
@@ -537,7 +537,7 @@ describe('what each event changes', () => {
         1,
       );
     expect(() => open(third, 'foreign')).toThrow(
-      `${recordId(third)} was trained on answers of its own line (run:11), which this gate does not take`,
+      `${recordId(third)} was trained on answers of its own line (run:11), which this gate does not accept`,
     );
     expect(() => open(stranger, 'foreign')).toThrow(`(adapter:${A})`); // of the incumbent
     open(second, 'foreign');
@@ -619,11 +619,11 @@ test('each event has the form that events.txt says, and what is none is refused 
       return (error as Error).message;
     }
   };
-  const start = 'record 3 is no event of a registry: ';
+  const start = 'record 3 is not a registry event: ';
   expect(refused(() => readEvent({ kind: 'other' }, 3))).toMatch(start);
   const long = refused(() => readEvent({ kind: 'witnessed', ['x'.repeat(5000)]: 1 }, 3));
   expect(long).toHaveLength(start.length + 300);
-  expect(long).toMatch(/is no event of a registry: ✖ Unrecognized key: "xxx/);
+  expect(long).toMatch(/is not a registry event: ✖ Unrecognized key: "xxx/);
 });
 
 describe('names', () => {
@@ -701,7 +701,7 @@ describe('names', () => {
     ]);
     expect(found('!'.repeat(101))).toEqual([
       'not-a-name',
-      `${JSON.stringify('!'.repeat(100))} is no name of an adapter`,
+      `${JSON.stringify('!'.repeat(100))} is not the name of an adapter`,
     ]);
     expect(found('sql@shadow')).toEqual([
       'unknown-alias',
@@ -727,7 +727,7 @@ describe('names', () => {
     const entry = lookUp(many, twin.slice(0, 6));
     expect(entry).toMatchObject({
       reason: 'ambiguous-id',
-      message: `${twin.slice(0, 6)} is the beginning of ${alike.length} ids: ${alike.join(', ')}`,
+      message: `${twin.slice(0, 6)} matches ${alike.length} ids: ${alike.join(', ')}`,
     });
   });
 
@@ -759,7 +759,7 @@ describe('names', () => {
     expect(misfit(record(1), { baseSha256: digest(5) })).toEqual({
       ok: false,
       reason: 'foreign-base',
-      message: `the adapter is of the base tiny.gguf (${digest(999)}), and the model is ${digest(5)}`,
+      message: `the adapter was trained on tiny.gguf (${digest(999)}), but the model is ${digest(5)}`,
     });
     expect(() => requireFit(record(1), { baseSha256: digest(5) })).toThrow(
       expect.objectContaining({ code: 'ADAPTER_MISMATCH' }) as never,
@@ -786,13 +786,13 @@ describe('names', () => {
     expect(await found({})).toMatchObject({ reason: 'bytes-missing', message: `${file} is gone` });
     mkdirSync(file, { recursive: true });
     expect(await found({})).toMatchObject({ reason: 'bytes-missing' }); // no file
-    expect(describeBytes('f', 'changed')).toBe('f has other bytes than were published');
+    expect(describeBytes('f', 'changed')).toBe('f does not have the published bytes');
     rmSync(file, { recursive: true });
     writeFileSync(file, 'other');
     await expect(registry.requireBytes(record(1))).rejects.toMatchObject({
       code: 'ADAPTER_CORRUPT',
-      message: `${file} has other bytes than were published`,
-      remedy: 'Publish the same adapter again: that puts its bytes back.',
+      message: `${file} does not have the published bytes`,
+      remedy: 'Publish the same adapter again to restore its bytes.',
     });
   });
 });
@@ -962,8 +962,8 @@ test('trials of another seed are refused with both seeds', () => {
     judgeGate({ ...gate, seed }, { seed: of, trials: [] });
   const long = 'z'.repeat(65);
   for (const [seed, of, message] of [
-    [digest(1), long, `the trials are of the seed ${'z'.repeat(64)}, and gate 1 drew ${digest(1)}`],
-    [null, 'x', 'the trials are of the seed x, and gate 1 drew none yet'],
+    [digest(1), long, `the trials use the seed ${'z'.repeat(64)}, but gate 1 drew ${digest(1)}`],
+    [null, 'x', 'the trials use the seed x, but gate 1 drew none yet'],
   ] as const)
     expect(() => judge(seed, of)).toThrow(
       expect.objectContaining({ code: 'REGISTRY_REFUSED', message }) as never,
@@ -1074,7 +1074,7 @@ test('the looks at a gate are those of its decisions, in their order, as they we
   expect(() => earlierLooks({ paths }, 2, events)).toThrow(
     expect.objectContaining({
       code: 'REGISTRY_INVALID',
-      message: `gate 2: the trials ${paths.trials(digest(1))} are gone or changed`,
+      message: `gate 2: the trials ${paths.trials(digest(1))} are missing or changed`,
     }) as never,
   );
   expect(earlierLooks({ paths }, 3, events).trials(null)).toEqual([]);

@@ -209,7 +209,7 @@ describe('a question', () => {
     expect(asked).toMatchObject({
       reason: {
         code: 'SERVER_NOT_READY',
-        message: `a running server does not load ${ID} for ${ALIAS}: foreign-base: it is another one`,
+        message: `a running server cannot load ${ID} for ${ALIAS}: foreign-base: it is another one`,
       },
     });
   });

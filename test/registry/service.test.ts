@@ -314,7 +314,7 @@ test('a fallback stands in, or says why it does not; where it cannot be written 
   await expect(lost.resolve('ladder@champion')).rejects.toMatchObject({
     code: 'REGISTRY_UNRESOLVED',
     message:
-      'nothing was ever promoted to ladder@champion; and the fallback: nothing was ever promoted to sql@shadow',
+      'nothing was ever promoted to ladder@champion; the fallback failed too: nothing was ever promoted to sql@shadow',
   });
   const signer = {
     ...registry.options.signer!,

@@ -323,7 +323,7 @@ describe('the state machine (A7: activate B demotes A)', () => {
     };
     state.apply(open(1), 1);
     expect(() => state.apply(open(1), 2)).toThrow('the next gate is 2');
-    expect(() => state.apply(open(2, { alpha: 0.2 }), 2)).toThrow('settled how its alpha is spent');
+    expect(() => state.apply(open(2, { alpha: 0.2 }), 2)).toThrow('fixed how its alpha is spent');
     expect(() => state.apply({ ...open(2), alpha: 0.05 } as RegistryEvent, 2)).toThrow('to spend');
     state.apply(open(2), 2);
     expect(state.attempts(SLOTS[0]!, 'champion')).toBe(2);

@@ -141,18 +141,18 @@ describe('validate', () => {
     expect(await defects()).toEqual([
       [
         'adapter',
-        `tiny#${c.slice(0, 12)}: ${adapter.sha256}.gguf has other bytes than were published`,
+        `tiny#${c.slice(0, 12)}: ${adapter.sha256}.gguf does not have the published bytes`,
         false,
       ],
-      ['evidence', `gate 1: its trials (${decided}) are gone or changed`, false],
+      ['evidence', `gate 1: its trials (${decided}) are missing or changed`, false],
       [
         'evidence',
-        `the trials of the rollback in record ${placeOf('moved', 'rollback')} (${back}) are gone or changed`,
+        `the trials of the rollback in record ${placeOf('moved', 'rollback')} (${back}) are missing or changed`,
         false,
       ],
       [
         'evidence',
-        `record ${placeOf('observed')}: the trials ${registry.paths.trials(seen.slice(0, 64))} are gone or changed`,
+        `record ${placeOf('observed')}: the trials ${registry.paths.trials(seen.slice(0, 64))} are missing or changed`,
         false,
       ],
     ]);
@@ -208,20 +208,20 @@ describe('validate', () => {
     });
     const at = (await records()) - 1;
     expect(await defects()).toEqual([
-      ['gate', 'gate 1: its trials say needs-more-trials, and the log says accepted', false],
+      ['gate', 'gate 1: its trials give needs-more-trials, but the log says accepted', false],
       [
         'evidence',
-        `the trials of the rollback in record ${at} (${shows}.json) do not show what it says`,
+        `the trials of the rollback in record ${at} (${shows}.json) do not support it`,
         false,
       ],
       [
         'evidence',
-        `record ${at - 2}: its trials say keep after 4 problems, and the log says keep after 5`,
+        `record ${at - 2}: its trials give keep after 4 problems, but the log says keep after 5`,
         false,
       ],
       [
         'evidence',
-        `record ${at - 1}: its trials say keep after 6 problems, and the log says rollback after 6`,
+        `record ${at - 1}: its trials give keep after 6 problems, but the log says rollback after 6`,
         false,
       ],
     ]);
@@ -233,7 +233,7 @@ describe('validate', () => {
       signer: { ...signer, draw: () => Promise.reject(new Error('the power went')) },
     });
     const wrong =
-      'its seed is not the one that the witness drew for the first head over its opening';
+      'its seed is not the one that the witness drew for the first signed head after it was opened';
     const expected: [string, string, boolean][] = [];
     for (const how of ['another seed', 'a later head', 'of another head'] as const) {
       const { gates } = (await registry.read()).state;
@@ -280,7 +280,7 @@ describe('validate', () => {
       cut.write(({ write: put }) => put([{ kind: 'witnessed' }, { kind: 'witnessed' }])),
     ).rejects.toThrow('gone');
     expect(await defects()).toEqual([
-      ['unsigned', '2 records at the end are not signed yet', true],
+      ['unsigned', '2 records at the end are not yet signed', true],
     ]);
     expect((await repairRegistry(registry)).map(({ kind }) => kind)).toEqual(['unsigned']);
     expect([await defects(), await records()]).toEqual([[], before + 2]);
@@ -349,7 +349,10 @@ describe('the watch', () => {
       await setProbation(registry, { slot, terms: { share: 1, problems: 9 }, reason: 'why' }),
     ).toEqual({ share: 1, problems: 9, alpha: 0.05, margin: 0 });
     expect((await registry.read()).events.at(-1)!.event).toMatchObject({ reason: 'why' });
-    const nobody = coded('REGISTRY_REFUSED', 'sql@shadow names no adapter that could be watched');
+    const nobody = coded(
+      'REGISTRY_REFUSED',
+      'sql@shadow does not name an adapter that can be watched',
+    );
     await expect(observe(registry, { slot, alias: 'shadow', trials: [] })).rejects.toThrow(nobody);
     await expect(setProbation(registry, { slot, alias: 'shadow', terms: null })).rejects.toThrow(
       nobody,
@@ -504,7 +507,7 @@ describe('a proof of a date', () => {
     });
     for (const never of [-1, NaN, Infinity])
       await expect(proveAt(registry, never)).rejects.toThrow(
-        coded('INVALID_ARGUMENT', 'nothing can be proved of a time to come'),
+        coded('INVALID_ARGUMENT', 'the time is in the future, so nothing can be proved about it'),
       );
     expect((await prove(0)).before).toBeNull();
   });
@@ -517,18 +520,21 @@ describe('a proof of a date', () => {
     expect(checkHistory({ ...proof, atUs: last - 1 }, key).notAfterUs).toBe(last);
     const [record] = proof.records;
     const table: [reason: string, given: object][] = [
-      ['the two heads do not lie around the date', { ...proof, atUs: first - 1 }],
-      ['the two heads do not lie around the date', { ...proof, atUs: last }],
+      ['the two heads are not before and after the date', { ...proof, atUs: first - 1 }],
+      ['the two heads are not before and after the date', { ...proof, atUs: last }],
       ['the head before is not signed by this key', { ...proof, runId: 'ab'.repeat(16) }],
       ['the head after is not signed by this key', { ...beginning, runId: 'ab'.repeat(16) }],
       ['the later head does not continue the earlier one', { ...proof, extension: null }],
       ['the later head does not continue the earlier one', { ...proof, extension: ['x'] }],
       [
-        'the aliases are not those that the earlier head was signed for',
+        'the aliases do not match the earlier head',
         { ...proof, before: { ...proof.before, aliases: [['sql@champion', b]] } },
       ],
-      ['1 records lie between the heads, and 0 are shown', { ...proof, records: [] }],
-      ['1 records lie between the heads, and 2 are shown', { ...proof, records: [record, record] }],
+      ['1 records are between the heads, but the proof shows 0', { ...proof, records: [] }],
+      [
+        '1 records are between the heads, but the proof shows 2',
+        { ...proof, records: [record, record] },
+      ],
       [
         `record ${record!.record.gseq} is not shown`,
         { ...proof, records: [{ ...record, record: { ...record!.record, gseq: 1 } }] },
@@ -547,7 +553,7 @@ describe('a proof of a date', () => {
         expect.objectContaining({
           code: 'INVALID_ARGUMENT',
           message: `the proof does not hold: ${reason}`,
-          remedy: 'Ask for the proof again where it came from.',
+          remedy: 'Request the proof again from its source.',
         }) as never,
       );
     expect(() => checkHistory(proof, { ...key, signer: 'single-process' } as never)).toThrow(

@@ -181,7 +181,7 @@ describe('names in the folder of a stranger', () => {
       await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined),
     ).toMatchObject({
       task: null,
-      reason: expect.stringContaining('there is no built-in task') as never,
+      reason: expect.stringContaining('this version has no built-in task') as never,
     });
     expect(existsSync(at('own/ran'))).toBe(false);
   });

@@ -281,7 +281,7 @@ describe('a run that is not whole', () => {
     truncateSync(path.join(folder, 'log.sqlite'), 300_000);
     rmSync(path.join(folder, 'log.sqlite-wal'), { force: true });
     const text = textOf(await reportOf(folder));
-    expect(text).toMatch(/the log could not be read to its end/);
+    expect(text).toMatch(/the log could not be read completely/);
     expect(text).toMatch(/log missing or damaged/);
   });
 
@@ -289,7 +289,7 @@ describe('a run that is not whole', () => {
     const folder = await build('garbage', { until: 'start' });
     writeFileSync(path.join(folder, 'log.sqlite'), 'not a database at all'.repeat(1000));
     expect(textOf(await reportOf(folder))).toMatch(
-      /could not be read to its end.*The test set has not been evaluated/s,
+      /could not be read completely.*The test set has not been evaluated/s,
     );
     rmSync(path.join(folder, 'log.sqlite'));
     expect(textOf(await reportOf(folder))).toMatch(/log missing or damaged/);

@@ -118,13 +118,11 @@ describe('runs list', () => {
     for (const name of ['weak', 'strong', 'other', 'killed', 'broken', 'forged', 'cut'])
       expect(stdout).toMatch(new RegExp(`^\\S+ +${name} `, 'm'));
     expect(stdout).toMatch(
-      /forged: manifest\.json is not the configuration with which the log begins/,
+      /forged: manifest\.json does not match the configuration at the start of the log/,
     );
-    expect(stdout).toMatch(/cut: the log could not be read to its end/);
+    expect(stdout).toMatch(/cut: the log could not be read completely/);
     expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
-    expect(stdout).toMatch(
-      /half: .*manifest\.json is not JSON that can be read: .*half a character/,
-    );
+    expect(stdout).toMatch(/half: .*manifest\.json is not readable JSON: .*half a character/);
   });
 
   test('without a folder finds what --out put beside the runs, under a name that can be given', async () => {
@@ -481,7 +479,8 @@ test('evaluations are compared where the same problems of the same tiers stand i
     outcomes,
   });
   const first = evaluation(1, ['a', 'T0', 'pass'], ['b', 'T1', 'fail']);
-  const stray = 'the dev evaluation of iteration 2 is not of the problems of the first one';
+  const stray =
+    'the dev evaluation of iteration 2 does not cover the same problems as the first one';
   expect(
     strayEvaluation([first, evaluation(2, ['a', 'T0', 'fail'], ['b', 'T1', 'pass'])]),
   ).toBeNull();
@@ -500,7 +499,7 @@ describe.each(['dev', 'test'] as const)(
   'an evaluation of fewer %s problems than the one before it',
   (set) => {
     const what = set === 'dev' ? 'of iteration 1' : 'after training';
-    const defect = `the ${set} evaluation ${what} is not of the problems of the first one`;
+    const defect = `the ${set} evaluation ${what} does not cover the same problems as the first one`;
     const folder = (): string => at(`stray/${set}`);
     beforeAll(() =>
       writeRunFolder({

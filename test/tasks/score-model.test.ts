@@ -316,7 +316,7 @@ describe('a model that is asked', () => {
       await openRunTask(start, 'rows.jsonl', { check: 'model:none.json', sameKernels: false }),
     ).toEqual({
       task: null,
-      reason: expect.stringContaining('a machine of its class alone'),
+      reason: expect.stringContaining('a machine of the same class'),
     });
   });
 });
