@@ -34,6 +34,7 @@ describe('a run covers', () => {
       'backends',
       'engine',
       'evaluation',
+      'fine-tuning',
       'ground',
       'log',
       'monitor',
