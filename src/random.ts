@@ -162,3 +162,11 @@ export function deriveSeed(key: DrawKey): bigint {
   ]);
   return createHash('sha256').update(text, 'utf8').digest().readBigUInt64BE(0);
 }
+
+/** Returns the generator of one draw of a run, for the problem if there is one. */
+export const seededRandom = (
+  runSeed: bigint,
+  purpose: string,
+  iteration: number,
+  problemId = '',
+): Random => new Random(deriveSeed({ runSeed, purpose, iteration, problemId, sample: 0 }));

@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import type { StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import type { RolloutGroup } from '../rollouts/sample.js';
 import type { Admission } from '../run-folder/rollout-records.js';
-import type { ReplayBuffer } from './replay-buffer.js';
+import type { BufferSettings, ReplayBuffer } from './replay-buffer.js';
 import type { BoundaryCache, KeyedRollout } from './sequences.js';
 
 /** A rollout, sampled or read from a log. */
@@ -42,7 +42,7 @@ export type Acceptance = (typeof ACCEPTANCES)[number];
 /** Settings that admission reads besides the algorithm's own. */
 export interface AdmissionSettings {
   readonly algorithm: { readonly id: string };
-  readonly buffer: { readonly kind: 'balanced' | 'classic'; readonly accept: Acceptance };
+  readonly buffer: { readonly kind: BufferSettings['kind']; readonly accept: Acceptance };
 }
 
 /** Settings with the algorithm's own members next to its id. */
@@ -61,10 +61,7 @@ export interface LearningSettings extends AdmissionSettings {
   readonly seed: string;
   readonly sampling: { readonly temperature: number; readonly maxTokens: number };
   readonly optimiser: { readonly stepsPerIteration: number };
-  readonly buffer: AdmissionSettings['buffer'] & {
-    readonly newShare: number;
-    readonly accumulate: boolean;
-  };
+  readonly buffer: AdmissionSettings['buffer'] & BufferSettings;
 }
 
 /** A model that another learns from. */

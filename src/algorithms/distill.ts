@@ -14,7 +14,8 @@ import { lossMask, ofSampled } from '../rollouts/episode.js';
 import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { seededRandom } from '../random.js';
 
 /** Returns log p_teacher - log p_student by sampled token. */
 export const margins = (student: Float32Array, teacher: Float32Array): Float32Array =>

@@ -12,7 +12,8 @@ import { ofSampled } from '../rollouts/episode.js';
 import { fates, onPolicyProblems, problems, rarity, unusable } from './admission.js';
 import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
-import { chunks, seededRandom, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
+import { seededRandom } from '../random.js';
 
 /** Added to the standard deviation of a group's rewards. */
 const EPSILON = 1e-6;

@@ -3,14 +3,12 @@
  * when it resumes.
  */
 import { IsoproError } from '../errors.js';
-import type { Random } from '../random.js';
+import { seededRandom, type Random } from '../random.js';
 import { DECAY, type TierRecord } from '../rollouts/allocation.js';
 import { RolloutTally } from '../run-folder/derived-figures.js';
 import type { RolloutRecord, RolloutsRecord } from '../run-folder/rollout-records.js';
 import { episodeOf, exchange, type Episode } from '../rollouts/episode.js';
-import type { LearningSettings } from './algorithm.js';
 import type { Sampled } from './sequences.js';
-import { seededRandom } from './steps.js';
 
 /** An accepted rollout or a reference, ready to be trained on. */
 export interface Trace extends Sampled {
@@ -24,6 +22,18 @@ interface DrawOptions {
   readonly iteration: number;
   /** Sequences. */
   readonly wanted: number;
+}
+
+/** Parts of what a balanced draw takes. */
+interface Balance {
+  /** Share of traces of the same iteration, 0 to 1. */
+  readonly newShare: number;
+  /** Whether traces of earlier iterations are drawn too. */
+  readonly accumulate: boolean;
+}
+
+export interface BufferSettings extends Balance {
+  readonly kind: 'balanced' | 'classic';
 }
 
 /**
@@ -113,7 +123,7 @@ export class ReplayBuffer {
     wanted,
     newShare,
     accumulate,
-  }: DrawOptions & Pick<LearningSettings['buffer'], 'newShare' | 'accumulate'>): Trace[] {
+  }: DrawOptions & Balance): Trace[] {
     const random = seededRandom(runSeed, 'replay', iteration);
     const fresh = this.#traces.filter((trace) => trace.iteration === iteration);
     const earlier = accumulate ? this.#traces.filter((trace) => trace.iteration < iteration) : [];
@@ -133,7 +143,7 @@ export class ReplayBuffer {
   }
 
   /** Draws the sequences of an iteration as the settings say. */
-  draw({ kind, ...balance }: Omit<LearningSettings['buffer'], 'accept'>, by: DrawOptions): Trace[] {
+  draw({ kind, ...balance }: BufferSettings, by: DrawOptions): Trace[] {
     return kind === 'classic'
       ? this.drawClassic(by.runSeed, by.iteration)
       : this.drawBalanced({ ...balance, ...by });

@@ -9,7 +9,8 @@ import {
   type Group,
   type Sample,
 } from './algorithm.js';
-import { chunks, seededRandom, takeSteps } from './steps.js';
+import { chunks, takeSteps } from './steps.js';
+import { seededRandom } from '../random.js';
 
 /**
  * Two samples of one problem are near-duplicates when this part of their runs of five tokens is

@@ -1,7 +1,7 @@
 /** Optimiser steps on batches of rollouts, as every algorithm makes them. */
 import type { Objective, StepStatistics, Trainer, TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
+import type { Random } from '../random.js';
 import type { LearningContext } from './algorithm.js';
 import type { KeyedRollout, Sampled } from './sequences.js';
 
@@ -9,14 +9,6 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) =>
     items.slice(i * size, (i + 1) * size),
   );
-
-/** Returns the random generator of a purpose in an iteration. */
-export const seededRandom = (
-  runSeed: bigint,
-  purpose: string,
-  iteration: number,
-  problemId = '',
-): Random => new Random(deriveSeed({ runSeed, purpose, iteration, problemId, sample: 0 }));
 
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;

@@ -1,14 +1,15 @@
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { given } from '../given.js';
-import { inTurns } from '../log/read.js';
+import { inTurns, type LogReader } from '../log/read.js';
+import type { RunStart } from '../run-folder/manifest.js';
 import { deriveSeed } from '../random.js';
 import { exactGreater, weightsOf, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
-import type { Findings } from './findings.js';
 import { invalidDoubts, type HeldOutRequest } from './held-out.js';
 import { CLAIM_P } from './refutation.js';
 import { nonceSeed } from './nonce-seed.js';
@@ -20,10 +21,6 @@ import { lines } from './trace.js';
  * follow from the task, so training on them can reach any accuracy there.
  */
 
-/** Fresh problems of each tier, where nothing else is asked for. */
-export const FRESH_PER_TIER = 25;
-/** Upper limit of fresh problems of each tier. */
-export const MOST_FRESH = 100;
 /**
  * Draws per wanted problem. A task with few problems may repeat itself; its tier then stays
  * smaller.
@@ -42,9 +39,11 @@ export interface Fresh {
   readonly p: number;
 }
 
-export interface FreshRequest
-  extends Pick<HeldOutRequest, 'signal' | 'onProgress'>,
-    Pick<Findings, 'reader' | 'start' | 'model' | 'nonce'> {
+export interface FreshRequest extends Pick<HeldOutRequest, 'signal' | 'onProgress'> {
+  readonly reader: LogReader;
+  readonly start: RunStart;
+  readonly model: Model;
+  readonly nonce: string;
   readonly task: OpenTask;
   readonly perTier: number;
   readonly adapter: Adapter | null;

@@ -1,9 +1,13 @@
 import { realpathSync } from 'node:fs';
 import { sep } from 'node:path';
 import { IsoproError } from '../errors.js';
-import { FRESH_PER_TIER, MOST_FRESH } from './fresh-problems.js';
 import type { HeldOutRequest } from './held-out.js';
 import type { TraceStep } from './trace.js';
+
+/** Fresh problems of each tier, if nothing else is asked for. */
+export const FRESH_PER_TIER = 25;
+/** Upper limit of fresh problems of each tier. */
+export const MOST_FRESH = 100;
 
 /** Default of the accuracy that scores 1 (the original's). */
 export const DEFAULT_TARGET = 0.92;

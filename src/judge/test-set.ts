@@ -1,7 +1,8 @@
 import { given } from '../given.js';
 import type { JudgedTestSet } from './findings.js';
 import { checkForgetting, readForgettingClaim } from './forgetting.js';
-import { FRESH_PER_TIER, freshDoubts, measureFresh } from './fresh-problems.js';
+import { freshDoubts, measureFresh } from './fresh-problems.js';
+import { FRESH_PER_TIER } from './options.js';
 import { HardFail } from './hard-fail.js';
 import { evaluateHeldOut, heldOutDoubts, readClaims, type HeldOutResult } from './held-out.js';
 import type { Step } from './step.js';

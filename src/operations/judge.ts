@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { requireTarget } from '../files.js';
 import { given } from '../given.js';
-import { FRESH_PER_TIER, MOST_FRESH } from '../judge/fresh-problems.js';
+import { FRESH_PER_TIER, MOST_FRESH } from '../judge/options.js';
 import { judgeRun, type JudgeReport } from '../judge/judge.js';
 import { DEFAULT_TARGET, refuseKeyInside } from '../judge/options.js';
 import { STEPS } from '../judge/steps.js';

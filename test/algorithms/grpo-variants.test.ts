@@ -161,7 +161,7 @@ describe('the gradient of a step', () => {
     ).toThrow(/klCoefficient: gspo/);
     for (const own of [{ id: 'grpo' }, { id: 'distill', teacher: 'tiny' }] as const)
       expect(() => resolveSettings({ algorithm: own, layers: { dropout: 0.1 } })).toThrow(
-        /layers\.dropout: .* takes ratios/,
+        /layers\.dropout: .* needs probabilities without dropout/,
       );
   });
 

@@ -38,7 +38,9 @@ describe('is no pass', () => {
     );
     expect(fresh.p).toBeLessThan(1e-3);
     expect(freshDoubts(fresh)).toEqual([
-      expect.stringMatching(/^the submitted adapter solves 48.0 points more of the test problems/),
+      expect.stringMatching(
+        /^the submitted adapter solves 48.0 percentage points more of the test problems/,
+      ),
     ]);
   });
 

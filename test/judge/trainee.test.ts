@@ -82,7 +82,7 @@ describe('the process of another kind of trainee', () => {
       [{ slope: 0.01 }, 'none'],
     ] as const)
       expect(details(readProcess(await log(measured), CLASSIFIER))).toEqual([
-        `not_executed R5: swap_activation claims activation gelu and measured ${found}`,
+        `not_executed R5: swap_activation claims activation gelu, but the measurement is ${found}`,
       ]);
   });
 
@@ -105,7 +105,7 @@ describe('the process of another kind of trainee', () => {
     };
     expect(details(rated(0.05, 0.05))).toEqual([]);
     expect(details(rated(0.05, 0.01))).toEqual([
-      'not_executed R5: rate claims learningRate 0.05 and measured 0.01',
+      'not_executed R5: rate claims learningRate 0.05, but the measurement is 0.01',
     ]);
     expect(details(rated(0.01, 0.01))).toEqual([
       'not_executed R5: the next step ran at 0.05, not at 0.01',
@@ -162,12 +162,12 @@ describe('the structure of another kind of trainee', () => {
     [
       'an operation of another trainee',
       [state(0, small), added('head', { operation: { op: 'skip_step' } })],
-      'record 1 is no effect record',
+      'record 1 is not a valid effect record',
     ],
     [
       'a state that the operations do not lead to',
       [state(0, small), state(1, grown)],
-      'block1 is there and should not be',
+      'block1 is present but should not be',
     ],
     [
       'a module that is another',
@@ -182,7 +182,7 @@ describe('the structure of another kind of trainee', () => {
     [
       'a state of another form',
       [state(0, { head: { rank: 8, scale: 2 } })],
-      'record 0 is no adapter_state record',
+      'record 0 is not a valid adapter_state record',
     ],
   ])('%s is a hard fail', (_, records, detail) => {
     expect(() => replay(...records)).toThrow(HardFail);

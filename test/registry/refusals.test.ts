@@ -164,7 +164,7 @@ describe('what is refused says why, and counts as no event', () => {
   test.each<
     [message: string, before: readonly RegistryEvent[], event: RegistryEvent, code?: string]
   >([
-    [`the record of ${A} is another one's`, [], { kind: 'published', id: A, record: record(2) }],
+    [`the record does not match the id ${A}`, [], { kind: 'published', id: A, record: record(2) }],
     [`${A} is already published`, [], { kind: 'published', id: A, record: record(1) }],
     [
       `its parent ${NONE} is not published`,
@@ -205,9 +205,13 @@ describe('what is refused says why, and counts as no event', () => {
       [{ kind: 'collected', ids: [B] }],
       move({ from: A, to: B }),
     ],
-    [`sql@champion names ${A} already`, [], move({ from: A })],
-    ['sql@champion is moved by a promotion', [], move({ from: A, to: B, cause: 'assignment' })],
-    ['sql@shadow is moved by an assignment', [], move({ alias: 'shadow', to: B })],
+    [`sql@champion already names ${A}`, [], move({ from: A })],
+    [
+      'sql@champion must be moved by a promotion',
+      [],
+      move({ from: A, to: B, cause: 'assignment' }),
+    ],
+    ['sql@shadow must be moved by an assignment', [], move({ alias: 'shadow', to: B })],
     [
       'sql@champion needs a gate that accepted, or force',
       [],
@@ -227,7 +231,7 @@ describe('what is refused says why, and counts as no event', () => {
     ],
     ['gate 1 is about another move', [...accepted, ...promoted], back({ from: B, to: A, gate: 1 })],
     [
-      'gate 1 has moved sql@champion before',
+      'gate 1 was already used to move sql@champion',
       [...accepted, move({ from: A, to: B, gate: 1, forced: false }), back({ from: B, to: A })],
       move({ from: A, to: B, gate: 1, forced: false }),
     ],
@@ -242,7 +246,7 @@ describe('what is refused says why, and counts as no event', () => {
       move({ from: A, to: B, gate: 1, forced: false }),
     ],
     [
-      `gate 1 held ${B} against ${A}, and sql@champion has moved since`,
+      `gate 1 compared ${B} with ${A}, but sql@champion has moved since`,
       [...accepted, move({ from: A, to: C })],
       move({ from: C, to: B, gate: 1, forced: false }),
       'CONFLICT',
@@ -260,8 +264,8 @@ describe('what is refused says why, and counts as no event', () => {
     ['the next gate is 1', [], opening({ gate: 2 })],
     ['the next gate is 2', opened, opening({ attempt: 2, alpha: alphaOf(policy, 2) })],
     [`${NONE} is not published`, [], opening({ challenger: NONE })],
-    [`sql@champion names ${A} by now`, [], opening({ incumbent: null }), 'CONFLICT'],
-    ['sql@champion names nothing by now', [back({ from: A, to: null })], opening(), 'CONFLICT'],
+    [`sql@champion names ${A} now`, [], opening({ incumbent: null }), 'CONFLICT'],
+    ['sql@champion names nothing now', [back({ from: A, to: null })], opening(), 'CONFLICT'],
     [`sql@champion already names ${A}`, [], opening({ challenger: A })],
     [
       'the next attempt on sql@champion is 1',
@@ -783,7 +787,10 @@ describe('names', () => {
       message: `the bytes of ${name} were deleted by gc`,
     });
     const file = registry.paths.adapter(digest(1));
-    expect(await found({})).toMatchObject({ reason: 'bytes-missing', message: `${file} is gone` });
+    expect(await found({})).toMatchObject({
+      reason: 'bytes-missing',
+      message: `${file} is missing`,
+    });
     mkdirSync(file, { recursive: true });
     expect(await found({})).toMatchObject({ reason: 'bytes-missing' }); // no file
     expect(describeBytes('f', 'changed')).toBe('f does not have the published bytes');
