@@ -44,54 +44,18 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
       ...asked.filter((message) => !isSystem(message)),
     ]);
   };
-  const dispose = (): Promise<void> => task.dispose();
-  const {
-    id,
-    version,
-    tiers,
-    policies,
-    policyNotes,
-    source,
-    readsLeniently,
-    answerGrammar,
-    turns,
-    hasReferences,
-  } = task;
-  return {
-    id,
-    version,
-    tiers,
-    policies,
-    policyNotes,
+  const { source } = task;
+  // the exploits of a built-in task take long to make: they are inherited, and made when asked for
+  return Object.assign(Object.create(task) as OpenTask, {
     source:
       source.kind === 'built-in'
         ? source
         : { ...source, options: { ...source.options, ...asking } },
-    ...stated({ rows: task.rows }),
-    get exploits() {
-      return task.exploits;
-    },
-    readsLeniently,
-    answerGrammar,
-    turns,
     ...stated({ stop }),
-    hasReferences,
     generate: (tier, seed) => (shown ?? task).generate(tier, seed),
-    readProblem: (value) => task.readProblem(value),
     prompt,
     question: (problem, style) => task.prompt(problem, style),
     judge: (problem, text, finish, options) =>
       task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
-    judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
-    readAnswer: (problem, text) => task.readAnswer(problem, text),
-    applyPolicy: (name, problem, options) => task.applyPolicy(name, problem, options),
-    grade: (problem, verdict) => task.grade(problem, verdict),
-    feedback: (problem, verdict) => task.feedback(problem, verdict),
-    step: (problem, replies) => task.step(problem, replies),
-    checkTrace: (problem, text) => task.checkTrace(problem, text),
-    fewShot: (problem, style, count, seed) => task.fewShot(problem, style, count, seed),
-    referenceReply: (problem, style) => task.referenceReply(problem, style),
-    dispose,
-    [Symbol.asyncDispose]: dispose,
-  };
+  } satisfies Partial<OpenTask>);
 }

@@ -3,40 +3,22 @@ import path from 'node:path';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { isFile } from '../files.js';
-import { given as stated } from '../given.js';
 import { didYouMean } from '../nearest.js';
 import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
-import { nextAttempt, turnsOf } from './turns.js';
+import { openedTask, type TaskHost } from './opened-task.js';
+import { describeTask } from './task-shape.js';
 import { isPythonSpecifier } from './python-module.js';
 import { askedOtherwise } from './asking-wrapper.js';
 import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import { dataOptionsOf, type DataTaskOptions } from './data/options.js';
 import { DATA_ENDINGS, isDataFile } from './data/read-rows.js';
-import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
+import { openDataTask, openPythonTask, openUserTask, type UserTaskOptions } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
-export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
-  /**
-   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number.
-   * Default: one for a user's task; none for a built-in one, which judges in the caller's.
-   */
-  readonly verifierThreads?: number;
-  /** Replies of an episode, at most; as many as the task says where absent. */
-  readonly turns?: number;
-  /**
-   * What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens
-   * it says what went wrong.
-   */
-  readonly silent?: boolean;
-  /**
-   * Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no
-   * clock is the same by it.
-   */
-  readonly clockAhead?: number;
-}
+export interface OpenTaskOptions extends DataTaskOptions, AskingOptions, UserTaskOptions {}
 
 const MAX_VERIFIER_THREADS = 64;
 
@@ -126,11 +108,9 @@ function refuseOtherKind(specifier: string): void {
     );
 }
 
-async function openAsItIs(
-  specifier: string,
-  { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions,
-): Promise<OpenTask> {
-  const data = dataOptionsOf(given);
+async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<OpenTask> {
+  const { verifierThreads } = options;
+  const data = dataOptionsOf(options);
   if (
     verifierThreads !== undefined &&
     !(
@@ -145,7 +125,7 @@ async function openAsItIs(
     );
   if (isBuiltIn(specifier)) {
     refuseDataOptions(specifier, data);
-    return openBuiltIn(specifier, verifierThreads, turns);
+    return openBuiltIn(specifier, options);
   }
   const python = isPythonSpecifier(specifier);
   if (!python) {
@@ -155,12 +135,6 @@ async function openAsItIs(
   const rows = !python && isDataFile(specifier);
   if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
     if (!rows) refuseDataOptions(specifier, data);
-    const options = {
-      verifierThreads: verifierThreads ?? 1,
-      ...stated({ turns }),
-      ...(silent === true ? { silent } : {}),
-      ...stated({ clockAhead }),
-    };
     const task = await (python
       ? openPythonTask(specifier, options)
       : rows
@@ -190,84 +164,59 @@ const opened = new Map<string, number>();
 
 async function openBuiltIn(
   id: BuiltInId,
-  verifierThreads: number | undefined,
-  asked: number | undefined,
+  { verifierThreads, turns }: OpenTaskOptions,
 ): Promise<OpenTask> {
   const { task, readProblem } = await builtInTask(id);
-  const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
-  const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
   const threads =
     verifierThreads === undefined
       ? null
       : new VerifierThreads({ kind: 'built-in', id }, verifierThreads);
-  const policy = (name: string): ((problem: Problem) => unknown) => {
-    const found = Object.hasOwn(task.trivialPolicies, name)
-      ? task.trivialPolicies[name]
-      : undefined;
-    if (found === undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
-    return found;
-  };
   let disposed = false;
-  const dispose = async (): Promise<void> => {
-    await threads?.dispose();
-    if (disposed) return;
-    disposed = true;
-    const left = opened.get(task.id)! - 1;
-    opened.set(task.id, left);
-    if (left === 0) await task.dispose?.();
-  };
-  const open: OpenTask = {
-    id: task.id,
-    version: task.version,
-    tiers: task.tiers,
-    policies: Object.keys(task.trivialPolicies),
-    policyNotes: task.policyNotes ?? {},
-    get exploits() {
-      return task.exploits;
+  const host: TaskHost = {
+    call: async (member, args) => {
+      const [problem] = args as [Problem];
+      const reference = member === 'grade' ? [(await task.reference?.(problem)) ?? null] : [];
+      return Reflect.apply(task[member]!, task, [...args, ...reference]);
     },
-    source: { kind: 'built-in' },
-    generate: async (tier, seed) => task.generate(tier, seed),
     readProblem,
-    prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish, options) =>
       threads === null
         ? judgeReply(task, problem, text, finish, options)
         : threads.judge(problem, text, finish, options),
-    readsLeniently: task.readLeniently !== undefined,
-    judgeLeniently: async (problem, text, { signal } = {}) => {
-      if (task.readLeniently === undefined) return null;
-      if (threads !== null) return threads.judgeLeniently(problem, text, signal);
-      return judgeAny(task.readLeniently(text, problem), (answer) =>
-        verifyAnswer(task, problem, answer, signal),
-      );
-    },
-    answerGrammar: task.answerGrammar ?? null,
+    judgeLeniently: async (problem, text, options) =>
+      threads === null
+        ? judgeAny(task.readLeniently!(text, problem), (answer) =>
+            verifyAnswer(task, problem, answer, options?.signal),
+          )
+        : threads.judgeLeniently(problem, text, options),
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
     },
-    applyPolicy: async (name, problem) => verifyAnswer(task, problem, policy(name)(problem)),
-    grade: async (problem, verdict) =>
-      task.grade === undefined
-        ? null
-        : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
-    feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
-    turns,
-    step: async (problem, replies) => {
-      if (replies.length >= turns) return null;
-      return task.step === undefined
-        ? nextAttempt(open, problem, replies)
-        : task.step(problem, replies);
+    applyPolicy: async (name, problem) => {
+      if (!Object.hasOwn(task.trivialPolicies, name))
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `${task.id} has no policy ${JSON.stringify(name)}`,
+        );
+      return verifyAnswer(task, problem, task.trivialPolicies[name]!(problem));
     },
-    checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
-    fewShot: async (problem, style, count, seed) =>
-      task.fewShot?.(problem, style, count, seed) ?? null,
-    hasReferences: task.referenceReply !== undefined && task.step === undefined,
-    referenceReply: async (problem, style) => task.referenceReply?.(problem, style) ?? null,
-    dispose,
-    [Symbol.asyncDispose]: dispose,
+    dispose: async () => {
+      await threads?.dispose();
+      if (disposed) return;
+      disposed = true;
+      const left = opened.get(task.id)! - 1;
+      opened.set(task.id, left);
+      if (left === 0) await task.dispose?.();
+    },
   };
+  const description = {
+    ...describeTask(task),
+    get exploits() {
+      return task.exploits;
+    },
+  };
+  const open = openedTask(host, description, { source: { kind: 'built-in' }, turns });
   opened.set(task.id, (opened.get(task.id) ?? 0) + 1);
   return open;
 }

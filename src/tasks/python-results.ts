@@ -4,19 +4,23 @@
  */
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { given as stated } from '../given.js';
 import { asProblem } from './problem-id.js';
 import type { FinishReason, Judgement, Verdict } from './task.js';
 import {
   checkMember,
+  checkResult,
   firstComplaint,
   fraction,
   MemberError,
+  MEMBERS,
   memberShapes,
-  resultShapes,
+  optionalMembers,
   wholeTiers,
   wording,
+  type TaskDescription,
 } from './task-shape.js';
-import type { TaskDescription, WorkerMethod } from './thread-messages.js';
+import type { WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
 /** What a task says of a verdict is told so far. */
@@ -44,7 +48,7 @@ type Given = z.output<typeof given>;
 
 function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict {
   if (outcome === 'none') return undecided(reason ?? 'verify gave none and no reason');
-  const scored = figure === undefined ? {} : { score: figure };
+  const scored = stated({ score: figure });
   if (outcome === 'pass') return { kind: 'pass', violations: [], metrics: {}, ...scored };
   return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
 }
@@ -93,26 +97,15 @@ function asDescription(value: unknown): PythonDescription {
       member(result.error.issues[0]!.path[0]),
       firstComplaint(result.error, 'module'),
     );
-  const { id, version, tiers, policies, verifySeconds, solution, sha256 } = result.data;
+  const { tiers, verifySeconds, solution, ...named } = result.data;
   return {
-    id,
-    version,
+    ...named,
     tiers: wholeTiers(tiers),
-    policies,
     policyNotes: {},
     exploits: [],
     limits: verifySeconds === null ? {} : { verifySeconds },
     answerGrammar: null,
-    optional: {
-      readLeniently: false,
-      grade: false,
-      feedback: false,
-      step: false,
-      checkTrace: false,
-      fewShot: false,
-      referenceReply: solution,
-    },
-    sha256,
+    optional: optionalMembers((name) => name === 'referenceReply' && solution),
   };
 }
 
@@ -129,20 +122,18 @@ export function readResult(
     case 'load':
       return asDescription(value);
     case 'generate': {
-      const content = checkMember('problem', resultShapes.generate, value, 'problem');
+      const { python } = MEMBERS.generate;
+      const content = checkResult('generate', value, python);
       try {
         return asProblem(content, args[0] as string);
       } catch (error) {
-        throw new MemberError(
-          'problem',
-          `cannot be kept in a log: ${(error as TypeError).message}`,
-        );
+        throw new MemberError(python, `cannot be kept in a log: ${(error as TypeError).message}`);
       }
     }
     case 'prompt':
-      return checkMember('prompt', resultShapes.prompt, value, 'messages');
+      return checkResult('prompt', value);
     case 'referenceReply':
-      return checkMember('solution', resultShapes.referenceReply, value, 'reply');
+      return checkResult('referenceReply', value, MEMBERS.referenceReply.python);
     case 'policy':
       return asVerdict(checkMember('verify', given, value, 'verdict'));
     case 'judge': {

@@ -5,8 +5,8 @@ import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
 import type { AskModel } from './data/checkers.js';
+import type { TaskDescription } from './task-shape.js';
 import type {
-  TaskDescription,
   ThreadTask,
   WorkerAbort,
   WorkerAnswer,

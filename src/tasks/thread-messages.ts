@@ -7,7 +7,8 @@ import type { DataProgram } from './data/program.js';
 import type { Graded } from './data/score-model.js';
 import type { PythonModule } from './python-module.js';
 import type { BuiltInId } from './registry.js';
-import type { ChatMessage, OpenTask, TaskLimits } from './task.js';
+import type { ChatMessage } from './task.js';
+import type { CalledMember } from './task-shape.js';
 
 /**
  * What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or
@@ -29,34 +30,8 @@ export type ThreadTask = (
   readonly clockAhead?: number;
 };
 
-export interface TaskDescription
-  extends Pick<
-    OpenTask,
-    'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'
-  > {
-  readonly limits: TaskLimits;
-  readonly optional: Readonly<
-    Record<
-      'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply',
-      boolean
-    >
-  >;
-}
-/** The calls that a thread answers (`methods` of task-worker.ts). */
-export type WorkerMethod =
-  | 'load'
-  | 'generate'
-  | 'prompt'
-  | 'judge'
-  | 'judgeLeniently'
-  | 'answer'
-  | 'policy'
-  | 'grade'
-  | 'feedback'
-  | 'step'
-  | 'checkTrace'
-  | 'referenceReply'
-  | 'fewShot';
+/** The calls that a thread answers: members of the task, and `methods` of task-worker.ts. */
+export type WorkerMethod = CalledMember | 'load' | 'judge' | 'judgeLeniently' | 'answer' | 'policy';
 
 export type WorkerCall = {
   readonly call: number;

@@ -36,32 +36,36 @@ export class VerifierThreads {
     finish: FinishReason,
     { signal, earlier = [] }: JudgeOptions = {},
   ): Promise<Judgement> {
-    return this.#inOrder(
-      this.#call<Judgement>(
-        'judge',
-        [problem, text, finish, earlier],
-        (verdict) => ({ verdict, form: null }),
-        signal,
-      ),
-    );
+    return this.#judge('judge', [problem, text, finish, earlier], signal);
   }
 
   /** As `judge`, any answer in the reply. */
-  judgeLeniently(problem: Problem, text: string, signal?: AbortSignal): Promise<Judgement> {
-    return this.#inOrder(
-      this.#call<Judgement>(
-        'judgeLeniently',
-        [problem, text],
-        (verdict) => ({ verdict, form: null }),
-        signal,
-      ),
-    );
+  judgeLeniently(
+    problem: Problem,
+    text: string,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Judgement> {
+    return this.#judge('judgeLeniently', [problem, text], signal);
   }
 
   /** As `judge`. */
-  applyPolicy(name: string, problem: Problem, signal?: AbortSignal): Promise<Verdict> {
+  applyPolicy(
+    name: string,
+    problem: Problem,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Verdict> {
     return this.#inOrder(
       this.#call<Verdict>('policy', [name, problem], (verdict) => verdict, signal),
+    );
+  }
+
+  #judge(
+    method: 'judge' | 'judgeLeniently',
+    args: readonly unknown[],
+    signal: AbortSignal | undefined,
+  ): Promise<Judgement> {
+    return this.#inOrder(
+      this.#call<Judgement>(method, args, (verdict) => ({ verdict, form: null }), signal),
     );
   }
 

@@ -51,7 +51,9 @@ function phrases(row: string): Phrases {
     keys: keys!,
     labels: labels!,
     sentences:
-      whenFalse === undefined ? sentences! : sentences!.map((said, i) => [said, whenFalse[i]!]),
+      whenFalse === undefined
+        ? sentences!
+        : sentences!.map((said, i) => [said, whenFalse[i]!] as const),
   };
 }
 
