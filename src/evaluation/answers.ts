@@ -1,6 +1,5 @@
 import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { given } from '../given.js';
-import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
@@ -8,6 +7,7 @@ import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { withQuestions } from './failure-examples.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 import { FirstVerdicts } from './first-verdicts.js';
+import { seedOf } from '../tasks/seed.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
@@ -100,13 +100,7 @@ export async function sampleAndJudge<R extends Reply>(
   const plan = problems.map((problem) => ({
     problem,
     seeds: Array.from({ length: samples }, (_, sample) =>
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'evaluation',
-        iteration: 0,
-        problemId: problem.id,
-        sample,
-      }),
+      seedOf(seed, 'evaluation', problem.id, sample),
     ),
   }));
   const judged: JudgedAnswer[][] = problems.map(() => []);

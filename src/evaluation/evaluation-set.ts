@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import { frozenSet, SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
 /** Problems to evaluate on, and what identifies them. */
 export interface EvaluationSet {
@@ -116,16 +116,7 @@ async function draw(
   for (const { id: tier } of task.tiers) {
     const before = problems.length;
     for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
-      const problem = await task.generate(
-        tier,
-        deriveSeed({
-          runSeed: SEED,
-          purpose: `${name} set`,
-          iteration: 0,
-          problemId: tier,
-          sample,
-        }),
-      );
+      const problem = await task.generate(tier, seedOf(SEED, `${name} set`, tier, sample));
       // a member that the prompt leaves out gives the same question another id
       const question = canonicalJson(
         (await (task.question?.(problem, 'plain') ??

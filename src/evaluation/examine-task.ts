@@ -5,7 +5,6 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import {
   ExaminedVerdicts,
   GaveUp,
@@ -17,6 +16,7 @@ import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem, PromptStyle, TaskRows, Verdict } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
 /** An `error` spoils a run; a `warning` is something to look at. */
 export interface TaskFinding {
@@ -107,18 +107,7 @@ export async function examineTask(
     const drawn: Problem[] = [];
     for (let sample = 0; sample < perTier; sample++) {
       proceed();
-      drawn.push(
-        await task.generate(
-          tier,
-          deriveSeed({
-            runSeed: 0n,
-            purpose: 'examination',
-            iteration: 0,
-            problemId: tier,
-            sample,
-          }),
-        ),
-      );
+      drawn.push(await task.generate(tier, seedOf(0n, 'examination', tier, sample)));
     }
     problems.push(...drawn);
     if (trains && task.rows === undefined) await examineNumber(task, tier, style, find, proceed);
@@ -170,10 +159,7 @@ async function examineNumber(
   let twins: readonly [Problem, Problem] | null = null;
   for (let sample = 0; sample < NUMBER_DRAWS && asked.size < needed; sample++) {
     proceed();
-    const problem = await task.generate(
-      tier,
-      deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }),
-    );
+    const problem = await task.generate(tier, seedOf(0n, 'number', tier, sample));
     const prompt = (await task.prompt(problem, style)).map(({ content }) => content).join('\n');
     problems.add(problem.id);
     const other = asked.get(prompt);

@@ -2,8 +2,8 @@
  * Solved examples before the question: what a model does that is told how, without any training.
  */
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
 export interface FewShot {
   /** Examples, each a user's question with its answer. */
@@ -24,13 +24,7 @@ export function promptsOf(
   if (fewShot === undefined) return (problem) => task.prompt(problem, style);
   const { count, seed: runSeed } = fewShot;
   return async (problem) => {
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'few-shot',
-      iteration: 0,
-      problemId: problem.id,
-      sample: 0,
-    });
+    const seed = seedOf(runSeed, 'few-shot', problem.id);
     const examples = await task.fewShot(problem, style, count, seed);
     if (examples === null)
       throw new IsoproError(

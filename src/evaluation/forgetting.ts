@@ -9,9 +9,9 @@ import type { Adapter } from '../engine/adapter.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import { FORGETTING_SET, type ScoredText } from '../statistics/index.js';
 import { KeptHalf, type Half } from './forgetting-cache.js';
+import { seedOf } from '../tasks/seed.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
 const SHA256 = {
@@ -278,15 +278,7 @@ async function sampleReplies(
   for (let from = half.wholeGroups(CHUNK); from < rendered.length; from += CHUNK) {
     const prompts = rendered.slice(from, from + CHUNK).map((tokenIds, i) => ({
       tokenIds,
-      seeds: [
-        deriveSeed({
-          runSeed: SEED,
-          purpose: 'forgetting',
-          iteration: 0,
-          problemId: String(from + i),
-          sample: 0,
-        }),
-      ],
+      seeds: [seedOf(SEED, 'forgetting', String(from + i))],
     }));
     const sampling = { temperature: 1, topP: 1 };
     const request = {

@@ -1,3 +1,5 @@
+import { given } from '../given.js';
+
 /** How any task is asked, and whether a reply that was cut off is judged. */
 export interface AskingOptions {
   /** Before every prompt, as the system's message; what a prompt has of its own follows it. */
@@ -11,14 +13,8 @@ export interface AskingOptions {
 }
 
 /** Those of them that are given, of settings, flags or a log that hold others too. */
-export const askingOf = ({
-  system,
-  examples,
-  stop,
-  judgeTruncated,
-}: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined }): AskingOptions => ({
-  ...(system === undefined ? {} : { system }),
-  ...(examples === undefined ? {} : { examples }),
-  ...(stop === undefined ? {} : { stop }),
-  ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
-});
+export const askingOf = (
+  options: {
+    readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined;
+  },
+): AskingOptions => given(options, 'system', 'examples', 'stop', 'judgeTruncated');

@@ -1,10 +1,10 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { abortError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
 import type { SetName } from './frozen-sets.js';
 import { setProblems } from './set-problems.js';
 import type { OpenTask, Problem } from './task.js';
+import { seedOf } from './seed.js';
 
 export interface BaselineOptions {
   /** Problems of each tier; for a frozen set the first ones of each tier. */
@@ -50,18 +50,7 @@ export async function measureBaselines(
   for (const tier of task.tiers) {
     if (set === undefined) {
       for (let sample = 0; sample < count; sample++) {
-        problems.push(
-          await task.generate(
-            tier.id,
-            deriveSeed({
-              runSeed: seed,
-              purpose: 'baselines',
-              iteration: 0,
-              problemId: tier.id,
-              sample,
-            }),
-          ),
-        );
+        problems.push(await task.generate(tier.id, seedOf(seed, 'baselines', tier.id, sample)));
         await advance();
       }
     } else

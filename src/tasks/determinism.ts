@@ -4,10 +4,10 @@
  * forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import { AHEAD_SECONDS } from './clock-shift.js';
 import { openTask } from './open-task.js';
 import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
+import { seedOf } from './seed.js';
 
 /** Problems of each tier that are tried. */
 const TRIALS = 3;
@@ -74,13 +74,7 @@ export async function refuseNondeterminism(
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
       tier,
-      seed: deriveSeed({
-        runSeed: 0n,
-        purpose: 'determinism',
-        iteration: 0,
-        problemId: tier,
-        sample,
-      }),
+      seed: seedOf(0n, 'determinism', tier, sample),
     })),
   );
   const problems = await each(places, ({ tier, seed }) => task.generate(tier, seed));

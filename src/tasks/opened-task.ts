@@ -1,12 +1,12 @@
 /** The one face of tasks that are open, whether their code runs here, in threads or in processes. */
 import { given as stated } from '../given.js';
-import { deriveSeed } from '../random.js';
 import { isPythonSpecifier } from './python-module.js';
 import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from './task.js';
 import { memberRow, type CalledMember, type TaskDescription } from './task-shape.js';
 import { invalidMember } from './task-thread.js';
 import { findTier } from './tier.js';
 import { nextAttempt, turnsOf } from './turns.js';
+import { seedOf } from './seed.js';
 
 /** What runs the code of a task. */
 export interface TaskHost
@@ -38,10 +38,7 @@ async function solved(
   const asked = new Set([own.at(-1)!.content]);
   const examples: ChatMessage[] = [];
   for (let sample = 0, found = 0; found < count && sample < count + EXAMPLE_DRAWS; sample++) {
-    const other = await task.generate(
-      tier,
-      deriveSeed({ runSeed: seed, purpose: 'example', iteration: 0, problemId: tier, sample }),
-    );
+    const other = await task.generate(tier, seedOf(seed, 'example', tier, sample));
     const messages = await task.prompt(other, style);
     // such as a solved example in each prompt
     const shared = messages.findIndex(({ content }, at) => content !== own[at]?.content);

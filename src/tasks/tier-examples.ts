@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
+import { seedOf } from './seed.js';
 
 /**
  * Draws in place of a problem that is an example: a tier with hardly more problems than examples
@@ -79,16 +79,7 @@ export class TierExamples {
     const isShown = async (): Promise<boolean> =>
       shown.size > 0 && shown.has(question(await this.#task.prompt(problem, 'plain')));
     for (let sample = 0; sample < MOST_REDRAWS && (await isShown()); sample++)
-      problem = await this.#task.generate(
-        tier,
-        deriveSeed({
-          runSeed: seed,
-          purpose: 'not-an-example',
-          iteration: 0,
-          problemId: tier,
-          sample,
-        }),
-      );
+      problem = await this.#task.generate(tier, seedOf(seed, 'not-an-example', tier, sample));
     return problem;
   }
 

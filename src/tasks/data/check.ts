@@ -4,7 +4,6 @@
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
-import type { Dictionary } from '../../dictionary.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
 import {
@@ -15,6 +14,7 @@ import {
   withDigits,
   type WrittenNumber,
 } from '../../json-text.js';
+import type { CheckedAnswer } from './data-problem.js';
 import { comparedLabel } from './compared-text.js';
 import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
@@ -96,18 +96,6 @@ export function compileSchema(schema: Json): (value: unknown) => string | null {
 }
 
 export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'su');
-
-/** What is kept of a row's answer, in the form that the check compares with. */
-export interface CheckedAnswer {
-  readonly answer: Json;
-  /**
-   * Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their
-   * digits as texts.
-   */
-  readonly digits?: Dictionary<string>;
-  /** Of a choice. */
-  readonly choices?: readonly string[];
-}
 
 /**
  * A number is compared letter by letter as the file has it; as a number it is that of its value,

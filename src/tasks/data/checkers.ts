@@ -5,6 +5,7 @@ import { dictionary, type Dictionary } from '../../dictionary.js';
 import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import type { GivenVerdict } from '../define-task.js';
 import { fenced } from '../fence.js';
+import { refused } from '../flat-object.js';
 import type { ChatMessage, Parsed } from '../task.js';
 import { compileSchema, regexOf, type Check } from './check.js';
 import type { Checker } from './checker.js';
@@ -15,14 +16,13 @@ import { programChecker } from './program-checkers.js';
 import { askedOf, verdictOf, type Graded } from './score-model.js';
 
 const read = <A>(answer: A): Parsed<A> => ({ ok: true, answer, form: 'answer' });
-const unreadable = (detail: string): Parsed<never> => ({ ok: false, category: 'format', detail });
 
 const verdict = (right: boolean, detail = 'The answer is not the right one.'): GivenVerdict =>
   right ? { kind: 'pass' } : { kind: 'fail', violations: [{ category: 'wrong', detail }] };
 
 /** A reply without anything in it is no answer. */
 const readText = (text: string): Parsed<string> =>
-  text.trim() === '' ? unreadable('The reply is empty.') : read(text.trim());
+  text.trim() === '' ? refused('The reply is empty.') : read(text.trim());
 
 const SHOWN_CHARACTERS = 40;
 const shortened = (text: string): string => text.slice(0, SHOWN_CHARACTERS).toWellFormed();
@@ -54,7 +54,7 @@ function readJson(text: string): Parsed<Told> {
   try {
     const json = readJsonText(fenced(text) ?? text);
     if (json.twice !== null)
-      return unreadable(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
+      return refused(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
     const value = structuredClone(json.value); // of a schema, with numbers as doubles
     const { numbers } = comparable(json);
     return read({
@@ -65,7 +65,7 @@ function readJson(text: string): Parsed<Told> {
       ),
     });
   } catch {
-    return unreadable('The reply is not one JSON value.');
+    return refused('The reply is not one JSON value.');
   }
 }
 
@@ -82,10 +82,10 @@ function numberChecker({
   return {
     read: (text) => {
       const said = lastNumber(text);
-      if (said === null) return unreadable('There is no number in the reply.');
+      if (said === null) return refused('There is no number in the reply.');
       return 'number' in said
         ? read(said.number)
-        : unreadable(
+        : refused(
             `The last number in the reply, ${JSON.stringify(shortened(said.unread))}, cannot be read.`,
           );
     },
@@ -147,7 +147,7 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
           const found = namedChoices(reply, choices);
           return found.length === 1
             ? read(found[0]!)
-            : unreadable(
+            : refused(
                 found.length === 0
                   ? 'The reply names none of the choices.'
                   : 'The reply names more than one of the choices.',

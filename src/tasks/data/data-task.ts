@@ -2,10 +2,12 @@
  * A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges.
  * Made in the thread that judges.
  */
+import { given } from '../../given.js';
 import { writtenJson } from '../../json-text.js';
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
 import type { ChatMessage, Parsed, PromptStyle, VerifyContext } from '../task.js';
+import { refused } from '../flat-object.js';
 import { checkerOf, type AskModel } from './checkers.js';
 import type { Check } from './check.js';
 import type { DataContent, DataProblem } from './data-problem.js';
@@ -108,11 +110,7 @@ export function dataTask(
     parse(text, problem) {
       const answer = answerTag === undefined ? text : tagged(text, answerTag);
       return answer === null
-        ? {
-            ok: false,
-            category: 'format',
-            detail: `There has to be one answer between <${answerTag}> and </${answerTag}>.`,
-          }
+        ? refused(`There has to be one answer between <${answerTag}> and </${answerTag}>.`)
         : checker.read(answer, problem);
     },
     verify,
@@ -124,7 +122,7 @@ export function dataTask(
       ...(solved ? { 'commonest answer': policy(() => usual) } : {}),
     },
     policyNotes: POLICY_NOTES,
-    ...(verifySeconds === undefined ? {} : { limits: { verifySeconds } }),
+    limits: given({ verifySeconds }),
     ...(solved
       ? {
           referenceReply(problem) {

@@ -1,3 +1,5 @@
+import { given } from '../../given.js';
+
 export interface DataTaskOptions {
   /** How replies are checked, as `--check` names it. Default: `exact`. */
   readonly check?: string;
@@ -11,14 +13,8 @@ export interface DataTaskOptions {
 }
 
 /** Those of them that are given, of settings, flags or a log that hold others too. */
-export const dataOptionsOf = ({
-  check,
-  answerTag,
-  verifySeconds,
-}: {
-  readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined;
-}): DataTaskOptions => ({
-  ...(check === undefined ? {} : { check }),
-  ...(answerTag === undefined ? {} : { answerTag }),
-  ...(verifySeconds === undefined ? {} : { verifySeconds }),
-});
+export const dataOptionsOf = (
+  options: {
+    readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined;
+  },
+): DataTaskOptions => given(options, 'check', 'answerTag', 'verifySeconds');

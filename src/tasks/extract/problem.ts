@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
+import { readContent } from '../built-in.js';
 import type { Problem } from '../task.js';
 import type { FieldKind } from './document.js';
 
@@ -74,25 +73,22 @@ const schema = z.object({
  * and for no other, and that `id`, where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readExtractProblem(task: string, value: unknown): ExtractProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${task}: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
-  if (new Set(content.schema.map(({ key }) => key)).size < content.schema.length)
-    invalid('a key stands in its schema twice');
-  for (const { key, kind } of content.schema) {
-    const expected = Object.hasOwn(content.expected, key) ? content.expected[key]! : undefined;
-    if (expected === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
-    else if (expected !== null && !KIND_TESTS[kind](expected))
-      invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
-  }
-  if (Object.keys(content.expected).length > content.schema.length)
-    invalid('it has expected values of keys that its schema does not have');
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
+export const readExtractProblem = (task: string, value: unknown): ExtractProblem =>
+  readContent(
+    `a problem of ${task}`,
+    task,
+    schema,
+    value,
+    ({ schema: fields, expected }, invalid) => {
+      if (new Set(fields.map(({ key }) => key)).size < fields.length)
+        invalid('a key stands in its schema twice');
+      for (const { key, kind } of fields) {
+        const wanted = Object.hasOwn(expected, key) ? expected[key]! : undefined;
+        if (wanted === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
+        else if (wanted !== null && !KIND_TESTS[kind](wanted))
+          invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
+      }
+      if (Object.keys(expected).length > fields.length)
+        invalid('it has expected values of keys that its schema does not have');
+    },
+  );

@@ -1,10 +1,11 @@
 /** What a document must keep before anything is scored by it. */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
 import { roundTo } from './generators.js';
 import type { Scenario } from './document.js';
 import { checkStrategy, drawSeed, scoreStrategy, type Strategy } from './score.js';
 import { gridSearch, hasValid, randomStrategy, upperBound } from './search.js';
+import { seedOf } from '../seed.js';
 
 export interface SelfTestOptions {
   /** Random strategies in all that are held against the bound. */
@@ -69,15 +70,7 @@ export function testScenario(
   const unit = 10 ** -document.score.decimals;
   const tolerance =
     unit * (1 + document.components.reduce((sum, { weight }) => sum + Math.abs(weight), 0));
-  const random = new Random(
-    deriveSeed({
-      runSeed: 0n,
-      purpose: 'scenario self-test',
-      iteration: 0,
-      problemId: document.id,
-      sample: 0,
-    }),
-  );
+  const random = new Random(seedOf(0n, 'scenario self-test', document.id));
   let passable = false;
   for (let seed = 0; seed < SEEDS; seed++) {
     const draw = drawSeed(scenario, seed);

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
+import { readContent } from '../built-in.js';
 import type { Problem } from '../task.js';
 
 /** What is to be done with the items; `position` counts from 1, where the operation has one. */
@@ -65,38 +64,29 @@ const schema = z.object({
  * given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readLadderProblem(task: string, value: unknown): LadderProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${task}: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  const { operation, position, items, facts, question } = content;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
-  if (operation === 'ask') {
-    if (facts.length === 0 || question === null || items.length > 0)
-      invalid('a question needs a context and nothing else');
-    if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
-      invalid('two sentences answer one question');
-  } else {
-    if (facts.length > 0 || question !== null) invalid('only a question has a context');
-    if (items.length < 2) invalid('it needs two items at least');
-  }
-  if (WITH_POSITION.has(operation) !== (position !== null))
-    invalid(`position ${position} and operation ${operation} do not go together`);
-  if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
-    invalid(`there is no position ${position}`);
-  if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
-    invalid('its items must be numbers');
-  if (
-    operation === 'sum' &&
-    !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
-  )
-    invalid('its terms must have signs');
-  if (operation !== 'sum' && items.some((item) => item.includes(' ')))
-    invalid('only terms of a sum have signs');
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
+export const readLadderProblem = (task: string, value: unknown): LadderProblem =>
+  readContent(`a problem of ${task}`, task, schema, value, (content, invalid) => {
+    const { operation, position, items, facts, question } = content;
+    if (operation === 'ask') {
+      if (facts.length === 0 || question === null || items.length > 0)
+        invalid('a question needs a context and nothing else');
+      if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
+        invalid('two sentences answer one question');
+    } else {
+      if (facts.length > 0 || question !== null) invalid('only a question has a context');
+      if (items.length < 2) invalid('it needs two items at least');
+    }
+    if (WITH_POSITION.has(operation) !== (position !== null))
+      invalid(`position ${position} and operation ${operation} do not go together`);
+    if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
+      invalid(`there is no position ${position}`);
+    if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
+      invalid('its items must be numbers');
+    if (
+      operation === 'sum' &&
+      !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
+    )
+      invalid('its terms must have signs');
+    if (operation !== 'sum' && items.some((item) => item.includes(' ')))
+      invalid('only terms of a sum have signs');
+  });

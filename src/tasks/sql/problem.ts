@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
+import { readContent } from '../built-in.js';
 import type { Problem } from '../task.js';
 import { refuseStatement } from './statement.js';
 
@@ -141,50 +140,41 @@ const folded = (all: readonly { readonly name: string }[]): Set<string> =>
  * reference runs is found when it is run.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readSqlProblem(task: string, value: unknown): SqlProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not an SQL problem: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  if (content.task !== task)
-    invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
-  if (folded(content.tables).size < content.tables.length) invalid('two tables have one name');
-  content.tables.forEach((table, at) => {
-    const { name: called, rows, columns } = table;
-    const where = `table ${JSON.stringify(called)}`;
-    if (rows[0] > rows[1]) invalid(`${where} has at least ${rows[0]} rows and at most ${rows[1]}`);
-    if (folded(columns).size < columns.length) invalid(`${where} has two columns of one name`);
-    for (const { name: column, values: drawn } of columns) {
-      const place = `${where}, column ${JSON.stringify(column)}`;
-      if (drawn.kind === 'reference') {
-        const target = content.tables.slice(0, at).find((other) => other.name === drawn.table);
-        if (target?.columns.some((other) => other.values.kind === 'serial') !== true)
-          invalid(`${place} refers to no earlier table that has a key`);
-        else if (target.rows[0] === 0) invalid(`${place} refers to a table that may be empty`);
+export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
+  readContent('an SQL problem', task, schema, value, (content, invalid) => {
+    if (folded(content.tables).size < content.tables.length) invalid('two tables have one name');
+    content.tables.forEach((table, at) => {
+      const { name: called, rows, columns } = table;
+      const where = `table ${JSON.stringify(called)}`;
+      if (rows[0] > rows[1])
+        invalid(`${where} has at least ${rows[0]} rows and at most ${rows[1]}`);
+      if (folded(columns).size < columns.length) invalid(`${where} has two columns of one name`);
+      for (const { name: column, values: drawn } of columns) {
+        const place = `${where}, column ${JSON.stringify(column)}`;
+        if (drawn.kind === 'reference') {
+          const target = content.tables.slice(0, at).find((other) => other.name === drawn.table);
+          if (target?.columns.some((other) => other.values.kind === 'serial') !== true)
+            invalid(`${place} refers to no earlier table that has a key`);
+          else if (target.rows[0] === 0) invalid(`${place} refers to a table that may be empty`);
+        }
+        if (drawn.kind === 'number') {
+          const scale = 10 ** drawn.decimals;
+          const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
+          if (high < low) invalid(`${place} has no values`);
+          if (drawn.distinct && high - low + 1 < rows[1])
+            invalid(`${place} has fewer values than rows`);
+        }
+        if (
+          drawn.kind === 'text' &&
+          drawn.distinct &&
+          new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
+        )
+          invalid(`${place} has fewer values than rows, or one twice`);
       }
-      if (drawn.kind === 'number') {
-        const scale = 10 ** drawn.decimals;
-        const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
-        if (high < low) invalid(`${place} has no values`);
-        if (drawn.distinct && high - low + 1 < rows[1])
-          invalid(`${place} has fewer values than rows`);
-      }
-      if (
-        drawn.kind === 'text' &&
-        drawn.distinct &&
-        new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
-      )
-        invalid(`${place} has fewer values than rows, or one twice`);
-    }
+    });
+    const refusal = refuseStatement(
+      content.query,
+      new Set(content.tables.map((table) => table.name)),
+    );
+    if (refusal !== null) invalid(`its query is no statement that is run: ${refusal.detail}`);
   });
-  const refusal = refuseStatement(
-    content.query,
-    new Set(content.tables.map((table) => table.name)),
-  );
-  if (refusal !== null) invalid(`its query is no statement that is run: ${refusal.detail}`);
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
