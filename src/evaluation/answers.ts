@@ -44,6 +44,7 @@ export interface EvaluationOptions<R extends Reply = Reply> {
 }
 
 export interface Sampling {
+  /** Of each problem. */
   readonly samples: number;
   readonly temperature: number;
   readonly seed: bigint;
@@ -172,9 +173,7 @@ async function readLeniently(
     for (const [sample, answered] of judged[i]!.entries()) {
       const text = failing[i]![sample];
       const judgement =
-        text === undefined
-          ? null
-          : await task.judgeLeniently(problem, text, signal === undefined ? {} : { signal });
+        text === undefined ? null : await task.judgeLeniently(problem, text, given({ signal }));
       samples.push({ ...answered, lenient: judgement?.verdict.kind ?? 'pass' });
     }
     read.push(samples);

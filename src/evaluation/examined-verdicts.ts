@@ -1,5 +1,6 @@
 /** Verdicts for an examination of a task, which ends soon where its verifier does not. */
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
 import { isLost } from '../tasks/verdict.js';
 
@@ -56,9 +57,7 @@ export class ExaminedVerdicts {
     return this.#noted(
       problem,
       `the reply ${quoted(text)}`,
-      async () =>
-        (await this.#task.judge(problem, text, 'stop', signal === undefined ? {} : { signal }))
-          .verdict,
+      async () => (await this.#task.judge(problem, text, 'stop', given({ signal }))).verdict,
     );
   }
 
@@ -66,7 +65,7 @@ export class ExaminedVerdicts {
   applyPolicy(policy: string, problem: Problem): Promise<Verdict> {
     const { signal } = this.#options;
     return this.#noted(problem, `the answer of the policy ${policy}`, () =>
-      this.#task.applyPolicy(policy, problem, signal === undefined ? {} : { signal }),
+      this.#task.applyPolicy(policy, problem, given({ signal })),
     );
   }
 

@@ -9,6 +9,7 @@ import type { Adapter } from '../engine/adapter.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { FORGETTING_SET, type ScoredText } from '../statistics/index.js';
 import { KeptHalf, type Half } from './forgetting-cache.js';
 import { seedOf } from '../tasks/seed.js';
@@ -173,7 +174,7 @@ export async function measureForgetting(
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
   const {
-    replies: given,
+    replies: logged,
     kept,
     strength = 1,
     englishOnly = false,
@@ -181,7 +182,7 @@ export async function measureForgetting(
     onProgress,
     onNotice,
   } = options;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   const begin = beginning(model);
   const { paragraphs, prompts } = forgettingTexts(model, options.prompts, options.paragraphs);
   const rendered = englishOnly ? [] : prompts;
@@ -191,7 +192,7 @@ export async function measureForgetting(
     prompts: prompts.length,
     vocabulary: model.info.vocabularySize,
   };
-  const base = new KeptHalf(given === undefined ? kept?.base : undefined, texts, onNotice);
+  const base = new KeptHalf(logged === undefined ? kept?.base : undefined, texts, onNotice);
   const measuredOf = ({ measured: { english, replies } }: KeptHalf): number =>
     english.length + (englishOnly ? 0 : replies.length);
   const total = 2 * (paragraphs.length + rendered.length);
@@ -231,12 +232,12 @@ export async function measureForgetting(
   try {
     await model.setAdapter(null);
     await scoreEnglish(base);
-    if (given === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
-    else await scoreReplies(base, given);
+    if (logged === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
+    else await scoreReplies(base, logged);
     await base.keep();
     const replies = englishOnly ? [] : base.measured.replies.map(({ tokenIds }) => tokenIds);
     await model.setAdapter(adapter, strength);
-    const keeps = given === undefined && strength === 1;
+    const keeps = logged === undefined && strength === 1;
     adapted = new KeptHalf(
       keeps ? kept?.adapter : undefined,
       englishOnly ? texts : { ...texts, replies },

@@ -12,21 +12,22 @@ import {
   type Stratum,
   type Summary,
 } from '../statistics/index.js';
-import type { Failures } from '../tasks/failures.js';
 import type { OpenTask, Problem, Tier, VerdictKind } from '../tasks/task.js';
-import { sampleAndJudge, type EvaluationOptions, type JudgedAnswer } from './answers.js';
+import {
+  sampleAndJudge,
+  type EvaluationOptions,
+  type JudgedAnswer,
+  type JudgedAnswers,
+  type Sampling,
+} from './answers.js';
 import { commonest, meanLogprob, mostLikely } from './reply-selection.js';
 
-export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R> {
-  /** Samples of each problem. */
-  readonly samples: number;
-  readonly temperature: number;
-  readonly seed: bigint;
+export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R>, Sampling {
   /** Ascending, none above `samples`. */
   readonly ks: readonly number[];
 }
 
-export interface PassAtKEvaluation {
+export interface PassAtKEvaluation extends Omit<JudgedAnswers, 'judged'> {
   /** In the order of the problems; `samples` counts those with a verdict. */
   readonly problems: readonly {
     readonly problemId: string;
@@ -40,8 +41,6 @@ export interface PassAtKEvaluation {
    */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
-  /** Of all samples. */
-  readonly failures: Failures;
   /**
    * Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts
    * with the mean of its samples.
@@ -64,9 +63,6 @@ export interface PassAtKEvaluation {
   };
   /** Of a task whose verdicts have figures; a problem counts with the mean of its samples. */
   readonly measures?: Measures;
-  /** Null where the back end does not count. */
-  readonly promptTokens: number | null;
-  readonly sampledTokens: number | null;
 }
 
 export interface PassAtKEstimate {

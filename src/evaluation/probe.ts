@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { Random } from '../random.js';
 
 /**
@@ -68,7 +69,7 @@ export async function measureProbe({
   threads = 0,
   signal,
 }: ProbeRequest): Promise<ProbeMeasurement> {
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   // the file brings its own modules and ranks; what the trainer is made with is replaced
   await using trainer = await createTrainer(
     { path: modelPath },

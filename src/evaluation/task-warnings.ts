@@ -2,6 +2,7 @@
  * What a person should know of a task before a model is trained on it, found in moments on problems
  * that are at hand: each a sentence.
  */
+import { given } from '../given.js';
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { shortTiers, type EvaluationSet } from './evaluation-set.js';
 import { NONSENSE } from './examined-verdicts.js';
@@ -49,12 +50,7 @@ async function passesEverything(
   for (const problem of tried) {
     const question = (await task.prompt(problem, style)).at(-1)!.content;
     for (const text of ['', NONSENSE, question]) {
-      const { verdict } = await task.judge(
-        problem,
-        text,
-        'stop',
-        signal === undefined ? {} : { signal },
-      );
+      const { verdict } = await task.judge(problem, text, 'stop', given({ signal }));
       if (verdict.kind !== 'pass') return false;
     }
   }

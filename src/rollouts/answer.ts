@@ -170,7 +170,7 @@ export async function answer<R extends Reply>(
       onProgress?.(before);
     };
     const open = await askRound(
-      { ...request, ...(onProgress === undefined ? {} : { onProgress: report }) },
+      { ...request, ...stated({ onProgress: onProgress && report }) },
       round,
       take,
     );

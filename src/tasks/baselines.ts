@@ -1,5 +1,6 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { abortError } from '../errors.js';
+import { given } from '../given.js';
 import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
 import type { SetName } from './frozen-sets.js';
 import { setProblems } from './set-problems.js';
@@ -61,7 +62,7 @@ export async function measureBaselines(
       );
   }
   const policies = dictionary<Summary>();
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   for (const policy of task.policies) {
     const outcomes: Outcome[] = [];
     for (const problem of problems) {

@@ -74,6 +74,10 @@ export const shownOn = <M extends { readonly problem: Problem }>(
     tricks.map(([name, text, finish = 'stop']) => [name, text(material), finish]),
   );
 
+type Frozen<T> = T extends object ? { readonly [Name in keyof T]: Frozen<T[Name]> } : T;
+/** The problems of a form. */
+export type ProblemOf<S extends z.ZodType> = Problem & Frozen<Content<S>>;
+
 type Content<S extends z.ZodType> = Omit<z.output<S>, 'id'>;
 
 /**

@@ -4,6 +4,7 @@
  * forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { AHEAD_SECONDS } from './clock-shift.js';
 import { openTask } from './open-task.js';
 import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
@@ -66,7 +67,7 @@ export async function refuseNondeterminism(
   signal?: AbortSignal,
 ): Promise<void> {
   if (task.source.kind !== 'file') return;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   await using anew = await openTask(task.source.path, {
     ...task.source.options,
     clockAhead: AHEAD_SECONDS,
@@ -156,7 +157,7 @@ export async function refuseUnsteadyVerdicts(
   signal?: AbortSignal,
 ): Promise<void> {
   if (task.source.kind !== 'file') return;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   const again = await each(
     replies,
     ({ problem, text, finish }) => task.judge(problem, text, finish, cancelling),

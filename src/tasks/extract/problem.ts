@@ -1,35 +1,8 @@
 import { z } from 'zod';
-import { readContent } from '../built-in.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 import type { FieldKind } from './document.js';
 
 export type Value = string | number | boolean | null;
-
-/** One key of the answer. */
-export interface Field {
-  readonly key: string;
-  readonly kind: FieldKind;
-  /** What stands there, in a few words. */
-  readonly meaning: string;
-}
-
-export interface ExtractProblem extends Problem {
-  readonly task: string;
-  /**
-   * The day on which the message was written, where it speaks of days by their distance from it;
-   * the prompt states it.
-   */
-  readonly today: string | null;
-  /**
-   * Of dates with slashes in the message, whether the day comes before the month; null where there
-   * are none.
-   */
-  readonly dayFirst: boolean | null;
-  readonly schema: readonly Field[];
-  readonly message: string;
-  /** The value of each key of the schema; null: the message does not say. */
-  readonly expected: Readonly<Record<string, Value>>;
-}
 
 /** A flat JSON object, as it was read; any string may be a key. */
 export type Extraction = Readonly<Record<string, Value>>;
@@ -52,21 +25,35 @@ const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
   tier: z.string(),
+  /**
+   * The day on which the message was written, where it speaks of days by their distance from it;
+   * the prompt states it.
+   */
   today: z.string().regex(DATE).nullable(),
+  /**
+   * Of dates with slashes in the message, whether the day comes before the month; null where there
+   * are none.
+   */
   dayFirst: z.boolean().nullable(),
   schema: z
     .array(
       z.object({
         key: z.string().regex(/^[a-z][a-z_]{0,31}$/),
         kind: z.enum(['text', 'integer', 'amount', 'currency', 'date', 'time', 'boolean']),
+        /** What stands there, in a few words. */
         meaning: z.string().min(1).max(120),
       }),
     )
     .min(1)
     .max(16),
   message: z.string().min(1).max(4_000),
+  /** The value of each key of the schema; null: the message does not say. */
   expected: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
 });
+
+export type ExtractProblem = ProblemOf<typeof schema>;
+/** One key of the answer. */
+export type Field = ExtractProblem['schema'][number];
 
 /**
  * Checks a problem that came from outside: shape, one expected value of the right kind for each key

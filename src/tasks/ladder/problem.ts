@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { readContent } from '../built-in.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 
 /** What is to be done with the items; `position` counts from 1, where the operation has one. */
 export const OPERATIONS = [
@@ -21,43 +20,32 @@ export type Operation = (typeof OPERATIONS)[number];
 export const RELATIONS = ['lives', 'likes', 'has', 'wears'] as const;
 export type Relation = (typeof RELATIONS)[number];
 
-/** One sentence of a context. */
-export interface Fact {
-  readonly who: string;
-  readonly relation: Relation;
-  readonly what: string;
-}
-
-/** The answer is not in it: `solve` derives it. */
-export interface LadderProblem extends Problem {
-  readonly task: string;
-  readonly operation: Operation;
-  /** Of `upper`, `drop`, `swap` (with the one after it) and `item`; else null. */
-  readonly position: number | null;
-  /**
-   * Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`);
-   * empty where there is a context.
-   */
-  readonly items: readonly string[];
-  /** Of `ask`: the sentences, and whose what is asked for. */
-  readonly facts: readonly Fact[];
-  readonly question: { readonly who: string; readonly relation: Relation } | null;
-}
-
 const WITH_POSITION: ReadonlySet<Operation> = new Set(['upper', 'drop', 'swap', 'item']);
 const NUMERIC: ReadonlySet<Operation> = new Set(['largest', 'smallest', 'ascending', 'descending']);
 
 const word = z.string().regex(/^[A-Za-z]{1,20}$/);
+const fact = z.object({ who: word, relation: z.enum(RELATIONS), what: word });
 const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
   tier: z.string(),
   operation: z.enum(OPERATIONS),
+  /** Of `upper`, `drop`, `swap` (with the one after it) and `item`; else null. */
   position: z.int().min(1).nullable(),
+  /**
+   * Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`);
+   * empty where there is a context.
+   */
   items: z.array(z.string().regex(/^([a-z]{1,20}|([+-] )?\d{1,4})$/)).max(12),
-  facts: z.array(z.object({ who: word, relation: z.enum(RELATIONS), what: word })).max(12),
-  question: z.object({ who: word, relation: z.enum(RELATIONS) }).nullable(),
+  /** Of `ask`: the sentences, and whose what is asked for. */
+  facts: z.array(fact).max(12),
+  question: fact.pick({ who: true, relation: true }).nullable(),
 });
+
+/** The answer is not in it: `solve` derives it. */
+export type LadderProblem = ProblemOf<typeof schema>;
+/** One sentence of a context. */
+export type Fact = LadderProblem['facts'][number];
 
 /**
  * Checks a problem that came from outside: shape, what its operation needs, and that `id`, where

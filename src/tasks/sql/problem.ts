@@ -1,63 +1,6 @@
 import { z } from 'zod';
-import { readContent } from '../built-in.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 import { refuseStatement } from './statement.js';
-
-/** Where the values of a column are drawn from. `nulls`: some rows have none. */
-export type Values =
-  /** 1, 2, 3, … by row: the key of a table. */
-  | { readonly kind: 'serial' }
-  /**
-   * Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more
-   * often, and what is next to them.
-   */
-  | {
-      readonly kind: 'number';
-      readonly low: number;
-      readonly high: number;
-      readonly decimals: number;
-      readonly distinct: boolean;
-      readonly nulls: boolean;
-      readonly near: readonly number[];
-    }
-  | {
-      readonly kind: 'text';
-      readonly of: readonly string[];
-      readonly distinct: boolean;
-      readonly nulls: boolean;
-    }
-  /** The key of some row of an earlier table. */
-  | { readonly kind: 'reference'; readonly table: string; readonly nulls: boolean };
-
-export interface Column {
-  readonly name: string;
-  readonly type: 'INTEGER' | 'REAL' | 'TEXT';
-  readonly values: Values;
-}
-
-export interface Table {
-  readonly name: string;
-  /** Fewest and most rows of a hidden database. */
-  readonly rows: readonly [number, number];
-  readonly columns: readonly Column[];
-}
-
-/**
- * A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by
- * the verifier alone.
- */
-export interface SqlProblem extends Problem {
-  readonly task: string;
-  readonly theme: string;
-  readonly pattern: string;
-  readonly tables: readonly Table[];
-  readonly question: string;
-  /** The question asks for an order. */
-  readonly ordered: boolean;
-  /** The reference, never shown. */
-  readonly query: string;
-  readonly databases: readonly number[];
-}
 
 /** SQL of an answer, as the parser cut it out. */
 export type Statement = string;
@@ -77,8 +20,14 @@ const text = z
 const number = z.number().min(-1e9).max(1e9);
 const MAX_ROWS = 30;
 
+/** Where the values of a column are drawn from. `nulls`: some rows have none. */
 const values = z.discriminatedUnion('kind', [
+  /** 1, 2, 3, … by row: the key of a table. */
   z.object({ kind: z.literal('serial') }),
+  /**
+   * Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more
+   * often, and what is next to them.
+   */
   z.object({
     kind: z.literal('number'),
     low: number,
@@ -94,9 +43,14 @@ const values = z.discriminatedUnion('kind', [
     distinct: z.boolean(),
     nulls: z.boolean(),
   }),
+  /** The key of some row of an earlier table. */
   z.object({ kind: z.literal('reference'), table: name, nulls: z.boolean() }),
 ]);
 
+const databaseSeed = z
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
 const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
@@ -107,6 +61,7 @@ const schema = z.object({
     .array(
       z.object({
         name,
+        /** Fewest and most rows of a hidden database. */
         rows: z.tuple([z.int().min(0).max(MAX_ROWS), z.int().min(0).max(MAX_ROWS)]),
         columns: z
           .array(z.object({ name, type: z.enum(['INTEGER', 'REAL', 'TEXT']), values }))
@@ -117,18 +72,21 @@ const schema = z.object({
     .min(1)
     .max(3),
   question: z.string().min(1).max(2000),
+  /** The question asks for an order. */
   ordered: z.boolean(),
+  /** The reference, never shown. */
   query: z.string().min(1),
-  databases: z
-    .array(
-      z
-        .int()
-        .min(0)
-        .max(2 ** 32 - 1),
-    )
-    .min(5)
-    .max(16),
+  databases: z.array(databaseSeed).min(5).max(16),
 });
+
+/**
+ * A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by
+ * the verifier alone.
+ */
+export type SqlProblem = ProblemOf<typeof schema>;
+export type Table = SqlProblem['tables'][number];
+export type Column = Table['columns'][number];
+export type Values = Column['values'];
 
 /** SQLite folds the case of ASCII letters. */
 const folded = (all: readonly { readonly name: string }[]): Set<string> =>
