@@ -145,5 +145,5 @@ function leftOut(all: readonly Tier[], chosen: readonly Tier[]): string[] {
   const others = all.filter((tier) => tier.trains && !chosen.includes(tier)).map(({ id }) => id);
   return others.length === 0
     ? []
-    : [`not looked at, and asked of by a run all the same: ${others.join(', ')}`];
+    : [`a run also trains on tiers that were not calibrated: ${others.join(', ')}`];
 }

@@ -189,7 +189,7 @@ const ENOUGH_PROBLEMS = 32;
 
 const SHOW: Readonly<Record<Unshown, string>> = {
   rows: `first show the model what an answer looks like: ${SHOWING.rows}`,
-  problems: `where the task has solved examples, first show them: ${SHOWING.problems}`,
+  problems: `if the task has solved examples, show them first: ${SHOWING.problems}`,
 };
 
 /** What a calibration was made with, and what is known of its task. */
@@ -212,20 +212,20 @@ const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOK
 function standing({ tier, advice, mixed, none, replies, missing }: TierCalibration): string {
   if (advice !== 'unknown')
     return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
-  if (replies + missing === 0) return `${tier} is unknown: no problem of it could be drawn`;
+  if (replies + missing === 0) return `${tier} is unknown: no problem could be drawn from it`;
   return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
-    : `${tier} is unknown: of no problem all replies came to an end`;
+    : `${tier} is unknown: no problem had all its replies finish`;
 }
 
 /** What to do about tiers of which nothing is known. */
 function toKnow(unknown: readonly TierCalibration[]): string {
   const names = unknown.map(({ tier }) => tier).join(', ');
   if (unknown.some(({ none, missing }) => none > missing))
-    return `what there is to learn from in ${names} is not known: \`tasks verify\` says on which replies the verifier does not decide`;
+    return `it is not known whether ${names} can be learned from: \`tasks verify\` shows the replies that the verifier does not decide`;
   if (unknown.some(({ missing }) => missing > 0))
-    return `what there is to learn from in ${names} is not known: \`tasks calibrate\` takes the time that it needs`;
-  return `what there is to learn from in ${names} is not known: the evaluation sets keep its problems, or they have no room in the context`;
+    return `it is not known whether ${names} can be learned from: run \`tasks calibrate\`, which has no time limit`;
+  return `it is not known whether ${names} can be learned from: all problems are in the evaluation sets or do not fit in the context`;
 }
 
 /**
@@ -242,20 +242,20 @@ function instead(
   if (unknown.length > 0) return toKnow(unknown);
   const none = 'no tier has enough mixed groups to learn from: ';
   const solved = trained.every(({ advice }) => advice === 'solved');
-  const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
+  const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Otherwise `;
   if (crowded >= MOSTLY)
     return (
-      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ` +
+      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, so their outcome is unknown: ` +
       MORE_ROOM
     );
   const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
   const more = moreTokens(calibrated);
   if (most >= MOSTLY && more > maxTokens)
     return (
-      `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
+      `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, so their outcome is unknown: ${show}` +
       `allow more, such as ${more}`
     );
-  return `${none}${show}take ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
+  return `${none}${show}use ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
 }
 
 const moreTokens = ({ maxTokens, mostTokens, references }: Calibrated): number =>
@@ -269,7 +269,7 @@ export function recommend(
   const { samples, maxTokens, mostTokens, references } = calibrated;
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0)
-    return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
+    return { tiers: [], settings: null, reasons: ['all these tiers are held out of training'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
   const reasons = trained.filter(({ advice }) => advice !== 'learn').map(standing);
   const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
@@ -280,18 +280,20 @@ export function recommend(
       (truncated ?? 0) + crowding[i]!.share < MOSTLY
     )
       reasons.push(
-        `${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`,
+        `${tier}: ${percent(format.mean)} of the replies are well-formed, so a run learns the form first`,
       );
   const reference = references.tokens ?? 0;
   if (reference > maxTokens)
-    reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
+    reasons.push(
+      `correct replies have up to ${reference} tokens, but only ${maxTokens} were allowed`,
+    );
   if (reference > mostTokens)
     reasons.push(
-      `behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`,
+      `after the longest prompt, the context has room for ${mostTokens} tokens: correct replies need a larger context`,
     );
   if (references.unread > 0)
     reasons.push(
-      `the right replies to ${references.unread} problems were not read, and may be longer`,
+      `the correct replies to ${references.unread} problems were not read and may be longer`,
     );
   for (const { tier, share } of crowding)
     if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
@@ -306,7 +308,7 @@ export function recommend(
     );
     if (few.length > 0)
       reasons.push(
-        `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
+        `${few[0]!.problems} problems per tier are too few to be sure: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the groups may be mixed; `tasks calibrate` tries 64',
       );
     return {

@@ -75,8 +75,8 @@ export function shortTiers(
     const found = problems.filter(({ tier }) => tier === id).length;
     if (found >= perTier) return [];
     return [
-      `tier ${id} has ${found === 0 ? `no ${name} problem, and is in no result` : `${found} ${name} problems, not ${perTier}`}: its ` +
-        `generator gave no more different ones${name === 'test' ? ` beside the ${SET_SIZE.dev} of the dev set` : ''}`,
+      `tier ${id} has ${found === 0 ? `no ${name} problem and is missing from all results` : `${found} ${name} problems instead of ${perTier}`}: its ` +
+        `generator gave no more different ones${name === 'test' ? `, apart from the ${SET_SIZE.dev} of the dev set` : ''}`,
     ];
   });
 }

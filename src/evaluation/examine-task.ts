@@ -175,15 +175,15 @@ async function examineNumber(
     find(
       'error',
       'same-prompt',
-      `tier ${tier}: two problems have one prompt and two right answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
-        'prompt does not say what the answer depends on',
+      `tier ${tier}: two problems have the same prompt but different correct answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
+        'prompt leaves out something that the answer depends on',
     );
   if (asked.size >= needed) return;
   find(
     'warning',
     'few-problems',
     `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are ` +
-      `kept for evaluation, and more are needed to train on${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
+      `held out for evaluation, and training needs more${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
   );
 }
 
@@ -262,7 +262,7 @@ async function examineVerdicts(
       find(
         share(questions!) >= EASY ? 'error' : 'warning',
         'passes-question',
-        `the question said back passes on ${percent(share(questions!))}`,
+        `repeating the question passes on ${percent(share(questions!))} of the problems`,
       );
   }
   const wrong = references!.filter(({ kind }) => kind === 'fail');
@@ -270,7 +270,7 @@ async function examineVerdicts(
     find(
       'error',
       'refuses-reference',
-      `${wrong.length} of ${references!.length} replies that the task itself calls right fail: ` +
+      `${wrong.length} of ${references!.length} replies that the task itself gives as correct fail: ` +
         `${wrong[0]!.violations[0]?.detail ?? 'without a violation'}`,
     );
   const hopeless = task.tiers.filter(({ id }) => !passing.has(id)).map(({ id }) => id);
@@ -280,8 +280,8 @@ async function examineVerdicts(
       'passes-nothing',
       `${hopeless.length < task.tiers.length ? `tier ${hopeless.join(', ')}: ` : ''}no reply that was tried passes, ${
         answers!.length > 0
-          ? "not the rows' own answers either: does the check want something else of a reply?"
-          : 'of a policy or of the task; a referenceReply or a policy that passes would show that one can'
+          ? "not even the rows' own answers: does the check expect something else?"
+          : 'neither from a policy nor from the task; add a referenceReply or a policy that passes'
       }`,
     );
   if (leaks.length > 0)
@@ -352,15 +352,15 @@ function examineRows({ rows }: OpenTask, find: Find): void {
       'warning',
       'duplicates',
       rows.duplicates === 1
-        ? '1 row says again what another one says, and is left out'
-        : `${rows.duplicates} rows say again what other ones say, and are left out`,
+        ? '1 row repeats another row and is left out'
+        : `${rows.duplicates} rows repeat other rows and are left out`,
     );
   const { rows: near, heldOut, example } = rows.nearDuplicates();
   if (example !== null)
     find(
       'warning',
       'near-duplicates',
-      `${near} of the ${heldOut} held-out rows are nearly one that is trained on, such as rows ${example.heldOut} and ${example.train}`,
+      `${near} of the ${heldOut} held-out rows nearly repeat a training row, such as rows ${example.heldOut} and ${example.train}`,
     );
 }
 
@@ -382,7 +382,7 @@ async function examineLengths(
     find(
       'warning',
       'no-chat-template',
-      'the model has no chat template: it was made to continue text, and is asked in ChatML',
+      'the model has no chat template: it was made to continue text, so its prompts are in ChatML',
     );
   // rows are all known, and each of them is asked some time
   const asked = task.rows === undefined ? problems : allRows(task, task.rows);
@@ -395,8 +395,8 @@ async function examineLengths(
     find(
       'error',
       'too-long',
-      `${long} of ${asked.length} prompts leave no room for ${maxTokens} tokens of a reply in the ${trainedContext} of the model; ` +
-        `the longest has ${longest} and begins ${quoted(conversations[lengths.indexOf(longest)]!.at(-1)!.content)}`,
+      `${long} of ${asked.length} prompts leave no room for a reply of ${maxTokens} tokens in the model's context of ${trainedContext}; ` +
+        `the longest has ${longest} tokens and begins ${quoted(conversations[lengths.indexOf(longest)]!.at(-1)!.content)}`,
     );
   return longest;
 }

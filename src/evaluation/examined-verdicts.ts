@@ -85,7 +85,7 @@ export class ExaminedVerdicts {
     const rest = this.#lost >= MOST_LOST ? '; nothing else was tried' : '';
     return [...this.#undecided.values()].map(
       ({ count, reason, problem, tried }) =>
-        `${count} of the replies that were tried ${count === 1 ? 'has' : 'have'} no verdict, ${count === 1 ? '' : 'the first '}${tried} ` +
+        `${count} of the replies tried ${count === 1 ? 'has no verdict:' : 'have no verdict; the first is'} ${tried} ` +
         `to problem ${problem.id.slice(0, 12)} of tier ${problem.tier}: ${reason}${rest}`,
     );
   }
@@ -97,7 +97,7 @@ export class ExaminedVerdicts {
     const verdict = await ask();
     const lost = this.#lost + Number(isLost(verdict));
     const note =
-      lost === 0 ? undefined : `${lost} without a verdict, at ${MOST_LOST} no more are tried`;
+      lost === 0 ? undefined : `${lost} without a verdict; the examination ends at ${MOST_LOST}`;
     onProgress?.(++this.#done, Math.max(this.#done, this.#total), note);
     if (verdict.kind !== 'none') return verdict;
     const reason = verdict.reason ?? 'no reason';

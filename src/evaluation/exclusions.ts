@@ -59,7 +59,7 @@ export class Undrawn {
     if (sentence === null) return null;
     if (!this.#tooLong.has(problem.tier)) {
       this.#tooLong.set(problem.tier, sentence);
-      this.#options.onTooLong?.(`${sentence}: it is not drawn, nor are others like it`);
+      this.#options.onTooLong?.(`${sentence}; this problem and others like it are not used`);
     }
     return 'context';
   }

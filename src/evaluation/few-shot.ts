@@ -29,7 +29,7 @@ export function promptsOf(
     if (examples === null)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${task.id} has no solved examples, so that few-shot cannot be measured`,
+        `${task.id} has no solved examples, so few-shot cannot be measured`,
       );
     return [...examples, ...(await task.prompt(problem, style))];
   };

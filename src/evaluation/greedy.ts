@@ -9,9 +9,7 @@ import {
 } from './answers.js';
 
 /** Verdict on the greedy answer to one problem. */
-export interface GreedyOutcome
-  extends Outcome,
-    Pick<JudgedAnswer, 'why' | 'finish' | 'tokens'> {
+export interface GreedyOutcome extends Outcome, Pick<JudgedAnswer, 'why' | 'finish' | 'tokens'> {
   readonly formed: boolean;
   readonly problemId: string;
 }

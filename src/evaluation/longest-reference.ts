@@ -30,7 +30,8 @@ export async function longestReference(
   let tokens: number | null = null;
   let failed = 0;
   for (const [i, problem] of problems.entries()) {
-    if (signal?.aborted === true) throw abortError('reading right replies was cancelled', signal);
+    if (signal?.aborted === true)
+      throw abortError('reading the reference replies was cancelled', signal);
     if (performance.now() - started > BUDGET_MS)
       return { tokens, unread: failed + problems.length - i };
     try {

@@ -58,13 +58,13 @@ export function restraintFault({ limit, strength, tried }: Restraint): string | 
   let asked = asking.next();
   for (const each of tried) {
     if (asked.done === true)
-      return `${each.strength} of its strength was tried, though ${asked.value} was found`;
+      return `strength ${each.strength} was tried after ${asked.value} had been found`;
     if (asked.value !== each.strength)
-      return `${each.strength} of its strength was tried, and not ${asked.value}`;
+      return `strength ${each.strength} was tried instead of ${asked.value}`;
     asked = asking.next(each.lost);
   }
-  if (asked.done !== true) return `${asked.value} of its strength was not tried`;
+  if (asked.done !== true) return `strength ${asked.value} was not tried`;
   return strength === asked.value
     ? null
-    : `the strength is ${strength}, and what was tried gives ${asked.value}`;
+    : `the strength is ${strength}, but the measured losses give ${asked.value}`;
 }

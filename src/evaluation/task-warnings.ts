@@ -11,7 +11,7 @@ import { NONSENSE } from './examined-verdicts.js';
 const TRIED = 3;
 
 export const PASSES_EVERYTHING =
-  'the empty reply, nonsense and the question said back all pass, on every problem';
+  'the empty reply, nonsense and the repeated question all pass on every problem';
 
 export interface WarnedOptions {
   readonly style: PromptStyle;
@@ -28,7 +28,7 @@ export async function taskWarnings(
   return [
     ...(everything
       ? [
-          `The verifier passes everything that was tried: ${PASSES_EVERYTHING}. Nothing is learned from it, and nothing measured`,
+          `The verifier passes everything that was tried: ${PASSES_EVERYTHING}. A run cannot learn from it, and its figures mean nothing`,
         ]
       : []),
     ...sets.flatMap((set) => shortTiers(task, set)),

@@ -81,8 +81,8 @@ export function leftOut(
     wanted === 0 || drawn.has(tier)
       ? []
       : [
-          `tier ${tier} is not trained on: the evaluation sets keep ${kept} different problems of a tier, and it has no others` +
-            (tooLong.has(tier) ? ' whose prompts leave room in the context' : ''),
+          `tier ${tier} is not trained on: the evaluation sets hold ${kept} different problems of a tier, and it has no others` +
+            (tooLong.has(tier) ? ' that fit in the context' : ''),
         ],
   );
 }

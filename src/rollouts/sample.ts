@@ -44,7 +44,7 @@ export function judgedRollout(
     if (saidIds === undefined)
       throw new IsoproError(
         'BACKEND_INCAPABLE',
-        `the back end ${identity.kind}:${identity.name} lacks renderTurn, which several turns need`,
+        `the back end ${identity.kind}:${identity.name} lacks renderTurn, which episodes of several turns need`,
       );
     return { replyIds: reply.tokenIds, saidIds };
   });

@@ -27,11 +27,11 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
   const { system, examples = 0, stop, judgeTruncated = false } = asking;
   if (system === undefined && examples === 0 && stop === undefined && !judgeTruncated) return task;
   if (stop?.includes(''))
-    throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
+    throw new IsoproError('INVALID_ARGUMENT', 'stop: an empty text cannot end a reply');
   if (stop !== undefined && task.turns > 1)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`,
+      `stop: ${task.id} has ${task.turns} turns, and the model itself has to end each of them`,
     );
   const shown = examples === 0 ? null : new TierExamples(task, examples);
   const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {

@@ -17,7 +17,7 @@ const refuse = (task: OpenTask, member: string, found: string): never => {
   const where = task.source.kind === 'file' ? task.source.path : task.id;
   throw new IsoproError(
     'TASK_INVALID',
-    `${where}: member "${member}" is not deterministic: ${found}. What it returns may depend on its arguments only`,
+    `${where}: member "${member}" is not deterministic: ${found}. Its result may depend only on its arguments`,
   );
 };
 
@@ -86,16 +86,16 @@ export async function refuseNondeterminism(
       refuse(
         task,
         'generate',
-        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, ` +
-          'in another thread and by a clock that is 400 days ahead: a generator of its own such as Math.random, the time, or something ' +
-          'kept from one call to the next',
+        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second came from ` +
+          'another thread with a clock 400 days ahead: look for Math.random, the time, or state that is ' +
+          'kept between calls',
       );
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
   const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);
   for (const [i, prompt] of prompts.entries()) {
     if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i]))
-      refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
+      refuse(task, 'prompt', `problem ${problems[i]!.id} got two different prompts`);
   }
   const answers = problems.flatMap((problem) =>
     task.policies.map((policy) => ({ problem, policy })),
@@ -125,7 +125,7 @@ export async function refuseNondeterminism(
       refuse(
         task,
         'verify',
-        `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
+        `the answer of the policy ${policy} to problem ${problem.id} got the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
       );
     }
     await refuseUnsteadyVerdicts(place, judged, signal);
@@ -170,14 +170,14 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'verify',
-        `one reply to problem ${problem.id} had the verdicts ${shown(one)} and ${shown(other)}`,
+        `one reply to problem ${problem.id} got the verdicts ${shown(one)} and ${shown(other)}`,
       );
     const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
     if (detail !== otherDetail)
       refuse(
         task,
         'verify',
-        `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`,
+        `one reply to problem ${problem.id} got the form and violations ${detail} and ${otherDetail}`,
       );
   }
   const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
@@ -190,7 +190,7 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'checkTrace',
-        `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`,
+        `the reasoning of one reply to problem ${problem.id} contradicts it in one call and not in another`,
       );
   }
 }

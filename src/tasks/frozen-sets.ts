@@ -65,8 +65,7 @@ export function readFrozenSet(
     corrupt(`has SHA-256 ${sha256}, which is not the committed one`);
   const problems = JSON.parse(bytes.toString('utf8')) as FrozenProblem<Problem, unknown>[];
   for (const { problem } of problems)
-    if (problemId(problem) !== problem.id)
-      corrupt(`problem ${problem.id} does not have the content that its id names`);
+    if (problemId(problem) !== problem.id) corrupt(`problem ${problem.id} does not match its id`);
   return { task, name, sha256, problems };
 }
 

@@ -64,7 +64,7 @@ function refuseNearFile(specifier: string): void {
     const inside = files.map((file) => path.join(specifier, file));
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${specifier} is a folder, and a task is one file`,
+      `${specifier} is a folder; a task is a single file`,
       meant(inside),
     );
   }
@@ -75,7 +75,7 @@ function refuseNearFile(specifier: string): void {
   if (near.length > 0)
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `there is no ${specifier}, and there is ${near.join(', ')}`,
+      `there is no ${specifier}, but there is ${near.join(', ')}`,
       meant(near),
     );
 }
@@ -89,9 +89,9 @@ function refuseOtherKind(specifier: string): void {
   if (specifier.endsWith('.py'))
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} is the name of a file of Python`,
+      `${JSON.stringify(specifier)} is a Python file; use python:${specifier}`,
       {
-        remedy: `A task in Python is named python:${specifier}.`,
+        remedy: `Name the task python:${specifier}.`,
       },
     );
   const isScript = /\.[cm]?[jt]sx?$/i.test(specifier);
@@ -101,9 +101,9 @@ function refuseOtherKind(specifier: string): void {
   )
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} is no file that rows are read from`,
+      `cannot read rows from ${JSON.stringify(specifier)}: unsupported file type`,
       {
-        remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
+        remedy: 'Save it as CSV (UTF-8) or as JSON Lines, one object per line, and use that file.',
       },
     );
 }
@@ -121,7 +121,7 @@ async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<
   )
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`,
+      `a task has 1 to ${MAX_VERIFIER_THREADS} verifier threads, not ${verifierThreads}`,
     );
   if (isBuiltIn(specifier)) {
     refuseDataOptions(specifier, data);
@@ -144,15 +144,15 @@ async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<
     await task.dispose();
     throw new IsoproError(
       'TASK_INVALID',
-      `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`,
+      `${specifier}: member "id" is ${JSON.stringify(task.id)}, the id of a built-in task`,
       {
-        ...(rows ? { remedy: 'Give the file another name.' } : {}),
+        ...(rows ? { remedy: 'Rename the file.' } : {}),
       },
     );
   }
   throw new IsoproError(
     'TASK_UNKNOWN',
-    `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
+    `there is no task ${JSON.stringify(specifier)}; the built-in tasks are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
   );
 }
 

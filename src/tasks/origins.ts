@@ -12,7 +12,7 @@ export function wordsOf(error: unknown): string {
   try {
     return String(error);
   } catch {
-    return 'what cannot be shown';
+    return 'something that cannot be shown';
   }
 }
 

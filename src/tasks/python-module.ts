@@ -59,10 +59,10 @@ export function readPythonSpecifier(specifier: string, check = false): PythonMod
   if (module === null)
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} names neither a module of Python nor a .py file`,
+      `${JSON.stringify(specifier)} names neither a Python module nor a .py file`,
       {
         remedy:
-          'Write python:MODULE or python:FILE.py, and :NAME behind it where the task is a part of it.',
+          'Write python:MODULE or python:FILE.py, followed by :NAME if the task is an object in it.',
       },
     );
   return {

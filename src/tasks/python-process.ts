@@ -102,7 +102,7 @@ export class PythonProcess extends EventEmitter {
     });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {
-        const reason = `Python could not be started as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
+        const reason = `cannot start Python as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
         if (child.pid === undefined)
           this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
         done(1);
@@ -173,7 +173,7 @@ export class PythonProcess extends EventEmitter {
     this.#line.push(chunk.subarray(from));
     this.#lineBytes += chunk.length - from;
     if (this.#lineBytes > MOST_BYTES)
-      this.#endAsBroken(`its process said more than ${MOST_BYTES} bytes at once`);
+      this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes at once`);
   }
 
   #read(line: Buffer): void {
@@ -185,13 +185,13 @@ export class PythonProcess extends EventEmitter {
       this.#fail(
         new IsoproError(
           'PYTHON_UNAVAILABLE',
-          `${interpreter} is not Python alone: before all else it printed ${said}`,
+          `${interpreter} printed unexpected output on startup: ${said}`,
         ),
       );
       return;
     }
     if (reply === null) {
-      this.#endAsBroken('its process said something that is no reply');
+      this.#endAsBroken('its process wrote something that is not a reply');
       return;
     }
     if ('python' in reply) {
@@ -201,13 +201,13 @@ export class PythonProcess extends EventEmitter {
         this.#give({ started: true });
         return;
       }
-      const reason = `${this.#program.interpreter} is Python ${major}.${minor}, and ${LEAST_PYTHON.join('.')} is needed`;
+      const reason = `${this.#program.interpreter} is Python ${major}.${minor}, but ${LEAST_PYTHON.join('.')} or newer is needed`;
       this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
       return;
     }
     const asked = this.#asked;
     if (reply.call !== asked?.call) {
-      this.#endAsBroken('its process answered what it was not asked');
+      this.#endAsBroken('its process answered a call that was not made');
       return;
     }
     if ('code' in reply) {
@@ -238,7 +238,7 @@ export class PythonProcess extends EventEmitter {
   get tookBeside(): string {
     const bytes = this.#dataBytes();
     return bytes !== null && this.#loadedBytes !== null && bytes - this.#loadedBytes > MUCH_MEMORY
-      ? ', and had asked for more than 1 GB of memory by then'
+      ? ', and by then had asked for more than 1 GB of memory'
       : '';
   }
 
@@ -267,7 +267,7 @@ export class PythonProcess extends EventEmitter {
     process.stderr.write(chunk.subarray(0, SHOWN_BYTES - this.#printed));
     this.#printed += chunk.length;
     if (this.#printed > SHOWN_BYTES)
-      process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);
+      process.stderr.write(`\n[further output of ${this.#program.specifier} is not shown]\n`);
   }
 
   #give(reply: WorkerReply): void {

@@ -41,13 +41,13 @@ const given = z
   })
   .refine(({ outcome, score: figure }) => outcome !== 'none' || figure === undefined, {
     path: ['score'],
-    message: 'a verdict of outcome none has no figure',
+    message: 'only a verdict of outcome pass or fail can have a score',
   });
 
 type Given = z.output<typeof given>;
 
 function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict {
-  if (outcome === 'none') return undecided(reason ?? 'verify gave none and no reason');
+  if (outcome === 'none') return undecided(reason ?? 'verify returned none without a reason');
   const scored = stated({ score: figure });
   if (outcome === 'pass') return { kind: 'pass', violations: [], metrics: {}, ...scored };
   return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
@@ -127,7 +127,10 @@ export function readResult(
       try {
         return asProblem(content, args[0] as string);
       } catch (error) {
-        throw new MemberError(python, `cannot be kept in a log: ${(error as TypeError).message}`);
+        throw new MemberError(
+          python,
+          `cannot be written to a log: ${(error as TypeError).message}`,
+        );
       }
     }
     case 'prompt':
@@ -157,6 +160,6 @@ export function readResult(
       }
     }
     default:
-      throw new MemberError(method, 'is not there');
+      throw new MemberError(method, 'is missing');
   }
 }

@@ -32,10 +32,14 @@ function distinctTiers(
       addIssue({
         code: 'custom',
         path: [at, 'id'],
-        message: `${name} is the id of another tier too`,
+        message: `${name} is also the id of another tier`,
       });
     if (groups.has(id))
-      addIssue({ code: 'custom', path: [at, 'id'], message: `${name} is the name of a group too` });
+      addIssue({
+        code: 'custom',
+        path: [at, 'id'],
+        message: `${name} is also the name of a group`,
+      });
   }
 }
 
@@ -50,7 +54,7 @@ export const wholeTiers = (tiers: readonly z.output<typeof tierShape>[]): Tier[]
 
 const callable = z.custom<(...given: never[]) => unknown>(
   (value) => typeof value === 'function',
-  'needs a function',
+  'must be a function',
 );
 
 /** It stands in logs, reports and names of files. */
@@ -60,7 +64,7 @@ const name = z
   .max(1000)
   .refine(
     (text) => text.isWellFormed() && !/\p{Cc}/u.test(text),
-    'holds a control character or half a character',
+    'contains a control character or half a character',
   );
 
 export const verdictKind = z.enum(['pass', 'fail', 'none']);
@@ -75,7 +79,11 @@ function figuresOfDecided(
 ): void {
   for (const name of ['score', 'forecast'] as const)
     if (verdict.kind === 'none' && verdict[name] !== undefined)
-      addIssue({ code: 'custom', path: [name], message: 'a verdict of kind none has no figure' });
+      addIssue({
+        code: 'custom',
+        path: [name],
+        message: `only a verdict of kind pass or fail can have a ${name}`,
+      });
 }
 
 /**

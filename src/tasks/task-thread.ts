@@ -151,7 +151,7 @@ export class TaskThread {
     if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', `${this.#name} was disposed`);
     if (this.#failedStarts >= MOST_FAILED_STARTS)
       throw new ThreadLost(
-        `it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`,
+        `it failed to start ${MOST_FAILED_STARTS} times in a row and is not started again`,
       );
     this.#failedStarts++; // until it has
     const worker = startHolder(this.#task);
@@ -168,7 +168,7 @@ export class TaskThread {
     try {
       await new Promise<void>((started, failed) => {
         const lost = (cause?: unknown): void =>
-          failed(asLoss(cause, 'it ended before it had started'));
+          failed(asLoss(cause, 'it ended while it was starting'));
         const timer = setTimeout(
           () => failed(new ThreadLost('it did not start')),
           1000 * START_SECONDS,

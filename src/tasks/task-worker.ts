@@ -91,7 +91,7 @@ const methods = {
           ? await rowsTask(given)
           : (await builtInTask(given.id)).task;
     if (task.step !== undefined && task.limits?.turns === undefined)
-      throw new MemberError('limits', 'needs turns where there is a step');
+      throw new MemberError('limits', 'needs turns because the task has a step');
     return {
       ...describeTask(task),
       exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({

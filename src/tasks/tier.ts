@@ -10,7 +10,7 @@ export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: 
   const ids = tiers.map((candidate) => candidate.id);
   throw new IsoproError(
     'TIER_UNKNOWN',
-    `${task} has no tier ${JSON.stringify(id)}; it has ${ids.join(', ')}${didYouMean(id, ids)}`,
+    `${task} has no tier ${JSON.stringify(id)}; its tiers are ${ids.join(', ')}${didYouMean(id, ids)}`,
   );
 }
 

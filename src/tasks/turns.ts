@@ -20,12 +20,12 @@ export function turnsOf({ id, own, feedback }: Turning, asked: number | undefine
   if (own !== null && turns > own)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `turns: an episode of ${id} has at most ${own}, not ${turns}`,
+      `turns: an episode of ${id} has at most ${own} turns, not ${turns}`,
     );
   if (own === null && turns > 1 && !feedback)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `turns: ${id} has none of its own and gives no feedback, so that there is nothing to say`,
+      `turns: ${id} has no turns of its own and no feedback to give between attempts`,
     );
   return turns;
 }

@@ -37,14 +37,14 @@ export interface UserTaskOptions {
 }
 
 const LOADS_TOO_LONG =
-  'Let the task read and compute less while it is loaded, such as when it is first asked; where other programs keep the machine busy, ' +
-  'try again.';
+  'Make the task read and compute less while it loads, for example by doing that work in the first call. If other programs keep the ' +
+  'machine busy, try again.';
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, called: string, error: unknown): unknown {
   const member = memberNamed(path, called);
   if (error instanceof CallTimeout && error.loading)
-    return new IsoproError('TASK_TIMEOUT', `${path} was not loaded: ${error.message}`, {
+    return new IsoproError('TASK_TIMEOUT', `${path} did not load: ${error.message}`, {
       remedy: LOADS_TOO_LONG,
     });
   if (error instanceof CallTimeout)
@@ -53,7 +53,7 @@ function asError(path: string, called: string, error: unknown): unknown {
     return invalidMember(
       path,
       member,
-      `brought its ${isPythonSpecifier(path) ? 'process' : 'thread'} down: ${error.message}`,
+      `ended its ${isPythonSpecifier(path) ? 'process' : 'thread'}: ${error.message}`,
     );
   return error;
 }

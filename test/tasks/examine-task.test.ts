@@ -259,7 +259,7 @@ describe('tasks check', () => {
     );
     expect(
       await detailOf('passes-nothing', data, { check: check('reply === problem.answer + "!"') }),
-    ).toContain("not the rows' own answers");
+    ).toContain("not even the rows' own answers");
   });
 
   test('finds the one row of a file that is too long, wherever it was put', async () => {

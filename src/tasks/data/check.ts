@@ -69,7 +69,7 @@ export const CHECKS =
   'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, ' +
   'model:GRADER.json, the path of a .js or .ts file';
 
-export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
+export const CHECK_HELP = `check that judges replies to data rows: ${CHECKS}; default: exact`;
 
 /** Most labels of a choice: what has more is no choice. */
 const MOST_CHOICES = 50;
@@ -83,7 +83,7 @@ export function compileSchema(schema: Json): (value: unknown) => string | null {
     (typeof schema !== 'object' || schema === null || Array.isArray(schema)) &&
     typeof schema !== 'boolean'
   )
-    throw new Error('it is no object');
+    throw new Error('it is not an object');
   // strict: a keyword or format that would not be checked is refused, and not taken for kept
   const ajv = new Ajv2020({
     strict: true,
@@ -119,7 +119,7 @@ function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => 
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
     wrong(
-      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number can pass to a check: write it as a text`,
+      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a check can receive as a number: write it as text`,
     );
 }
 
@@ -140,26 +140,26 @@ export function checkAnswers(
     if (without) return { answer: null };
     if (row.answer === null)
       return wrong(
-        optional ? 'the answer is missing, and other rows have one' : 'the answer is missing',
+        optional ? 'the answer is missing, but other rows have one' : 'the answer is missing',
       );
     if (isProgram(check)) return { answer: row.answer };
     if (check.kind === 'json') return jsonAnswer(row, valid, wrong);
     const text =
       textOf(row, check.kind) ??
-      wrong(`the answer is no text, as the check ${check.kind} needs it`);
+      wrong(`the answer is not text, which the check ${check.kind} needs`);
     if (check.kind === 'number') {
-      if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
+      if (readNumber(text) === null) wrong(`the answer ${shown(text)} is not a number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the answer ${shown(text)} may be a thousand or a decimal in a table separated by semicolons: ` +
-            'write it with a point or without the comma',
+          `the comma in the answer ${shown(text)} may mark thousands or decimals, as the table is separated by semicolons: ` +
+            'write a point or leave the comma out',
         );
     }
     if (check.kind === 'regex') {
       try {
         regexOf(text);
       } catch (cause) {
-        wrong(`the answer is no regular expression: ${(cause as Error).message}`, cause);
+        wrong(`the answer is not a valid regular expression: ${(cause as Error).message}`, cause);
       }
     }
     return { answer: text };
@@ -220,13 +220,13 @@ function jsonAnswer(
       ({ value: answer, numbers } = json);
     }
     const complaint = valid?.(answer) ?? null;
-    if (complaint !== null) wrong(`the answer does not keep the schema: ${complaint}`);
+    if (complaint !== null) wrong(`the answer does not match the schema: ${complaint}`);
     ({ numbers } = comparable({ value: answer, numbers }));
     answer = withDigits({ value: answer, numbers });
     canonicalJson(answer);
   } catch (cause) {
     if (cause instanceof IsoproError && cause.code === 'DATA_INVALID') throw cause;
-    return wrong(`the answer is no JSON: ${(cause as Error).message}`, cause);
+    return wrong(`the answer is not JSON: ${(cause as Error).message}`, cause);
   }
   const digits = digitsOf(numbers);
   return { answer, ...(Object.keys(digits).length === 0 ? {} : { digits }) };
@@ -247,7 +247,7 @@ function withChoices(
       !Array.isArray(labels) ||
       !labels.every((label): label is string => typeof label === 'string' && label.trim() !== '')
     )
-      return wrong('choices is no list of texts');
+      return wrong('choices is not a list of texts');
     if (
       labels.length < 2 ||
       labels.length > MOST_CHOICES ||
@@ -255,7 +255,7 @@ function withChoices(
     )
       return wrong(
         own === undefined
-          ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
+          ? `the file has ${all.length} different answers: a choice needs 2 to ${MOST_CHOICES}; otherwise, name the choices in each row`
           : `choices needs 2 to ${MOST_CHOICES} different texts`,
       );
     const answer =
@@ -263,6 +263,6 @@ function withChoices(
       labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
     return answer !== undefined
       ? { answer, choices: labels }
-      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+      : wrong(`the answer ${shown(answers[i]!)} is not one of its choices`);
   });
 }

@@ -83,7 +83,7 @@ export class GraderModel {
   }
 
   async #ask(messages: readonly ChatMessage[]): Promise<Graded> {
-    if (this.#gone.signal.aborted) return { none: 'nobody waits for it any more' };
+    if (this.#gone.signal.aborted) return { none: 'no one waits for it any more' };
     const model = await this.#model();
     const { maxTokens } = this.#check.grading;
     const request = {

@@ -58,7 +58,7 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
     case 'choice':
       return given === undefined
         ? inProcess({ kind })
-        : refuse(specifier, `takes nothing behind ${kind}`);
+        : refuse(specifier, `takes nothing after ${kind}`);
     case 'number': {
       const [, amount, percent] =
         /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ??
@@ -78,13 +78,10 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
       return given === undefined ? refuse(specifier, 'names no file') : readModelCheck(given);
     default:
       if (specifier.endsWith('.py'))
-        return refuse(
-          specifier,
-          `is the name of a file of Python: a check in it is named python:${specifier}`,
-        );
+        return refuse(specifier, `is a Python file; use python:${specifier}`);
       return refuse(
         specifier,
-        `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`,
+        `is not one of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`,
       );
   }
 }
@@ -96,12 +93,12 @@ function readSchema(specifier: string, given: string): NamedCheck {
   if (lost !== undefined)
     refuse(
       specifier,
-      `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number holds`,
+      `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number can hold`,
     );
   try {
     compileSchema(schema);
   } catch (cause) {
-    refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`, cause);
+    refuse(specifier, `is not a JSON Schema (2020-12): ${(cause as Error).message}`, cause);
   }
   const check = { kind: 'json', schema } as const;
   return {
@@ -176,7 +173,11 @@ export function readGrader(given: string): { readonly file: string; readonly gra
   if (!file.endsWith('.json')) refuse(`model:${given}`, 'names no .json file');
   const form = scoreModel.safeParse(readJson(file));
   if (!form.success)
-    refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
+    refuse(
+      `model:${given}`,
+      `is not a grader: ${firstComplaint(form.error, 'grader')}`,
+      form.error,
+    );
   return {
     file: path.resolve(file),
     grader: { ...form.data, ...stated({ model }) },

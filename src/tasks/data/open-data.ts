@@ -42,12 +42,12 @@ export async function readData(
   if (answerTag !== undefined && !/^[A-Za-z][\w-]{0,30}$/.test(answerTag))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`,
+      `answerTag: ${JSON.stringify(answerTag)} is not a valid tag name, such as answer`,
     );
   if (given !== undefined && !(given > 0 && given <= 3600))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `verifySeconds: ${given} is not more than 0 and at most 3600`,
+      `verifySeconds: must be more than 0 and at most 3600, not ${given}`,
     );
   const check: NamedCheck = await readCheck(specifier);
   const verifySeconds = given ?? check.verifySeconds;
@@ -130,7 +130,11 @@ function distinct(
       return [i];
     }
     if (canonicalJson(content.answer) !== canonicalJson(contents[before]!.answer))
-      refuseRow(file, all[i]!, `asks what row ${all[before]!.row} asks, and has another answer`);
+      refuseRow(
+        file,
+        all[i]!,
+        `asks the same as row ${all[before]!.row} but has a different answer`,
+      );
     return [];
   });
   return {
@@ -148,6 +152,6 @@ export function refuseDataOptions(specifier: string, options: DataTaskOptions): 
   if (given !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${given}: ${specifier} has a verifier of its own; this is for data (CSV or JSON Lines)`,
+      `${given}: ${specifier} has its own verifier; this option is for data (CSV or JSON Lines)`,
     );
 }

@@ -93,7 +93,7 @@ function runCommand(
     );
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > MOST_BYTES) fail(`said more than ${MOST_BYTES} bytes`);
+      if (bytes > MOST_BYTES) fail(`wrote more than ${MOST_BYTES} bytes`);
       else output.push(chunk);
     });
     child.on('exit', kill); // what it left behind would keep its output open
@@ -103,7 +103,7 @@ function runCommand(
         const verdict = readGivenVerdict(JSON.parse(Buffer.concat(output).toString('utf8')));
         settle(() => found(verdict));
       } catch (cause) {
-        fail(`said no verdict (${(cause as Error).message})`);
+        fail(`gave no verdict (${(cause as Error).message})`);
       }
     });
     onAbort(signal, stop);

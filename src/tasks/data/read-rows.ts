@@ -146,9 +146,9 @@ export function readRows(file: string): DataRow[] {
   if (rows.length < LEAST_ROWS)
     throw new IsoproError(
       'DATA_INVALID',
-      `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, and ${LEAST_ROWS} are the least that can be split`,
+      `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, but at least ${LEAST_ROWS} are needed to split it`,
       {
-        remedy: `Add rows: what is trained on, what decides and what is measured differ; some hundreds are better than ${LEAST_ROWS}.`,
+        remedy: `Add rows: training, dev and test take different ones. Several hundred are better than ${LEAST_ROWS}.`,
       },
     );
   return rows;
@@ -199,10 +199,10 @@ function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw):
   );
   if (infinite !== undefined)
     refuse(
-      `${placeOf(infinite.path)} is ${infinite.text}, more than a number holds: write it as a text`,
+      `${placeOf(infinite.path)} is ${infinite.text}, more than a number can hold: write it as text`,
     );
-  if (text.includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
-  if (HALF.test(text)) refuse('holds half a character (a lone surrogate)');
+  if (text.includes('\uFFFD')) refuse('contains bytes that are not UTF-8; save the file as UTF-8');
+  if (HALF.test(text)) refuse('contains half a character (a lone surrogate)');
   const parsed = rowShape.safeParse(withDigits({ value: value as Json, numbers: others }));
   if (!parsed.success)
     return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
@@ -235,16 +235,15 @@ function jsonRows(file: string, text: string): Raw[] {
     }
     const { value, numbers, twice } = json;
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      refuseRow(file, place, 'is no JSON object');
+      refuseRow(file, place, 'is not a JSON object');
     if (twice !== null) refuseRow(file, place, `has the member ${JSON.stringify(twice)} twice`);
     rows.push({ ...place, value, numbers, decimalCommas: false });
   }
   return rows;
 }
 
-const COMMAS = 'A text that has a comma in it stands in double quotes';
-const QUOTES =
-  'A double quote within a text is written twice, and the text stands in double quotes';
+const COMMAS = 'Put text that contains a comma in double quotes';
+const QUOTES = 'Put the text in double quotes and double each quote inside it';
 
 /** Columns that a row's members are read from. */
 const COLUMNS = ['prompt', 'messages', 'answer', 'tier'];
@@ -337,19 +336,19 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
     const commas =
       delimiter === ','
         ? COMMAS
-        : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
+        : `Put text that contains the separator ${JSON.stringify(delimiter)} in double quotes`;
     const what = `Invalid Record Length: expect ${trimmed.length}, got ${record.length} on line ${info.lines}`;
     refuseRow(file, { row: index + 1, line: info.lines }, `${what}. ${commas}`);
   }
   const names = trimmed.map((name) => columnName(name, trimmed));
   const refuse = (what: string): never => {
     throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`, {
-      remedy: 'Correct the first line of the table; `docs/own-data.md` says which columns it has.',
+      remedy: 'Correct the first line of the table; `docs/own-data.md` lists its columns.',
     });
   };
   const used = names.filter((_, i) => isFilled[i]);
   const twice = used.find((name, i) => used.indexOf(name) < i);
-  if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
+  if (twice !== undefined) refuse(`two columns are named ${JSON.stringify(twice)}`);
   if (!asking.some((name) => names.includes(name))) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
     const named = names.map((name) => JSON.stringify(name)).join(', ');
@@ -357,8 +356,8 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
       .filter((name) => name !== 'messages')
       .map((name) => JSON.stringify(name));
     refuse(
-      `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and ` +
-        'the one that is right answer',
+      `there is no column ${missing.join(' or ')}; the columns, separated by ${marks}, are ${named}. Name the column of the question ` +
+        'prompt and the column of the correct answer answer',
     );
   }
   return rest.map(({ record, info }, index) => {

@@ -50,8 +50,8 @@ const sampling = members({
   max_completions_tokens: z.int().min(1).max(4096).nullish(),
   /** Nothing is drawn: any one is kept. */
   seed: z.int().nullish(),
-  temperature: z.literal(0, 'only 0 gives the same verdict again').nullish(),
-  top_p: z.literal(1, 'nothing is drawn: only 1').nullish(),
+  temperature: z.literal(0, 'only 0 gives the same verdict every time').nullish(),
+  top_p: z.literal(1, 'only 1 is allowed, as decoding is greedy').nullish(),
 });
 
 export const scoreModel = members({
@@ -68,7 +68,7 @@ export const scoreModel = members({
       })
       .refine(
         (range) => new Set(numbersIn(range).map(Number)).size > 1,
-        'fewer than two numbers lie in it',
+        'the range holds fewer than two numbers',
       ),
   ),
   sampling_params: sampling.nullish(),
@@ -91,7 +91,7 @@ export const scoreModel = members({
       least == null || (least > low && least <= high),
     {
       path: ['pass_threshold'],
-      error: 'lies not in the range, above its beginning',
+      error: 'must be in the range and above its lower end',
     },
   );
 export type ScoreModel = z.output<typeof scoreModel>;

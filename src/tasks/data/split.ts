@@ -108,11 +108,11 @@ export function splitRows(
     const asking = new Set(keys.filter((_, i) => rows[i]!.tier === tier)).size;
     throw new IsoproError(
       'DATA_INVALID',
-      `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions, of which none is left for ${missing}: ` +
-        `a tier needs ${LEAST_OF_TIER} at least`,
+      `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions and none left for ${missing}: ` +
+        `a tier needs at least ${LEAST_OF_TIER}`,
       written === null
         ? {}
-        : { remedy: `Correct the data, or remove ${splitPath(file)}: they are then split anew.` },
+        : { remedy: `Correct the data, or remove ${splitPath(file)} to split them again.` },
     );
   }
   const order = (part: SetName, tier: string): number[] =>
@@ -153,10 +153,14 @@ function readSplit(file: string): ReadonlyMap<string, SetName> | null {
   if (!existsSync(file)) return null;
   const parsed = splitFile.safeParse(readJson(file));
   if (!parsed.success)
-    throw new IsoproError('DATA_INVALID', `${file} is no split: ${z.prettifyError(parsed.error)}`, {
-      remedy:
-        'Remove the file, and the data are split anew; held-out rows of an earlier run are then other ones.',
-    });
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${file} is not a split file: ${z.prettifyError(parsed.error)}`,
+      {
+        remedy:
+          'Remove the file to split the data again; the held-out rows then differ from those of earlier runs.',
+      },
+    );
   const { dev, test } = parsed.data;
   return new Map([
     ...dev.map((each) => [each, 'dev'] as const),

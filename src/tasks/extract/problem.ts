@@ -68,12 +68,12 @@ export const readExtractProblem = (task: string, value: unknown): ExtractProblem
     value,
     ({ schema: fields, expected }, invalid) => {
       if (new Set(fields.map(({ key }) => key)).size < fields.length)
-        invalid('a key stands in its schema twice');
+        invalid('a key is in its schema twice');
       for (const { key, kind } of fields) {
         const wanted = Object.hasOwn(expected, key) ? expected[key]! : undefined;
         if (wanted === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
         else if (wanted !== null && !KIND_TESTS[kind](wanted))
-          invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
+          invalid(`the expected value of ${JSON.stringify(key)} is not of kind ${kind}`);
       }
       if (Object.keys(expected).length > fields.length)
         invalid('it has expected values of keys that its schema does not have');

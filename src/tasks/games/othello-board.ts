@@ -154,7 +154,7 @@ function parse(
  */
 function verify(problem: OthelloProblem, answer: readonly string[]): Verdict {
   if (!z.array(z.string()).max(TURNS).safeParse(answer).success)
-    return failed('format', 'That is no list of moves.');
+    return failed('format', 'That is not a list of moves.');
   const game = play(problem, answer);
   const { position, illegal } = game;
   if (illegal !== null) return failed('illegal', `${illegal.slice(0, 8)} is not a legal move.`);
@@ -264,7 +264,7 @@ function exploits(): ExploitCase<OthelloProblem>[] {
     ],
     ['a square that is taken', taken],
     ['a square that encloses nothing', free],
-    ['a square beside the board', 'g1'],
+    ['a square outside the board', 'g1'],
     ['a square of no board', 'z9'],
     ['two moves', `${legal} ${legal}`],
     ['a pass', 'pass'],

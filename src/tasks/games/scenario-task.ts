@@ -54,7 +54,7 @@ export function drawScenarioProblem(scenario: Scenario, random: Random): Scenari
   }
   throw new IsoproError(
     'TASK_INVALID',
-    `scenario ${id}: of ${MOST_DRAWS} seeds in a row none can be passed`,
+    `scenario ${id}: ${MOST_DRAWS} seeds in a row gave no problem that can be passed`,
   );
 }
 
@@ -75,7 +75,7 @@ export function readScenarioProblem(scenario: Scenario, value: unknown): Scenari
   const { id } = scenario.document;
   const read = readContent(`a problem of ${id}`, id, problemShape, value, (content, invalid) => {
     if (problemId(content) !== problemOf(scenario, content.seed).id)
-      invalid('its observation is not what its seed draws');
+      invalid('its observation does not match its seed');
   });
   return problemOf(scenario, read.seed);
 }
@@ -107,7 +107,7 @@ function verifyStrategy(scenario: Scenario, draw: () => Draw, answer: FlatObject
   const checked = checkStrategy(scenario, answer);
   if (!checked.ok) return failed(checked.category, checked.detail);
   const scored = scoreStrategy(scenario, draw(), checked.strategy);
-  if (scored === null) return undecided('the score is no number');
+  if (scored === null) return undecided('the score is not a number');
   const { score, components: metrics } = scored;
   const { passes } = scenario.document.score;
   if (score >= passes) return { kind: 'pass', violations: [], metrics, score };

@@ -54,10 +54,10 @@ export function testScenario(
   function fail(what: string): never {
     throw new IsoproError('TASK_INVALID', `scenario ${document.id}: ${what}`);
   }
-  if (!hasValid(scenario)) fail('no strategy keeps its constraints');
+  if (!hasValid(scenario)) fail('no strategy satisfies its constraints');
   for (const [at, { environment = {}, noise, strategy, score }] of document.cases.entries()) {
     const checked = checkStrategy(scenario, strategy);
-    if (!checked.ok) fail(`case ${at + 1} is no strategy: ${checked.detail}`);
+    if (!checked.ok) fail(`case ${at + 1} is not a valid strategy: ${checked.detail}`);
     const lows = Object.fromEntries(document.environment.map(({ name, low }) => [name, low]));
     const found = scoreStrategy(
       scenario,
@@ -65,7 +65,7 @@ export function testScenario(
       checked.strategy,
     );
     if (found?.score !== score)
-      fail(`case ${at + 1} has the score ${found?.score} and should have ${score}`);
+      fail(`case ${at + 1} has the score ${found?.score} instead of ${score}`);
   }
   const unit = 10 ** -document.score.decimals;
   const tolerance =
@@ -96,8 +96,8 @@ export function testScenario(
         fail(`seed ${seed}: its weights and components give ${sum}, its score is ${found.score}`);
     }
     for (const [name, value] of badStrategies(best.strategy))
-      if (checkStrategy(scenario, value).ok) fail(`${name} is taken for a strategy`);
+      if (checkStrategy(scenario, value).ok) fail(`${name} is accepted as a strategy`);
   }
   if (!passable)
-    fail(`no strategy of the seeds 0 to ${SEEDS - 1} reaches ${document.score.passes}`);
+    fail(`no strategy reaches ${document.score.passes} on the seeds 0 to ${SEEDS - 1}`);
 }

@@ -106,7 +106,7 @@ function parse(
 
 function verify({ seed }: TraderProblem, decisions: readonly Decision[]): Verdict {
   if (!z.array(decisionShape).max(TURNS).safeParse(decisions).success)
-    return failed('format', 'That is no list of decisions.');
+    return failed('format', 'That is not a list of decisions.');
   const { holdings, refused } = play(seed, decisions);
   if (refused !== null) return failed('trade', refused);
   if (decisions.length < TURNS)
@@ -195,7 +195,7 @@ function exploits(): ExploitCase<TraderProblem>[] {
       ],
     ),
     ['goods that are one', '{"buy": "food", "sell": "food", "amount": 1}'],
-    ['a good that nobody knows', '{"buy": "gold", "sell": "stone", "amount": 1}'],
+    ['an unknown good', '{"buy": "gold", "sell": "stone", "amount": 1}'],
     ['gold in the answer', '{"buy": "food", "sell": "stone", "amount": 1, "gold": 1000}'],
     ['a key twice', '{"buy": "food", "sell": "stone", "amount": 1, "amount": 5}'],
     [

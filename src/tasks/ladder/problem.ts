@@ -62,7 +62,7 @@ export const readLadderProblem = (task: string, value: unknown): LadderProblem =
         invalid('two sentences answer one question');
     } else {
       if (facts.length > 0 || question !== null) invalid('only a question has a context');
-      if (items.length < 2) invalid('it needs two items at least');
+      if (items.length < 2) invalid('it needs at least two items');
     }
     if (WITH_POSITION.has(operation) !== (position !== null))
       invalid(`position ${position} and operation ${operation} do not go together`);

@@ -11,12 +11,12 @@ const name = z
   .max(64)
   .refine(
     (text) => !text.includes('\0') && !/^sqlite_/i.test(text) && text.isWellFormed(),
-    'is no name of a table or column',
+    'is not a valid name of a table or column',
   );
 const text = z
   .string()
   .max(200)
-  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is no text');
+  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is not a valid text');
 const number = z.number().min(-1e9).max(1e9);
 const MAX_ROWS = 30;
 
@@ -100,13 +100,15 @@ const folded = (all: readonly { readonly name: string }[]): Set<string> =>
  */
 export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
   readContent('an SQL problem', task, schema, value, (content, invalid) => {
-    if (folded(content.tables).size < content.tables.length) invalid('two tables have one name');
+    if (folded(content.tables).size < content.tables.length)
+      invalid('two tables have the same name');
     content.tables.forEach((table, at) => {
       const { name: called, rows, columns } = table;
       const where = `table ${JSON.stringify(called)}`;
       if (rows[0] > rows[1])
-        invalid(`${where} has at least ${rows[0]} rows and at most ${rows[1]}`);
-      if (folded(columns).size < columns.length) invalid(`${where} has two columns of one name`);
+        invalid(`${where} has a minimum of ${rows[0]} rows, above its maximum of ${rows[1]}`);
+      if (folded(columns).size < columns.length)
+        invalid(`${where} has two columns of the same name`);
       for (const { name: column, values: drawn } of columns) {
         const place = `${where}, column ${JSON.stringify(column)}`;
         if (drawn.kind === 'reference') {
@@ -127,12 +129,12 @@ export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
           drawn.distinct &&
           new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
         )
-          invalid(`${place} has fewer values than rows, or one twice`);
+          invalid(`${place} has fewer values than rows, or a value twice`);
       }
     });
     const refusal = refuseStatement(
       content.query,
       new Set(content.tables.map((table) => table.name)),
     );
-    if (refusal !== null) invalid(`its query is no statement that is run: ${refusal.detail}`);
+    if (refusal !== null) invalid(`its query is not a statement that may run: ${refusal.detail}`);
   });

@@ -412,9 +412,9 @@ describe('a document', () => {
     [
       'constraints that leave nothing',
       (copy) => (copy.constraints[0].atMost = -1),
-      'no strategy keeps',
+      'no strategy satisfies',
     ],
-    ['a score that nothing reaches', (copy) => (copy.score.passes = 1), 'no strategy of the seeds'],
+    ['a score that nothing reaches', (copy) => (copy.score.passes = 1), 'no strategy reaches'],
     [
       'a parameter of the name of an observation',
       (copy) => (copy.environment[0].name = 'defense'),
