@@ -1,4 +1,4 @@
-/** Verdicts for an examination of a task, which ends soon where its verifier does not. */
+/** Verdicts for the examination of a task; it ends early if the verifier hangs. */
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
 import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
@@ -9,7 +9,7 @@ export const NONSENSE = 'qwzx 8191 vbnj';
 /** Each lost verdict takes the whole time that a verifier may have, or a new thread. */
 const MOST_LOST = 3;
 
-/** Too many verdicts were lost: the rest is not tried. */
+/** Thrown when too many verdicts were lost to continue. */
 export class GaveUp extends Error {}
 
 export interface ExaminingOptions {

@@ -1,20 +1,20 @@
 /**
- * Solved examples before the question: what a model does that is told how, without any training.
+ * Solved examples before the question, to measure a model without training.
  */
 import { IsoproError } from '../errors.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { seedOf } from '../tasks/seed.js';
 
 export interface FewShot {
-  /** Examples, each a user's question with its answer. */
+  /** Number of examples, each a question with its answer. */
   readonly count: number;
-  /** They are drawn from it and the problem's id. */
+  /** Seed of the draws, combined with the id of the problem. */
   readonly seed: bigint;
 }
 
 /**
- * What each problem is asked with.
- * @throws IsoproError INVALID_ARGUMENT, at the first problem, where the task has no solved examples
+ * Returns a function that makes the prompt of a problem.
+ * @throws IsoproError INVALID_ARGUMENT, at the first problem, if the task has no solved examples
  */
 export function promptsOf(
   task: Pick<OpenTask, 'id' | 'prompt' | 'fewShot'>,

@@ -21,9 +21,9 @@ export interface GreedyEvaluation extends Omit<JudgedAnswers, 'judged'> {
 }
 
 /**
- * Greedy answers to every problem, each judged by the task; an answer that is cut off fails, a
- * verdict that could not be found is `none` and in no denominator. A local model's verdicts depend
- * on model, adapter, problems, options and the machine's arithmetic, on no seed.
+ * Evaluates greedy answers to every problem. An answer that is cut off fails; a verdict `none` is
+ * in no denominator. With a local model, verdicts depend on the model, adapter, problems, options
+ * and the arithmetic of the machine, not on a seed.
  * @throws IsoproError BACKEND_INCAPABLE, BACKEND_REPLY_INVALID, ABORTED; what the back end throws
  */
 export async function evaluateGreedy<R extends Reply>(

@@ -4,7 +4,7 @@ import { given } from '../given.js';
 import { Random } from '../random.js';
 
 /**
- * What a forward and a backward pass over the probe batch give with exactly the weights of one
+ * Result of a forward and a backward pass over the probe batch with exactly the weights of one
  * adapter file.
  */
 export interface ProbeMeasurement {

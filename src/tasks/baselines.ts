@@ -8,7 +8,7 @@ import type { OpenTask, Problem } from './task.js';
 import { seedOf } from './seed.js';
 
 export interface BaselineOptions {
-  /** Problems of each tier; for a frozen set the first ones of each tier. */
+  /** Problems per tier; of a frozen set, the first ones. */
   readonly count: number;
   readonly seed: bigint;
   /** Absent: problems are generated. */
@@ -22,16 +22,16 @@ export interface Baselines {
   readonly version: string;
   /** The frozen set's name, or `generated`. */
   readonly set: SetName | 'generated';
-  /** Problems in all. */
+  /** Number of problems in total. */
   readonly problems: number;
   readonly policies: Dictionary<Summary>;
-  /** What must be known beside a policy's figures, e.g. where it is an exact solver. */
+  /** Notes that explain the figures of a policy, e.g. that it is an exact solver. */
   readonly notes: Dictionary<string>;
 }
 
 /**
- * Accuracy of every trivial policy of a task, by tier with intervals: what a model must exceed to
- * have learned anything.
+ * Measures the accuracy of every trivial policy of a task, by tier with intervals. A model must
+ * exceed it to have learned anything.
  * @throws IsoproError ABORTED
  */
 export async function measureBaselines(

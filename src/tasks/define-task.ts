@@ -16,16 +16,15 @@ export interface GivenVerdict
 }
 
 /**
- * What a reply was read as; `form` may be left out, and what is wrong with one that could not be
- * read.
+ * Result of reading a reply. `form`, `category` and `detail` may be left out.
  */
 export type GivenParsed<A> =
   | { readonly ok: true; readonly answer: A; readonly form?: string }
   | { readonly ok: false; readonly category?: string; readonly detail?: string };
 
 /**
- * What a user writes: the members of a task without what has an obvious default. Problem ids are
- * assigned by the host.
+ * Task as a user writes it; members with an obvious default may be left out. The host assigns
+ * problem ids.
  */
 export interface TaskDefinition<P extends object, A>
   extends Pick<

@@ -46,7 +46,7 @@ function differences(one: Problem, other: Problem): string {
     .join(', ');
 }
 
-/** A verifier that was too slow this time has no verdict, which says nothing about its verdicts. */
+/** Compares two verdicts; `none` agrees with any, since the verifier may only have been slow. */
 const differ = (one: Verdict, other: Verdict): boolean =>
   one.kind !== 'none' && other.kind !== 'none' && shown(one) !== shown(other);
 
@@ -57,8 +57,8 @@ function shown({ kind, score, forecast }: Verdict): string {
 }
 
 /**
- * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its
- * own that loads the file anew, by a clock that is ahead.
+ * Tries the generator, prompts, policies and verifier of a task file twice: here, and in a thread
+ * that loads the file again with a clock that is ahead.
  * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT, ABORTED
  */
 export async function refuseNondeterminism(
@@ -147,9 +147,9 @@ const detailOf = ({ form, verdict: { violations } }: Judgement): string =>
   JSON.stringify([form, violations.map(({ category }) => category)]);
 
 /**
- * Judges replies of a task file once more, the last first, and reads the reasoning of those that
+ * Judges replies of a task file once more, the last first, and checks the reasoning of those that
  * pass.
- * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT, ABORTED
+ * @throws IsoproError TASK_INVALID if a verdict differs, TASK_TIMEOUT, ABORTED
  */
 export async function refuseUnsteadyVerdicts(
   task: OpenTask,

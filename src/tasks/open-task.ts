@@ -23,9 +23,9 @@ export interface OpenTaskOptions extends DataTaskOptions, AskingOptions, UserTas
 const MAX_VERIFIER_THREADS = 64;
 
 /**
- * Opens a built-in task by its id, a user's task by the path of its file, one in Python as
- * `python:MODULE[:NAME]`, or the rows of a data file, `.jsonl`, `.ndjson` or `.csv`, packed by gzip
- * or not, by its path.
+ * Opens a built-in task by its id, a user's task by the path of its file, a task in Python as
+ * `python:MODULE[:NAME]`, or a data file (`.jsonl`, `.ndjson` or `.csv`, also with gzip) by its
+ * path.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID,
  *   FILE_UNREADABLE, INVALID_ARGUMENT
  */
@@ -43,11 +43,11 @@ export async function openTask(
 }
 
 const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', ...DATA_ENDINGS];
-/** More are no choice. */
+/** Most files that a remedy names. */
 const NAMED_FILES = 6;
 
 /**
- * A folder, or the name of a file without its ending: what may have been meant.
+ * Refuses a folder or a file name without its ending, and names the files that may be meant.
  * @throws IsoproError TASK_UNKNOWN
  */
 function refuseNearFile(specifier: string): void {
@@ -81,8 +81,7 @@ function refuseNearFile(specifier: string): void {
 }
 
 /**
- * @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is
- *   named
+ * @throws IsoproError TASK_UNKNOWN for a file whose type holds no task
  */
 function refuseOtherKind(specifier: string): void {
   if (isDataFile(specifier)) return;
@@ -157,8 +156,8 @@ async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<
 }
 
 /**
- * How often each built-in task is open in this thread: what its verifier has started is ended with
- * the last one.
+ * Counts how often each built-in task is open in this thread; closing the last one ends what its
+ * verifier has started.
  */
 const opened = new Map<string, number>();
 

@@ -1,4 +1,6 @@
-/** The one face of tasks that are open, whether their code runs here, in threads or in processes. */
+/**
+ * The one face of tasks that are open, whether their code runs here, in threads or in processes.
+ */
 import { given as stated } from '../given.js';
 import { isPythonSpecifier } from './python-module.js';
 import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from './task.js';

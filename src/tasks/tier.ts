@@ -14,7 +14,7 @@ export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: 
   );
 }
 
-/** The public members of a tier, without what only the generator knows of it. */
+/** Picks the public members of a tier. */
 export const publicTier = ({ id, title, trains, group }: Tier): Tier => ({
   id,
   title,

@@ -11,8 +11,9 @@ interface Turning {
 }
 
 /**
- * Replies of an episode, at most. A task has as many turns as it says, or is asked for fewer; one
- * without turns of its own may be asked for several attempts, between which its feedback stands.
+ * Returns the most replies of an episode. A task has as many turns as it declares, or fewer on
+ * request; a task without turns of its own may have several attempts with its feedback between
+ * them.
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function turnsOf({ id, own, feedback }: Turning, asked: number | undefined): number {
@@ -31,8 +32,8 @@ export function turnsOf({ id, own, feedback }: Turning, asked: number | undefine
 }
 
 /**
- * What a reply that failed is answered with; null after any other. Where there is no verdict it is
- * asked for once more.
+ * Returns the feedback on a reply that failed; null after any other. A missing verdict is asked for
+ * once more.
  */
 export async function nextAttempt(
   task: Pick<OpenTask, 'judge' | 'feedback'>,

@@ -18,20 +18,19 @@ import { VerifierThreads } from './verifier-threads.js';
 
 export interface UserTaskOptions {
   /**
-   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number.
-   * Default: one for a user's task; none for a built-in one, which judges in the caller's.
+   * Threads that judge at once, 1 to 64; verdicts and their order do not depend on the number.
+   * Default: one for a user's task; none for a built-in task, which judges in the calling thread.
    */
   readonly verifierThreads?: number | undefined;
-  /** Replies of an episode, at most; as many as the task says where absent. */
+  /** Most replies of an episode; default: as many as the task declares. */
   readonly turns?: number | undefined;
   /**
-   * What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens
-   * it says what went wrong.
+   * Hide what a task in Python prints, tracebacks included; the caller reports errors.
    */
   readonly silent?: boolean | undefined;
   /**
-   * Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no
-   * clock is the same by it.
+   * Seconds by which the clock of a user's task is ahead; a task that reads no clock is not
+   * affected.
    */
   readonly clockAhead?: number | undefined;
 }
@@ -40,7 +39,7 @@ const LOADS_TOO_LONG =
   'Make the task read and compute less while it loads, for example by doing that work in the first call. If other programs keep the ' +
   'machine busy, try again.';
 
-/** Timeouts and crashes of a member other than the verifier are errors of the task. */
+/** Turns timeouts and crashes of a member into errors of the task. */
 function asError(path: string, called: string, error: unknown): unknown {
   const member = memberNamed(path, called);
   if (error instanceof CallTimeout && error.loading)
@@ -74,8 +73,8 @@ function readProblem(id: string, value: unknown): Problem {
 
 /**
  * Loads a task from a .js or .ts file, with everything that it imports, into threads of its own.
- * @throws IsoproError TASK_UNKNOWN where there is no such file, TASK_INVALID naming the member that
- *   is missing or wrong, TASK_TIMEOUT
+ * @throws IsoproError TASK_UNKNOWN if there is no such file, TASK_INVALID naming the member that is
+ *   missing or wrong, TASK_TIMEOUT
  */
 export async function openUserTask(file: string, options: UserTaskOptions): Promise<OpenTask> {
   const path = resolve(file);
@@ -101,9 +100,9 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
 }
 
 /**
- * A task in Python, `python:MODULE[:NAME]`, in processes of its own.
+ * Loads a task in Python, `python:MODULE[:NAME]`, into processes of its own.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID naming the function that is missing or wrong,
- * TASK_TIMEOUT, PYTHON_UNAVAILABLE where the interpreter or the module is not there
+ *   TASK_TIMEOUT, PYTHON_UNAVAILABLE if the interpreter or the module is missing
  */
 export async function openPythonTask(
   specifier: string,
@@ -121,9 +120,9 @@ export async function openPythonTask(
 }
 
 /**
- * The rows of a data file, `.jsonl` or `.csv`, judged by a check in threads of their own.
- * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the row, INVALID_ARGUMENT where the
- *   check is none
+ * Opens the rows of a data file, `.jsonl` or `.csv`, as a task whose check runs in threads.
+ * @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the row, INVALID_ARGUMENT for an unknown
+ *   check
  */
 export async function openDataTask(
   file: string,

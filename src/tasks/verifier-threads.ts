@@ -5,11 +5,11 @@ import type { ThreadTask } from './thread-messages.js';
 import { lost } from './verdict.js';
 
 /**
- * As many threads with the same task as may judge at once. Verdicts come out in the order in which
- * they were asked for, however many there are; a thread is started when the others are busy.
+ * Threads with the same task that judge at once. Verdicts arrive in the order of the calls,
+ * whatever the number of threads; a thread starts when the others are busy.
  */
 export class VerifierThreads {
-  /** Does whatever else the task is asked for. */
+  /** Runs all other calls of the task. */
   readonly first: TaskThread;
   readonly #threads: readonly TaskThread[];
   /** The one that judged last on top. */
@@ -27,7 +27,7 @@ export class VerifierThreads {
   }
 
   /**
-   * A verifier that hangs or crashes has no verdict.
+   * Judges a reply; the verdict of a verifier that hangs or crashes is `none`.
    * @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED
    */
   judge(
@@ -39,7 +39,7 @@ export class VerifierThreads {
     return this.#judge('judge', [problem, text, finish, earlier], signal);
   }
 
-  /** As `judge`, any answer in the reply. */
+  /** Judges any answer in the reply, as `judge`. */
   judgeLeniently(
     problem: Problem,
     text: string,
@@ -48,7 +48,7 @@ export class VerifierThreads {
     return this.#judge('judgeLeniently', [problem, text], signal);
   }
 
-  /** As `judge`. */
+  /** Judges the answer of a policy, as `judge`. */
   applyPolicy(
     name: string,
     problem: Problem,
