@@ -20,9 +20,7 @@ export interface EvaluationOptions<R extends Reply = Reply> {
   readonly grammar?: string;
   /** Judge each reply a second time under the most lenient reading of the task. */
   readonly lenient?: boolean;
-  /**
-   * End the evaluation if the verifier decides none of the first replies. Default: continue.
-   */
+  /** End the evaluation if the verifier decides none of the first replies. Default: continue. */
   readonly endUndecided?: boolean;
   /** Most tokens of each answer. */
   readonly maxTokens: number;

@@ -1,6 +1,6 @@
 /**
- * What a model makes of a task before it is trained on it: in which tiers there is something to
- * learn from, and with which settings.
+ * Shows how a model does on a task before training: which tiers it can learn from, and with which
+ * settings.
  */
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
@@ -11,12 +11,12 @@ import { isWellFormed } from '../tasks/verdict.js';
 import type { LongestReference } from './longest-reference.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 
-/** What is kept of a reply. */
+/** Data that is kept of a reply. */
 export interface CalibrationSample {
   readonly kind: VerdictKind;
   readonly formed: boolean;
   readonly finish: FinishReason;
-  /** Sampled, over all turns and in the longest of them; null where the back end does not count. */
+  /** Sampled tokens of all turns, and of the longest; null if the back end does not count them. */
   readonly tokens: number | null;
   readonly longest: number | null;
 }
@@ -43,29 +43,29 @@ export function calibrationSample({ judgement, rollout, earlier }: JudgedReply):
 }
 
 /**
- * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there:
- * `solved`, where most replies pass already; `too hard`, where hardly one does. `unknown`: no
- * problem has all its verdicts.
+ * `learn`: groups with passes and failures are common enough. Otherwise a run learns little:
+ * `solved` if most replies pass already, `too hard` if hardly any does. `unknown`: no problem has
+ * all its verdicts.
  */
 export type Advice = 'learn' | 'solved' | 'too hard' | 'unknown';
 
 export interface TierCalibration {
   readonly tier: string;
   readonly trains: boolean;
-  /** With as many verdicts as samples were asked for; every share is of these alone. */
+  /** Problems with a verdict on every sample; all shares are over these. */
   readonly problems: number;
-  /** Samples without a verdict, of all problems. */
+  /** Samples without a verdict, over all problems. */
   readonly none: number;
-  /** Samples that came to an end, and those that did not. */
+  /** Samples that finished, and samples that did not. */
   readonly replies: number;
   readonly missing: number;
-  /** A reply passes. */
+  /** Chance that a reply passes. */
   readonly passAt1: PassAtKEstimate;
-  /** One of all samples of a problem passes. */
+  /** Chance that one of all samples of a problem passes. */
   readonly passAtAll: PassAtKEstimate;
   /**
-   * Share of problems of whose samples some pass and some do not: what group-relative and rejection
-   * sampling learn from.
+   * Share of problems with both passing and failing samples, from which group-relative and
+   * rejection sampling learn.
    */
   readonly mixed: PassAtKEstimate;
   /** Share of replies whose strict reading succeeded, right or wrong. */
@@ -78,20 +78,20 @@ export interface TierCalibration {
 }
 
 export interface Recommendation {
-  /** To train on. */
+  /** Tiers to train on. */
   readonly tiers: readonly string[];
-  /** Of `run`; absent: its default will do. Null where no tier has anything to learn from. */
+  /** Settings of `run`; absent: the default. Null if no tier can be learned from. */
   readonly settings: {
     readonly samples: number;
     readonly rollouts: number;
     readonly maxTokens: number;
     readonly allocationFloor?: number;
   } | null;
-  /** Sentences for a reader, of what the figures say. */
+  /** Sentences that explain the figures. */
   readonly reasons: readonly string[];
 }
 
-/** Share of mixed groups from which a tier is worth training on. */
+/** Least share of mixed groups of a tier that is worth training on. */
 export const LEAST_MIXED = 0.1;
 /**
  * With as many samples a problem as this share of groups is mixed; more of them cost replies that
@@ -129,14 +129,14 @@ const passes = (group: CalibrationGroup): number =>
   decided(group).filter(({ kind }) => kind === 'pass').length;
 
 /**
- * Chance that of k samples drawn without replacement from those of a problem some pass and some do
- * not: unbiased, as pass@k is.
+ * Estimates, without bias, the chance that k samples drawn without replacement from those of a
+ * problem include passes and failures.
  * @param samples with a verdict, at least k
  */
 export const mixedAtK = (samples: number, passed: number, k: number): number =>
   Math.max(0, passAtK(samples, passed, k) + passAtK(samples, samples - passed, k) - 1);
 
-/** @param seconds that the replies of the tier took; null where they were not timed alone */
+/** @param seconds duration of the replies of the tier; null if it was not measured separately */
 export function calibrateTier(
   { id: tier, trains }: Pick<Tier, 'id' | 'trains'>,
   all: readonly CalibrationGroup[],
@@ -192,17 +192,17 @@ const SHOW: Readonly<Record<Unshown, string>> = {
   problems: `if the task has solved examples, show them first: ${SHOWING.problems}`,
 };
 
-/** What a calibration was made with, and what is known of its task. */
+/** Settings of a calibration, and facts about its task. */
 export interface Calibrated {
   /** Of each problem. */
   readonly samples: number;
   /** That a reply was allowed. */
   readonly maxTokens: number;
-  /** For which the context has room behind the longest of the prompts. */
+  /** Most tokens that fit in the context after the longest prompt. */
   readonly mostTokens: number;
-  /** Of problems whose right reply the task knows, held-out tiers included. */
+  /** Longest correct reply that the task knows, held-out tiers included. */
   readonly references: LongestReference;
-  /** What could be shown solved before a question, and was not. */
+  /** Kind of solved examples that could be shown but were not. */
   readonly unshown?: Unshown | null;
 }
 
@@ -218,7 +218,7 @@ function standing({ tier, advice, mixed, none, replies, missing }: TierCalibrati
     : `${tier} is unknown: no problem had all its replies finish`;
 }
 
-/** What to do about tiers of which nothing is known. */
+/** Advice about tiers that are unknown. */
 function toKnow(unknown: readonly TierCalibration[]): string {
   const names = unknown.map(({ tier }) => tier).join(', ');
   if (unknown.some(({ none, missing }) => none > missing))
@@ -229,7 +229,7 @@ function toKnow(unknown: readonly TierCalibration[]): string {
 }
 
 /**
- * What to do where no tier is worth training on.
+ * Advice if no tier is worth training on.
  * @param crowded greatest share of a tier's episodes without room for their next turn
  */
 function instead(

@@ -62,9 +62,7 @@ export async function evaluationSet(
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
-/**
- * Returns a sentence for each tier with too few different generated problems.
- */
+/** Returns a sentence for each tier with too few different generated problems. */
 export function shortTiers(
   { tiers }: Pick<OpenTask, 'tiers'>,
   { name, origin, perTier, problems }: EvaluationSet,

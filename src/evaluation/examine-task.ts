@@ -1,7 +1,4 @@
-/**
- * What is wrong with a task that would be found out later, and cost more then: tried on a few
- * problems of each tier, without a run.
- */
+/** Finds faults of a task before a run does, on a few problems of each tier. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -18,7 +15,7 @@ import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem, PromptStyle, TaskRows, Verdict } from '../tasks/task.js';
 import { seedOf } from '../tasks/seed.js';
 
-/** An `error` spoils a run; a `warning` is something to look at. */
+/** An `error` spoils a run; a `warning` deserves a look. */
 export interface TaskFinding {
   readonly severity: 'error' | 'warning';
   /** Stable across versions. */
@@ -57,18 +54,18 @@ export interface ExamineOptions {
   readonly style: PromptStyle;
   /** Problems of each tier, default 24. */
   readonly perTier?: number;
-  /** Whether prompts fit, and are rendered by a template of the model's own. */
+  /** Model for which prompts are measured; `template`: it has its own chat template. */
   readonly model?: {
     readonly model: Pick<Model, 'renderChats' | 'info'>;
     readonly template: boolean;
     readonly maxTokens: number;
   };
   readonly signal?: AbortSignal;
-  /** Verdicts that were found, of about so many. */
+  /** Called with the verdicts so far and their approximate total. */
   readonly onProgress?: ExaminingOptions['onProgress'];
 }
 
-/** That every problem is tried with: nothing, nonsense, its question. */
+/** Replies tried on every problem: empty, nonsense, the question. */
 const REPLIES = 3;
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
@@ -83,8 +80,8 @@ const NUMBER_DRAWS = 200;
 const LEAST_LEAK = 4;
 
 /**
- * Tries generator, prompts and verifier of a task.
- * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT,
+ * Tries the generator, prompts and verifier of a task.
+ * @throws IsoproError TASK_INVALID if a member returns something malformed, TASK_TIMEOUT,
  *   TEMPLATE_INVALID, ABORTED
  */
 export async function examineTask(

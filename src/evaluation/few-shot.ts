@@ -1,6 +1,4 @@
-/**
- * Solved examples before the question, to measure a model without training.
- */
+/** Solved examples before the question, to measure a model without training. */
 import { IsoproError } from '../errors.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { seedOf } from '../tasks/seed.js';

@@ -1,13 +1,10 @@
-/**
- * What a person should know of a task before a model is trained on it, found in moments on problems
- * that are at hand: each a sentence.
- */
+/** Quick warnings about a task before a model is trained on it. */
 import { given } from '../given.js';
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { shortTiers, type EvaluationSet } from './evaluation-set.js';
 import { NONSENSE } from './examined-verdicts.js';
 
-/** Of each tier. */
+/** Problems tried per tier. */
 const TRIED = 3;
 
 export const PASSES_EVERYTHING =
@@ -36,8 +33,8 @@ export async function taskWarnings(
 }
 
 /**
- * The first reply that does not pass tells, so that a sound verifier is asked once, and one that
- * hangs is waited for once.
+ * Stops at the first reply that does not pass, so that a sound verifier runs once and a hanging one
+ * delays once.
  */
 async function passesEverything(
   task: OpenTask,

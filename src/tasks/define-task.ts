@@ -15,9 +15,7 @@ export interface GivenVerdict
   readonly violations?: readonly Pick<Violation, 'category' | 'detail'>[];
 }
 
-/**
- * Result of reading a reply. `form`, `category` and `detail` may be left out.
- */
+/** Result of reading a reply. `form`, `category` and `detail` may be left out. */
 export type GivenParsed<A> =
   | { readonly ok: true; readonly answer: A; readonly form?: string }
   | { readonly ok: false; readonly category?: string; readonly detail?: string };

@@ -80,9 +80,7 @@ function refuseNearFile(specifier: string): void {
     );
 }
 
-/**
- * @throws IsoproError TASK_UNKNOWN for a file whose type holds no task
- */
+/** @throws IsoproError TASK_UNKNOWN for a file whose type holds no task */
 function refuseOtherKind(specifier: string): void {
   if (isDataFile(specifier)) return;
   if (specifier.endsWith('.py'))

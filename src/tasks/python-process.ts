@@ -1,7 +1,6 @@
 /**
- * A process of Python that holds one task, with the face of a thread that holds one
- * (`task-thread.ts`): it is asked by messages, answers by messages, and is ended where it hangs.
- * `assets/python/bridge.py` is what runs there.
+ * Python process that holds one task, with the interface of a worker thread (`task-thread.ts`):
+ * messages in and out, and an end if it hangs. It runs `assets/python/bridge.py`.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { EventEmitter } from 'node:events';
@@ -23,17 +22,17 @@ import type {
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
 const LEAST_PYTHON = [3, 10] as const;
-/** Of one line that it says. */
+/** Most bytes of one line of its output. */
 const MOST_BYTES = 2 ** 24;
-/** What a process prints is shown so far and no further. */
+/** Most bytes of printed output that are shown. */
 const SHOWN_BYTES = 2 ** 16;
 const TAIL_CHARACTERS = 300;
-/** For what a process that has ended still had to say. */
+/** Time to read the remaining output of a process that has ended. */
 const LAST_WORDS_MS = 500;
-/** Of a process beside what it had when it was loaded, of the 4 GiB that bridge.py lets it have. */
+/** Growth since loading that counts as much memory; bridge.py allows 4 GiB. */
 const MUCH_MEMORY = 1e9;
 
-/** Processes that have not ended, which go with this one. */
+/** Running processes, which end with this one. */
 const running = new Set<PythonProcess>();
 process.on('exit', () => {
   for (const each of running) each.kill();
@@ -75,8 +74,8 @@ export class PythonProcess extends EventEmitter {
   #loadedBytes: number | null = null;
 
   /**
-   * @param clockAhead seconds by which what reads the clock there is ahead
-   * @throws IsoproError SYSTEM_LIMIT where the system starts no further process
+   * @param clockAhead seconds by which the clock of the process is ahead
+   * @throws IsoproError SYSTEM_LIMIT if the system starts no further process
    */
   constructor(program: PythonModule, clockAhead = 0) {
     super();
@@ -153,7 +152,7 @@ export class PythonProcess extends EventEmitter {
     this.#hold(false);
   }
 
-  /** Ends it at once, with all that it has started. */
+  /** Ends the process at once, with everything that it has started. */
   async terminate(): Promise<number> {
     this.#failed = true;
     this.ref();
@@ -231,10 +230,7 @@ export class PythonProcess extends EventEmitter {
     }
   }
 
-  /**
-   * Filling memory takes time, so that a verifier that wants all of it is late before it is
-   * refused.
-   */
+  /** Note for a timeout: a verifier that fills the memory is late before the limit refuses it. */
   get tookBeside(): string {
     const bytes = this.#dataBytes();
     return bytes !== null && this.#loadedBytes !== null && bytes - this.#loadedBytes > MUCH_MEMORY
@@ -242,7 +238,7 @@ export class PythonProcess extends EventEmitter {
       : '';
   }
 
-  /** What the limit of memory counts; null where the system does not say. */
+  /** Bytes that count towards the memory limit; null if the system does not tell. */
   #dataBytes(): number | null {
     try {
       const found = /^VmData:\s+(\d+) kB/m.exec(

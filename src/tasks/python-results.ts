@@ -1,6 +1,5 @@
 /**
- * What the functions of a task in Python return, checked, as the members of a task in this process
- * return it.
+ * Checks what the functions of a task in Python return and converts it to the results of members.
  */
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
@@ -23,7 +22,7 @@ import {
 import type { WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
-/** What a task says of a verdict is told so far. */
+/** Most characters of a reason. */
 const MOST_SAID = 2000;
 const MOST_CATEGORY = 100;
 const cutAt = (most: number) => (text: string) =>
@@ -34,9 +33,9 @@ const given = z
     outcome: z.enum(['pass', 'fail', 'none']),
     score: fraction.optional(),
     reason: wording.transform(cutAt(MOST_SAID)).optional(),
-    /** `format`: there was no answer to read. */
+    /** `format`: no answer could be read. */
     category: z.string().min(1).pipe(wording).transform(cutAt(MOST_CATEGORY)).default('wrong'),
-    /** As it was read, so that equal answers can be counted. */
+    /** Answer as it was read, so that equal answers can be counted. */
     answer: z.unknown().optional(),
   })
   .refine(({ outcome, score: figure }) => outcome !== 'none' || figure === undefined, {
@@ -54,7 +53,7 @@ function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict
 }
 
 /**
- * A verdict as a check outside of this process gives it: true, false, or with an outcome.
+ * Reads the verdict of a check outside this process: true, false, or an object with an outcome.
  * @throws MemberError
  */
 export const readGivenVerdict = (value: unknown): Verdict =>
@@ -71,7 +70,7 @@ const readable = ({ outcome, category }: Given): boolean =>
   outcome === 'pass' || (outcome === 'fail' && category !== 'format');
 
 export interface PythonDescription extends TaskDescription {
-  /** Of the code that judges. */
+  /** SHA-256 of the code that judges. */
   readonly sha256: string;
 }
 
@@ -110,7 +109,7 @@ function asDescription(value: unknown): PythonDescription {
 }
 
 /**
- * What a call of a task gives, from what Python answered it.
+ * Converts the answer of Python to the result of a call.
  * @throws MemberError naming the function of the module
  */
 export function readResult(

@@ -10,9 +10,7 @@ import {
   type Tier,
 } from './task.js';
 
-/**
- * What a user's task must have and return; the types of `task.ts` as they are checked at run time.
- */
+/** Runtime checks of what a user's task has and returns; the types are in `task.ts`. */
 export const tierShape = z.object({
   id: z.string().min(1),
   title: z.string().optional(),
@@ -20,7 +18,7 @@ export const tierShape = z.object({
   group: z.string().optional(),
 });
 
-/** Figures are kept by tier and by group: two of one name would be one. */
+/** Refuses equal names of tiers and groups, which would share their figures. */
 function distinctTiers(
   tiers: readonly z.output<typeof tierShape>[],
   { addIssue }: z.RefinementCtx,
@@ -43,7 +41,7 @@ function distinctTiers(
   }
 }
 
-/** Tiers with what they leave out. */
+/** Fills in the defaults of tiers. */
 export const wholeTiers = (tiers: readonly z.output<typeof tierShape>[]): Tier[] =>
   tiers.map(({ id, title, trains, group }) => ({
     id,
@@ -57,7 +55,7 @@ const callable = z.custom<(...given: never[]) => unknown>(
   'must be a function',
 );
 
-/** It stands in logs, reports and names of files. */
+/** Name that appears in logs, reports and file names. */
 const name = z
   .string()
   .min(1)
@@ -72,7 +70,7 @@ export const verdictKind = z.enum(['pass', 'fail', 'none']);
 export const fraction = z.number().min(0).max(1);
 const forecast = z.object({ probability: fraction, outcome: z.boolean() });
 
-/** Where nothing was decided there is nothing to count. */
+/** Refuses figures of a verdict that is undecided. */
 function figuresOfDecided(
   verdict: { kind: string; score?: number | undefined; forecast?: object | undefined },
   { addIssue }: z.RefinementCtx,
@@ -87,8 +85,8 @@ function figuresOfDecided(
 }
 
 /**
- * What a task says, in whole characters: a reply cut within one leaves half of it, which no log
- * keeps.
+ * Text of a task, in whole characters: a reply that is cut inside a character leaves half of it,
+ * which a log cannot hold.
  */
 export const wording = z.string().transform((text) => text.toWellFormed());
 
@@ -255,10 +253,7 @@ export const memberShapes = {
     .optional(),
 } as const;
 
-/**
- * A member of a task that is missing, throws where it must not, or returns something else than it
- * should.
- */
+/** Thrown for a member of a task that is missing, throws, or returns a wrong result. */
 export class MemberError extends Error {
   readonly member: string;
   constructor(member: string, message: string) {
@@ -291,7 +286,7 @@ export const checkResult = <Name extends keyof Members>(
 ): Returned<Name> =>
   checkMember(named, rows[member]!.returns, value, rows[member]!.called) as Returned<Name>;
 
-/** The first complaint of a failed check, with its place, e.g. `verdict.kind: Invalid option`. */
+/** Returns the first complaint of a failed check with its place: `verdict.kind: Invalid option`. */
 export function firstComplaint(error: z.ZodError, root: string): string {
   const issue = error.issues[0]!;
   return `${[root, ...issue.path.map(String)].join('.')}: ${issue.message}`;

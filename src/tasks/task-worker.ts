@@ -1,5 +1,5 @@
 /**
- * Worker thread that holds one task, a user's or one of our own. Answers never leave it, so they
+ * Worker thread that holds one task, a user's or a built-in one. Answers never leave it, so they
  * may be anything; problems and verdicts are JSON.
  */
 import { parentPort } from 'node:worker_threads';
@@ -36,10 +36,10 @@ const messageOf = (error: unknown): string =>
   wordsOf(error instanceof Error ? error.message : error);
 
 let task: Task<Problem, unknown, unknown>;
-/** Whether it is one of our own, whose parse and verify do not throw. */
+/** True for a task of this package, whose parse and verify do not throw. */
 let ours = false;
 
-/** Of a bundle; absent: what is thrown is not told beside the verdict. */
+/** Origins of a bundle; absent: exceptions appear only in verdicts. */
 let origins: Origins | undefined;
 let silent = false;
 
@@ -79,7 +79,7 @@ async function callMember(member: CalledMember, args: readonly unknown[]): Promi
     : checkResult(member, value);
 }
 
-/** The other calls, of which none is that of one member. */
+/** Calls that do more than call one member. */
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
     if (given.clockAhead !== undefined) setClockAhead(given.clockAhead);
@@ -176,7 +176,7 @@ async function importTask({
   return found as unknown as typeof task;
 }
 
-/** What the model of a check was asked, and is not answered yet. */
+/** Open questions to the model of a check. */
 const asked = new Map<number, (graded: Graded) => void>();
 let asks = 0;
 
@@ -195,7 +195,7 @@ async function rowsTask({ program }: ThreadTask & { kind: 'data' }): Promise<typ
 const limit = (): number => task.limits?.verifySeconds ?? VERIFY_SECONDS;
 const late = (): Verdict => lost(tooLate(limit()));
 
-/** The call that is going on, and what tells its verifier that nobody waits for it any more. */
+/** Running call, and the controller that cancels its verifier. */
 let current = { call: 0, abandoned: new AbortController() };
 
 /** Null where it took too long. @throws IsoproError ABORTED */

@@ -231,9 +231,7 @@ export interface TaskRows {
 
 export interface Judgement {
   readonly verdict: Verdict;
-  /**
-   * Surface form of the answer, as the parser names it; null if no answer could be read.
-   */
+  /** Surface form of the answer, as the parser names it; null if no answer could be read. */
   readonly form: string | null;
 }
 
@@ -268,9 +266,7 @@ export interface OpenTask {
         readonly sha256: string;
         readonly options: DataTaskOptions & AskingOptions;
       };
-  /**
-   * Present if the problems are the rows of a file; `generate` then returns training rows.
-   */
+  /** Present if the problems are the rows of a file; `generate` then returns training rows. */
   readonly rows?: TaskRows;
   /** @throws IsoproError TIER_UNKNOWN */
   generate(tier: string, seed: bigint): Promise<Problem>;

@@ -24,9 +24,7 @@ export interface UserTaskOptions {
   readonly verifierThreads?: number | undefined;
   /** Most replies of an episode; default: as many as the task declares. */
   readonly turns?: number | undefined;
-  /**
-   * Hide what a task in Python prints, tracebacks included; the caller reports errors.
-   */
+  /** Hide what a task in Python prints, tracebacks included; the caller reports errors. */
   readonly silent?: boolean | undefined;
   /**
    * Seconds by which the clock of a user's task is ahead; a task that reads no clock is not

@@ -1,6 +1,6 @@
 /**
- * How replies to the rows of a data file are checked: what `--check` names, and what it asks of an
- * answer.
+ * Checks of the replies to the rows of a data file: what `--check` names, and what each check
+ * requires of an answer.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
@@ -20,25 +20,22 @@ import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
 import { askedOf, type Grading } from './score-model.js';
 
-/**
- * Whether a check, as a manifest names it, is one that reads no file: a judge may take it from
- * there.
- */
+/** Tells whether a check, as named in a manifest, reads no file, so that a judge may use it. */
 export const needsNoFile = (name: string): boolean =>
   /^(?:exact|normalised|contains|regex|choice|json|number(?::\d+(?:\.\d+)?(?:e-?\d+)?%?)?)$/.test(
     name,
   );
 
-/** Everything that decides a verdict beside the row: what is hashed, and what a thread is given. */
+/** Everything that decides a verdict, apart from the row; passed to threads. */
 export type Check =
   | { readonly kind: 'exact' | 'normalised' | 'contains' | 'regex' | 'choice' }
-  /** A share of the answer where it is relative. */
+  /** `tolerance` is a share of the answer if it is relative. */
   | { readonly kind: 'number'; readonly tolerance: number; readonly relative: boolean }
   | { readonly kind: 'json'; readonly schema: Json }
-  /** Run by the system's shell in a folder, once a reply. */
+  /** The shell runs the command in a folder, once per reply. */
   | { readonly kind: 'command'; readonly command: string; readonly folder: string }
   | { readonly kind: 'python'; readonly program: PythonModule }
-  /** A model that scores: its file, and what that holds. */
+  /** A model that scores: path and SHA-256 of its file. */
   | {
       readonly kind: 'model';
       readonly grading: Grading;
@@ -47,11 +44,11 @@ export type Check =
   /** A bundle, an ES module. */
   | { readonly kind: 'script'; readonly path: string; readonly code: string };
 
-/** What judges by itself, and takes whatever the rows have. */
+/** Tells whether a check is a program, which accepts any rows. */
 const isProgram = ({ kind }: Check): boolean =>
   kind === 'command' || kind === 'python' || kind === 'script' || kind === 'model';
 
-/** What stands before a colon, or alone. */
+/** Names of checks: before a colon, or alone. */
 export const CHECK_NAMES = [
   'exact',
   'normalised',
@@ -71,12 +68,13 @@ export const CHECKS =
 
 export const CHECK_HELP = `check that judges replies to data rows: ${CHECKS}; default: exact`;
 
-/** Most labels of a choice: what has more is no choice. */
+/** Most labels of a choice. */
 const MOST_CHOICES = 50;
 
 /**
- * Null where a value is valid, else the first complaint.
- * @throws Error where the schema is none, or names what cannot be checked
+ * Compiles a JSON Schema to a function that returns null for a valid value, else the first
+ * complaint.
+ * @throws Error if the schema is not one, or uses a keyword that cannot be checked
  */
 export function compileSchema(schema: Json): (value: unknown) => string | null {
   if (
@@ -98,8 +96,8 @@ export function compileSchema(schema: Json): (value: unknown) => string | null {
 export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'su');
 
 /**
- * A number is compared letter by letter as the file has it; as a number it is that of its value,
- * where a double holds that.
+ * Returns the answer of a row as text: a number as the file writes it, or for the check `number`
+ * its value if a double holds it.
  */
 function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | null {
   if (typeof answer === 'string') return answer.trim();
@@ -111,10 +109,7 @@ function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | nul
     : written.text;
 }
 
-/**
- * A program is given JSON's numbers: where it would see another one than the file has, the row is
- * refused.
- */
+/** Refuses a row with a number that a program would receive with other digits than the file has. */
 function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => never): void {
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
@@ -123,7 +118,7 @@ function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => 
     );
 }
 
-/** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
+/** Checks the answers of all rows. @throws IsoproError DATA_INVALID naming the row */
 export function checkAnswers(
   file: string,
   check: Check,
@@ -183,7 +178,7 @@ export function checkAnswers(
     : answers;
 }
 
-/** Each row has what the templates of a grader name. */
+/** Refuses rows without the members that the templates of a grader name. */
 function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[]): void {
   for (const row of rows)
     try {
@@ -201,7 +196,7 @@ function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[])
 const shown = (text: string): string =>
   JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
-/** A text is JSON text: a cell of a table holds nothing else. */
+/** Reads a JSON answer; a text is read as JSON, since a cell of a table holds only text. */
 function jsonAnswer(
   row: DataRow,
   valid: ((value: unknown) => string | null) | null,

@@ -1,4 +1,4 @@
-/** How a reply is read, and when it is right, by check. They run in the thread of the task. */
+/** How each check reads a reply and judges it. Runs in the thread of the task. */
 import type { Json } from '../../canonical-json.js';
 import { decimalOf, isHeld, isNear, magnitude, times } from '../../decimal.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
@@ -20,7 +20,7 @@ const read = <A>(answer: A): Parsed<A> => ({ ok: true, answer, form: 'answer' })
 const verdict = (right: boolean, detail = 'The answer is not the right one.'): GivenVerdict =>
   right ? { kind: 'pass' } : { kind: 'fail', violations: [{ category: 'wrong', detail }] };
 
-/** A reply without anything in it is no answer. */
+/** Reads the reply as text; an empty reply is not an answer. */
 const readText = (text: string): Parsed<string> =>
   text.trim() === '' ? refused('The reply is empty.') : read(text.trim());
 
@@ -35,7 +35,7 @@ interface Told {
   readonly compared: string;
 }
 
-/** Texts in one form of letters; names of members are compared as they are. */
+/** Normalises texts for comparison; member names stay as they are. */
 const comparedTexts = (value: Json): Json =>
   typeof value === 'string'
     ? compared(value)
@@ -69,7 +69,7 @@ function readJson(text: string): Parsed<Told> {
   }
 }
 
-/** How far from a number an answer may be. @param answer not 0, where a share is meant */
+/** Accepts numbers within the tolerance of the answer. */
 function numberChecker({
   tolerance,
   relative,
@@ -117,15 +117,15 @@ function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<Tol
   };
 }
 
-/** As it is written, or both in one form of letters. */
+/** Tests the pattern on the text as written, and with both normalised. */
 function matches(pattern: string, text: string): boolean {
   return regexOf(pattern).test(text) || regexOf(compared(pattern)).test(compared(text));
 }
 
-/** Asks the model of a check, which is not in this thread. */
+/** Asks the model of a check, which runs in another thread. */
 export type AskModel = (messages: readonly ChatMessage[]) => Promise<Graded>;
 
-/** @param ask of a check that is a model */
+/** @param ask for a check that is a model */
 export function checkerOf(check: Check, ask?: AskModel): Checker {
   const text = (right: (problem: DataProblem, answer: string) => boolean): Checker =>
     ({

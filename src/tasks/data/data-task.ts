@@ -18,14 +18,14 @@ const POLICY_NOTES = {
   'the question': 'what the row asks, said back',
 };
 
-/** Those that are the first of their kind before those that are not, both in their order. */
+/** Moves the first item of each kind to the front; both parts keep their order. */
 function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => string): Item[] {
   const seen = new Set<string>();
   const repeats = items.map((item) => seen.size === seen.add(kindOf(item)).size);
   return [false, true].flatMap((repeat) => items.filter((_, index) => repeats[index] === repeat));
 }
 
-/** The text that a reply with the right answer has; null where the check names no one text. */
+/** Returns the text of a correct reply; null if the check has no single correct text. */
 function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string | null {
   if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind))
     return null;
@@ -36,7 +36,7 @@ function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string 
 
 const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;
 
-/** The question says what is asked of the reply's form. */
+/** Adds the required form of the reply to the question. */
 function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyle): ChatMessage[] {
   const how =
     style === 'cot' ? 'Think step by step. Then give the answer' : 'Give only the answer,';
@@ -47,7 +47,7 @@ function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyl
   ];
 }
 
-/** What stands in the one tag of a reply; null where there is none, or more than one. */
+/** Returns the content of the only tag of a reply; null if there is none or more than one. */
 function tagged(text: string, tag: string): string | null {
   const [before, ...opened] = text.split(`<${tag}>`);
   const [answer, ...closed] = opened[0]?.split(`</${tag}>`) ?? [];
@@ -65,7 +65,7 @@ function commonest(texts: readonly string[]): string {
   ])[0];
 }
 
-/** @param ask of a check that is a model */
+/** @param ask for a check that is a model */
 export function dataTask(
   program: DataProgram,
   ask?: AskModel,

@@ -1,6 +1,6 @@
 /**
- * Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides
- * its verdicts.
+ * Opens a data file as a task: reads, checks and splits it, and hashes everything that decides its
+ * verdicts.
  */
 import { hash } from 'node:crypto';
 import path from 'node:path';
@@ -20,10 +20,7 @@ import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
 
 export interface OpenedData {
   readonly program: DataProgram;
-  /**
-   * SHA-256 over rows, split, check and options: what the file is called and where it lies is no
-   * part of it.
-   */
+  /** SHA-256 over rows, split, check and options, without the name and place of the file. */
   readonly sha256: string;
   readonly rows: TaskRows;
 }
@@ -115,7 +112,7 @@ function contentsOf(file: string, check: Check, rows: readonly DataRow[]): DataC
   });
 }
 
-/** A row that says again what another says is left out; one that contradicts another is refused. */
+/** Leaves out rows that repeat another row, and refuses rows that contradict another. */
 function distinct(
   file: string,
   all: readonly DataRow[],
@@ -144,9 +141,7 @@ function distinct(
   };
 }
 
-/**
- * @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none
- */
+/** @throws IsoproError INVALID_ARGUMENT if options of data files are given for another task */
 export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
   const [given] = Object.keys(options);
   if (given !== undefined)

@@ -2,7 +2,7 @@ import type { Check } from './check.js';
 import type { DataContent } from './data-problem.js';
 import type { DataTaskOptions } from './options.js';
 
-/** What a thread is given: everything that decides a verdict, a prompt or a draw. */
+/** Everything that decides a verdict, a prompt or a draw; passed to threads. */
 export interface DataProgram extends Pick<DataTaskOptions, 'answerTag' | 'verifySeconds'> {
   /** Of the file, for messages. */
   readonly path: string;

@@ -1,7 +1,4 @@
-/**
- * The rows of a data file, JSON Lines or CSV, checked one by one: what is wrong is said with the
- * number of its row.
- */
+/** Reads and checks the rows of a data file, JSON Lines or CSV; errors name the row. */
 import path from 'node:path';
 import { CsvError, parse } from 'csv-parse/sync';
 import { z } from 'zod';
@@ -22,41 +19,41 @@ import { maybe } from '../../object-schemas.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
 
-/** Fewer cannot be split into what is trained on and what is measured. */
+/** Fewest rows that can be split into training, dev and test. */
 export const LEAST_ROWS = 30;
-/** Of a row that names none. */
+/** Tier of a row that names none. */
 export const ONLY_TIER = 'all';
 
 export interface DataRow {
   /** From 1; the header of a CSV file and blank lines do not count. */
   readonly row: number;
   /**
-   * Of the file, from 1: where the row begins (JSON Lines) or ends (CSV, whose cells may hold line
-   * ends).
+   * Line of the file, from 1, where the row begins (JSON Lines) or ends (CSV, whose cells may hold
+   * line ends).
    */
   readonly line: number;
   readonly tier: string;
   readonly messages: readonly ChatMessage[];
-  /** As the file has it; null where there is none. */
+  /** Answer as in the file; null if there is none. */
   readonly answer: Json;
-  /** Numbers of the row, by their place in it, whose text says more than their value. */
+  /** Numbers whose text holds more than their value, by their place in the row. */
   readonly numbers: readonly WrittenNumber[];
-  /** The columns of its table are separated by semicolons, as where commas are decimal. */
+  /** True if semicolons separate the columns, so that commas may be decimal. */
   readonly decimalCommas: boolean;
-  /** What else the row has, for checks that read it. */
+  /** Other members of the row, for checks that read them. */
   readonly fields: Dictionary<Json>;
 }
 
-/** Endings of the names of data files. */
+/** Endings of data file names. */
 export const DATA_ENDINGS = ['.csv', '.jsonl', '.ndjson', '.csv.gz', '.jsonl.gz', '.ndjson.gz'];
 const NAME = /\.(jsonl|ndjson|csv)(\.gz)?$/i;
 
 export const isDataFile = (specifier: string): boolean => NAME.test(specifier);
 
-/** Whether a data file is CSV, by its name. */
+/** Tells by its name whether a data file is CSV. */
 export const isTable = (file: string): boolean => NAME.exec(file)?.[1]?.toLowerCase() === 'csv';
 
-/** What a task of a data file is called. */
+/** Returns the id of the task of a data file. */
 export const dataName = (file: string): string => path.basename(file).replace(NAME, '');
 
 const at = ({ row, line }: Pick<DataRow, 'row' | 'line'>): string => `row ${row} (line ${line})`;
@@ -107,10 +104,7 @@ const rowShape = z
     error: 'needs either prompt or messages',
   });
 
-/**
- * A row of a file as it stands there: of a CSV file by its header, cells without anything in them
- * left out.
- */
+/** Row as in the file; a CSV row has members by its header, without empty cells. */
 export interface Raw {
   readonly row: number;
   readonly line: number;
@@ -119,10 +113,10 @@ export interface Raw {
   readonly decimalCommas: boolean;
 }
 
-/** Columns of which a CSV file has at least one. */
+/** Columns of which a CSV file needs at least one. */
 const ASKING = ['prompt', 'messages'];
 
-/** The rows of a file, whatever their members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
+/** Reads the rows of a file, with any members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
 export function readRaw(file: string, asking: readonly string[] = ASKING): Raw[] {
   const name = path.basename(file);
   const text = readRowText(file, 'DATA_INVALID');
@@ -154,12 +148,11 @@ export function readRows(file: string): DataRow[] {
   return rows;
 }
 
-/** Of so many rows it is said at once what is wrong with them. */
+/** Most rows whose errors one message lists. */
 const SAID_AT_ONCE = 8;
 
 /**
- * @throws IsoproError DATA_INVALID where there is any: of one row its own, of several one that
- *   names them
+ * @throws IsoproError DATA_INVALID for any refused row: its own error, or one that lists several
  */
 export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   const [first, ...others] = refused;
@@ -176,10 +169,10 @@ export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   );
 }
 
-/** Half a character as JSON writes it: an escape that no backslash stands before. */
+/** Half a character as JSON writes it: an escape that is not itself escaped. */
 const HALF = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
 
-/** As JSON; null where it is nested deeper than the stack is. */
+/** Writes a value as JSON; null if it is nested deeper than the stack allows. */
 function writtenAgain(value: unknown): string | null {
   try {
     return JSON.stringify(value);
@@ -248,18 +241,15 @@ const QUOTES = 'Put the text in double quotes and double each quote inside it';
 /** Columns that a row's members are read from. */
 const COLUMNS = ['prompt', 'messages', 'answer', 'tier'];
 
-/**
- * A column's name as it is read: what a spreadsheet writes in capitals is meant, where no other
- * column has that name.
- */
+/** Returns the name of a column, in lower case if it is a known one and no other column has it. */
 const columnName = (name: string, all: readonly string[]): string =>
   COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase())
     ? name.toLowerCase()
     : name;
 
 /**
- * What the columns are separated by, as the header shows: a spreadsheet takes semicolons where
- * commas are decimal.
+ * Finds the separator of the columns from the header; spreadsheets use semicolons where commas are
+ * decimal.
  */
 function separatorOf(text: string, asking: readonly string[]): string {
   const [header = ''] = /^.*$/m.exec(text.replace(/^\uFEFF/, '').trimStart()) ?? [];
@@ -277,7 +267,7 @@ function separatorOf(text: string, asking: readonly string[]): string {
   return found ?? marks.find((mark) => header.includes(mark)) ?? ',';
 }
 
-/** The line by which Excel tells what separates the columns. */
+/** Line in which Excel names the separator of the columns. */
 const SEPARATOR_LINE = /^sep=(.)(?=\n)/i;
 
 interface CsvRecord {
