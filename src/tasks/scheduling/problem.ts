@@ -45,9 +45,6 @@ export const indexOf = (label: string): number => label.charCodeAt(0) - 65;
 export const predecessors = (problem: SchedulingProblem): number[][] =>
   problem.jobs.map((job) => job.after.map(indexOf));
 
-export const totalDuration = (problem: SchedulingProblem): number =>
-  problem.jobs.reduce((sum, job) => sum + job.duration, 0);
-
 const count = z.int().min(0).max(1_000_000);
 const schema = z.object({
   id: z.string().optional(),
