@@ -215,7 +215,7 @@ function standing({ tier, advice, mixed, none, replies, missing }: TierCalibrati
   if (replies + missing === 0) return `${tier} is unknown: no problem could be drawn from it`;
   return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
-    : `${tier} is unknown: no problem had all its replies finish`;
+    : `${tier} is unknown: no problem has a complete set of replies`;
 }
 
 /** Advice about tiers that are unknown. */

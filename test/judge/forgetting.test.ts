@@ -190,8 +190,8 @@ describe('the measure', () => {
     }, 60_000);
 
     test.each([
-      ['is cut off', (text: string) => text.slice(0, -1), 'no kept measurement'],
-      ['is of another form', () => '{"english": [], "replies": []}', 'no kept measurement'],
+      ['is cut off', (text: string) => text.slice(0, -1), 'not a saved measurement'],
+      ['is of another form', () => '{"english": [], "replies": []}', 'not a saved measurement'],
       [
         'has one figure changed',
         (text: string) => text.replace(/"logprob":-/, '"logprob":-1'),

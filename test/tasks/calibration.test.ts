@@ -221,7 +221,7 @@ describe('what is recommended', () => {
     expect([beside.tiers, beside.reasons.length]).toEqual([['B'], 1]);
     const unended = times(9, { tier: 'A', samples: times(3, sample()) });
     expect(recommended(unended).reasons).toEqual([
-      'A is unknown: no problem had all its replies finish',
+      'A is unknown: no problem has a complete set of replies',
       expect.stringMatching(
         /^it is not known whether A can be learned from: run `tasks calibrate`/,
       ),
@@ -232,7 +232,7 @@ describe('what is recommended', () => {
       samples: [...times(3, sample()), sample({ kind: 'none' })],
     });
     expect(recommended(both).reasons[0]).toBe(
-      'A is unknown: no problem had all its replies finish',
+      'A is unknown: no problem has a complete set of replies',
     );
     // nor does what is known of one tier say anything of another
     expect(recommended([...undecided, ...times(9, group('B', 8))]).reasons.at(-1)).toMatch(
@@ -307,11 +307,13 @@ describe('what is recommended', () => {
     expect(hard.reasons.join('\n')).toMatch(
       /too hard[^]*0 % of the replies are well-formed[^]*easier problems/,
     );
-    expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain('few to say so');
+    expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain(
+      'too few to be sure',
+    );
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
     const shown = times(9, group('A', 0));
     expect(recommended(shown, [], { unshown: 'rows' }).reasons.at(-1)).toMatch(
-      /first show the model what an answer looks like: --examples 3 .* Else take easier problems/,
+      /first show the model what an answer looks like: --examples 3 .* Otherwise use easier problems/,
     );
     expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({
       tiers: [],

@@ -309,7 +309,7 @@ describe('what is wrong with a file is said with the row', () => {
   const withCells = (at: number, text: string): string =>
     table(cells.map((each, i) => (i + 1 === at ? text : each)));
   test.each<[string, string, string, RegExp]>([
-    ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, and 30 are the least/],
+    ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, but at least 30 are needed/],
     ['no rows', '', 'csv', /has 0 rows/],
     [
       'a line that is not JSON',
@@ -432,7 +432,7 @@ describe('what is wrong with a file is said with the row', () => {
       'half a character in an answer',
       `${lines(rows(30))}{"prompt":"x","answer":"\\ud83d"}\n`,
       'jsonl',
-      /row 31 \(line 31\): holds half a char/,
+      /row 31 \(line 31\): contains half a char/,
     ],
     [
       'half a character in a name',
@@ -455,12 +455,12 @@ describe('what is wrong with a file is said with the row', () => {
 
   test.each<[string, Row, RegExp]>([
     ['number', { answer: 'four' }, /the answer "four" is not a number/],
-    ['number', { answer: '4 or 5' }, /no number/],
+    ['number', { answer: '4 or 5' }, /not a number/],
     ['regex', { answer: '(' }, /not a valid regular expression/],
-    ['json', { answer: '{' }, /no JSON/],
+    ['json', { answer: '{' }, /is not JSON/],
     ['choice', { answer: 'D', choices: ['A', 'B'] }, /"D" is not one of its choices/],
     ['choice', { answer: 'A', choices: ['A', 'A'] }, /different texts/],
-    ['choice', { answer: 'A' }, /1 different ones/],
+    ['choice', { answer: 'A' }, /1 different answers/],
   ])('%s: the answer %j', async (check, row, words) => {
     await expect(openTask(write(lines(rows(30, () => row))), { check })).rejects.toMatchObject({
       code: 'DATA_INVALID',

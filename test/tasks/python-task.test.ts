@@ -530,7 +530,7 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     [
       'writes into the protocol',
       `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`,
-      /no reply/,
+      /not a reply/,
     ],
     [
       'says too much at once',

@@ -88,7 +88,7 @@ describe('a task file that gives two results for the same arguments is refused, 
     [
       'prompt',
       { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` },
-      /two prompts/,
+      /two different prompts/,
     ],
     [
       'verify',
@@ -660,7 +660,7 @@ export default defineTask<Sum, number>({
     await expect(load(write(`for (;;);${source()}`))).rejects.toMatchObject({
       code: 'TASK_TIMEOUT',
       message: expect.stringMatching(/did not load: it took longer than 60 seconds$/),
-      remedy: expect.stringContaining('while it is loaded'),
+      remedy: expect.stringContaining('while it loads'),
     });
   },
 );

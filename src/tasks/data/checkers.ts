@@ -163,7 +163,7 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
       return {
         read: readText,
         verify: async (problem, reply) => {
-          if (ask === undefined) throw new Error('no model is there to be asked');
+          if (ask === undefined) throw new Error('there is no model to ask');
           return verdictOf(check.grading, await ask(askedOf(check.grading, problem, reply)));
         },
       } satisfies Checker<string> as Checker;

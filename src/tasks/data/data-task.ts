@@ -14,8 +14,8 @@ import type { DataContent, DataProblem } from './data-problem.js';
 import type { DataProgram } from './program.js';
 
 const POLICY_NOTES = {
-  'commonest answer': 'the answer that most rows that are trained on have',
-  'the question': 'what the row asks, said back',
+  'commonest answer': 'the most common answer of the training rows',
+  'the question': 'the question of the row, repeated',
 };
 
 /** Moves the first item of each kind to the front; both parts keep their order. */

@@ -375,7 +375,7 @@ describe('a document', () => {
     expect(() => readScenario(changed((copy) => (copy.texts = { rules: '' })))).toThrow(
       expect.objectContaining({
         code: 'TASK_INVALID',
-        message: expect.stringContaining('no prompt'),
+        message: expect.stringContaining('empty prompt'),
       }),
     );
   });
@@ -406,9 +406,9 @@ describe('a document', () => {
     [
       'a case that breaks a constraint',
       (copy) => (copy.cases[0].strategy.aggression = 1),
-      'case 1 is no strategy',
+      'case 1 is not a valid strategy',
     ],
-    ['a case without its noise', (copy) => (copy.cases[0].noise = []), 'noises'],
+    ['a case without its noise', (copy) => (copy.cases[0].noise = []), 'noise values'],
     [
       'constraints that leave nothing',
       (copy) => (copy.constraints[0].atMost = -1),
@@ -429,7 +429,7 @@ describe('a document', () => {
     [
       'a constraint on an observation',
       (copy) => (copy.constraints[0].terms[0].of = 'resource_density'),
-      'no parameter',
+      'not a parameter',
     ],
     [
       'a product of parameters',
